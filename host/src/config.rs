@@ -2,7 +2,7 @@
 //!
 //! Owns: reading that document, saying where and why something in it is wrong, and the typed form that all other
 //! rooms work with. Never: the API server, a file, a clock, the environment (values are handed in). Never a guess: a
-//! value that is not understood is a [`Problem`] that names field, value and range.
+//! value that is not understood is a [`ConfigProblem`] that names field, value and range.
 //!
 //! | file | idea |
 //! |---|---|
@@ -47,9 +47,9 @@ mod tests;
 pub mod tuning;
 mod yaml;
 
-pub use document::{Document, Entry, Standing};
+pub use document::{Document, Entry, EntryState};
 pub use entry::{Compat, ContentHash, EntryConfig, Mode, OnFailure, Verbs};
-pub use error::{Error, Problem};
+pub use error::{ConfigProblem, Error};
 pub use location::{Lack, Load, Location};
 pub use permissions::Permissions;
 pub use plugin::{PluginOrigin, PluginRef};

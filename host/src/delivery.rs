@@ -38,7 +38,7 @@ use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 
 use topoloom_core::plugin::Limit;
-use topoloom_core::plugin::rollout::{Failed, Step};
+use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 
 pub use self::modules::Modules;
 pub use self::refused::Refused;
@@ -141,7 +141,7 @@ impl Teller {
 
 /// One place that modules come from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum ModulePlace {
     Installed(String),
     File(PathBuf),
     ConfigMap { namespace: String, name: String, key: String },
@@ -172,11 +172,11 @@ pub struct Delivery {
     restores: Restores,
     sites: Sites,
     metrics: Metrics,
-    places: Mutex<BTreeMap<Place, Weak<Watched>>>,
+    places: Mutex<BTreeMap<ModulePlace, Weak<WatchedPlace>>>,
 }
 
 /// One place that is watched for as long as it has listeners.
-struct Watched {
+struct WatchedPlace {
     /// What it offers; only its task sends that, and the channel closes with it.
     offers: watch::Receiver<Offer>,
     look: Arc<Notify>,
@@ -184,7 +184,7 @@ struct Watched {
     task: Mutex<JoinSet<()>>,
 }
 
-impl Watched {
+impl WatchedPlace {
     /// For one more source.
     fn listen(self: &Arc<Self>) -> Subscription {
         let mut offers = self.offers.clone();
@@ -202,7 +202,7 @@ impl Watched {
 pub struct Subscription {
     offers: watch::Receiver<Offer>,
     /// Ends the watch with its last listener; nothing where there is nothing to watch.
-    place: Option<Arc<Watched>>,
+    place: Option<Arc<WatchedPlace>>,
 }
 
 impl Delivery {
@@ -226,15 +226,15 @@ impl Delivery {
             PluginOrigin::Installed(name) if self.sites.folder.is_none() => {
                 return Subscription::still(builtin_offer(name, None));
             }
-            PluginOrigin::Installed(name) => Place::Installed(name.clone()),
-            PluginOrigin::File(path) => Place::File(path.clone()),
+            PluginOrigin::Installed(name) => ModulePlace::Installed(name.clone()),
+            PluginOrigin::File(path) => ModulePlace::File(path.clone()),
             PluginOrigin::ConfigMap(key) if self.client.is_none() => {
                 return Subscription::still(Offer::missing(format!(
                     "plugin.configMap {}[{}] can only be read with a cluster; name the file with --plugin",
                     key.name, key.key
                 )));
             }
-            PluginOrigin::ConfigMap(key) => Place::ConfigMap {
+            PluginOrigin::ConfigMap(key) => ModulePlace::ConfigMap {
                 namespace: key.namespace.clone().unwrap_or_else(|| self.sites.namespace.clone()),
                 name: key.name.clone(),
                 key: key.key.clone(),
@@ -251,27 +251,27 @@ impl Delivery {
         subscription
     }
 
-    fn watch(&self, place: &Place) -> Watched {
+    fn watch(&self, place: &ModulePlace) -> WatchedPlace {
         let (offers, received) = watch::channel(Offer::Pending);
         let teller = Teller { offers, metrics: self.metrics.clone() };
-        let watched = Watched { offers: received, look: Arc::new(Notify::new()), task: Mutex::default() };
+        let watched = WatchedPlace { offers: received, look: Arc::new(Notify::new()), task: Mutex::default() };
         let look = Arc::clone(&watched.look);
         let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
         let poll = self.sites.poll;
         match place {
-            Place::ConfigMap { namespace, name, key } => {
+            ModulePlace::ConfigMap { namespace, name, key } => {
                 // Without one, no caller gets here.
                 if let Some(client) = self.client.clone() {
                     let (restores, namespace) = (self.restores.clone(), namespace.clone());
                     task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), teller));
                 }
             }
-            Place::File(path) => {
+            ModulePlace::File(path) => {
                 let path = path.clone();
-                task.spawn(folder::watch(folder::Wanted::File(path), poll, look, teller));
+                task.spawn(folder::watch(folder::FolderQuery::File(path), poll, look, teller));
             }
-            Place::Installed(name) => {
-                let wanted = folder::Wanted::Named(self.sites.folder.clone().unwrap_or_default(), name.clone());
+            ModulePlace::Installed(name) => {
+                let wanted = folder::FolderQuery::Named(self.sites.folder.clone().unwrap_or_default(), name.clone());
                 task.spawn(folder::watch(wanted, poll, look, teller));
             }
         }
@@ -369,7 +369,7 @@ impl Supply {
                         pinned): {why}; the delivered plugin waits",
                     module.digest
                 );
-                Refused::loading(Step::Trust, Reason::DigestMismatch, message, failed)
+                Refused::loading(RolloutStep::Trust, Reason::DigestMismatch, message, failed)
             }
             offer => Refused { failed, ..offer.refused() },
         })
@@ -380,7 +380,7 @@ impl Offer {
     /// The refusal if a module is missing.
     fn refused(&self) -> Refused {
         let (reason, message) = self.trouble().unwrap_or((Reason::Pending, "the module is not there yet"));
-        Refused::loading(Step::Receive, reason, message, Failed::ForGood)
+        Refused::loading(RolloutStep::Receive, reason, message, Failed::ForGood)
     }
 }
 

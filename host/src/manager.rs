@@ -48,7 +48,7 @@ use topoloom_core::controllers::OURS;
 use crate::cluster::events::Events;
 use crate::cluster::gate::{Gate, ReadOnly, Switch};
 use crate::cluster::node_watch::NodeWatch;
-use crate::cluster::rate::Limit;
+use crate::cluster::rate::RateLimit;
 use crate::cluster::{Connection, Restores, client, requests};
 use crate::config::Mode;
 use crate::serving::{ListenError, Server, tls};
@@ -56,11 +56,11 @@ use crate::traces::Spans;
 use crate::{log, work};
 use controller::{Configuration, Context, Controller, Initialized, RateClass, Registry};
 use debug::Debug;
-use election::{Election, Group, Role};
+use election::{Election, LeaseGroup, Role};
 use health::Health;
 use metrics::{Process, SettingMetrics};
 use options::{Election as Elects, OnInitFailure, Writes};
-use running::{Ready, Running};
+use running::{Ready, RunningControllers};
 use tasks::Tasks;
 
 /// How long requests to our own servers may take when the process stops, beyond what the servers grant themselves.
@@ -150,14 +150,14 @@ pub async fn run(
     );
     let (mut pages, mut debug) = (Vec::new(), Debug::default());
     about(&mut debug, &options, &elections, &switch);
-    let limit = options.rate.map_or_else(Limit::default, |rate| Limit::new(rate.qps, rate.burst));
+    let limit = options.rate.map_or_else(RateLimit::default, |rate| RateLimit::new(rate.qps, rate.burst));
     let reads = connection.counted(&requests, &limit)?;
     let gate = Gate::any(elections.iter().map(Election::gate), &switch);
     let events = Events::new(reads.behind(&gate, &requests, &limit)?);
     let work = queues(&options, work);
     let queues = work.metrics.clone();
     debug.part("queues", move || queues.dump());
-    let mut parts = Parts {
+    let mut parts = ProcessParts {
         options: &options,
         connection: &reads,
         elections: &elections,
@@ -185,7 +185,7 @@ pub async fn run(
     let is_unread =
         |runs: &Vec<Ready>| !runs.is_empty() && runs.iter().all(|ready| ready.configuration == Configuration::Unused);
     let switched = initialised.as_ref().is_ok_and(is_unread).then(|| {
-        let place = config_watch::Place {
+        let place = config_watch::SwitchWatch {
             location: options.location.clone(),
             switch: switch.clone(),
             forced: options.writes == Writes::LeasesOnly,
@@ -215,7 +215,7 @@ pub async fn run(
 
     let ended = match initialised {
         Err(error) => Err(error),
-        Ok(runs) => Running::start(runs).until(&stop, &needed, &mut served, &options).await,
+        Ok(runs) => RunningControllers::start(runs).until(&stop, &needed, &mut served, &options).await,
     };
     for election in &elections {
         election.release().await;
@@ -271,7 +271,7 @@ fn elections(
     requests: &requests::Metrics,
     metrics: &election::Metrics,
 ) -> Result<Elections, Error> {
-    let mut groups: Vec<Group> = controllers()
+    let mut groups: Vec<LeaseGroup> = controllers()
         .into_controllers()
         .iter()
         .filter(|controller| options.controllers.enables(controller.name()))
@@ -311,7 +311,7 @@ fn elections(
 }
 
 /// What controllers are initialised with.
-struct Parts<'a> {
+struct ProcessParts<'a> {
     options: &'a Options,
     connection: &'a Connection,
     elections: &'a [Election],
@@ -321,15 +321,15 @@ struct Parts<'a> {
     events: &'a Events,
     health: &'a Health,
     requests: &'a requests::Metrics,
-    limit: &'a Limit,
+    limit: &'a RateLimit,
     work: &'a work::Options,
     metrics: &'a mut MetricRegistry,
     pages: &'a mut Vec<Router>,
     debug: &'a mut Debug,
-    locks: &'a OnceCell<locks::Shared>,
+    locks: &'a OnceCell<locks::SharedLocks>,
 }
 
-fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {
+fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {
     let mut ready = Vec::new();
     let here = registry.names();
     for name in OURS.iter().filter(|name| !here.contains(name)) {
@@ -370,14 +370,14 @@ fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, E
 }
 
 /// Initialises one controller; the inner result is its own.
-fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
+fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
     let of_group = |group| parts.elections.iter().find(|election| election.group() == group).cloned();
     // A controller without a lease works from the beginning.
     let election = match controller.group() {
         Some(group) => of_group(group).unwrap_or_else(|| Election::off(group, parts.switch)),
-        None => Election::off(Group::NodeLock, parts.switch),
+        None => Election::off(LeaseGroup::NodeLock, parts.switch),
     };
-    let unlimited = Limit::default();
+    let unlimited = RateLimit::default();
     let limit = match controller.rate() {
         RateClass::Limited => parts.limit,
         RateClass::Unlimited => &unlimited,

@@ -9,19 +9,19 @@ use crate::{Column, Packed};
 pub type Row = u32;
 
 #[cfg(target_arch = "wasm32")]
-type Source = crate::bindings::topoloom::discovery::nodes::Snapshot;
+type SnapshotSource = crate::bindings::topoloom::discovery::nodes::Snapshot;
 #[cfg(not(target_arch = "wasm32"))]
-type Source = crate::testing::Cluster;
+type SnapshotSource = crate::testing::Cluster;
 
 /// One consistent view of the nodes.
 // A static type per target, not a trait object: a vtable would keep every import alive in every component.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
-    source: &'a Source,
+    source: &'a SnapshotSource,
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn of(source: &'a Source) -> Self {
+    pub(crate) fn of(source: &'a SnapshotSource) -> Self {
         Self { source }
     }
 

@@ -177,11 +177,11 @@ impl fmt::Debug for Cluster {
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    body: Body,
+    body: ScriptedBody,
 }
 
 #[derive(Clone)]
-enum Body {
+enum ScriptedBody {
     Here(Cursor<Vec<u8>>),
     /// Clones share the position of the reader, as with a file.
     Coming(Rc<RefCell<Coming>>),
@@ -197,7 +197,7 @@ impl Reply {
     /// Status and body.
     #[must_use]
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: Body::Here(Cursor::new(body.into())) }
+        Self { status, headers: Vec::new(), body: ScriptedBody::Here(Cursor::new(body.into())) }
     }
 
     /// Status and a body that is still arriving: it is read as far as the discoverer reads it. An error of the reader is a
@@ -205,7 +205,7 @@ impl Reply {
     #[must_use]
     pub fn coming(status: u16, body: impl Read + 'static) -> Self {
         let coming = Coming { reader: Box::new(body), room: Vec::new() };
-        Self { status, headers: Vec::new(), body: Body::Coming(Rc::new(RefCell::new(coming))) }
+        Self { status, headers: Vec::new(), body: ScriptedBody::Coming(Rc::new(RefCell::new(coming))) }
     }
 
     /// Adds a header, by its lower-case name.
@@ -225,11 +225,11 @@ impl Reply {
 
     pub(crate) fn read(&mut self, max: u32) -> Result<Vec<u8>, Error> {
         let piece = match &mut self.body {
-            Body::Here(body) => {
+            ScriptedBody::Here(body) => {
                 let mut piece = Vec::new();
                 body.take(u64::from(max)).read_to_end(&mut piece).map(|_| piece)
             }
-            Body::Coming(coming) => coming.borrow_mut().read(max as usize),
+            ScriptedBody::Coming(coming) => coming.borrow_mut().read(max as usize),
         };
         piece.map_err(|error| Error::Protocol(error.to_string()))
     }
@@ -251,7 +251,7 @@ impl Coming {
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for ScriptedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Here(body) => write!(f, "{} bytes", body.get_ref().len()),

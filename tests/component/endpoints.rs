@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use topoloom::endpoints::plan::Plan;
 use topoloom::endpoints::spec::{AddressRule, BaseUrl, Carrier, Network, Redirects, Timeouts, Tls};
-use topoloom::endpoints::{Asked, Denial, Endpoints, Error, Opened, Outside, Session};
+use topoloom::endpoints::{Denial, EndpointRequest, Endpoints, Error, Opened, Outside, Session};
 use topoloom_core::plugin::{CredentialKind, Method};
 
 /// The source in all of these tests.
@@ -51,8 +51,8 @@ fn session(plan: Plan, outside: &Outside) -> Session {
     endpoints(plan, outside).session()
 }
 
-fn get(path: &str) -> Asked {
-    Asked {
+fn get(path: &str) -> EndpointRequest {
+    EndpointRequest {
         endpoint: "fabric".into(),
         method: Method::Get,
         path_and_query: path.into(),

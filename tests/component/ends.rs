@@ -110,9 +110,9 @@ async fn state_comes_back_and_unchanged_needs_one() {
     let first = plugin.discover(&source(), round("remember", nodes(1))).await.end.unwrap();
     assert_eq!(first.state, [7]);
     let state: Arc<[u8]> = first.state.into();
-    let again = topoloom::plugin::Round { state: Arc::clone(&state), ..round("remember", nodes(1)) };
+    let again = topoloom::plugin::RoundInput { state: Arc::clone(&state), ..round("remember", nodes(1)) };
     assert_eq!(plugin.discover(&source(), again).await.end.unwrap().state, [7, 7]);
-    let unchanged = topoloom::plugin::Round { state, ..round("unchanged", nodes(1)) };
+    let unchanged = topoloom::plugin::RoundInput { state, ..round("unchanged", nodes(1)) };
     assert_eq!(plugin.discover(&source(), unchanged).await.end.unwrap().outcome, Answered::Unchanged);
 }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock};
 
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Compiler, Load, Plugin, Round, Runtime};
+use topoloom::plugin::{Compiler, Load, Plugin, RoundInput, Runtime};
 use topoloom_core::plugin::{Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::{Member, Object, Spec};
@@ -59,9 +59,9 @@ pub(crate) fn nodes(count: u32) -> View {
     store.view(&[ColumnKey::label(RACK)])
 }
 
-pub(crate) fn round(act: &str, nodes: View) -> Round {
+pub(crate) fn round(act: &str, nodes: View) -> RoundInput {
     let granted = Granted { labels: [RACK.into()].into(), ..Granted::default() };
-    Round {
+    RoundInput {
         config: format!(r#"{{"discover": "{act}"}}"#).into(),
         granted: Arc::new(granted),
         nodes,

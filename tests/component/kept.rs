@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Load, Plugin, Round};
+use topoloom::plugin::{Load, Plugin, RoundInput};
 use topoloom_core::plugin::{
     Answer, Answered, CallError, CredentialKind, Failure, Granted, Limits, Location, Requirements,
 };
@@ -173,7 +173,7 @@ fn objects() -> Arc<[Arc<Object>]> {
 async fn discover(plugin: &Plugin, end: &str, state: &[u8]) -> Result<Answer, CallError> {
     let keys = || [RACK.into()].into();
     let granted = Granted { labels: keys(), annotations: keys(), node_names: true, ..Granted::default() };
-    let round = Round {
+    let round = RoundInput {
         config: config(end),
         granted: Arc::new(granted),
         nodes: nodes(),

@@ -14,7 +14,7 @@ mod turns;
 use std::sync::Arc;
 
 use topoloom::plugin::{Load, LoadError};
-use topoloom_core::plugin::{Amount, CallError, Limit, Limits, Profile, Setting, Usage};
+use topoloom_core::plugin::{Amount, CallError, Limit, LimitSetting, Limits, Profile, Usage};
 
 use crate::guests::{MUTE_VILLAIN, RUNTIME, nodes, round, source};
 
@@ -217,7 +217,7 @@ async fn run(bytes: &Arc<[u8]>, act: Act, limits: Limits) -> (Result<(), CallErr
         }
         Act::Discover(act) => {
             let config = if act.starts_with('{') { act.into() } else { format!(r#"{{"discover": "{act}"}}"#).into() };
-            let round = topoloom::plugin::Round { config, ..round("", nodes(100)) };
+            let round = topoloom::plugin::RoundInput { config, ..round("", nodes(100)) };
             let call = plugin.discover(&source, round).await;
             (call.end.map(drop), call.usage)
         }
@@ -226,7 +226,7 @@ async fn run(bytes: &Arc<[u8]>, act: Act, limits: Limits) -> (Result<(), CallErr
 
 /// The limits of a plugin whose entry sets this one, as an operator would.
 fn lowered(row: Limit, amount: Amount) -> Limits {
-    let Setting::Entry { low, high, .. } = row.row().setting else { panic!("{row:?} cannot be set") };
+    let LimitSetting::Entry { low, high, .. } = row.row().setting else { panic!("{row:?} cannot be set") };
     assert!(amount >= low && amount <= high, "{row:?} may not be {amount}");
     let mut limits = Limits::default();
     limits.set(row, amount);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use topoloom::manager::metrics::catalogue::{Described, Kind, catalogue};
+use topoloom::manager::metrics::catalogue::{Described, MetricKind, catalogue};
 
 use self::promql::{Matcher, named};
 
@@ -50,7 +50,7 @@ impl Series {
                 continue;
             };
             labels.extend(metric.labels.keys().map(String::as_str));
-            if metric.kind == Kind::Histogram {
+            if metric.kind == MetricKind::Histogram {
                 labels.insert(BUCKET);
             }
             mistakes.extend(selector.matchers.iter().filter_map(|matcher| mistake(metric, matcher)));

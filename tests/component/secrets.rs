@@ -10,7 +10,7 @@ use topoloom::config::{self, EntryConfig};
 use topoloom::delivery::Module;
 use topoloom::discovery::revision::{Host, Revision, prepare};
 use topoloom::endpoints::{Endpoints, Outside};
-use topoloom::plugin::{Call, Compiler, Load, Metrics, Options, Plugin, Round, Runtime};
+use topoloom::plugin::{Call, Compiler, Load, Metrics, Options, Plugin, RoundInput, Runtime};
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::plugin::{Amount, Answer, CallError, Granted, Limit, Limits, TrapKind};
@@ -92,8 +92,8 @@ fn granted(key: &str, node_names: bool) -> Arc<Granted> {
 }
 
 /// The round of another source, which is granted what the thief is not, and leaves its traces.
-fn foreign(config: &str) -> Round {
-    Round {
+fn foreign(config: &str) -> RoundInput {
+    RoundInput {
         config: format!(r#"{{"guesses": ["{HIDDEN}", "{}"], {config}}}"#, SECRETS[3]).into(),
         granted: granted(HIDDEN, true),
         nodes: everything(),
@@ -105,12 +105,12 @@ fn foreign(config: &str) -> Round {
 }
 
 /// The round of the thief. It knows every key, and what endpoints and nodes are usually called.
-fn theft(granted: Arc<Granted>, names: bool, nodes: View) -> Round {
+fn theft(granted: Arc<Granted>, names: bool, nodes: View) -> RoundInput {
     let guesses = format!(
         r#"["{OPEN}", "{HIDDEN}", "{HIDDEN}-not", "ufm", "fabric", "default", "*", "", "../ufm", "node-0", "{}"]"#,
         GRANTED[3]
     );
-    Round {
+    RoundInput {
         config: format!(r#"{{"ask": ["{OPEN}"], "guesses": {guesses}, "names": {names}, "grow": 40}}"#).into(),
         granted,
         nodes,

@@ -48,10 +48,10 @@ const LEASE_NAME: &str = "topoloom-hypernode";
 const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 
 /// Two replicas of a host, on a cluster whose every request is logged.
-struct Stage {
+struct FailoverScene {
     scene: Scene,
     kubeconfig: PathBuf,
-    replicas: [Option<Replica>; 2],
+    replicas: [Option<ReplicaHost>; 2],
     born: usize,
     library: Library,
     /// What was met so far.
@@ -62,14 +62,14 @@ struct Stage {
     excused: u64,
 }
 
-struct Replica {
+struct ReplicaHost {
     name: String,
     host: Host,
     clock: Clock,
 }
 
 #[allow(clippy::print_stdout, reason = "who plays fifty times wants to know of it")]
-impl Stage {
+impl FailoverScene {
     async fn set() -> Result<Self> {
         let size = format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}");
         let scene = Scene::with(ControlPlane::builder().audit(true).apiserver_arg(size)).await?;
@@ -108,11 +108,11 @@ impl Stage {
             if ready.contains("nodes ok") { Ok(()) } else { Err(ready) }
         })
         .await;
-        self.replicas[place] = Some(Replica { name, host, clock });
+        self.replicas[place] = Some(ReplicaHost { name, host, clock });
         Ok(())
     }
 
-    fn replica(&self, place: usize) -> &Replica {
+    fn replica(&self, place: usize) -> &ReplicaHost {
         self.replicas[place].as_ref().expect("this replica runs")
     }
 
@@ -167,20 +167,22 @@ impl Stage {
             let found = eventually("one of the replicas leads", PATIENCE, async || {
                 let mut said = Vec::new();
                 for (place, replica) in self.replicas.iter().enumerate() {
-                    let Some(Replica { host, .. }) = replica else { continue };
+                    let Some(ReplicaHost { host, .. }) = replica else { continue };
                     if let Some(loss) = Loss::of(host).map_err(|error| error.to_string())? {
-                        return Ok(Found::Lost(place, loss));
+                        return Ok(ReplicaFinding::Lost(place, loss));
                     }
                     match host.get("/readyz").await {
-                        Ok(ready) if ready.contains("election hypernode: leads") => return Ok(Found::Leads(place)),
+                        Ok(ready) if ready.contains("election hypernode: leads") => {
+                            return Ok(ReplicaFinding::Leads(place));
+                        }
                         other => said.push(format!("{other:?}")),
                     }
                 }
                 Err(said.join("\n"))
             });
             match found.await {
-                Found::Leads(place) => return Ok(place),
-                Found::Lost(place, loss) => {
+                ReplicaFinding::Leads(place) => return Ok(place),
+                ReplicaFinding::Lost(place, loss) => {
                     match self.excuse(loss) {
                         Some(stood_still) => self.excused(stood_still)?,
                         None => {
@@ -284,7 +286,7 @@ impl fmt::Display for Lapsed {
 }
 
 /// What a look at the replicas found.
-enum Found {
+enum ReplicaFinding {
     Leads(usize),
     Lost(usize, Loss),
 }
@@ -306,7 +308,7 @@ fn times() -> u64 {
 #[allow(clippy::print_stdout, reason = "how long it took is what the reader of a soak wants to know")]
 /// Plays one fault several times, and then proves from what the servers wrote down that nothing came late.
 async fn plays(fault: Fault) -> Result<()> {
-    let mut stage = Stage::set().await?;
+    let mut stage = FailoverScene::set().await?;
     let mut times_to_recover = Vec::new();
     for seed in 0..times() {
         let play = format!("{fault:?} {seed} at {}{}", Moment::drawn(seed, fault as u64), fault.told(seed));

@@ -28,15 +28,15 @@ const CAMBRICON: &str = "cambricon.com/dsmlu.lock";
 const NOTE: &str = "topoloom.dev/node-lock";
 
 /// A cluster with nodes, and a host whose extender serves on a free port.
-struct Stage {
+struct LockScene {
     scene: Scene,
     host: Host,
-    extender: Caller,
+    extender: BindClient,
 }
 
 /// A client that calls an extender, as kube-scheduler does.
 #[derive(Clone)]
-struct Caller {
+struct BindClient {
     url: String,
     http: reqwest::Client,
 }
@@ -51,7 +51,7 @@ impl Begun {
     }
 }
 
-impl Caller {
+impl BindClient {
     /// Of a host, once it serves.
     async fn of(host: &Host) -> Self {
         let address = host.extender().await;
@@ -69,7 +69,7 @@ impl Caller {
     }
 }
 
-impl Stage {
+impl LockScene {
     async fn new(nodes: &[&str], arguments: &[&str]) -> Result<Self> {
         let scene = Self::scene(nodes).await?;
         let kubeconfig = scene.host_kubeconfig().await?;
@@ -95,7 +95,7 @@ impl Stage {
     async fn on(scene: Scene, kubeconfig: &std::path::Path, arguments: &[&str]) -> Result<Self> {
         let arguments = [&["--extender-address", "127.0.0.1:0"][..], arguments].concat();
         let host = Host::start(kubeconfig, &arguments).await?;
-        let extender = Caller::of(&host).await;
+        let extender = BindClient::of(&host).await;
         Ok(Self { scene, host, extender })
     }
 

@@ -19,7 +19,7 @@ use topoloom_tests::pages::{blocks, page};
 use topoloom_tests::scene::PATIENCE;
 use topoloom_tests::volcano_chart::Repository;
 
-use desk::Desk;
+use desk::PageReader;
 use pods::Pods;
 
 const README: &str = "README.md";
@@ -40,7 +40,7 @@ async fn nodes(plane: &ControlPlane) -> Result<()> {
 }
 
 /// Waits until a command prints these words; what it printed.
-async fn until_says(desk: &Desk, command: &str, words: &str) -> String {
+async fn until_says(desk: &PageReader, command: &str, words: &str) -> String {
     eventually(&format!("{command} says {words:?}"), PATIENCE, async || match desk.shell(command).await {
         Ok(said) if said.contains(words) => Ok(said),
         Ok(said) => Err(said),
@@ -60,7 +60,7 @@ fn without_digest(tree: &str) -> String {
 async fn the_readme_does_what_it_says() -> Result<()> {
     let mut plane = ControlPlane::start().await?;
     nodes(&plane).await?;
-    let mut desk = Desk::new(&plane, README).await?;
+    let mut desk = PageReader::new(&plane, README).await?;
     let text = page(README)?;
 
     // Without a cluster.
@@ -110,7 +110,7 @@ async fn the_readme_does_what_it_says() -> Result<()> {
 async fn the_pages_of_the_install_and_the_node_lock_do_what_they_say() -> Result<()> {
     let mut plane = ControlPlane::start().await?;
     nodes(&plane).await?;
-    let mut desk = Desk::new(&plane, INSTALL).await?;
+    let mut desk = PageReader::new(&plane, INSTALL).await?;
     let text = page(INSTALL)?;
     let document = blocks(&page(README)?, "sh").into_iter().find_map(|block| {
         let (_, rest) = block.split_once("cat > topology.yaml <<'END'\n")?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use topoloom_core::plugin::{Limit, Setting};
+use topoloom_core::plugin::{Limit, LimitSetting};
 
 /// Before a generated table.
 const BEGIN: &str = "<!-- limits: written by `xtask generate` -->";
@@ -42,11 +42,11 @@ fn table(reader: Reader) -> String {
         let _ = write!(text, "| {meaning} (`{}`) | {standard} | {large} |", row.word);
         if reader == Reader::Operator {
             let (key, range) = match row.setting {
-                Setting::Entry { key, low, high } => (format!("`{key}`"), format!("{low} to {high}")),
-                Setting::Host { flag, low, high } => (format!("(host: `{flag}`)"), format!("{low} to {high}")),
-                Setting::Endpoint { key } => (format!("`{key}` of the endpoint"), String::new()),
-                Setting::With(other) => (format!("`{}`", other.key().unwrap_or_default()), String::new()),
-                Setting::Fixed => (String::new(), String::new()),
+                LimitSetting::Entry { key, low, high } => (format!("`{key}`"), format!("{low} to {high}")),
+                LimitSetting::Host { flag, low, high } => (format!("(host: `{flag}`)"), format!("{low} to {high}")),
+                LimitSetting::Endpoint { key } => (format!("`{key}` of the endpoint"), String::new()),
+                LimitSetting::With(other) => (format!("`{}`", other.key().unwrap_or_default()), String::new()),
+                LimitSetting::Fixed => (String::new(), String::new()),
             };
             let _ = write!(text, " {key} | {range} |");
         }

@@ -34,7 +34,7 @@ const WORST: &[(&str, &str)] = &[
 
 /// The place of one of the words.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct BadWord {
     line: usize,
     word: &'static str,
     instead: &'static str,
@@ -56,7 +56,7 @@ pub fn check(root: &Path) -> Result<()> {
             _ => in_text(&text),
         };
         places.extend(found.iter().map(|found| {
-            let Found { line, word, instead } = found;
+            let BadWord { line, word, instead } = found;
             format!("{shown}:{line}: {word:?}: {instead}")
         }));
     }
@@ -119,7 +119,7 @@ fn only_for_tests(path: &Path, stem: &str) -> bool {
 }
 
 /// The words in the strings of a source, and in its doc comments where they are help.
-fn in_rust(text: &str, is_help: bool) -> Vec<Found> {
+fn in_rust(text: &str, is_help: bool) -> Vec<BadWord> {
     let production = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
     in_text(&prose(production, is_help))
 }
@@ -184,7 +184,7 @@ fn without_code(text: &str) -> String {
 }
 
 /// The words in a text, in any case, as words of their own.
-fn in_text(text: &str) -> Vec<Found> {
+fn in_text(text: &str) -> Vec<BadWord> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let words: Vec<String> = line
@@ -194,7 +194,7 @@ fn in_text(text: &str) -> Vec<Found> {
             .collect();
         let line = format!(" {} ", words.join(" "));
         let here = WORST.iter().filter(|(word, _)| line.contains(&format!(" {word} ")));
-        found.extend(here.map(|(word, instead)| Found { line: at + 1, word, instead }));
+        found.extend(here.map(|(word, instead)| BadWord { line: at + 1, word, instead }));
     }
     found
 }
@@ -203,7 +203,7 @@ fn in_text(text: &str) -> Vec<Found> {
 mod tests {
     use super::*;
 
-    fn words(found: &[Found]) -> Vec<(usize, &str)> {
+    fn words(found: &[BadWord]) -> Vec<(usize, &str)> {
         found.iter().map(|found| (found.line, found.word)).collect()
     }
 

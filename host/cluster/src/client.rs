@@ -14,7 +14,7 @@ use tower::util::MapErrLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::gate::{self, Gate};
-use super::rate::Limit;
+use super::rate::RateLimit;
 use super::requests;
 
 /// How long one request may take until its answer's head is there; watches answer at once and then stream.
@@ -59,7 +59,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Self::behind`].
-    pub fn counted(self, metrics: &requests::Metrics, limit: &Limit) -> Result<Self, ConnectError> {
+    pub fn counted(self, metrics: &requests::Metrics, limit: &RateLimit) -> Result<Self, ConnectError> {
         Ok(Self { client: self.behind(&Gate::none(), metrics, limit)?, ..self })
     }
 
@@ -78,7 +78,7 @@ impl Connection {
         &self,
         gate: &Gate,
         metrics: &requests::Metrics,
-        limit: &Limit,
+        limit: &RateLimit,
     ) -> Result<kube::Client, ConnectError> {
         let refused = |error: kube::Error| ConnectError::Client(chain(&error));
         let config = &self.config;
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
     use crate::gate::{ReadOnly, Switch};
-    use crate::{Reason, Refusal};
+    use crate::{Refusal, RefusalReason};
 
     #[tokio::test]
     async fn what_is_refused_at_the_door_is_no_request() {
@@ -207,14 +207,14 @@ mod tests {
             text.lines().filter(|line| line.starts_with("api_requests_total")).map(str::to_owned).collect::<Vec<_>>()
         };
         let switch = Switch::new(ReadOnly::Yes);
-        let client = connection.behind(&Gate::open(&switch), &metrics, &Limit::default()).unwrap();
+        let client = connection.behind(&Gate::open(&switch), &metrics, &RateLimit::default()).unwrap();
         let write = async || {
             let request = http::Request::patch("/api/v1/nodes/n").body(Vec::new()).unwrap();
             Refusal::of(&client.request::<serde_json::Value>(request).await.unwrap_err()).reason
         };
-        assert_eq!((write().await, counted()), (Reason::ReadOnly, vec![]));
+        assert_eq!((write().await, counted()), (RefusalReason::ReadOnly, vec![]));
         switch.set(ReadOnly::No);
-        assert_eq!(write().await, Reason::Unreachable);
+        assert_eq!(write().await, RefusalReason::Unreachable);
         assert_eq!(counted(), [r#"api_requests_total{verb="patch",resource="nodes",code="error"} 1"#]);
     }
 }

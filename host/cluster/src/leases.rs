@@ -23,13 +23,13 @@ const USUAL: i32 = 15;
 /// One lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct LeaseStatus {
     /// Where it is.
     pub namespace: String,
     /// Its name.
     pub name: String,
     /// The state of its holder.
-    pub standing: Standing,
+    pub standing: LeaseFreshness,
     /// Its holder, or its last holder; empty if it has none.
     pub holder: String,
     /// When the holder got the lease, RFC 3339.
@@ -50,7 +50,7 @@ pub struct Held {
 /// The state of the holder of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum LeaseFreshness {
     /// Its holder renewed it in time.
     Fresh,
     /// Its holder did not renew it in time.
@@ -59,7 +59,7 @@ pub enum Standing {
     Free,
 }
 
-impl Held {
+impl LeaseStatus {
     /// What a lease says at that time.
     #[must_use]
     pub fn of(lease: &Lease, now: Timestamp) -> Self {
@@ -69,9 +69,9 @@ impl Held {
         let renewed = spec.renew_time.map(|time| time.0).max(noted(lease)).map(|time| now.duration_since(time));
         let is_late = renewed.is_none_or(|ago| ago > SignedDuration::from_secs(duration.into()));
         let standing = match (holder.is_empty(), is_late) {
-            (true, _) => Standing::Free,
-            (false, true) => Standing::Expired,
-            (false, false) => Standing::Fresh,
+            (true, _) => LeaseFreshness::Free,
+            (false, true) => LeaseFreshness::Expired,
+            (false, false) => LeaseFreshness::Fresh,
         };
         let annotation = |key| lease.metadata.annotations.as_ref()?.get(key);
         Self {
@@ -109,7 +109,7 @@ fn noted(lease: &Lease) -> Option<Timestamp> {
 /// Asks the API server to make the lease without keeping it.
 ///
 /// # Errors
-/// Why it would not, such as [`super::Reason::NotFound`] for its namespace.
+/// Why it would not, such as [`super::RefusalReason::NotFound`] for its namespace.
 pub async fn could_be_made(client: &kube::Client, namespace: &str, name: &str) -> Result<(), Refusal> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
@@ -122,15 +122,20 @@ pub async fn could_be_made(client: &kube::Client, namespace: &str, name: &str) -
 ///
 /// # Errors
 /// The refusal; a lease that is not there is none.
-pub async fn read(client: &kube::Client, namespace: &str, name: &str, now: Timestamp) -> Result<Option<Held>, Refusal> {
+pub async fn read(
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) -> Result<Option<LeaseStatus>, Refusal> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = api.get_opt(name).await.map_err(|error| Refusal::of(&error))?;
-    Ok(lease.map(|lease| Held::of(&lease, now)))
+    Ok(lease.map(|lease| LeaseStatus::of(&lease, now)))
 }
 
 /// What the API server is, and its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ApiServerInfo {
     /// Its version, `v1.34.1`.
     pub version: String,
     /// Its time, to the second; ours if it sends none.
@@ -141,14 +146,14 @@ pub struct Server {
 ///
 /// # Errors
 /// When it does not answer, or refuses.
-pub async fn server(client: &kube::Client) -> Result<Server, Refusal> {
+pub async fn server(client: &kube::Client) -> Result<ApiServerInfo, Refusal> {
     let request = http::Request::get("/version").body(kube::client::Body::empty());
     let request = request.map_err(|error| Refusal::of(&kube::Error::HttpError(error)))?;
     let answer = client.send(request).await.map_err(|error| Refusal::of(&error))?;
     let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
     let now = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| date.timestamp());
     let version = client.apiserver_version().await.map_err(|error| Refusal::of(&error))?;
-    Ok(Server { version: version.git_version, now: now.unwrap_or_else(Timestamp::now) })
+    Ok(ApiServerInfo { version: version.git_version, now: now.unwrap_or_else(Timestamp::now) })
 }
 
 #[cfg(test)]
@@ -156,9 +161,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn held(spec: serde_json::Value, now: &str) -> Held {
+    fn held(spec: serde_json::Value, now: &str) -> LeaseStatus {
         let lease = json!({"metadata": {"namespace": "n", "name": "l"}, "spec": spec});
-        Held::of(&serde_json::from_value(lease).unwrap(), now.parse().unwrap())
+        LeaseStatus::of(&serde_json::from_value(lease).unwrap(), now.parse().unwrap())
     }
 
     #[test]
@@ -168,11 +173,11 @@ mod tests {
             "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:01:00.000000Z",
         });
         let seen = held(spec.clone(), "2026-01-01T00:01:15Z");
-        assert_eq!((seen.standing, seen.renewed_seconds_ago, seen.transitions), (Standing::Fresh, Some(15), 3));
+        assert_eq!((seen.standing, seen.renewed_seconds_ago, seen.transitions), (LeaseFreshness::Fresh, Some(15), 3));
         assert_eq!((seen.replica(), seen.since.as_deref()), ("pod-1", Some("2026-01-01T00:00:00Z")));
-        assert_eq!(held(spec.clone(), "2026-01-01T00:01:16Z").standing, Standing::Expired);
+        assert_eq!(held(spec.clone(), "2026-01-01T00:01:16Z").standing, LeaseFreshness::Expired);
         let ahead = held(spec, "2026-01-01T00:00:50Z");
-        assert_eq!((ahead.standing, ahead.renewed_seconds_ago), (Standing::Fresh, Some(0)));
+        assert_eq!((ahead.standing, ahead.renewed_seconds_ago), (LeaseFreshness::Fresh, Some(0)));
     }
 
     #[test]
@@ -183,27 +188,28 @@ mod tests {
                 "metadata": {"namespace": "n", "name": "l", "managedFields": entries},
                 "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"},
             });
-            let held = Held::of(&serde_json::from_value(lease).unwrap(), "2026-01-01T00:05:00Z".parse().unwrap());
+            let held =
+                LeaseStatus::of(&serde_json::from_value(lease).unwrap(), "2026-01-01T00:05:00Z".parse().unwrap());
             (held.standing, held.renewed_seconds_ago)
         };
         let renews = json!({"f:spec": {"f:holderIdentity": {}, "f:renewTime": {}}});
         let annotates = json!({"f:metadata": {"f:annotations": {"f:note": {}}}});
         let (before, early, now) = ("2025-12-31T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:04:50Z");
-        assert_eq!(at(&[]), (Standing::Expired, Some(300)));
-        assert_eq!(at(&[(before, renews.clone())]), (Standing::Expired, Some(300)), "a clock that is ahead");
-        assert_eq!(at(&[(now, renews.clone())]), (Standing::Fresh, Some(10)));
-        assert_eq!(at(&[(now, renews.clone()), (early, renews.clone())]), (Standing::Fresh, Some(10)));
-        assert_eq!(at(&[(early, renews), (now, annotates)]), (Standing::Expired, Some(240)));
+        assert_eq!(at(&[]), (LeaseFreshness::Expired, Some(300)));
+        assert_eq!(at(&[(before, renews.clone())]), (LeaseFreshness::Expired, Some(300)), "a clock that is ahead");
+        assert_eq!(at(&[(now, renews.clone())]), (LeaseFreshness::Fresh, Some(10)));
+        assert_eq!(at(&[(now, renews.clone()), (early, renews.clone())]), (LeaseFreshness::Fresh, Some(10)));
+        assert_eq!(at(&[(early, renews), (now, annotates)]), (LeaseFreshness::Expired, Some(240)));
     }
 
     #[test]
     fn a_lease_without_holder_or_without_times_is_free() {
         let free =
             held(json!({"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z"}), "2026-01-01T00:00:00Z");
-        assert_eq!((free.standing, free.replica()), (Standing::Free, ""));
+        assert_eq!((free.standing, free.replica()), (LeaseFreshness::Free, ""));
         let timeless = held(json!({"holderIdentity": "x", "leaseDurationSeconds": -1}), "2026-01-01T00:00:00Z");
-        assert_eq!((timeless.standing, timeless.duration_seconds), (Standing::Expired, USUAL));
-        let empty = Held::of(&Lease::default(), Timestamp::UNIX_EPOCH);
-        assert_eq!(empty.standing, Standing::Free);
+        assert_eq!((timeless.standing, timeless.duration_seconds), (LeaseFreshness::Expired, USUAL));
+        let empty = LeaseStatus::of(&Lease::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(empty.standing, LeaseFreshness::Free);
     }
 }

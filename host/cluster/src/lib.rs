@@ -32,7 +32,7 @@ pub mod work;
 
 pub use check::{Check, Judge};
 pub use client::{ConnectError, Connection, connect};
-pub use refusal::{Reason, Refusal};
+pub use refusal::{Refusal, RefusalReason};
 pub use restores::Restores;
 
 /// Which of several replicas this is: the name of the pod, which is its host name. It is in the identity of leases, in

@@ -36,9 +36,9 @@ pub trait Follow: Send + Sync {
 }
 
 /// Takes in whether the watch works: after each answer of the API server, and after each failure.
-pub type Report = Box<dyn Fn(Result<(), &Refusal>) + Send + Sync>;
+pub type ReportHealth = Box<dyn Fn(Result<(), &Refusal>) + Send + Sync>;
 
-type Follower = (Arc<dyn Follow>, Arc<Report>);
+type Follower = (Arc<dyn Follow>, Arc<ReportHealth>);
 
 /// The watch, and all that follow it.
 pub struct NodeWatch {
@@ -64,7 +64,7 @@ impl NodeWatch {
     }
 
     /// Follows from the first list on. To be called before [`run`](Self::run).
-    pub fn follow(&self, follower: Arc<dyn Follow>, report: Report) {
+    pub fn follow(&self, follower: Arc<dyn Follow>, report: ReportHealth) {
         self.followers().push((follower, Arc::new(report)));
     }
 

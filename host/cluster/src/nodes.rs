@@ -165,11 +165,11 @@ impl Follow for Nodes {
         let mut inner = self.lock();
         let Inner { store, watched, .. } = &mut *inner;
         let Some(step) = watched.take(store, event.by_ref()) else { return };
-        let is_list = matches!(step, Step::List(_));
+        let is_list = matches!(step, NodesChange::List(_));
         if is_list && !inner.store.pending().is_empty() {
             self.watch.relist();
         }
-        let (Step::List(change) | Step::One(change)) = step;
+        let (NodesChange::List(change) | NodesChange::One(change)) = step;
         self.publish(inner, &change);
         if is_list {
             self.commits.send_modify(|count| *count += 1);
@@ -178,7 +178,7 @@ impl Follow for Nodes {
 }
 
 /// What changed, and by what.
-pub enum Step {
+pub enum NodesChange {
     /// By a list.
     List(Change),
     /// By one node.
@@ -187,7 +187,7 @@ pub enum Step {
 
 impl Index<&NodeMeta> for Store {
     type List = ();
-    type Change = Step;
+    type Change = NodesChange;
 
     // No versions are kept: the list replaces everything.
     fn begin(&mut self, _: Earlier) {
@@ -198,21 +198,21 @@ impl Index<&NodeMeta> for Store {
         self.relist(meta(node));
     }
 
-    fn reset(&mut self, (): (), _: &ResourceVersion) -> Step {
-        Step::List(self.commit_relist())
+    fn reset(&mut self, (): (), _: &ResourceVersion) -> NodesChange {
+        NodesChange::List(self.commit_relist())
     }
 
-    fn apply(&mut self, node: &NodeMeta) -> Step {
-        Step::One(Self::apply(self, meta(node)))
+    fn apply(&mut self, node: &NodeMeta) -> NodesChange {
+        NodesChange::One(Self::apply(self, meta(node)))
     }
 
-    fn delete(&mut self, node: &NodeMeta) -> Step {
-        Step::One(self.remove(node.metadata.name.as_deref().unwrap_or_default()))
+    fn delete(&mut self, node: &NodeMeta) -> NodesChange {
+        NodesChange::One(self.remove(node.metadata.name.as_deref().unwrap_or_default()))
     }
 }
 
 /// Name, labels and annotations of a watched node, without a copy.
-fn meta(node: &NodeMeta) -> snapshot::NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
+fn meta(node: &NodeMeta) -> snapshot::NodeMeta<'_, LabelPairs<'_>, LabelPairs<'_>> {
     snapshot::NodeMeta {
         name: node.metadata.name.as_deref().unwrap_or_default(),
         labels: pairs(node.metadata.labels.as_ref()),
@@ -220,8 +220,8 @@ fn meta(node: &NodeMeta) -> snapshot::NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
     }
 }
 
-type Pairs<'a> = Box<dyn Iterator<Item = (&'a str, &'a str)> + 'a>;
+type LabelPairs<'a> = Box<dyn Iterator<Item = (&'a str, &'a str)> + 'a>;
 
-fn pairs(map: Option<&BTreeMap<String, String>>) -> Pairs<'_> {
+fn pairs(map: Option<&BTreeMap<String, String>>) -> LabelPairs<'_> {
     Box::new(map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())))
 }

@@ -14,11 +14,11 @@ use tower::{Layer, Service};
 
 /// A limit, or none. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Limit {
+pub struct RateLimit {
     bucket: Option<Arc<Mutex<(Instant, Bucket)>>>,
 }
 
-impl Limit {
+impl RateLimit {
     /// So many requests per second, and so many at once after a pause. `qps` is finite and above zero.
     #[must_use]
     pub fn new(qps: f32, burst: u32) -> Self {
@@ -35,7 +35,7 @@ impl Limit {
     }
 }
 
-impl<S> Layer<S> for Limit {
+impl<S> Layer<S> for RateLimit {
     type Service = Limited<S>;
 
     fn layer(&self, inner: S) -> Limited<S> {
@@ -46,7 +46,7 @@ impl<S> Layer<S> for Limit {
 /// A client whose requests wait for their turn.
 #[derive(Debug, Clone)]
 pub struct Limited<S> {
-    limit: Limit,
+    limit: RateLimit,
     inner: S,
 }
 
@@ -83,7 +83,7 @@ where
 mod tests {
     use super::*;
 
-    async fn times(limit: Limit, requests: usize) -> Vec<u64> {
+    async fn times(limit: RateLimit, requests: usize) -> Vec<u64> {
         let began = Instant::now();
         let mut client = limit.layer(tower::service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(())));
         let all = (0..requests).map(|_| client.call(Request::new(()))).collect::<Vec<_>>();
@@ -98,7 +98,7 @@ mod tests {
     async fn requests_beyond_the_burst_wait_for_their_turn() {
         // A timer may fire a millisecond late.
         let tenths = |times: Vec<u64>| times.into_iter().map(|millis| (millis + 5) / 10).collect::<Vec<_>>();
-        assert_eq!(tenths(times(Limit::new(10.0, 3), 5).await), [0, 0, 0, 10, 20]);
-        assert_eq!(times(Limit::default(), 5).await, [0; 5]);
+        assert_eq!(tenths(times(RateLimit::new(10.0, 3), 5).await), [0, 0, 0, 10, 20]);
+        assert_eq!(times(RateLimit::default(), 5).await, [0; 5]);
     }
 }

@@ -13,8 +13,8 @@ const RULE: &str = ". The missing rule: ";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind.
-    pub reason: Reason,
-    /// The text of the answer, and for [`Reason::Forbidden`] the rule that would allow the request.
+    pub reason: RefusalReason,
+    /// The text of the answer, and for [`RefusalReason::Forbidden`] the rule that would allow the request.
     pub message: String,
     /// How long the server asked us to wait.
     pub retry_after: Option<Duration>,
@@ -22,7 +22,7 @@ pub struct Refusal {
 
 /// The kinds of refusal: a closed set, used as condition reason and metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum RefusalReason {
     /// 409: what we decided on is not what is stored any more. Observe and decide again.
     Conflict,
     /// 409 on a create: the name is taken.
@@ -55,7 +55,7 @@ pub enum Reason {
     ReadOnly,
 }
 
-impl Reason {
+impl RefusalReason {
     /// Every kind.
     pub const ALL: [Self; 15] = [
         Self::Conflict,
@@ -125,14 +125,14 @@ impl std::error::Error for Refusal {}
 impl Refusal {
     /// What is wrong, without the object that it was met on: equal for all that one rule would cure.
     #[must_use]
-    pub fn cause(&self) -> (Reason, &str) {
+    pub fn cause(&self) -> (RefusalReason, &str) {
         (self.reason, self.rule().unwrap_or(&self.message))
     }
 
     /// The RBAC rule that would allow it.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
-        self.message.split_once(RULE).map(|(_, rule)| rule).filter(|_| self.reason == Reason::Forbidden)
+        self.message.split_once(RULE).map(|(_, rule)| rule).filter(|_| self.reason == RefusalReason::Forbidden)
     }
 
     /// Reads an error of the client.
@@ -153,13 +153,13 @@ impl Refusal {
     fn unanswered(error: &(dyn std::error::Error + 'static)) -> Self {
         if let Some(closed) = closed(error) {
             let reason = match closed {
-                Closed::NotLeader => Reason::NotLeader,
-                Closed::ReadOnly | Closed::Unknown(_) | Closed::Outdated(_) => Reason::ReadOnly,
+                Closed::NotLeader => RefusalReason::NotLeader,
+                Closed::ReadOnly | Closed::Unknown(_) | Closed::Outdated(_) => RefusalReason::ReadOnly,
             };
             return Self { reason, message: closed.to_string(), retry_after: None };
         }
         let message = format!("the API server did not answer: {}", chain(error));
-        Self { reason: Reason::Unreachable, message, retry_after: None }
+        Self { reason: RefusalReason::Unreachable, message, retry_after: None }
     }
 
     /// Reads an error that is an event of a watch.
@@ -172,30 +172,30 @@ impl Refusal {
         let webhook = message.contains("failed calling webhook") || message.contains("failed to call webhook");
         let admission = message.contains("admission webhook") || message.contains("ValidatingAdmissionPolicy");
         let reason = match code {
-            _ if webhook => Reason::WebhookUnreachable,
-            _ if admission => Reason::DeniedByAdmission,
-            401 => Reason::Unauthorized,
-            403 => Reason::Forbidden,
+            _ if webhook => RefusalReason::WebhookUnreachable,
+            _ if admission => RefusalReason::DeniedByAdmission,
+            401 => RefusalReason::Unauthorized,
+            403 => RefusalReason::Forbidden,
             404 if message.contains("could not find the requested resource") || message.contains("page not found") => {
-                Reason::NoSuchResource
+                RefusalReason::NoSuchResource
             }
-            404 => Reason::NotFound,
-            409 if word == "AlreadyExists" => Reason::AlreadyExists,
-            409 => Reason::Conflict,
-            410 => Reason::Expired,
-            400 | 422 => Reason::Invalid,
-            429 => Reason::TooManyRequests,
-            _ => Reason::ServerError,
+            404 => RefusalReason::NotFound,
+            409 if word == "AlreadyExists" => RefusalReason::AlreadyExists,
+            409 => RefusalReason::Conflict,
+            410 => RefusalReason::Expired,
+            400 | 422 => RefusalReason::Invalid,
+            429 => RefusalReason::TooManyRequests,
+            _ => RefusalReason::ServerError,
         };
         let message = match reason {
-            Reason::Forbidden => match missing_rule(message) {
+            RefusalReason::Forbidden => match missing_rule(message) {
                 Some(rule) => format!("{message}{RULE}{rule}"),
                 None => message.to_owned(),
             },
-            Reason::WebhookUnreachable => format!(
+            RefusalReason::WebhookUnreachable => format!(
                 "an admission webhook cannot be reached, so the API server refuses every write of this kind: {message}. Bring the webhook back or remove its configuration"
             ),
-            Reason::NoSuchResource => {
+            RefusalReason::NoSuchResource => {
                 format!("{message} (its CRD is not installed: `topoloom crd | kubectl apply --server-side -f -`)")
             }
             _ if message.is_empty() => format!("the API server answered {code} {word}"),
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(code: u16, word: &str, message: &str, reason: Reason, part: &str) {
+    fn check(code: u16, word: &str, message: &str, reason: RefusalReason, part: &str) {
         let refusal = Refusal::of_status(code, word, message, 0);
         assert_eq!(refusal.reason, reason, "{refusal:?}");
         assert!(refusal.message.contains(part), "{refusal:?}");
@@ -256,14 +256,14 @@ mod tests {
             403,
             "Forbidden",
             "hypernodes.topology.volcano.sh is forbidden: User \"system:serviceaccount:t:t\" cannot list resource \"hypernodes\" in API group \"topology.volcano.sh\" at the cluster scope",
-            Reason::Forbidden,
+            RefusalReason::Forbidden,
             "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"list\"]}",
         );
         check(
             403,
             "Forbidden",
             "configmaps is forbidden: User \"x\" cannot watch resource \"configmaps\" in API group \"\" in the namespace \"volcano-system\"",
-            Reason::Forbidden,
+            RefusalReason::Forbidden,
             "Role in namespace volcano-system: {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"watch\"]}",
         );
     }
@@ -274,10 +274,16 @@ mod tests {
             500,
             "InternalError",
             "Internal error occurred: failed calling webhook \"validatehypernodes.volcano.sh\": failed to call webhook: Post \"https://x\": dial tcp: refused",
-            Reason::WebhookUnreachable,
+            RefusalReason::WebhookUnreachable,
             "Bring the webhook back",
         );
-        check(403, "Forbidden", "admission webhook \"x\" denied the request: no", Reason::DeniedByAdmission, "denied");
+        check(
+            403,
+            "Forbidden",
+            "admission webhook \"x\" denied the request: no",
+            RefusalReason::DeniedByAdmission,
+            "denied",
+        );
     }
 
     #[test]
@@ -286,12 +292,12 @@ mod tests {
             404,
             "NotFound",
             "the server could not find the requested resource",
-            Reason::NoSuchResource,
+            RefusalReason::NoSuchResource,
             "topoloom crd",
         );
-        check(404, "NotFound", "hypernodes.topology.volcano.sh \"x\" not found", Reason::NotFound, "\"x\"");
-        check(409, "AlreadyExists", "already exists", Reason::AlreadyExists, "");
-        check(409, "Conflict", "modified", Reason::Conflict, "");
-        check(429, "TooManyRequests", "", Reason::TooManyRequests, "429");
+        check(404, "NotFound", "hypernodes.topology.volcano.sh \"x\" not found", RefusalReason::NotFound, "\"x\"");
+        check(409, "AlreadyExists", "already exists", RefusalReason::AlreadyExists, "");
+        check(409, "Conflict", "modified", RefusalReason::Conflict, "");
+        check(429, "TooManyRequests", "", RefusalReason::TooManyRequests, "429");
     }
 }

@@ -59,7 +59,7 @@ pub enum Earlier {
 }
 
 /// One watch of the process.
-pub struct Member {
+pub struct RestoreWatch {
     restores: Restores,
     id: u64,
     /// The count when its list began.
@@ -91,14 +91,14 @@ impl Restores {
 
     /// One more watch, which has listed nothing yet: its first list replaces everything.
     #[must_use]
-    pub fn member(&self) -> Member {
+    pub fn member(&self) -> RestoreWatch {
         let changes = self.0.count.subscribe();
         let mut watches = self.watches();
         let id = watches.next;
         watches.next += 1;
         watches.listed.insert(id, 0);
         drop(watches);
-        Member { restores: self.clone(), id, seen: 0, changes }
+        RestoreWatch { restores: self.clone(), id, seen: 0, changes }
     }
 
     /// Resolves whenever the API server has gone back.
@@ -165,7 +165,7 @@ impl fmt::Debug for Restores {
     }
 }
 
-impl Member {
+impl RestoreWatch {
     /// A list begins: what it does to what is known.
     pub fn lists(&mut self) -> Earlier {
         let before = std::mem::replace(&mut self.seen, *self.changes.borrow_and_update());
@@ -198,7 +198,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for RestoreWatch {
     fn drop(&mut self) {
         let mut watches = self.restores.watches();
         watches.listed.remove(&self.id);

@@ -21,9 +21,9 @@ use tokio::time::Instant;
 use topoloom_core::version::ResourceVersion;
 
 use super::pause::Pauses;
-use super::restores::{Earlier, Member, Restores};
+use super::restores::{Earlier, RestoreWatch, Restores};
 pub use super::watched::Event;
-use super::{Reason, Refusal};
+use super::{Refusal, RefusalReason};
 
 /// Objects per page of a list, where the watch says nothing else.
 const PAGE: u32 = 500;
@@ -169,8 +169,8 @@ where
 struct Watcher<K> {
     api: Api<K>,
     config: Config,
-    member: Member,
-    state: State<K>,
+    member: RestoreWatch,
+    state: WatchState<K>,
     /// The highest version that the server has shown of these objects.
     known: Option<ResourceVersion>,
     /// When its version is looked at next.
@@ -180,7 +180,7 @@ struct Watcher<K> {
     spread: RandomState,
 }
 
-enum State<K> {
+enum WatchState<K> {
     /// A list is due.
     Empty,
     /// A list is under way: the objects of the present page, the token of the next page, the version of all of them.
@@ -188,11 +188,11 @@ enum State<K> {
     /// All up to this version is known, and a watch is due.
     Listed(ResourceVersion),
     /// The watch is open.
-    Watching(Standing<K>),
+    Watching(OpenWatch<K>),
 }
 
 /// An open watch.
-struct Standing<K> {
+struct OpenWatch<K> {
     /// All up to this version is known.
     version: ResourceVersion,
     stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
@@ -218,7 +218,7 @@ where
             api,
             member: config.restores.member(),
             config,
-            state: State::Empty,
+            state: WatchState::Empty,
             known: None,
             look_at: Instant::now(),
             look: None,
@@ -228,34 +228,34 @@ where
 
     async fn next(&mut self) -> Result<Event<K>, Refusal> {
         loop {
-            if !matches!(self.state, State::Empty) && self.member.is_outdated() {
-                self.state = State::Empty;
+            if !matches!(self.state, WatchState::Empty) && self.member.is_outdated() {
+                self.state = WatchState::Empty;
             }
-            match std::mem::replace(&mut self.state, State::Empty) {
-                State::Empty => {
+            match std::mem::replace(&mut self.state, WatchState::Empty) {
+                WatchState::Empty => {
                     let earlier = self.member.lists();
                     if earlier == Earlier::Void {
                         self.known = None;
                         self.look = None;
                     }
-                    self.state = State::Listing { objects: VecDeque::new(), token: None, version: None };
+                    self.state = WatchState::Listing { objects: VecDeque::new(), token: None, version: None };
                     return Ok(Event::Init(earlier));
                 }
-                State::Listing { mut objects, token, version } => {
+                WatchState::Listing { mut objects, token, version } => {
                     if let Some(object) = objects.pop_front() {
-                        self.state = State::Listing { objects, token, version };
+                        self.state = WatchState::Listing { objects, token, version };
                         return Ok(Event::InitApply(object));
                     }
                     if let (None, Some(version)) = (&token, &version) {
                         self.member.listed();
                         self.look_at = self.next_look();
-                        self.state = State::Listed(version.clone());
+                        self.state = WatchState::Listed(version.clone());
                         return Ok(Event::whole(version.clone()));
                     }
                     self.page(token).await?;
                 }
-                State::Listed(version) => self.open(version).await?,
-                State::Watching(standing) => {
+                WatchState::Listed(version) => self.open(version).await?,
+                WatchState::Watching(standing) => {
                     if let Some(event) = self.listen(standing).await? {
                         return Ok(event);
                     }
@@ -272,7 +272,7 @@ where
             Ok(list) => list,
             Err(error) => {
                 let refusal = Refusal::of(&error);
-                if matches!(refusal.reason, Reason::Forbidden | Reason::NoSuchResource) {
+                if matches!(refusal.reason, RefusalReason::Forbidden | RefusalReason::NoSuchResource) {
                     // There is nothing that it could forget.
                     self.member.listed();
                 }
@@ -293,7 +293,7 @@ where
             return Ok(());
         }
         version.iter().for_each(|version| self.has_shown(version));
-        self.state = State::Listing { objects: list.items.into(), token, version };
+        self.state = WatchState::Listing { objects: list.items.into(), token, version };
         Ok(())
     }
 
@@ -309,14 +309,17 @@ where
         match self.api.watch(&self.config.watch(), &version).await {
             Ok(stream) => {
                 let ends = Instant::now() + self.config.time() + MARGIN;
-                self.state = State::Watching(Standing { version, stream: stream.boxed(), ends });
+                self.state = WatchState::Watching(OpenWatch { version, stream: stream.boxed(), ends });
                 Ok(())
             }
             Err(error) => {
                 let refusal = Refusal::of(&error);
                 // A server that was away may be a restored one, and by now be further than what is known: only a list says
                 // what holds.
-                if !matches!(refusal.reason, Reason::Unreachable | Reason::ServerError | Reason::TooManyRequests) {
+                if !matches!(
+                    refusal.reason,
+                    RefusalReason::Unreachable | RefusalReason::ServerError | RefusalReason::TooManyRequests
+                ) {
                     self.broke(version, &refusal);
                 }
                 Err(refusal)
@@ -325,8 +328,8 @@ where
     }
 
     /// Waits for the next event of an open watch. `None` if the next step has to be another one.
-    async fn listen(&mut self, mut standing: Standing<K>) -> Result<Option<Event<K>>, Refusal> {
-        let Standing { stream, ends, .. } = &mut standing;
+    async fn listen(&mut self, mut standing: OpenWatch<K>) -> Result<Option<Event<K>>, Refusal> {
+        let OpenWatch { stream, ends, .. } = &mut standing;
         let came = {
             let Self { member, look, look_at, .. } = self;
             let (is_looking, looked) = (look.is_some(), async {
@@ -348,14 +351,14 @@ where
             Came::Looked(current) => {
                 let known = self.look.take().and_then(|(_, known)| known);
                 if !self.looked(known.as_ref(), current) {
-                    self.state = State::Watching(standing);
+                    self.state = WatchState::Watching(standing);
                 }
                 return Ok(None);
             }
             Came::LookDue => {
                 let answer = look(self.api.clone(), self.config.list(1, None));
                 self.look = Some((Box::pin(answer), self.known.clone()));
-                self.state = State::Watching(standing);
+                self.state = WatchState::Watching(standing);
                 return Ok(None);
             }
             Came::Ended => {
@@ -388,15 +391,15 @@ where
     }
 
     /// The watch has shown that all up to a version is known.
-    fn goes_on(&mut self, standing: Standing<K>, version: ResourceVersion) {
+    fn goes_on(&mut self, standing: OpenWatch<K>, version: ResourceVersion) {
         self.has_shown(&version);
         let ends = Instant::now() + self.config.time() + MARGIN;
-        self.state = State::Watching(Standing { version, ends, ..standing });
+        self.state = WatchState::Watching(OpenWatch { version, ends, ..standing });
     }
 
     /// The watch failed. Where its history is gone, a list is next.
     fn broke(&mut self, version: ResourceVersion, refusal: &Refusal) {
-        if refusal.reason != Reason::Expired {
+        if refusal.reason != RefusalReason::Expired {
             self.again(version);
         }
     }
@@ -405,7 +408,7 @@ where
     fn again(&mut self, version: ResourceVersion) {
         self.look_at = Instant::now();
         self.look = None;
-        self.state = State::Listed(version);
+        self.state = WatchState::Listed(version);
     }
 
     /// A look has ended; returns whether the server went back.
@@ -452,7 +455,7 @@ where
 
 fn no_version() -> Refusal {
     let message = "the API server sent an object or a list without a resourceVersion".to_owned();
-    Refusal { reason: Reason::ServerError, message, retry_after: None }
+    Refusal { reason: RefusalReason::ServerError, message, retry_after: None }
 }
 
 #[cfg(any(test, feature = "staged"))]

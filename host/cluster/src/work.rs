@@ -22,9 +22,9 @@ mod tests;
 mod workers;
 
 pub use metrics::Metrics;
-pub use queue::{Key, WorkQueue};
+pub use queue::{WorkKey, WorkQueue};
 pub use shards::{Shards, run_shards};
-pub use workers::{Failure, Outcome, Work, run_workers};
+pub use workers::{Work, WorkFailure, WorkOutcome, run_workers};
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

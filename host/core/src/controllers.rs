@@ -94,7 +94,7 @@ impl fmt::Display for Meant<'_> {
 
 /// A valid list, with what is worth a log line about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct ControllerList {
     /// The list.
     pub selection: Selection,
     /// Controllers that it switches off and that only Volcano's binary has.
@@ -112,7 +112,10 @@ impl Selection {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>, known: &[&str]) -> Result<Reading, Vec<Mistake>> {
+    pub fn parse<'a>(
+        values: impl IntoIterator<Item = &'a str>,
+        known: &[&str],
+    ) -> Result<ControllerList, Vec<Mistake>> {
         let given = values.into_iter().filter(|value| !value.trim().is_empty());
         let tokens: Vec<&str> = given.flat_map(|value| value.split(',')).map(str::trim).collect();
         let mut mistakes = Vec::new();
@@ -126,8 +129,8 @@ impl Selection {
                 continue;
             }
             match judge(token, known) {
-                Ok(Place::Here) => {}
-                Ok(Place::Elsewhere) => elsewhere.push(name.to_owned()),
+                Ok(Binary::Here) => {}
+                Ok(Binary::Elsewhere) => elsewhere.push(name.to_owned()),
                 Err(mistake) if mistakes.contains(&mistake) => {}
                 Err(mistake) => mistakes.push(mistake),
             }
@@ -143,7 +146,7 @@ impl Selection {
             return Err(mistakes);
         }
         let selection = Self { tokens: tokens.into_iter().map(str::to_owned).collect() };
-        Ok(Reading { selection, elsewhere })
+        Ok(ControllerList { selection, elsewhere })
     }
 
     /// Whether the controller of this name runs. The first token that names it decides; `*` decides about the others.
@@ -163,7 +166,7 @@ impl Selection {
 }
 
 /// Which binary has the controller that a token names.
-enum Place {
+enum Binary {
     Here,
     /// In Volcano's binary; the token switches it off here.
     Elsewhere,
@@ -173,19 +176,19 @@ fn name_of(token: &str) -> &str {
     token.strip_prefix(['+', '-']).unwrap_or(token)
 }
 
-fn judge(token: &str, known: &[&str]) -> Result<Place, Mistake> {
+fn judge(token: &str, known: &[&str]) -> Result<Binary, Mistake> {
     let name = name_of(token);
     let known_names = || known.iter().map(|name| (*name).to_owned()).collect();
     match name {
         "" => Err(Mistake::Missing),
         "*" => Err(Mistake::Star(token.to_owned())),
-        _ if known.contains(&name) => Ok(Place::Here),
+        _ if known.contains(&name) => Ok(Binary::Here),
         _ if !VOLCANOS.contains(&name) => {
             let meant = known.iter().chain(&VOLCANOS).find(|other| other.eq_ignore_ascii_case(name));
             let meant = meant.map(|name| (*name).to_owned());
             Err(Mistake::Unknown { name: name.to_owned(), known: known_names(), meant })
         }
-        _ if token.starts_with('-') => Ok(Place::Elsewhere),
+        _ if token.starts_with('-') => Ok(Binary::Elsewhere),
         _ => Err(Mistake::Volcanos { name: name.to_owned(), known: known_names() }),
     }
 }

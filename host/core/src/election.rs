@@ -68,7 +68,7 @@ pub enum Observation {
 
 /// How something was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum SeenBy {
     /// By a read that began after everything that was answered before: it is up to date.
     Read,
     /// By a watch, which may be behind.
@@ -77,7 +77,7 @@ pub enum Seen {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum LeaseOrder {
     /// Nothing before this time, unless something is seen.
     Wait(Duration),
     /// Read the Lease.
@@ -119,7 +119,7 @@ impl std::fmt::Display for Lost {
 
 /// How a claim or a renewal ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum LeaseOutcome {
     /// The API server confirmed it, with this version.
     Confirmed(ResourceVersion),
     /// The Lease is not the version that was read: read it again.
@@ -130,7 +130,7 @@ pub enum Answer {
 
 /// The position of a replica in the election.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ElectionPosition {
     /// The Lease was not read yet.
     Unread,
     /// Another replica holds it, or held it until a moment ago.
@@ -145,16 +145,16 @@ pub enum Standing {
 
 /// One replica.
 #[derive(Debug)]
-pub struct Candidate {
+pub struct LeaseCandidate {
     me: Arc<str>,
     timing: Timing,
-    state: State,
+    state: ElectionState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ElectionState {
     Outside {
-        known: Known,
+        known: KnownLease,
         /// After a failure: nothing is tried before this time.
         not_before: Duration,
         /// The watch does not work: a read is due at this time.
@@ -173,15 +173,15 @@ enum State {
 }
 
 #[derive(Debug)]
-enum Known {
+enum KnownLease {
     Unread,
     Absent {
-        held: Option<Held>,
+        held: Option<LeaseHolder>,
     },
     Free(Record),
     Held {
         record: Record,
-        held: Held,
+        held: LeaseHolder,
         /// What is stored may be something else by now.
         doubts: bool,
     },
@@ -191,18 +191,22 @@ enum Known {
 
 /// The holder whose time has to pass first.
 #[derive(Debug, Clone)]
-struct Held {
+struct LeaseHolder {
     holder: Arc<str>,
     since: Duration,
     duration: Duration,
 }
 
-impl Candidate {
+impl LeaseCandidate {
     /// A replica that has not seen the Lease. `me` must differ from the name of every other replica and earlier
     /// process.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
-        Self { me, timing, state: State::Outside { known: Known::Unread, not_before: Duration::ZERO, read_at: None } }
+        Self {
+            me,
+            timing,
+            state: ElectionState::Outside { known: KnownLease::Unread, not_before: Duration::ZERO, read_at: None },
+        }
     }
 
     /// Our name.
@@ -212,33 +216,33 @@ impl Candidate {
     }
 
     /// What to do at this time.
-    pub fn next(&mut self, now: Duration) -> Order {
+    pub fn next(&mut self, now: Duration) -> LeaseOrder {
         match &self.state {
-            State::Lost(lost) => Order::Stop(lost.clone()),
-            State::Leading { version, confirmed, due, doubts } => {
+            ElectionState::Lost(lost) => LeaseOrder::Stop(lost.clone()),
+            ElectionState::Leading { version, confirmed, due, doubts } => {
                 let end = *confirmed + self.timing.renew_deadline;
                 if now >= end {
                     return self.lose(Lost::Expired);
                 }
                 match () {
-                    () if *due > now => Order::Wait(end.min(*due)),
-                    () if *doubts => Order::Read,
-                    () => Order::Renew(version.clone()),
+                    () if *due > now => LeaseOrder::Wait(end.min(*due)),
+                    () if *doubts => LeaseOrder::Read,
+                    () => LeaseOrder::Renew(version.clone()),
                 }
             }
-            State::Outside { not_before, .. } if *not_before > now => Order::Wait(*not_before),
-            State::Outside { read_at: Some(at), .. } if *at <= now => Order::Read,
-            State::Outside { known, read_at, .. } => match known {
-                Known::Unread => Order::Read,
-                Known::Absent { held } => match held.as_ref().map(|held| held.ends()).filter(|ends| *ends > now) {
-                    Some(ends) => Order::Wait(read_at.unwrap_or(ends).min(ends)),
-                    None => Order::Claim { base: None, transitions: 0 },
+            ElectionState::Outside { not_before, .. } if *not_before > now => LeaseOrder::Wait(*not_before),
+            ElectionState::Outside { read_at: Some(at), .. } if *at <= now => LeaseOrder::Read,
+            ElectionState::Outside { known, read_at, .. } => match known {
+                KnownLease::Unread => LeaseOrder::Read,
+                KnownLease::Absent { held } => match held.as_ref().map(|held| held.ends()).filter(|ends| *ends > now) {
+                    Some(ends) => LeaseOrder::Wait(read_at.unwrap_or(ends).min(ends)),
+                    None => LeaseOrder::Claim { base: None, transitions: 0 },
                 },
-                Known::Free(record) => claim(record, 1),
-                Known::Held { held, doubts: true, .. } if held.ends() <= now => Order::Read,
-                Known::Held { record, held, .. } if held.ends() <= now => claim(record, 1),
-                Known::Held { held, .. } => Order::Wait(read_at.unwrap_or(held.ends()).min(held.ends())),
-                Known::Mine(record) => claim(record, 0),
+                KnownLease::Free(record) => claim(record, 1),
+                KnownLease::Held { held, doubts: true, .. } if held.ends() <= now => LeaseOrder::Read,
+                KnownLease::Held { record, held, .. } if held.ends() <= now => claim(record, 1),
+                KnownLease::Held { held, .. } => LeaseOrder::Wait(read_at.unwrap_or(held.ends()).min(held.ends())),
+                KnownLease::Mine(record) => claim(record, 0),
             },
         }
     }
@@ -249,19 +253,19 @@ impl Candidate {
         // Long enough for a slow answer, short enough that a connection that died costs one attempt and not the Lease.
         let attempt = self.timing.retry_period.max(self.timing.renew_deadline / 3);
         match &self.state {
-            State::Leading { confirmed, .. } => (*confirmed + self.timing.renew_deadline).min(now + attempt),
+            ElectionState::Leading { confirmed, .. } => (*confirmed + self.timing.renew_deadline).min(now + attempt),
             _ => now + attempt,
         }
     }
 
     /// A read or the watch returned something.
-    pub fn observed(&mut self, now: Duration, seen: Seen, observation: Observation) {
+    pub fn observed(&mut self, now: Duration, seen: SeenBy, observation: Observation) {
         match &mut self.state {
-            State::Lost(_) => {}
-            State::Leading { version, due, doubts, .. } => {
+            ElectionState::Lost(_) => {}
+            ElectionState::Leading { version, due, doubts, .. } => {
                 let (other, theirs) = match &observation {
                     Observation::Present(record) if record.holder == self.me => {
-                        if seen == Seen::Read {
+                        if seen == SeenBy::Read {
                             version.clone_from(&record.version);
                             *doubts = false;
                             *due = now;
@@ -273,23 +277,23 @@ impl Candidate {
                 };
                 let order = theirs.and_then(|theirs| theirs.partial_cmp(version));
                 match (seen, order) {
-                    (Seen::Read, _) | (Seen::Watch, Some(std::cmp::Ordering::Greater)) => {
+                    (SeenBy::Read, _) | (SeenBy::Watch, Some(std::cmp::Ordering::Greater)) => {
                         self.lose(other);
                     }
                     // It is older than our claim.
-                    (Seen::Watch, Some(_)) => {}
-                    (Seen::Watch, None) => {
+                    (SeenBy::Watch, Some(_)) => {}
+                    (SeenBy::Watch, None) => {
                         *doubts = true;
                         *due = now;
                     }
                 }
             }
-            State::Outside { known, read_at, .. } => {
+            ElectionState::Outside { known, read_at, .. } => {
                 *read_at = None;
-                if seen == Seen::Watch && known.is_newer_than(&observation) {
+                if seen == SeenBy::Watch && known.is_newer_than(&observation) {
                     return;
                 }
-                let old = std::mem::replace(known, Known::Unread);
+                let old = std::mem::replace(known, KnownLease::Unread);
                 *known = old.then(now, &self.me, self.timing.duration, observation);
             }
         }
@@ -298,7 +302,7 @@ impl Candidate {
     /// The watch does not work: a replica that does not lead reads the Lease after the usual pause.
     pub fn unwatched(&mut self, now: Duration) {
         let again = now + self.timing.retry_period;
-        if let State::Outside { read_at, .. } = &mut self.state {
+        if let ElectionState::Outside { read_at, .. } = &mut self.state {
             *read_at = Some(read_at.unwrap_or(again).min(again));
         }
     }
@@ -307,16 +311,16 @@ impl Candidate {
     /// time of a holder continues, and so does ours.
     pub fn restored(&mut self, now: Duration) {
         match &mut self.state {
-            State::Leading { doubts, due, .. } => {
+            ElectionState::Leading { doubts, due, .. } => {
                 *doubts = true;
                 *due = now;
             }
-            State::Outside { known, read_at, .. } => {
-                let old = std::mem::replace(known, Known::Unread);
+            ElectionState::Outside { known, read_at, .. } => {
+                let old = std::mem::replace(known, KnownLease::Unread);
                 *known = old.forgotten();
                 *read_at = Some(now);
             }
-            State::Lost(_) => {}
+            ElectionState::Lost(_) => {}
         }
     }
 
@@ -324,55 +328,55 @@ impl Candidate {
     pub fn unread(&mut self, now: Duration) {
         let again = now + self.timing.retry_period;
         match &mut self.state {
-            State::Outside { not_before, .. } => *not_before = again,
-            State::Leading { due, .. } => *due = again,
-            State::Lost(_) => {}
+            ElectionState::Outside { not_before, .. } => *not_before = again,
+            ElectionState::Leading { due, .. } => *due = again,
+            ElectionState::Lost(_) => {}
         }
     }
 
     /// A claim or a renewal that was sent then was answered now.
-    pub fn answered(&mut self, sent: Duration, now: Duration, base: Option<&ResourceVersion>, answer: Answer) {
+    pub fn answered(&mut self, sent: Duration, now: Duration, base: Option<&ResourceVersion>, answer: LeaseOutcome) {
         let retry = self.timing.retry_period;
         match (&mut self.state, answer) {
-            (State::Lost(_), _) => {}
-            (State::Leading { version, confirmed, due, doubts }, answer) => match answer {
-                Answer::Confirmed(new) => {
+            (ElectionState::Lost(_), _) => {}
+            (ElectionState::Leading { version, confirmed, due, doubts }, answer) => match answer {
+                LeaseOutcome::Confirmed(new) => {
                     *version = new;
                     *confirmed = sent;
                     *due = sent + retry;
                     *doubts = false;
                 }
-                Answer::Conflict => {
+                LeaseOutcome::Conflict => {
                     *doubts = true;
                     *due = now;
                 }
-                Answer::Unknown => *due = now.max(sent + retry),
+                LeaseOutcome::Unknown => *due = now.max(sent + retry),
             },
-            (State::Outside { known, not_before, .. }, Answer::Confirmed(version)) => {
+            (ElectionState::Outside { known, not_before, .. }, LeaseOutcome::Confirmed(version)) => {
                 *not_before = now;
                 if now < sent + self.timing.renew_deadline {
-                    self.state = State::Leading { version, confirmed: sent, due: sent + retry, doubts: false };
+                    self.state = ElectionState::Leading { version, confirmed: sent, due: sent + retry, doubts: false };
                 } else {
                     // We hold it, but it is unknown since when other replicas count their wait: one renewal settles
                     // that.
                     let holder = Arc::clone(&self.me);
                     let duration = self.timing.duration;
-                    *known = Known::Mine(Record { version, holder, released_by: None, duration, transitions: 0 });
+                    *known = KnownLease::Mine(Record { version, holder, released_by: None, duration, transitions: 0 });
                 }
             }
-            (State::Outside { known, not_before, .. }, Answer::Conflict) => {
+            (ElectionState::Outside { known, not_before, .. }, LeaseOutcome::Conflict) => {
                 // Unless the watch has reported the present state meanwhile.
                 if known.version() == base {
-                    let old = std::mem::replace(known, Known::Unread);
+                    let old = std::mem::replace(known, KnownLease::Unread);
                     *known = old.forgotten();
                 }
                 // A lease that was absent and cannot be created may be absent at the next look too. Without a pause
                 // that would repeat as fast as the API server answers.
                 *not_before = if base.is_some() { now } else { now + retry };
             }
-            (State::Outside { known, not_before, .. }, Answer::Unknown) => {
+            (ElectionState::Outside { known, not_before, .. }, LeaseOutcome::Unknown) => {
                 // We may hold it without knowing: the next read decides.
-                let old = std::mem::replace(known, Known::Unread);
+                let old = std::mem::replace(known, KnownLease::Unread);
                 *known = old.forgotten();
                 *not_before = now + retry;
             }
@@ -381,16 +385,18 @@ impl Candidate {
 
     /// Our position. A holder whose time has passed counts as one that lost.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ElectionPosition {
         match &self.state {
-            State::Lost(lost) => Standing::Lost(lost.clone()),
-            State::Leading { confirmed, .. } => Standing::Leading(*confirmed + self.timing.renew_deadline),
-            State::Outside { known, .. } => match known {
-                Known::Unread => Standing::Unread,
-                Known::Held { held, .. } | Known::Absent { held: Some(held) } => {
-                    Standing::Following(Arc::clone(&held.holder))
+            ElectionState::Lost(lost) => ElectionPosition::Lost(lost.clone()),
+            ElectionState::Leading { confirmed, .. } => {
+                ElectionPosition::Leading(*confirmed + self.timing.renew_deadline)
+            }
+            ElectionState::Outside { known, .. } => match known {
+                KnownLease::Unread => ElectionPosition::Unread,
+                KnownLease::Held { held, .. } | KnownLease::Absent { held: Some(held) } => {
+                    ElectionPosition::Following(Arc::clone(&held.holder))
                 }
-                Known::Absent { held: None } | Known::Free(_) | Known::Mine(_) => Standing::Free,
+                KnownLease::Absent { held: None } | KnownLease::Free(_) | KnownLease::Mine(_) => ElectionPosition::Free,
             },
         }
     }
@@ -399,24 +405,24 @@ impl Candidate {
     #[must_use]
     pub fn release(&self) -> Option<ResourceVersion> {
         match &self.state {
-            State::Leading { version, .. } => Some(version.clone()),
+            ElectionState::Leading { version, .. } => Some(version.clone()),
             _ => None,
         }
     }
 
-    fn lose(&mut self, lost: Lost) -> Order {
-        self.state = State::Lost(lost.clone());
-        Order::Stop(lost)
+    fn lose(&mut self, lost: Lost) -> LeaseOrder {
+        self.state = ElectionState::Lost(lost.clone());
+        LeaseOrder::Stop(lost)
     }
 }
 
-impl Held {
+impl LeaseHolder {
     fn ends(&self) -> Duration {
         self.since + self.duration
     }
 }
 
-impl Known {
+impl KnownLease {
     fn version(&self) -> Option<&ResourceVersion> {
         match self {
             Self::Free(record) | Self::Held { record, .. } | Self::Mine(record) => Some(&record.version),
@@ -435,7 +441,7 @@ impl Known {
     }
 
     /// The holder whose time has to pass first.
-    fn held(self) -> Option<Held> {
+    fn held(self) -> Option<LeaseHolder> {
         match self {
             Self::Held { held, .. } => Some(held),
             Self::Absent { held } => held,
@@ -478,14 +484,14 @@ impl Known {
             },
             Observation::Present(record) => {
                 let holder = Arc::clone(&record.holder);
-                let held = Held { holder, since: now, duration: record.duration.max(ours) };
+                let held = LeaseHolder { holder, since: now, duration: record.duration.max(ours) };
                 Self::Held { record, held, doubts: false }
             }
         }
     }
 }
 
-fn claim(record: &Record, hands: u32) -> Order {
+fn claim(record: &Record, hands: u32) -> LeaseOrder {
     let transitions = record.transitions.saturating_add(hands);
-    Order::Claim { base: Some(record.version.clone()), transitions }
+    LeaseOrder::Claim { base: Some(record.version.clone()), transitions }
 }

@@ -21,13 +21,13 @@ mod tests;
 mod value;
 pub mod watchlist;
 
-pub use decide::{Decision, Release, decide, release, unconfirmed};
+pub use decide::{ClaimDecision, Release, decide, release, unconfirmed};
 pub use holder::{
-    Clock, Facts, GRACE, Held, Holder, Pod, Reason, SKEW, Standing, Takeover, Why, confirm, is_owner, judge,
+    Clock, Facts, GRACE, Holder, LockHeld, LockState, OrphanReason, Pod, SKEW, Takeover, Why, confirm, is_owner, judge,
     judge_absent,
 };
 pub use names::{LockValue, NodeName, Uid};
-pub use record::{Lock, Named, Note, PodId, PodKey};
+pub use record::{Lock, NamedHolder, Note, PodId, PodKey};
 pub use retry::Retry;
 pub use sightings::Sightings;
-pub use value::{Value, ValueError, bare};
+pub use value::{ParsedValue, ValueError, bare};

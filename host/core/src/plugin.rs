@@ -22,9 +22,9 @@ pub mod rollout;
 pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};
 pub use digest::Digest;
 pub use embedded::Embedded;
-pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
+pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, NotGranted, Origin, Permissions, grant};
 pub use limits::{
-    Amount, CallLimits, CompileLimits, Limit, LimitSet, Limits, Profile, ScanLimits, Setting, StoreLimits, Unit,
+    Amount, CallLimits, CompileLimits, Limit, LimitSet, LimitSetting, Limits, Profile, ScanLimits, StoreLimits, Unit,
 };
 pub use model::{
     Answer, Answered, ConfigMapKey, CredentialKind, Description, Endpoint, Failure, Location, Method, Problem,

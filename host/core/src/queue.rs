@@ -21,7 +21,7 @@
 //! about the nodes and pods of another cluster.
 //!
 //! Failure story: a limit on the number of keys bounds the memory. A key for which there is no room is refused with
-//! [`Refused::Full`] and counted. The caller has a list of all its keys and adds them again at its next resync. A
+//! [`NotAdded::Full`] and counted. The caller has a list of all its keys and adds them again at its next resync. A
 //! dropped key stays known until it is revived. No key is lost without a trace.
 
 mod answer;
@@ -35,11 +35,11 @@ mod line;
 mod requeue;
 mod shard;
 
-pub use answer::{Added, Counts, Next, Refused, Running, Verdict};
+pub use answer::{Added, Next, NotAdded, QueueCounts, RetryVerdict, RunningWork};
 pub use backoff::Backoff;
 pub use bucket::Bucket;
 pub use keyed::Keyed;
 pub use limiter::Limiter;
 pub use line::Queue;
-pub use requeue::{Decision, Requeue};
+pub use requeue::{Requeue, RequeueDecision};
 pub use shard::{fnv1, shard};

@@ -61,12 +61,12 @@ pub struct Overlap {
     /// How many Nodes.
     pub nodes: u64,
     /// The first of them by name, at most [`NAMED`].
-    pub first: Vec<Shared>,
+    pub first: Vec<SharedNode>,
 }
 
 /// A Node in two HyperNodes of one tier.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shared {
+pub struct SharedNode {
     /// The Node.
     pub node: Arc<str>,
     /// The first two of them by name.

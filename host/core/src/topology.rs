@@ -32,7 +32,7 @@ mod properties;
 mod validate;
 
 pub use diff::diff;
-pub use forest::{About, Domain, Finding, Forest, Origin, Overlap, Overlaps, ResultHash};
+pub use forest::{Domain, DomainOrigin, Finding, FindingSubject, Forest, Overlap, Overlaps, ResultHash};
 pub use merge::merge_additions;
 pub use model::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Members, Object,
@@ -42,4 +42,4 @@ pub use names::{Kind, Tier};
 pub use naming::{Desired, NameConflict, NameInput, Named, TierNameConflict, TierNameUse, TierNames, name};
 pub use observed::{Observed, Wanted};
 pub use plan::Plan;
-pub use validate::{Problem, SelectorProblem, ValidateInput, Violation, Violations, validate};
+pub use validate::{BrokenRule, SelectorProblem, ValidateInput, Violation, Violations, validate};

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Outcome};
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::attempt::{
+    Attempt, AttemptOrder, AttemptOutcome, BindFailure, ObservedNode, WriteOutcome,
+};
+use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sightings::{LiveReads, PodSighting};
 use topoloom_core::nodelock::sweep::{self, Sweep};
-use topoloom_core::nodelock::{LockValue, NodeName, Note, Pod, PodId, PodKey, Sightings, Value, bare};
+use topoloom_core::nodelock::{LockValue, NodeName, Note, ParsedValue, Pod, PodId, PodKey, Sightings, bare};
 use topoloom_core::version::ResourceVersion;
 
-use super::crowd::Place;
+use super::crowd::BindSeat;
 use super::requests::Requests;
 use super::view::{Listener, View};
 use super::wire::{self, Change};
@@ -43,7 +45,7 @@ pub struct Flight {
     /// Its node.
     pub node: NodeName,
     /// Its keys, with the value for each.
-    pub keys: Vec<(Key, LockValue)>,
+    pub keys: Vec<(LockKey, LockValue)>,
     /// Which attempt it is, for notes.
     pub token: u32,
     /// When it gives up, by the steady clock.
@@ -51,7 +53,7 @@ pub struct Flight {
     /// The same by the wall clock, for notes.
     pub deadline: Timestamp,
     /// Its place among all Binds.
-    pub place: Place,
+    pub place: BindSeat,
     /// All waiting ends when this is cancelled.
     pub closing: CancellationToken,
 }
@@ -59,7 +61,7 @@ pub struct Flight {
 /// The result of an attempt.
 pub struct Landed {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
     /// The attempt.
     pub attempt: Attempt,
     /// How long it waited for others.
@@ -94,7 +96,7 @@ impl Carrier {
     /// end, so this must not be dropped.
     pub async fn carry(&self, flight: Flight, gone: &CancellationToken) -> Landed {
         let Flight { mut attempt, pod, node, keys, token, until, deadline, mut place, closing } = flight;
-        let names: Vec<Key> = keys.iter().map(|(key, _)| *key).collect();
+        let names: Vec<LockKey> = keys.iter().map(|(key, _)| *key).collect();
         let mut listener = self.view.listen(&node);
         let (mut live, mut waited) = (LiveReads::default(), Duration::ZERO);
         loop {
@@ -103,39 +105,39 @@ impl Carrier {
             }
             let requests = self.requests.within(until.saturating_sub(self.view.now()));
             match attempt.next(self.view.now(), super::random()) {
-                Order::End(outcome) => return Landed { outcome, attempt, waited },
-                Order::Look { live: must } => match self.look(&requests, &node, &names, must, &live).await {
+                AttemptOrder::End(outcome) => return Landed { outcome, attempt, waited },
+                AttemptOrder::Look { live: must } => match self.look(&requests, &node, &names, must, &live).await {
                     Ok(seen) => {
                         let cached = if must { None } else { self.view.pod(&pod).map(|seen| seen.pod) };
                         attempt.looked(self.view.clock(), seen, cached);
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskPod => match self.read(&requests, &pod.named()).await {
+                AttemptOrder::AskPod => match self.read(&requests, &pod.named()).await {
                     Ok(read) => attempt.asked(read.map(|seen| seen.pod)),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskHolder { pod: named, value } => {
+                AttemptOrder::AskHolder { pod: named, value } => {
                     match self.ask_holder(&requests, &node, &named, &value, &mut live).await {
                         Ok(()) => attempt.holder_asked(),
                         Err(refusal) => attempt.unread(refusal.message.into()),
                     }
                 }
-                Order::AskWaiting => match self.ask_waiting(&requests, &node, &mut live).await {
+                AttemptOrder::AskWaiting => match self.ask_waiting(&requests, &node, &mut live).await {
                     Ok(()) => attempt.holder_asked(),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskUnrecorded { pod: owner } => match self.read(&requests, &owner.named()).await {
+                AttemptOrder::AskUnrecorded { pod: owner } => match self.read(&requests, &owner.named()).await {
                     Ok(read) => attempt.unrecorded_asked(read.map(|seen| seen.pod).as_ref()),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::Wait { held, until } => {
+                AttemptOrder::Wait { held, until } => {
                     if closing.is_cancelled() {
-                        attempt.turned_away(Failure::Stopping);
+                        attempt.turned_away(BindFailure::Stopping);
                         continue;
                     }
                     if let Err(full) = place.wait() {
-                        attempt.turned_away(Failure::Crowded { node: node.clone(), full, held: Some(held) });
+                        attempt.turned_away(BindFailure::Crowded { node: node.clone(), full, held: Some(held) });
                         continue;
                     }
                     let began = self.view.now();
@@ -149,38 +151,38 @@ impl Carrier {
                     attempt.woken();
                 }
                 // Cancellation does not shorten the back-off of a rollback.
-                Order::Pause(pause) => tokio::time::sleep(pause).await,
-                Order::Revoke { pod: from, value } => {
+                AttemptOrder::Pause(pause) => tokio::time::sleep(pause).await,
+                AttemptOrder::Revoke { pod: from, value } => {
                     attempt.answered(self.revoke_within(&requests, &from, &value).await)
                 }
-                Order::Fence { version, value } => {
+                AttemptOrder::Fence { version, value } => {
                     let patch = wire::fence_patch(&pod.uid, &version, &value);
                     attempt.answered(self.patch_pod(&requests, &pod, &patch).await);
                 }
-                Order::Restore { version, key, pod: owner } => {
+                AttemptOrder::Restore { version, key, pod: owner } => {
                     let token = self.token();
-                    let key = names.get(key).copied().unwrap_or(Key::Shared);
+                    let key = names.get(key).copied().unwrap_or(LockKey::Shared);
                     let value = value_of(key, stamp(Timestamp::now(), token), &owner);
                     let change = Change::Claim(value.clone(), self.note(key, value, &owner, token, deadline));
                     attempt.answered(self.patch_node(&requests, &node, &version, &[(key, change)]).await);
                 }
-                Order::Claim { version } => {
+                AttemptOrder::Claim { version } => {
                     let note = |key, value: &LockValue| self.note(key, value.clone(), &pod, token, deadline);
                     let change =
-                        |(key, value): &(Key, LockValue)| (*key, Change::Claim(value.clone(), note(*key, value)));
+                        |(key, value): &(LockKey, LockValue)| (*key, Change::Claim(value.clone(), note(*key, value)));
                     let changes: Vec<_> = keys.iter().map(change).collect();
                     let answer = self.patch_node(&requests, &node, &version, &changes).await;
-                    if matches!(answer, Answer::Done(_)) {
+                    if matches!(answer, WriteOutcome::Done(_)) {
                         keys.iter().for_each(|(_, value)| self.view.stands(value));
                     }
                     attempt.answered(answer);
                 }
-                Order::Release { version, keys: at } => {
+                AttemptOrder::Release { version, keys: at } => {
                     let keys = at.iter().filter_map(|at| names.get(*at));
                     let changes: Vec<_> = keys.map(|key| (*key, Change::Release)).collect();
                     attempt.answered(self.patch_node(&requests, &node, &version, &changes).await);
                 }
-                Order::Bind { version } => attempt.answered(requests.bind(&pod, &version, &node).await),
+                AttemptOrder::Bind { version } => attempt.answered(requests.bind(&pod, &version, &node).await),
             }
         }
     }
@@ -195,24 +197,24 @@ impl Carrier {
         let requests = &self.requests;
         while let Some(order) = sweep.next() {
             match order {
-                sweep::Order::Look => {
-                    let seen = self.look(requests, node, &Key::ALL, false, &live).await?;
+                sweep::SweepOrder::Look => {
+                    let seen = self.look(requests, node, &LockKey::ALL, false, &live).await?;
                     sweep.looked(self.view.clock(), seen);
                 }
-                sweep::Order::AskHolder { pod, value } => {
+                sweep::SweepOrder::AskHolder { pod, value } => {
                     self.ask_holder(requests, node, &pod, &value, &mut live).await?;
                     sweep.holder_asked();
                 }
-                sweep::Order::AskWaiting => {
+                sweep::SweepOrder::AskWaiting => {
                     self.ask_waiting(requests, node, &mut live).await?;
                     sweep.holder_asked();
                 }
-                sweep::Order::Revoke { pod, value } => {
+                sweep::SweepOrder::Revoke { pod, value } => {
                     sweep.answered(&self.revoke_within(requests, &pod, &value).await)
                 }
-                sweep::Order::Release { version, keys } => {
+                sweep::SweepOrder::Release { version, keys } => {
                     let changes: Vec<_> =
-                        keys.iter().filter_map(|at| Key::ALL.get(*at)).map(|key| (*key, Change::Release)).collect();
+                        keys.iter().filter_map(|at| LockKey::ALL.get(*at)).map(|key| (*key, Change::Release)).collect();
                     sweep.answered(&self.patch_node(requests, node, &version, &changes).await);
                 }
             }
@@ -224,10 +226,10 @@ impl Carrier {
         &self,
         requests: &Requests,
         node: &str,
-        keys: &[Key],
+        keys: &[LockKey],
         must: bool,
         live: &LiveReads,
-    ) -> Result<Option<Node>, Refusal> {
+    ) -> Result<Option<ObservedNode>, Refusal> {
         let cached = if must { None } else { self.view.node(node, keys, live) };
         if cached.is_some() {
             return Ok(cached);
@@ -260,11 +262,11 @@ impl Carrier {
         requests: &Requests,
         name: &str,
         version: &ResourceVersion,
-        changes: &[(Key, Change)],
-    ) -> Answer {
+        changes: &[(LockKey, Change)],
+    ) -> WriteOutcome {
         // Notes of other keys are kept, so they have to be known in that version.
         let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else {
-            return Answer::Conflict;
+            return WriteOutcome::Conflict;
         };
         let (answer, meta) = requests.patch_node(name, &wire::node_patch(version, &locks, changes)).await;
         if let Some(meta) = meta {
@@ -290,17 +292,17 @@ impl Carrier {
     }
 
     /// Takes a lock from a pod that is not bound.
-    pub async fn revoke(&self, pod: &Pod, value: &LockValue) -> Answer {
+    pub async fn revoke(&self, pod: &Pod, value: &LockValue) -> WriteOutcome {
         self.revoke_within(&self.requests, pod, value).await
     }
 
-    async fn revoke_within(&self, requests: &Requests, pod: &Pod, value: &LockValue) -> Answer {
+    async fn revoke_within(&self, requests: &Requests, pod: &Pod, value: &LockValue) -> WriteOutcome {
         let patch = wire::revoke_patch(&pod.key.uid, &pod.version, value);
         self.patch_pod(requests, &pod.key, &patch).await
     }
 
     /// Marks a pod, and enters the outcome.
-    async fn patch_pod(&self, requests: &Requests, pod: &PodId, patch: &serde_json::Value) -> Answer {
+    async fn patch_pod(&self, requests: &Requests, pod: &PodId, patch: &serde_json::Value) -> WriteOutcome {
         let (answer, seen) = requests.patch_pod(pod, patch).await;
         if let Some(seen) = seen {
             self.view.pod_read(&seen);
@@ -321,17 +323,17 @@ impl Carrier {
     ///
     /// # Errors
     /// When the node cannot be read.
-    pub async fn remove(&self, node: &str, key: Key, value: &LockValue) -> Result<Option<Answer>, Refusal> {
-        let mut answer = Answer::Conflict;
+    pub async fn remove(&self, node: &str, key: LockKey, value: &LockValue) -> Result<Option<WriteOutcome>, Refusal> {
+        let mut answer = WriteOutcome::Conflict;
         for _ in 0..REMOVALS {
-            let Some(meta) = self.requests.node(node).await? else { return Ok(Some(Answer::Absent)) };
+            let Some(meta) = self.requests.node(node).await? else { return Ok(Some(WriteOutcome::Absent)) };
             let seen = self.view.node_read(&meta, &[key], &LiveReads::default());
-            let Some(seen) = seen else { return Ok(Some(Answer::Absent)) };
+            let Some(seen) = seen else { return Ok(Some(WriteOutcome::Absent)) };
             if seen.keys.first().and_then(|sight| sight.lock.as_ref()).is_none_or(|lock| lock.value != *value) {
                 return Ok(None);
             }
             answer = self.patch_node(&self.requests, node, &seen.version, &[(key, Change::Release)]).await;
-            if answer != Answer::Conflict {
+            if answer != WriteOutcome::Conflict {
                 break;
             }
         }
@@ -349,8 +351,8 @@ impl Carrier {
         }
     }
 
-    fn note(&self, key: Key, value: LockValue, pod: &PodId, token: u32, deadline: Timestamp) -> Note {
-        let has_no_name = key != Key::Shared;
+    fn note(&self, key: LockKey, value: LockValue, pod: &PodId, token: u32, deadline: Timestamp) -> Note {
+        let has_no_name = key != LockKey::Shared;
         Note {
             value,
             uid: pod.uid.clone(),
@@ -363,10 +365,10 @@ impl Carrier {
 }
 
 /// What is written under a key for a pod.
-pub(super) fn value_of(key: Key, time: Timestamp, pod: &PodId) -> LockValue {
+pub(super) fn value_of(key: LockKey, time: Timestamp, pod: &PodId) -> LockValue {
     match key {
-        Key::Shared => Value::of(time, &pod.namespace, &pod.name).to_string().into(),
-        Key::Cambricon => bare(time).into(),
+        LockKey::Shared => ParsedValue::of(time, &pod.namespace, &pod.name).to_string().into(),
+        LockKey::Cambricon => bare(time).into(),
     }
 }
 

@@ -14,14 +14,14 @@ const PARTS: usize = 4;
 
 /// The bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct CrowdBounds {
     /// Binds that wait.
     pub waiting: usize,
     /// Binds under way, those included.
     pub under_way: usize,
 }
 
-impl Bounds {
+impl CrowdBounds {
     /// No limit.
     pub const NONE: Self = Self { waiting: usize::MAX, under_way: usize::MAX };
 
@@ -35,7 +35,7 @@ impl Bounds {
 /// The Binds of a process.
 #[derive(Debug)]
 pub struct Crowd {
-    bounds: Bounds,
+    bounds: CrowdBounds,
     inside: Mutex<Inside>,
 }
 
@@ -48,7 +48,7 @@ struct Inside {
 
 /// One Bind under way, until this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct BindSeat {
     crowd: Arc<Crowd>,
     node: NodeName,
     waits: bool,
@@ -57,7 +57,7 @@ pub struct Place {
 impl Crowd {
     /// No Bind waits yet.
     #[must_use]
-    pub fn new(bounds: Bounds) -> Arc<Self> {
+    pub fn new(bounds: CrowdBounds) -> Arc<Self> {
         Arc::new(Self { bounds, inside: Mutex::default() })
     }
 
@@ -65,13 +65,13 @@ impl Crowd {
     ///
     /// # Errors
     /// When too many are under way.
-    pub fn enter(self: &Arc<Self>, node: &NodeName) -> Result<Place, Full> {
+    pub fn enter(self: &Arc<Self>, node: &NodeName) -> Result<BindSeat, Full> {
         let mut inside = self.lock();
         if inside.under_way >= self.bounds.under_way {
             return Err(Full::UnderWay(inside.under_way));
         }
         inside.under_way += 1;
-        Ok(Place { crowd: Arc::clone(self), node: node.clone(), waits: false })
+        Ok(BindSeat { crowd: Arc::clone(self), node: node.clone(), waits: false })
     }
 
     /// How many wait.
@@ -85,7 +85,7 @@ impl Crowd {
     }
 }
 
-impl Place {
+impl BindSeat {
     /// It is going to wait. A seat that it has is its own until the end: it is not turned away when it waits again.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BindSeat {
     fn drop(&mut self) {
         let mut inside = self.crowd.lock();
         inside.under_way = inside.under_way.saturating_sub(1);
@@ -132,7 +132,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { waiting: 8, under_way: 10 };
+    const BOUNDS: CrowdBounds = CrowdBounds { waiting: 8, under_way: 10 };
 
     #[test]
     fn one_node_takes_a_part_of_the_seats_and_all_nodes_take_no_more_than_there_are() {
@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn those_under_way_are_bounded_also_where_none_waits() {
         let crowd = Crowd::new(BOUNDS);
-        let mut places: Vec<Place> = (0..10).filter_map(|_| crowd.enter(&"a".into()).ok()).collect();
+        let mut places: Vec<BindSeat> = (0..10).filter_map(|_| crowd.enter(&"a".into()).ok()).collect();
         assert_eq!((places.len(), crowd.enter(&"b".into()).err()), (10, Some(Full::UnderWay(10))));
         places.pop();
         assert!(crowd.enter(&"b".into()).is_ok());
-        let alone = Crowd::new(Bounds { waiting: 1, under_way: 2 });
+        let alone = Crowd::new(CrowdBounds { waiting: 1, under_way: 2 });
         let mut first = alone.enter(&"a".into()).expect("there is room");
         assert_eq!(first.wait(), Ok(()), "a single seat is for any node");
     }

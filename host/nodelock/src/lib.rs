@@ -6,7 +6,7 @@
 //!   processes bind by this protocol through this crate, and whenever any of them dies or is frozen.
 //! * A pod is bound only under a lock that names it, by its UID, at the moment at which the API server binds it.
 //! * What a failed attempt wrote is removed, or kept if it cannot be proved that the pod will not be bound under it:
-//!   then [`lock::Report::kept`] is true, and the sweeper resolves it.
+//!   then [`lock::BindReport::kept`] is true, and the sweeper resolves it.
 //!
 //! # What it does not promise
 //!

@@ -10,14 +10,14 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::attempt::{Attempt, AttemptOutcome, BindFailure, Bound, Request, What};
+use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sightings::{Blocks, PodSighting};
-use topoloom_core::nodelock::{NodeName, PodId, Reason, Retry, Takeover, Uid};
+use topoloom_core::nodelock::{NodeName, OrphanReason, PodId, Retry, Takeover, Uid};
 use topoloom_core::text;
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
-use super::crowd::{Bounds, Crowd, Place};
+use super::crowd::{BindSeat, Crowd, CrowdBounds};
 use super::queue::{Id, Queues, Turns};
 use topoloom_cluster::gate::{Closed, ReadOnly, Switch};
 
@@ -41,40 +41,40 @@ pub struct Options {
 
 /// The outcome of a Bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct BindReport {
     /// Whether the pod is bound to the node.
-    pub result: Result<Bound, Failure>,
+    pub result: Result<Bound, BindFailure>,
     /// The keys that it needed.
-    pub keys: Vec<Key>,
+    pub keys: Vec<LockKey>,
     /// A lock of this attempt may be left on the node.
     pub kept: bool,
     /// How long the lock was waited for, others of this process included.
     pub waited: Duration,
     /// Why locks of others were taken.
-    pub took: Vec<Reason>,
+    pub took: Vec<OrphanReason>,
 }
 
-impl Report {
+impl BindReport {
     /// It is a defect. Everything that the attempt held is dropped; the sweeper handles what it wrote.
     fn broke() -> Self {
-        Self { result: Err(Failure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
+        Self { result: Err(BindFailure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
     }
 }
 
 /// Observes one Bind, also one whose caller is gone. Both methods are called exactly once, in this order.
 pub trait Observer: Send + 'static {
     /// The Bind has ended, and its caller does not have the report yet.
-    fn ended(&mut self, report: &Report);
+    fn ended(&mut self, report: &BindReport);
 
     /// The caller has the report, or is gone. What takes time belongs here.
-    fn answered(self, report: &Report);
+    fn answered(self, report: &BindReport);
 }
 
 /// Observes nothing.
 impl Observer for () {
-    fn ended(&mut self, _: &Report) {}
+    fn ended(&mut self, _: &BindReport) {}
 
-    fn answered(self, _: &Report) {}
+    fn answered(self, _: &BindReport) {}
 }
 
 /// The node lock of a process.
@@ -101,12 +101,12 @@ impl NodeLock {
     /// One for this process, without a limit on Binds.
     #[must_use]
     pub fn new(carrier: Carrier, options: Options) -> Arc<Self> {
-        Self::bounded(carrier, options, Bounds::NONE, Switch::new(ReadOnly::No))
+        Self::bounded(carrier, options, CrowdBounds::NONE, Switch::new(ReadOnly::No))
     }
 
     /// One for this process, for so many Binds at a time. They wait until it is known whether this switch is on.
     #[must_use]
-    pub fn bounded(carrier: Carrier, options: Options, bounds: Bounds, switch: Switch) -> Arc<Self> {
+    pub fn bounded(carrier: Carrier, options: Options, bounds: CrowdBounds, switch: Switch) -> Arc<Self> {
         let (queues, flights, crowd) = (Queues::default(), Queues::default(), Crowd::new(bounds));
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
         Arc::new(Self { carrier, options, queues, flights, crowd, switch, closing, tasks })
@@ -116,7 +116,7 @@ impl NodeLock {
     ///
     /// Dropping this before it ends gives up: the attempt still ends by itself, and removes what it wrote.
     /// [`NodeLock::finish`] waits for that.
-    pub async fn bind(self: &Arc<Self>, pod: PodId, node: NodeName, within: Duration) -> Report {
+    pub async fn bind(self: &Arc<Self>, pod: PodId, node: NodeName, within: Duration) -> BindReport {
         self.bind_observed(pod, node, within, ()).await
     }
 
@@ -127,7 +127,7 @@ impl NodeLock {
         node: NodeName,
         within: Duration,
         mut observer: impl Observer,
-    ) -> Report {
+    ) -> BindReport {
         let gone = CancellationToken::new();
         let _dropped = gone.clone().drop_guard();
         let lock = Arc::clone(self);
@@ -137,7 +137,7 @@ impl NodeLock {
             // What is seen after a panic is what other attempts share too, and each locks it for a change that is whole.
             let report = AssertUnwindSafe(flight).catch_unwind().await.unwrap_or_else(|panic| {
                 tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind crashed");
-                Report::broke()
+                BindReport::broke()
             });
             observer.ended(&report);
             // The caller may be gone.
@@ -146,7 +146,7 @@ impl NodeLock {
             tokio::task::yield_now().await;
             observer.answered(&report);
         });
-        receive.await.unwrap_or_else(|_| Report::broke())
+        receive.await.unwrap_or_else(|_| BindReport::broke())
     }
 
     /// How many attempts are under way, those included whose callers gave up.
@@ -173,12 +173,12 @@ impl NodeLock {
         self.tasks.wait().await;
     }
 
-    async fn fly(&self, pod: PodId, node: NodeName, within: Duration, gone: CancellationToken) -> Report {
+    async fn fly(&self, pod: PodId, node: NodeName, within: Duration, gone: CancellationToken) -> BindReport {
         let view = self.carrier.view();
         let (begun, wall, within) = (view.now(), Timestamp::now(), within.min(LONGEST));
         let (until, deadline) = (begun + within, wall + within);
-        let mut report = Report {
-            result: Err(Failure::TooLate),
+        let mut report = BindReport {
+            result: Err(BindFailure::TooLate),
             keys: Vec::new(),
             kept: false,
             waited: Duration::ZERO,
@@ -187,15 +187,15 @@ impl NodeLock {
         let patience = Patience { until, gone: &gone };
         let mut place = match self.crowd.enter(&node) {
             Ok(place) => place,
-            Err(full) => return Report { result: Err(Failure::Crowded { node, full, held: None }), ..report },
+            Err(full) => return BindReport { result: Err(BindFailure::Crowded { node, full, held: None }), ..report },
         };
         if let Err(failure) = self.switched(&patience, &mut place, &node).await {
-            return Report { result: Err(failure), ..report };
+            return BindReport { result: Err(failure), ..report };
         }
-        let of_pod = self.flights.turn(&pod.uid, &[Key::Shared]);
+        let of_pod = self.flights.turn(&pod.uid, &[LockKey::Shared]);
         let _flight = match self.queued(&patience, &mut place, &node, &[], of_pod).await {
             Ok(turn) => turn,
-            Err(failure) => return Report { result: Err(failure), ..report },
+            Err(failure) => return BindReport { result: Err(failure), ..report },
         };
         let found = match self.in_time(&patience, self.find(&pod)).await {
             Ok(found) => found,
@@ -203,7 +203,7 @@ impl NodeLock {
         };
         let PodSighting { pod: found, keys } = match found {
             Ok(found) => found,
-            Err(failure) => return Report { result: Err(failure), ..report },
+            Err(failure) => return BindReport { result: Err(failure), ..report },
         };
         report.keys.clone_from(&keys);
         let before = view.now();
@@ -211,7 +211,7 @@ impl NodeLock {
         report.waited = view.now().saturating_sub(before);
         let _turn = match turn {
             Ok(turn) => turn,
-            Err(failure) => return Report { result: Err(failure), ..report },
+            Err(failure) => return BindReport { result: Err(failure), ..report },
         };
 
         let token = self.carrier.token();
@@ -228,26 +228,27 @@ impl NodeLock {
         };
         let (attempt, at) = (Attempt::new(request, Some(found)), node.clone());
         let flight = Flight { attempt, pod, node, keys, token, until, deadline, place, closing: self.closing.clone() };
-        let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
+        let Landed { outcome: AttemptOutcome { result, kept }, attempt, waited } =
+            self.carrier.carry(flight, &gone).await;
         let waited = report.waited + waited;
         let result = result.map_err(|failure| failure.after(waited, within, &at));
-        Report { result, kept, waited, took: attempt.took().to_vec(), ..report }
+        BindReport { result, kept, waited, took: attempt.took().to_vec(), ..report }
     }
 
     /// The pod, if its UID is the requested one.
-    async fn find(&self, pod: &PodId) -> Result<PodSighting, Failure> {
+    async fn find(&self, pod: &PodId) -> Result<PodSighting, BindFailure> {
         let retry = self.options.retry;
         let mut failed = 0;
         loop {
             match self.carrier.find(pod).await {
                 Ok(Some(seen)) if seen.pod.key == *pod => return Ok(seen),
-                Ok(Some(other)) => return Err(Failure::PodReplaced(other.pod.key.uid)),
-                Ok(None) => return Err(Failure::PodGone),
+                Ok(Some(other)) => return Err(BindFailure::PodReplaced(other.pod.key.uid)),
+                Ok(None) => return Err(BindFailure::PodGone),
                 Err(refusal) => {
                     failed += 1;
                     match retry.pause(failed, 0.0) {
                         Some(pause) => tokio::time::sleep(pause).await,
-                        None => return Err(Failure::Unanswered(What::Read, failed, refusal.message.into())),
+                        None => return Err(BindFailure::Unanswered(What::Read, failed, refusal.message.into())),
                     }
                 }
             }
@@ -256,13 +257,20 @@ impl NodeLock {
 
     /// Waits until it is known whether writes are switched off, which the first moments of a process do not know, and while
     /// the caches are read again.
-    async fn switched(&self, patience: &Patience<'_>, place: &mut Place, node: &NodeName) -> Result<(), Failure> {
+    async fn switched(
+        &self,
+        patience: &Patience<'_>,
+        place: &mut BindSeat,
+        node: &NodeName,
+    ) -> Result<(), BindFailure> {
         let Err(Closed::Unknown(_) | Closed::Outdated(_)) = self.switch.check() else { return Ok(()) };
         if let Err(full) = place.wait() {
-            return Err(Failure::Crowded { node: node.clone(), full, held: None });
+            return Err(BindFailure::Crowded { node: node.clone(), full, held: None });
         }
         match (self.in_time(patience, self.switch.known()).await, self.switch.check()) {
-            (Err(Failure::TooLate), Err(closed)) => Err(Failure::Refused(What::Claim, closed.to_string().into())),
+            (Err(BindFailure::TooLate), Err(closed)) => {
+                Err(BindFailure::Refused(What::Claim, closed.to_string().into()))
+            }
             (ended, _) => ended,
         }
     }
@@ -271,11 +279,11 @@ impl NodeLock {
     async fn queued<'q, K: Id + 'q>(
         &self,
         patience: &Patience<'_>,
-        place: &mut Place,
+        place: &mut BindSeat,
         node: &NodeName,
-        keys: &[Key],
+        keys: &[LockKey],
         turn: impl Future<Output = Turns<'q, K>>,
-    ) -> Result<Turns<'q, K>, Failure> {
+    ) -> Result<Turns<'q, K>, BindFailure> {
         let mut turn = std::pin::pin!(turn);
         if let Poll::Ready(turn) = futures::poll!(&mut turn) {
             return Ok(turn);
@@ -283,25 +291,25 @@ impl NodeLock {
         let view = self.carrier.view();
         let held = || view.blocked(node, keys, &self.options, Blocks::Held);
         if let Err(full) = place.wait() {
-            return Err(Failure::Crowded { node: node.clone(), full, held: held() });
+            return Err(BindFailure::Crowded { node: node.clone(), full, held: held() });
         }
         match self.in_time(patience, turn).await {
             // A turn after the deadline counts as none.
             Ok(turn) if view.now() < patience.until => Ok(turn),
-            Ok(_) | Err(Failure::TooLate) => Err(Failure::Behind { node: node.clone(), held: held() }),
-            Err(Failure::GaveUp(_)) => Err(Failure::GaveUp(held())),
+            Ok(_) | Err(BindFailure::TooLate) => Err(BindFailure::Behind { node: node.clone(), held: held() }),
+            Err(BindFailure::GaveUp(_)) => Err(BindFailure::GaveUp(held())),
             Err(failure) => Err(failure),
         }
     }
 
     /// The result of this, unless the caller gives up or the time ends first, or this process stops.
-    async fn in_time<T>(&self, patience: &Patience<'_>, what: impl Future<Output = T>) -> Result<T, Failure> {
+    async fn in_time<T>(&self, patience: &Patience<'_>, what: impl Future<Output = T>) -> Result<T, BindFailure> {
         tokio::select! {
             biased;
             done = what => Ok(done),
-            () = patience.gone.cancelled() => Err(Failure::GaveUp(None)),
-            () = self.closing.cancelled() => Err(Failure::Stopping),
-            () = tokio::time::sleep_until(self.carrier.view().at(patience.until)) => Err(Failure::TooLate),
+            () = patience.gone.cancelled() => Err(BindFailure::GaveUp(None)),
+            () = self.closing.cancelled() => Err(BindFailure::Stopping),
+            () = tokio::time::sleep_until(self.carrier.view().at(patience.until)) => Err(BindFailure::TooLate),
         }
     }
 }
@@ -329,13 +337,13 @@ mod tests {
     fn lock_that<F: Future<Output = Answered> + Send + 'static>(
         does: impl Fn() -> F + Send + Sync + Clone + 'static,
     ) -> Arc<NodeLock> {
-        lock_behind(does, Bounds::NONE, Switch::new(ReadOnly::No))
+        lock_behind(does, CrowdBounds::NONE, Switch::new(ReadOnly::No))
     }
 
     /// The same within bounds and behind a switch.
     fn lock_behind<F: Future<Output = Answered> + Send + 'static>(
         does: impl Fn() -> F + Send + Sync + Clone + 'static,
-        bounds: Bounds,
+        bounds: CrowdBounds,
         switch: Switch,
     ) -> Arc<NodeLock> {
         let service = tower::service_fn(move |_: http::Request<Body>| does());
@@ -353,7 +361,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_bind_waits_until_it_is_known_whether_writes_are_switched_off_and_says_why_it_is_not() {
         let switch = Switch::unknown("the ConfigMap a/b was not read yet");
-        let lock = lock_behind(std::future::pending, Bounds::NONE, switch.clone());
+        let lock = lock_behind(std::future::pending, CrowdBounds::NONE, switch.clone());
         let within = Duration::from_secs(28);
         let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         let early = tokio::time::timeout(within / 2, &mut waits).await;
@@ -369,7 +377,7 @@ mod tests {
         let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         assert!(tokio::time::timeout(within / 2, &mut waits).await.is_err());
         switch.set(ReadOnly::No);
-        assert_eq!(waits.await.result, Err(Failure::TooLate), "the API server never answers");
+        assert_eq!(waits.await.result, Err(BindFailure::TooLate), "the API server never answers");
     }
 
     #[tokio::test(start_paused = true)]
@@ -383,13 +391,14 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut waits).await.is_err());
         let began = tokio::time::Instant::now();
         lock.close();
-        assert_eq!(waits.await.result, Err(Failure::Stopping));
+        assert_eq!(waits.await.result, Err(BindFailure::Stopping));
         assert!(began.elapsed() < Duration::from_secs(2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bind_that_may_not_wait_is_answered_at_once_and_one_that_need_not_is_let_in() {
-        let lock = lock_behind(std::future::pending, Bounds { waiting: 0, under_way: 2 }, Switch::new(ReadOnly::No));
+        let lock =
+            lock_behind(std::future::pending, CrowdBounds { waiting: 0, under_way: 2 }, Switch::new(ReadOnly::No));
         let within = Duration::from_secs(28);
         let mut works = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut works).await.is_err());
@@ -399,7 +408,7 @@ mod tests {
             None => tokio::time::timeout(Duration::from_millis(1), lock.bind(pod(), "n".into(), within)).await.unwrap(),
         };
         let full = topoloom_core::nodelock::attempt::Full::Waiting(0);
-        assert_eq!(answer.result, Err(Failure::Crowded { node: "n".into(), full, held: None }));
+        assert_eq!(answer.result, Err(BindFailure::Crowded { node: "n".into(), full, held: None }));
         let mut other = pod();
         other.uid = "u2".into();
         let mut more = std::pin::pin!(lock.bind(other, "n".into(), within));
@@ -417,11 +426,11 @@ mod tests {
     }
 
     impl Observer for Calls {
-        fn ended(&mut self, _: &Report) {
+        fn ended(&mut self, _: &BindReport) {
             self.0.lock().unwrap().push("ended");
         }
 
-        fn answered(self, _: &Report) {
+        fn answered(self, _: &BindReport) {
             self.0.lock().unwrap().push("answered");
         }
     }
@@ -430,18 +439,18 @@ mod tests {
     struct Breaks;
 
     impl Observer for Breaks {
-        fn ended(&mut self, _: &Report) {
+        fn ended(&mut self, _: &BindReport) {
             panic!("a defect")
         }
 
-        fn answered(self, _: &Report) {}
+        fn answered(self, _: &BindReport) {}
     }
 
     #[tokio::test]
     async fn the_caller_has_the_report_before_the_observer_goes_on_which_it_does_also_if_the_caller_is_gone() {
         let (lock, calls) = (lock(), Calls::default());
         let report = lock.bind_observed(pod(), "n".into(), Duration::ZERO, calls.clone()).await;
-        assert_eq!(report.result, Err(Failure::TooLate));
+        assert_eq!(report.result, Err(BindFailure::TooLate));
         assert_eq!(calls.all(), ["ended"]);
         let left = lock.bind_observed(pod(), "n".into(), EXPIRE_DEFAULT, calls.clone()).now_or_never();
         assert_eq!((left, lock.under_way()), (None, 2));
@@ -457,7 +466,7 @@ mod tests {
         // Twice: the turn of the pod is let go.
         for _ in 0..2 {
             let report = lock.bind_observed(pod(), "n".into(), EXPIRE_DEFAULT, calls.clone()).await;
-            assert_eq!(report, Report::broke());
+            assert_eq!(report, BindReport::broke());
             assert!(report.kept && !format!("{report:?}").contains("secret"));
         }
         lock.finish().await;
@@ -466,12 +475,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_caller_is_answered_also_where_the_observer_breaks() {
-        assert_eq!(lock().bind_observed(pod(), "n".into(), Duration::ZERO, Breaks).await, Report::broke());
+        assert_eq!(lock().bind_observed(pod(), "n".into(), Duration::ZERO, Breaks).await, BindReport::broke());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bind_without_an_end_gets_one_and_is_tried_as_any_other() {
         let report = lock().bind(pod(), "n".into(), Duration::MAX).await;
-        assert!(matches!(report.result, Err(Failure::Unanswered(What::Read, ..))), "{report:?}");
+        assert!(matches!(report.result, Err(BindFailure::Unanswered(What::Read, ..))), "{report:?}");
     }
 }

@@ -9,11 +9,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::nodelock::attempt::{BindFailure, Bound};
 use topoloom_core::nodelock::sweep::LEAKED;
-use topoloom_core::nodelock::{Reason, Why};
+use topoloom_core::nodelock::{OrphanReason, Why};
 
-use super::lock::Report;
+use super::lock::BindReport;
 
 /// From a Bind that need not wait (2 ms) to the longest wait (28 s).
 const WAITS: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 30.0];
@@ -49,14 +49,14 @@ struct VerbLabels {
 
 /// Why a client of the extender was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedClient {
     /// Its certificate has none of the names.
     Name,
     /// Its certificate is not one of the authority, or not valid now.
     Certificate,
 }
 
-impl Refused {
+impl RefusedClient {
     /// Every reason there is.
     pub const ALL: [Self; 2] = [Self::Name, Self::Certificate];
 
@@ -131,13 +131,13 @@ impl BindMetrics {
 
     /// A count begins with nothing, so that the first one is seen as growth.
     fn begin(&self) {
-        for outcome in ["bound", "bound-before"].into_iter().chain(Failure::WORDS) {
+        for outcome in ["bound", "bound-before"].into_iter().chain(BindFailure::WORDS) {
             let _ = self.binds.get_or_create(&OutcomeLabels { outcome });
         }
-        for reason in Reason::ALL {
+        for reason in OrphanReason::ALL {
             let _ = self.takeovers.get_or_create(&ReasonLabels { reason: reason.word() });
         }
-        for why in Refused::ALL {
+        for why in RefusedClient::ALL {
             let _ = self.refused.get_or_create(&ReasonLabels { reason: why.word() });
         }
         for verb in ["bind", "filter"] {
@@ -146,7 +146,7 @@ impl BindMetrics {
     }
 
     /// A Bind ended.
-    pub fn bound(&self, report: &Report) {
+    pub fn bound(&self, report: &BindReport) {
         let outcome = match &report.result {
             Ok(Bound::Now) => "bound",
             Ok(Bound::Before) => "bound-before",
@@ -169,7 +169,7 @@ impl BindMetrics {
     }
 
     /// A client was not let in.
-    pub fn refused(&self, why: Refused) {
+    pub fn refused(&self, why: RefusedClient) {
         self.refused.get_or_create(&ReasonLabels { reason: why.word() }).inc();
     }
 
@@ -230,19 +230,19 @@ impl SweepMetrics {
             metrics.stuck.clone(),
         );
         metrics.states(&[]);
-        for (reason, done) in Reason::ALL.into_iter().flat_map(|reason| Done::ALL.map(|done| (reason, done))) {
+        for (reason, done) in OrphanReason::ALL.into_iter().flat_map(|reason| Done::ALL.map(|done| (reason, done))) {
             let _ = metrics.leak(reason, done);
         }
         metrics
     }
 
-    fn leak(&self, reason: Reason, done: Done) -> Counter {
+    fn leak(&self, reason: OrphanReason, done: Done) -> Counter {
         let labels = SweepLabels { reason: reason.word(), done: done.word() };
         self.found.get_or_create(&labels).clone()
     }
 
     /// An orphaned lock was found.
-    pub fn found(&self, reason: Reason, done: Done) {
+    pub fn found(&self, reason: OrphanReason, done: Done) {
         self.leak(reason, done).inc();
     }
 

@@ -10,9 +10,9 @@
 //! R18).
 
 use topoloom_api::names::DEVICES_TO_ALLOCATE_SUFFIX;
-use topoloom_core::nodelock::attempt::Answer;
-use topoloom_core::nodelock::needs::Key;
-use topoloom_core::nodelock::{LockValue, Named, NodeName, PodId, PodKey, Retry, ValueError};
+use topoloom_core::nodelock::attempt::WriteOutcome;
+use topoloom_core::nodelock::needs::LockKey;
+use topoloom_core::nodelock::{LockValue, NamedHolder, NodeName, PodId, PodKey, Retry, ValueError};
 
 use super::requests::{Requests, proves};
 use super::wire::{self, Annotations, Change};
@@ -27,7 +27,7 @@ pub struct Ticket {
     /// The node.
     pub node: NodeName,
     /// The key of the lock.
-    pub key: Key,
+    pub key: LockKey,
     /// The pod to serve.
     pub pod: PodId,
     /// The lock's whole value; `None` if there was no lock and only one pod was on its way.
@@ -46,7 +46,7 @@ pub enum NotServed {
         /// The node.
         node: NodeName,
         /// The key.
-        key: Key,
+        key: LockKey,
         /// What is wrong with it.
         why: ValueError,
     },
@@ -56,7 +56,7 @@ pub enum NotServed {
         /// The node.
         node: NodeName,
         /// The key.
-        key: Key,
+        key: LockKey,
         /// The pod.
         pod: PodKey,
         /// What it is instead.
@@ -69,7 +69,7 @@ pub enum NotServed {
         /// The node.
         node: NodeName,
         /// The key.
-        key: Key,
+        key: LockKey,
         /// How many wait.
         found: usize,
     },
@@ -110,14 +110,14 @@ impl Requests {
     ///
     /// # Errors
     /// When it is not certain which pod it is. A plugin that answers all the same may give the devices of another pod.
-    pub async fn whom(&self, node: &str, key: Key) -> Result<Ticket, NotServed> {
+    pub async fn whom(&self, node: &str, key: LockKey) -> Result<Ticket, NotServed> {
         let meta = self.node(node).await?.ok_or_else(|| NotServed::NoNode(node.to_owned()))?;
         let node: NodeName = node.into();
         let lock = wire::lock(&meta.metadata.annotations.unwrap_or_default(), key);
         let value = lock.as_ref().map(|lock| lock.value.clone());
         match lock.map(|lock| lock.named) {
-            Some(Named::Unparsable(why)) => Err(NotServed::Unreadable { node, key, why }),
-            Some(Named::Pod { pod, .. }) => {
+            Some(NamedHolder::Unparsable(why)) => Err(NotServed::Unreadable { node, key, why }),
+            Some(NamedHolder::Pod { pod, .. }) => {
                 let seen = self.pod(&pod).await?.filter(|seen| pod.may_be(&seen.pod.key)).map(|seen| seen.pod);
                 let why = match &seen {
                     None => NotOnItsWay::Gone,
@@ -127,7 +127,7 @@ impl Requests {
                 };
                 Err(NotServed::NotThat { node, key, pod, why })
             }
-            Some(Named::NoPod { .. }) | None => {
+            Some(NamedHolder::NoPod { .. }) | None => {
                 let bound = self.bound(&node).await?.into_iter();
                 let mut waiting = bound.filter(|seen| seen.keys.contains(&key) && seen.pod.waits_on(&node));
                 match (waiting.next(), waiting.count()) {
@@ -169,8 +169,8 @@ impl Requests {
                 Err(refusal) => refusal,
             };
             match proves(refusal.clone()) {
-                Answer::Absent => return Ok(GivenBack::NotOurs),
-                Answer::Refused(_) => return Err(refusal),
+                WriteOutcome::Absent => return Ok(GivenBack::NotOurs),
+                WriteOutcome::Refused(_) => return Err(refusal),
                 _ => failed += 1,
             }
             match retry.pause(failed, super::random()) {
@@ -183,10 +183,10 @@ impl Requests {
 
 /// The work list that still has devices, of those whose plugins give this key back. In a list without any, there is
 /// nothing but the ends of its containers.
-fn left(annotations: &Annotations, key: Key) -> Option<String> {
+fn left(annotations: &Annotations, key: LockKey) -> Option<String> {
     let counts = |name: &str| match key {
-        Key::Cambricon => name == CAMBRICON,
-        Key::Shared => name.ends_with(DEVICES_TO_ALLOCATE_SUFFIX) && name != CAMBRICON,
+        LockKey::Cambricon => name == CAMBRICON,
+        LockKey::Shared => name.ends_with(DEVICES_TO_ALLOCATE_SUFFIX) && name != CAMBRICON,
     };
     let has_work = |list: &str| list.chars().any(|letter| !matches!(letter, ';' | ':') && !letter.is_whitespace());
     let mut lists = annotations.iter().filter(|(name, list)| counts(name) && has_work(list));
@@ -206,12 +206,12 @@ mod tests {
                 .into()
         };
         let which = |annotations: &Annotations, key| left(annotations, key);
-        assert_eq!(which(&lists(";;", ";", ""), Key::Shared), None);
-        assert_eq!(which(&lists(";", one, one), Key::Shared).as_deref(), Some("hami.io/amd-devices-to-allocate"));
-        assert_eq!(which(&lists(one, ";", ";"), Key::Shared).as_deref(), Some("hami.io/vgpu-devices-to-allocate"));
-        assert_eq!(which(&lists(";", ";", one), Key::Shared), None, "its own key is not shared");
-        assert_eq!(which(&lists(one, one, ";"), Key::Cambricon), None);
-        assert_eq!(which(&lists(";", ";", one), Key::Cambricon).as_deref(), Some(CAMBRICON));
-        assert_eq!(which(&Annotations::new(), Key::Shared), None);
+        assert_eq!(which(&lists(";;", ";", ""), LockKey::Shared), None);
+        assert_eq!(which(&lists(";", one, one), LockKey::Shared).as_deref(), Some("hami.io/amd-devices-to-allocate"));
+        assert_eq!(which(&lists(one, ";", ";"), LockKey::Shared).as_deref(), Some("hami.io/vgpu-devices-to-allocate"));
+        assert_eq!(which(&lists(";", ";", one), LockKey::Shared), None, "its own key is not shared");
+        assert_eq!(which(&lists(one, one, ";"), LockKey::Cambricon), None);
+        assert_eq!(which(&lists(";", ";", one), LockKey::Cambricon).as_deref(), Some(CAMBRICON));
+        assert_eq!(which(&Annotations::new(), LockKey::Shared), None);
     }
 }

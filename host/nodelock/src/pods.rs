@@ -118,7 +118,7 @@ pub fn of(slice: &Slice, backends: &[Backend]) -> Option<PodSighting> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use topoloom_core::nodelock::needs::Key;
+    use topoloom_core::nodelock::needs::LockKey;
 
     use super::*;
 
@@ -149,7 +149,7 @@ mod tests {
             json!({"nodeName": "gpu-1", "containers": [plain], "initContainers": [gpu]}),
             json!({"phase": "Pending"}),
         ));
-        assert_eq!(waits.keys, [Key::Shared]);
+        assert_eq!(waits.keys, [LockKey::Shared]);
         assert!(waits.pod.waits_on("gpu-1"));
         assert_eq!((waits.pod.key.to_string(), waits.pod.revoked.as_deref()), ("default/p1".into(), Some("x")));
         assert_eq!(waits.pod.created, "2026-08-01T06:09:00Z".parse().unwrap());

@@ -8,16 +8,16 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::needs::LockKey;
 
 /// What a queue is for: a node, or a pod.
 pub trait Id: Clone + Eq + Hash + Send {}
 
 impl<K: Clone + Eq + Hash + Send> Id for K {}
 
-type Place<K> = (K, Key);
+type QueuePlace<K> = (K, LockKey);
 
-type All<K> = HashMap<Place<K>, Arc<Turn<()>>>;
+type All<K> = HashMap<QueuePlace<K>, Arc<Turn<()>>>;
 
 /// The queues of all nodes, or of all pods.
 pub struct Queues<K> {
@@ -33,13 +33,13 @@ impl<K> Default for Queues<K> {
 /// It is the attempt's turn, on all of its keys, until this is dropped.
 pub struct Turns<'a, K: Id> {
     queues: &'a Queues<K>,
-    held: Vec<(Place<K>, Option<OwnedMutexGuard<()>>)>,
+    held: Vec<(QueuePlace<K>, Option<OwnedMutexGuard<()>>)>,
 }
 
 impl<K: Id> Queues<K> {
     /// Waits for the turn on these keys of a node, in their order, so that no two wait for each other. Dropped while it waits,
     /// its place is given up.
-    pub async fn turn(&self, node: &K, keys: &[Key]) -> Turns<'_, K> {
+    pub async fn turn(&self, node: &K, keys: &[LockKey]) -> Turns<'_, K> {
         let mut turns = Turns { queues: self, held: Vec::with_capacity(keys.len()) };
         let mut keys = keys.to_vec();
         keys.sort_unstable();
@@ -91,18 +91,18 @@ mod tests {
 
     use super::*;
 
-    const BOTH: [Key; 2] = Key::ALL;
+    const BOTH: [LockKey; 2] = LockKey::ALL;
 
     #[tokio::test]
     async fn r19_each_has_its_turn_in_the_order_in_which_they_came() {
         let (queues, node) = (Arc::new(Queues::default()), Arc::<str>::from("n"));
         let order = Arc::new(Mutex::new(Vec::new()));
-        let first = queues.turn(&node, &[Key::Shared]).await;
+        let first = queues.turn(&node, &[LockKey::Shared]).await;
         let mut waiting = Vec::new();
         for number in 0..64 {
             let (queues, node, order) = (Arc::clone(&queues), Arc::clone(&node), Arc::clone(&order));
             let mut waits = Box::pin(async move {
-                let _turn = queues.turn(&node, &[Key::Shared]).await;
+                let _turn = queues.turn(&node, &[LockKey::Shared]).await;
                 order.lock().unwrap().push(number);
             });
             assert_eq!((&mut waits).now_or_never(), None);
@@ -120,8 +120,8 @@ mod tests {
     #[tokio::test]
     async fn other_nodes_and_other_keys_do_not_wait() {
         let (queues, one, two) = (Queues::default(), Arc::<str>::from("one"), Arc::<str>::from("two"));
-        let shared = queues.turn(&one, &[Key::Shared]).await;
-        let other = queues.turn(&one, &[Key::Cambricon]).now_or_never().expect("another key");
+        let shared = queues.turn(&one, &[LockKey::Shared]).await;
+        let other = queues.turn(&one, &[LockKey::Cambricon]).now_or_never().expect("another key");
         let _there = queues.turn(&two, &BOTH).now_or_never().expect("another node");
         assert!(queues.turn(&one, &BOTH).now_or_never().is_none());
         drop(shared);

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::Value;
-use topoloom_core::nodelock::attempt::Answer;
+use topoloom_core::nodelock::attempt::WriteOutcome;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::sightings::PodSighting;
 use topoloom_core::nodelock::{NodeName, PodId, PodKey};
@@ -19,7 +19,7 @@ use topoloom_core::version::ResourceVersion;
 
 use super::pods::{self, Slice};
 use super::wire;
-use topoloom_cluster::{Reason, Refusal};
+use topoloom_cluster::{Refusal, RefusalReason};
 
 /// How long one request may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,9 +79,13 @@ impl Requests {
     }
 
     /// Changes a node; also gives what it is then.
-    pub async fn patch_node(&self, name: &str, patch: &Value) -> (Answer, Option<PartialObjectMeta<core_v1::Node>>) {
+    pub async fn patch_node(
+        &self,
+        name: &str,
+        patch: &Value,
+    ) -> (WriteOutcome, Option<PartialObjectMeta<core_v1::Node>>) {
         match self.write_node(name, patch).await {
-            Ok(meta) => (Answer::Done(meta.metadata.resource_version.as_deref().into()), Some(meta)),
+            Ok(meta) => (WriteOutcome::Done(meta.metadata.resource_version.as_deref().into()), Some(meta)),
             Err(refusal) => (proves(refusal), None),
         }
     }
@@ -105,27 +109,27 @@ impl Requests {
     }
 
     /// Marks a pod; also gives what it is then.
-    pub async fn patch_pod(&self, key: &PodId, patch: &Value) -> (Answer, Option<PodSighting>) {
+    pub async fn patch_pod(&self, key: &PodId, patch: &Value) -> (WriteOutcome, Option<PodSighting>) {
         let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
         match self.answered(api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))).await {
             Ok(slice) => {
                 let seen = pods::of(&slice, &self.backends);
-                (Answer::Done(seen.as_ref().map(|seen| seen.pod.version.clone()).unwrap_or_default()), seen)
+                (WriteOutcome::Done(seen.as_ref().map(|seen| seen.pod.version.clone()).unwrap_or_default()), seen)
             }
             // A merge patch with another pod's UID changes what cannot be changed: 422, and not 409.
-            Err(refusal) if refusal.reason == Reason::Invalid => (Answer::Conflict, None),
+            Err(refusal) if refusal.reason == RefusalReason::Invalid => (WriteOutcome::Conflict, None),
             Err(refusal) => (proves(refusal), None),
         }
     }
 
     /// Binds a pod, if it is that one in that version.
-    pub async fn bind(&self, pod: &PodId, version: &ResourceVersion, node: &NodeName) -> Answer {
+    pub async fn bind(&self, pod: &PodId, version: &ResourceVersion, node: &NodeName) -> WriteOutcome {
         let binding = wire::binding(pod, version, node, jiff::Timestamp::now());
         let api: Api<core_v1::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
         let parameters = PostParams::default();
         let request = api.create_subresource::<_, Status>("binding", &pod.name, &parameters, &binding);
         match self.answered(request).await {
-            Ok(_) => Answer::Done(ResourceVersion::default()),
+            Ok(_) => WriteOutcome::Done(ResourceVersion::default()),
             Err(refusal) => proves(refusal),
         }
     }
@@ -134,7 +138,7 @@ impl Requests {
         match tokio::time::timeout(self.patience, request).await {
             Ok(answer) => answer.map_err(|error| Refusal::of(&error)),
             Err(_) => Err(Refusal {
-                reason: Reason::Unreachable,
+                reason: RefusalReason::Unreachable,
                 message: format!("the API server did not answer within {:?}", self.patience),
                 retry_after: None,
             }),
@@ -143,22 +147,25 @@ impl Requests {
 }
 
 /// What a refusal proves about a write.
-pub(super) fn proves(refusal: Refusal) -> Answer {
+pub(super) fn proves(refusal: Refusal) -> WriteOutcome {
     let why: Arc<str> = refusal.message.into();
     match refusal.reason {
-        Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,
-        Reason::NotFound => Answer::Absent,
+        RefusalReason::Conflict | RefusalReason::AlreadyExists => WriteOutcome::Conflict,
+        RefusalReason::NotFound => WriteOutcome::Absent,
         // Answered before anything was stored.
-        Reason::Forbidden
-        | Reason::Unauthorized
-        | Reason::Invalid
-        | Reason::DeniedByAdmission
-        | Reason::WebhookUnreachable
-        | Reason::NoSuchResource
-        | Reason::NotLeader
-        | Reason::ReadOnly => Answer::Refused(why),
+        RefusalReason::Forbidden
+        | RefusalReason::Unauthorized
+        | RefusalReason::Invalid
+        | RefusalReason::DeniedByAdmission
+        | RefusalReason::WebhookUnreachable
+        | RefusalReason::NoSuchResource
+        | RefusalReason::NotLeader
+        | RefusalReason::ReadOnly => WriteOutcome::Refused(why),
         // Also 429: it is not known whether the API server answered it, or something in between.
-        Reason::TooManyRequests | Reason::Expired | Reason::ServerError | Reason::Unreachable => Answer::Unknown(why),
+        RefusalReason::TooManyRequests
+        | RefusalReason::Expired
+        | RefusalReason::ServerError
+        | RefusalReason::Unreachable => WriteOutcome::Unknown(why),
     }
 }
 
@@ -169,11 +176,19 @@ mod tests {
     #[test]
     fn r9_only_an_answer_that_says_so_proves_that_nothing_was_applied() {
         let proved = |reason| proves(Refusal { reason, message: "so".into(), retry_after: None });
-        for reason in Reason::ALL {
-            let unsure =
-                matches!(reason, Reason::TooManyRequests | Reason::Expired | Reason::ServerError | Reason::Unreachable);
-            assert_eq!(matches!(proved(reason), Answer::Unknown(_)), unsure, "{reason:?}");
+        for reason in RefusalReason::ALL {
+            let unsure = matches!(
+                reason,
+                RefusalReason::TooManyRequests
+                    | RefusalReason::Expired
+                    | RefusalReason::ServerError
+                    | RefusalReason::Unreachable
+            );
+            assert_eq!(matches!(proved(reason), WriteOutcome::Unknown(_)), unsure, "{reason:?}");
         }
-        assert_eq!((proved(Reason::Conflict), proved(Reason::NotFound)), (Answer::Conflict, Answer::Absent));
+        assert_eq!(
+            (proved(RefusalReason::Conflict), proved(RefusalReason::NotFound)),
+            (WriteOutcome::Conflict, WriteOutcome::Absent)
+        );
     }
 }

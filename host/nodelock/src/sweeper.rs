@@ -12,10 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use topoloom_core::nodelock::go_duration::Go;
-use topoloom_core::nodelock::needs::Key;
-use topoloom_core::nodelock::sweep::{Finding, Mode, Stands, Sweep};
-use topoloom_core::nodelock::watchlist::{LINGER, Verdict, Watchlist};
-use topoloom_core::nodelock::{Lock, Named, NodeName, PodKey, Reason, Sightings, Standing, Takeover, Uid, Why};
+use topoloom_core::nodelock::needs::LockKey;
+use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep, SweepFinding};
+use topoloom_core::nodelock::watchlist::{LINGER, SweepVerdict, Watchlist};
+use topoloom_core::nodelock::{
+    Lock, LockState, NamedHolder, NodeName, OrphanReason, PodKey, Sightings, Takeover, Uid, Why,
+};
 use topoloom_core::text;
 
 use super::carry::Carrier;
@@ -23,7 +25,7 @@ use super::lock::Options;
 use super::metrics::{Done, SweepMetrics};
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::{EventText, Events, Urgency};
-use topoloom_cluster::work::{Failure, Outcome, Work};
+use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 
 /// The longest value of a lock that goes into the log, in bytes: one that names a pod has some 530 at most, and 100 usually.
 const VALUE: usize = 600;
@@ -69,15 +71,15 @@ impl Sweeper {
         Ok(sweep)
     }
 
-    async fn sweep(&self, node: &NodeName) -> Result<Outcome, Refusal> {
+    async fn sweep(&self, node: &NodeName) -> Result<WorkOutcome, Refusal> {
         let mut sweep = self.look(node, Mode::Report).await?;
         let now = self.carrier.view().now();
-        let Verdict { report, linger } = self.enter(node, &sweep, now);
+        let SweepVerdict { report, linger } = self.enter(node, &sweep, now);
         for stands in report {
             self.report(node, &stands).await;
         }
         if let Some(left) = linger {
-            return Ok(Outcome::Again(left));
+            return Ok(WorkOutcome::Again(left));
         }
         if !sweep.findings().is_empty() && self.mode == Mode::Repair {
             let said = sweep.stands().to_vec();
@@ -92,13 +94,13 @@ impl Sweeper {
                 }
             }
             // Removed or not, the watch shows the present lock, and a look before that does no harm.
-            return Ok(Outcome::Again(LINGER));
+            return Ok(WorkOutcome::Again(LINGER));
         }
         Ok(again(&sweep))
     }
 
     /// Enters what was found, and counts it.
-    fn enter(&self, node: &NodeName, sweep: &Sweep, now: Duration) -> Verdict {
+    fn enter(&self, node: &NodeName, sweep: &Sweep, now: Duration) -> SweepVerdict {
         let mut nodes = self.lock();
         let verdict = nodes.enter(node, sweep.stands(), self.mode, now);
         let counts: Vec<_> = nodes.counts().collect();
@@ -113,7 +115,7 @@ impl Sweeper {
         let value = stands.value.as_deref().unwrap_or_default();
         let of = stands.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
         let (reason, note) = match &stands.standing {
-            Standing::Held(held) if held.why == Why::Stuck => {
+            LockState::Held(held) if held.why == Why::Stuck => {
                 let longer = Go(self.terms.ttl);
                 let next = match self.terms.takeover {
                     Takeover::State => "No other pod gets the node until its device plugin answers, or the pod ends",
@@ -127,18 +129,18 @@ impl Sweeper {
                 );
                 ("NodeLockStuck", note)
             }
-            Standing::Held(held) => {
+            LockState::Held(held) => {
                 let left =
                     held.left.map(|left| format!(", for at least {} more", Go(Duration::from_secs(left.as_secs()))));
                 let wrong = match Lock::read(value, None).named {
-                    Named::Unparsable(wrong) => format!(" ({wrong})"),
+                    NamedHolder::Unparsable(wrong) => format!(" ({wrong})"),
                     _ => String::new(),
                 };
                 let note =
                     format!("the lock {key} has no known holder: {}{}{wrong}", held.why, left.unwrap_or_default());
                 ("NodeLockUnreadable", note)
             }
-            Standing::Over(reason) => {
+            LockState::Over(reason) => {
                 let note = format!(
                     "the lock {key}{of} is orphaned: {reason}. The sweeper does not remove it \
                         (--nodelock-sweep=report); `topoloom lock release {node}` removes it"
@@ -146,7 +148,7 @@ impl Sweeper {
                 ("NodeLockLeaked", note)
             }
         };
-        if let Standing::Over(reason) = &stands.standing {
+        if let LockState::Over(reason) = &stands.standing {
             self.metrics.found(*reason, Done::Reported);
         }
         tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = stands.word(), "{note}");
@@ -157,8 +159,8 @@ impl Sweeper {
         }
     }
 
-    async fn removed(&self, node: &NodeName, finding: &Finding, pod: Option<&PodKey>) {
-        let Finding { key, value, reason } = finding;
+    async fn removed(&self, node: &NodeName, finding: &SweepFinding, pod: Option<&PodKey>) {
+        let SweepFinding { key, value, reason } = finding;
         let key = annotation(*key);
         self.metrics.found(*reason, Done::Removed);
         let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
@@ -167,7 +169,7 @@ impl Sweeper {
         let text = EventText { reason: "NodeLockRemoved", action: "Locking", note: &note };
         self.events.node(node, self.node_uid(node).as_deref(), Urgency::Normal, text).await;
         // There is no pod for an Event where it is gone.
-        if let Some(pod) = pod.filter(|_| *reason != Reason::Gone).and_then(PodKey::id) {
+        if let Some(pod) = pod.filter(|_| *reason != OrphanReason::Gone).and_then(PodKey::id) {
             self.events.pod(&pod, Urgency::Normal, text).await;
         }
     }
@@ -176,11 +178,11 @@ impl Sweeper {
 impl Work<NodeName> for Sweeper {
     type Error = Refusal;
 
-    async fn work(&self, node: &NodeName) -> Result<Outcome, Refusal> {
+    async fn work(&self, node: &NodeName) -> Result<WorkOutcome, Refusal> {
         self.sweep(node).await
     }
 
-    fn dropped(&self, node: &NodeName, failure: &Failure<Refusal>) {
+    fn dropped(&self, node: &NodeName, failure: &WorkFailure<Refusal>) {
         tracing::warn!(node = &**node, error = %failure, "the locks of a node cannot be judged");
     }
 
@@ -190,15 +192,15 @@ impl Work<NodeName> for Sweeper {
 }
 
 /// When the next sweep is due although no watch shows anything: when a lock expires.
-fn again(sweep: &Sweep) -> Outcome {
+fn again(sweep: &Sweep) -> WorkOutcome {
     let left = sweep.stands().iter().filter_map(|stands| match &stands.standing {
-        Standing::Held(held) => held.left,
-        Standing::Over(_) => None,
+        LockState::Held(held) => held.left,
+        LockState::Over(_) => None,
     });
     // A lock expires when it is older than its time, not at it.
-    left.min().map_or(Outcome::Done, |left| Outcome::Again(left + Duration::from_millis(1)))
+    left.min().map_or(WorkOutcome::Done, |left| WorkOutcome::Again(left + Duration::from_millis(1)))
 }
 
 fn annotation(key: usize) -> &'static str {
-    Key::ALL.get(key).map_or("", |key| key.annotation())
+    LockKey::ALL.get(key).map_or("", |key| key.annotation())
 }

@@ -26,16 +26,16 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use topoloom_core::nodelock::attempt::Node;
-use topoloom_core::nodelock::needs::{Backend, Key};
+use topoloom_core::nodelock::attempt::ObservedNode;
+use topoloom_core::nodelock::needs::{Backend, LockKey};
 use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, PodSighting, Wake};
-use topoloom_core::nodelock::{Clock, GRACE, Held, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
+use topoloom_core::nodelock::{Clock, GRACE, LockHeld, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
 use topoloom_core::version::ResourceVersion;
 
 use super::lock;
 use super::pods::{self, Slice};
 use super::wire;
-use index::{NodeList, Nodes, PodList, Pods, Step, read_of};
+use index::{NodeList, PodList, Pods, SightedNodes, SightingChange, read_of};
 use topoloom_cluster::node_watch::{Follow, NodeWatch};
 use topoloom_cluster::watched::{Event, Watched};
 use topoloom_cluster::watches::{self, Config};
@@ -61,7 +61,7 @@ pub struct View {
     backends: Arc<[Backend]>,
     /// The origin of the steady clock.
     origin: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<ViewInner>,
     synced: watch::Sender<[bool; 2]>,
     /// Only the task that holds this watches; it does so for all.
     watching: tokio::sync::Mutex<()>,
@@ -71,7 +71,7 @@ pub struct View {
 }
 
 #[derive(Default)]
-struct Inner {
+struct ViewInner {
     sightings: Sightings,
     waiters: Waiters,
     nodes: Watched<NodeList>,
@@ -124,7 +124,7 @@ impl View {
         Clock { wall: Timestamp::now(), steady: self.now() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ViewInner> {
         // A panic while the lock was held ends the process by way of its task; what is read until then is still valid.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,13 +154,13 @@ impl View {
 
     /// A node as the watch showed it last; `None` where it is not known.
     #[must_use]
-    pub fn node(&self, node: &str, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+    pub fn node(&self, node: &str, keys: &[LockKey], reads: &LiveReads) -> Option<ObservedNode> {
         self.lock().sightings.sight(node, keys, reads)
     }
 
     /// A node as a request has just read it, unless the watch has shown a later version.
     #[must_use]
-    pub fn node_read(&self, meta: &NodeMeta, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+    pub fn node_read(&self, meta: &NodeMeta, keys: &[LockKey], reads: &LiveReads) -> Option<ObservedNode> {
         let (name, read) = read_of(meta);
         let mut inner = self.lock();
         let effect = inner.sightings.read(&name, read, self.now());
@@ -195,7 +195,7 @@ impl View {
 
     /// The holder that keeps a pod with these keys from a node, as far as is known without a request.
     #[must_use]
-    pub fn blocked(&self, node: &str, keys: &[Key], terms: &lock::Options, by: Blocks) -> Option<Held> {
+    pub fn blocked(&self, node: &str, keys: &[LockKey], terms: &lock::Options, by: Blocks) -> Option<LockHeld> {
         let clock = self.clock();
         self.lock().sightings.blocked(node, keys, clock, (terms.ttl, terms.takeover), by)
     }
@@ -280,14 +280,14 @@ impl View {
 
     pub(super) fn pod_event(&self, event: Event<Slice>) {
         let mut inner = self.lock();
-        let Inner { sightings, pods, .. } = &mut *inner;
+        let ViewInner { sightings, pods, .. } = &mut *inner;
         if let Some(step) = pods.take(&mut Pods { sightings, backends: &self.backends }, event) {
             self.took(&inner, step, 1);
         }
     }
 
     /// Acts on what a watch has brought.
-    fn took(&self, inner: &Inner, Step { effect, went_back }: Step, watch: usize) {
+    fn took(&self, inner: &ViewInner, SightingChange { effect, went_back }: SightingChange, watch: usize) {
         if effect.wake == Wake::All {
             self.synced.send_modify(|synced| synced.iter_mut().skip(watch).take(1).for_each(|synced| *synced = true));
         }
@@ -298,7 +298,7 @@ impl View {
     }
 
     /// Notifies and counts as a step demands.
-    fn follow(&self, inner: &Inner, effect: Effect) {
+    fn follow(&self, inner: &ViewInner, effect: Effect) {
         effect.stood.iter().for_each(|stood| self.stood.observe(stood.as_secs_f64()));
         inner.waiters.follow(effect.wake, &inner.sightings);
     }
@@ -307,8 +307,8 @@ impl View {
 impl Follow for View {
     fn node_event(&self, event: &Event<NodeMeta>) {
         let (mut inner, now) = (self.lock(), self.now());
-        let Inner { sightings, nodes, .. } = &mut *inner;
-        if let Some(step) = nodes.take(&mut Nodes { sightings, now }, event.by_ref()) {
+        let ViewInner { sightings, nodes, .. } = &mut *inner;
+        if let Some(step) = nodes.take(&mut SightedNodes { sightings, now }, event.by_ref()) {
             self.took(&inner, step, 0);
         }
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sightings::Locks;
 use topoloom_core::nodelock::{Lock, LockValue, NodeName, Note, PodId, Uid};
 use topoloom_core::version::ResourceVersion;
@@ -89,7 +89,7 @@ fn notes(annotations: &Annotations) -> Vec<Note> {
 
 /// The lock under a key, with the note that counts for it.
 #[must_use]
-pub fn lock(annotations: &Annotations, key: Key) -> Option<Lock> {
+pub fn lock(annotations: &Annotations, key: LockKey) -> Option<Lock> {
     let value = annotations.get(key.annotation())?;
     let note = notes(annotations).into_iter().find(|note| *note.value == **value);
     Some(Lock::read(value, note))
@@ -99,7 +99,7 @@ pub fn lock(annotations: &Annotations, key: Key) -> Option<Lock> {
 #[must_use]
 pub fn locks(annotations: &Annotations) -> Locks {
     let mut locks = Locks::new();
-    for key in Key::ALL {
+    for key in LockKey::ALL {
         if let Some(lock) = lock(annotations, key) {
             locks.reserve_exact(1);
             locks.push((key, lock));
@@ -137,10 +137,10 @@ pub enum Change {
 
 /// The patch of a node, in the version that was decided on: these keys change, all at once, and the notes of the others stay.
 #[must_use]
-pub fn node_patch(version: &ResourceVersion, seen: &Locks, changes: &[(Key, Change)]) -> Value {
+pub fn node_patch(version: &ResourceVersion, seen: &Locks, changes: &[(LockKey, Change)]) -> Value {
     let mut annotations = serde_json::Map::new();
     let mut kept: Vec<Written> = Vec::new();
-    for key in Key::ALL {
+    for key in LockKey::ALL {
         match changes.iter().find(|(of, _)| *of == key).map(|(_, change)| change) {
             Some(Change::Claim(value, note)) => {
                 annotations.insert(key.annotation().to_owned(), Value::String(value.to_string()));
@@ -198,7 +198,7 @@ pub fn binding(pod: &PodId, version: &ResourceVersion, node: &NodeName, now: Tim
 
 #[cfg(test)]
 mod tests {
-    use topoloom_core::nodelock::Named;
+    use topoloom_core::nodelock::NamedHolder;
 
     use super::*;
 
@@ -232,12 +232,12 @@ mod tests {
     fn r3_a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
         let seen = Annotations::new();
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let patch = node_patch(&"81244".into(), &locks(&seen), &[(Key::Shared, change)]);
+        let patch = node_patch(&"81244".into(), &locks(&seen), &[(LockKey::Shared, change)]);
         assert_eq!(patch["metadata"]["resourceVersion"], "81244");
         assert_eq!(patch["metadata"]["annotations"]["hami.io/mutex.lock"], SHARED);
-        let read = lock(&applied(&seen, &patch), Key::Shared).unwrap();
+        let read = lock(&applied(&seen, &patch), LockKey::Shared).unwrap();
         assert_eq!(&*read.value, SHARED);
-        let Named::Pod { pod, note: Some(read), .. } = read.named else { panic!("{read:?}") };
+        let NamedHolder::Pod { pod, note: Some(read), .. } = read.named else { panic!("{read:?}") };
         assert_eq!((&*pod.namespace, &*pod.name, pod.uid.as_deref()), ("default", "p1", Some("b3f0")));
         assert_eq!(read, note(SHARED, None));
     }
@@ -246,30 +246,30 @@ mod tests {
     fn n4_several_keys_are_one_patch_and_each_is_given_back_with_its_own_note() {
         let seen = Annotations::new();
         let claims = [
-            (Key::Shared, Change::Claim(SHARED.into(), note(SHARED, None))),
-            (Key::Cambricon, Change::Claim(BARE.into(), note(BARE, Some(("default", "p1"))))),
+            (LockKey::Shared, Change::Claim(SHARED.into(), note(SHARED, None))),
+            (LockKey::Cambricon, Change::Claim(BARE.into(), note(BARE, Some(("default", "p1"))))),
         ];
         let both = applied(&seen, &node_patch(&"1".into(), &locks(&seen), &claims));
         let names = |annotations: &Annotations, key| lock(annotations, key).and_then(|lock| lock.pod().cloned());
-        assert_eq!(names(&both, Key::Shared), names(&both, Key::Cambricon));
-        assert_eq!(names(&both, Key::Cambricon).unwrap().to_string(), "default/p1");
+        assert_eq!(names(&both, LockKey::Shared), names(&both, LockKey::Cambricon));
+        assert_eq!(names(&both, LockKey::Cambricon).unwrap().to_string(), "default/p1");
         assert_eq!(annotations(&locks(&both)), both, "locks are written as they were read");
 
-        let one = applied(&both, &node_patch(&"2".into(), &locks(&both), &[(Key::Shared, Change::Release)]));
-        assert_eq!(names(&one, Key::Shared), None);
-        assert_eq!(names(&one, Key::Cambricon), names(&both, Key::Cambricon));
-        let none = applied(&one, &node_patch(&"3".into(), &locks(&one), &[(Key::Cambricon, Change::Release)]));
+        let one = applied(&both, &node_patch(&"2".into(), &locks(&both), &[(LockKey::Shared, Change::Release)]));
+        assert_eq!(names(&one, LockKey::Shared), None);
+        assert_eq!(names(&one, LockKey::Cambricon), names(&both, LockKey::Cambricon));
+        let none = applied(&one, &node_patch(&"3".into(), &locks(&one), &[(LockKey::Cambricon, Change::Release)]));
         assert_eq!(none, Annotations::new());
     }
 
     #[test]
     fn a_note_counts_for_its_value_only_and_garbage_is_ignored() {
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let ours = applied(&Annotations::new(), &node_patch(&"1".into(), &Locks::new(), &[(Key::Shared, change)]));
+        let ours = applied(&Annotations::new(), &node_patch(&"1".into(), &Locks::new(), &[(LockKey::Shared, change)]));
         let mut replaced = ours.clone();
-        replaced.insert(Key::Shared.annotation().into(), "2026-08-01T06:11:00Z,default,p1".into());
+        replaced.insert(LockKey::Shared.annotation().into(), "2026-08-01T06:11:00Z,default,p1".into());
         let uid = |annotations: &Annotations| {
-            lock(annotations, Key::Shared).and_then(|lock| lock.pod().cloned()).unwrap().uid
+            lock(annotations, LockKey::Shared).and_then(|lock| lock.pod().cloned()).unwrap().uid
         };
         assert_eq!(uid(&ours).as_deref(), Some("b3f0"));
         assert_eq!(uid(&replaced), None, "the same pod by name, by a writer that knows no notes");
@@ -285,7 +285,7 @@ mod tests {
             // It is replaced with the next write.
             let released = applied(
                 &annotations,
-                &node_patch(&"2".into(), &locks(&annotations), &[(Key::Shared, Change::Release)]),
+                &node_patch(&"2".into(), &locks(&annotations), &[(LockKey::Shared, Change::Release)]),
             );
             assert_eq!(released, Annotations::new());
         }

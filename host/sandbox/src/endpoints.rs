@@ -53,17 +53,17 @@ use address::AddressPolicy;
 use api_server::ApiServer;
 use body::Body;
 use credential::{Hidden, Material};
-use document::Document;
+use document::DocumentServer;
 pub use document::Documents;
 pub use error::{Denial, Error};
 use metrics::{Metrics, Series};
 use plan::Plan;
 use recording::{Recorder, Replay};
-use server::{Bundle, Lock, Parts, Server, SoFar};
+use server::{Bundle, EndpointServer, Lock, ServerParts, SoFar};
 pub use slot::Bell;
 use slot::Slot;
 use topoloom_cluster::Restores;
-use vault::{Kind, Name, Vault};
+use vault::{ObjectKind, Vault, VaultObject};
 
 /// What all endpoints of a host share.
 #[derive(Clone)]
@@ -128,7 +128,7 @@ impl Outside {
 
 /// What a plugin asks.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct EndpointRequest {
     /// The endpoint's name.
     pub endpoint: String,
     /// The method.
@@ -154,23 +154,23 @@ pub struct Reply {
 /// The endpoints of one revision.
 pub struct Endpoints {
     source: Arc<str>,
-    named: BTreeMap<String, Endpoint>,
-    slots: BTreeMap<Name, Arc<Slot>>,
+    named: BTreeMap<String, OpenEndpoint>,
+    slots: BTreeMap<VaultObject, Arc<Slot>>,
     metrics: Metrics,
     tape: Tape,
     /// Keep the slots current; they end with the endpoints.
     following: std::sync::Mutex<JoinSet<()>>,
 }
 
-struct Endpoint {
+struct OpenEndpoint {
     plan: Plan,
-    at: At,
+    at: Upstream,
     series: Series,
 }
 
-enum At {
-    Server(Server),
-    Document(Document),
+enum Upstream {
+    Server(EndpointServer),
+    Document(DocumentServer),
 }
 
 impl std::fmt::Debug for Endpoints {
@@ -194,7 +194,7 @@ impl Endpoints {
         let mut slots = Slots { vault: &outside.vault, slots: BTreeMap::new() };
         let named = plans.into_iter().map(|plan| {
             let at = match &plan.carrier {
-                Carrier::Urls(urls) => At::Server(Server::new(Parts {
+                Carrier::Urls(urls) => Upstream::Server(EndpointServer::new(ServerParts {
                     bases: urls.clone(),
                     policy: Arc::new(AddressPolicy { rules: plan.addresses.clone() }),
                     api_server: Arc::clone(&outside.api_server),
@@ -203,17 +203,17 @@ impl Endpoints {
                     bundle: slots.bundle(plan.tls.ca_bundle.as_ref()),
                 })),
                 Carrier::ConfigMap(map) => {
-                    let slot = slots.key(Kind::ConfigMap, map);
+                    let slot = slots.key(ObjectKind::ConfigMap, map);
                     let name = slot.name().to_string();
-                    At::Document(Document::Key { slot, key: map.key.clone(), map: name })
+                    Upstream::Document(DocumentServer::Key { slot, key: map.key.clone(), map: name })
                 }
                 Carrier::File(path) => {
-                    At::Document(Document::File { path: path.clone(), root: outside.documents.clone() })
+                    Upstream::Document(DocumentServer::File { path: path.clone(), root: outside.documents.clone() })
                 }
             };
             let series = outside.metrics.of(source, &plan.name);
             series.verified(plan.tls.verification);
-            (plan.name.to_string(), Endpoint { plan, at, series })
+            (plan.name.to_string(), OpenEndpoint { plan, at, series })
         });
         Self {
             source: Arc::clone(source),
@@ -232,7 +232,7 @@ impl Endpoints {
     }
 
     /// The Secrets and ConfigMaps that they need.
-    pub fn objects(&self) -> impl Iterator<Item = &Name> {
+    pub fn objects(&self) -> impl Iterator<Item = &VaultObject> {
         self.slots.keys()
     }
 
@@ -244,8 +244,8 @@ impl Endpoints {
 
     /// The endpoints whose certificates are not checked.
     pub fn unverified(&self) -> impl Iterator<Item = &str> {
-        let skipped = |endpoint: &&Endpoint| {
-            endpoint.plan.tls.verification == Verification::Skipped && matches!(endpoint.at, At::Server(_))
+        let skipped = |endpoint: &&OpenEndpoint| {
+            endpoint.plan.tls.verification == Verification::Skipped && matches!(endpoint.at, Upstream::Server(_))
         };
         self.named.values().filter(skipped).map(|endpoint| &*endpoint.plan.name)
     }
@@ -278,7 +278,7 @@ impl Endpoints {
         Session { endpoints: Arc::clone(self), so_far: BTreeMap::new(), open: Arc::default(), lacks: None }
     }
 
-    fn find(&self, name: &str) -> Result<&Endpoint, Error> {
+    fn find(&self, name: &str) -> Result<&OpenEndpoint, Error> {
         self.named.get(name).ok_or_else(|| {
             Error::denied(
                 Denial::Endpoint,
@@ -299,19 +299,19 @@ impl Endpoints {
 /// Objects that endpoints need, each once.
 struct Slots<'a> {
     vault: &'a Vault,
-    slots: BTreeMap<Name, Arc<Slot>>,
+    slots: BTreeMap<VaultObject, Arc<Slot>>,
 }
 
 impl Slots<'_> {
-    fn of(&mut self, kind: Kind, namespace: Option<&str>, name: &str, keys: &[&str]) -> Arc<Slot> {
+    fn of(&mut self, kind: ObjectKind, namespace: Option<&str>, name: &str, keys: &[&str]) -> Arc<Slot> {
         let namespace = namespace.unwrap_or(self.vault.namespace()).to_owned();
-        let name = Name { kind, namespace, name: name.to_owned() };
+        let name = VaultObject { kind, namespace, name: name.to_owned() };
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Arc::new(Slot::new(self.vault.clone(), name)));
         slot.uses(keys);
         Arc::clone(slot)
     }
 
-    fn key(&mut self, kind: Kind, key: &KeyRef) -> Arc<Slot> {
+    fn key(&mut self, kind: ObjectKind, key: &KeyRef) -> Arc<Slot> {
         self.of(kind, key.namespace.as_deref(), &key.name, &[&key.key])
     }
 
@@ -319,7 +319,7 @@ impl Slots<'_> {
         match credentials {
             None => Lock::Open,
             Some(Credentials::Secret(SecretRef { name, namespace })) => {
-                Lock::Secret(self.of(Kind::Secret, namespace.as_deref(), name, &Material::KEYS))
+                Lock::Secret(self.of(ObjectKind::Secret, namespace.as_deref(), name, &Material::KEYS))
             }
             Some(Credentials::Token(token)) => Lock::Token(Hidden::clone(token)),
         }
@@ -330,8 +330,8 @@ impl Slots<'_> {
             None => Bundle::System,
             Some(CaBundle::Inline(pem)) => Bundle::Inline(pem.clone().into_bytes()),
             Some(CaBundle::File(path)) => Bundle::File(path.clone()),
-            Some(CaBundle::ConfigMap(key)) => Bundle::Key(self.key(Kind::ConfigMap, key), key.key.clone()),
-            Some(CaBundle::Secret(key)) => Bundle::Key(self.key(Kind::Secret, key), key.key.clone()),
+            Some(CaBundle::ConfigMap(key)) => Bundle::Key(self.key(ObjectKind::ConfigMap, key), key.key.clone()),
+            Some(CaBundle::Secret(key)) => Bundle::Key(self.key(ObjectKind::Secret, key), key.key.clone()),
         }
     }
 }
@@ -356,8 +356,8 @@ impl Session {
         let found = match (endpoints.find(name), &endpoints.tape) {
             (Err(error), _) => Err(error),
             (Ok(_), Tape::Replay(replay)) => replay.credential(&endpoints.source, name),
-            (Ok(Endpoint { at: At::Document(_), .. }), _) => Ok(CredentialKind::None),
-            (Ok(Endpoint { at: At::Server(server), plan, .. }), _) => server.credential(plan).await,
+            (Ok(OpenEndpoint { at: Upstream::Document(_), .. }), _) => Ok(CredentialKind::None),
+            (Ok(OpenEndpoint { at: Upstream::Server(server), plan, .. }), _) => server.credential(plan).await,
         };
         if let Tape::Record(recorder) = &endpoints.tape {
             recorder.credential(&endpoints.source, name, &found);
@@ -369,7 +369,7 @@ impl Session {
     ///
     /// # Errors
     /// What was not granted, or why there is no answer.
-    pub async fn send(&mut self, asked: &Asked) -> Result<Opened, Error> {
+    pub async fn send(&mut self, asked: &EndpointRequest) -> Result<Opened, Error> {
         let endpoints = Arc::clone(&self.endpoints);
         let answer = self.answer(&endpoints, asked).await;
         let exchange = match &endpoints.tape {
@@ -391,8 +391,8 @@ impl Session {
     }
 
     #[tracing::instrument(level = "debug", name = "request", skip_all, fields(endpoint = Empty, outcome = Empty, otel.status_code = Empty))]
-    async fn answer(&mut self, endpoints: &Endpoints, asked: &Asked) -> Result<Reply, Error> {
-        let Endpoint { plan, at, series } = endpoints.find(&asked.endpoint)?;
+    async fn answer(&mut self, endpoints: &Endpoints, asked: &EndpointRequest) -> Result<Reply, Error> {
+        let OpenEndpoint { plan, at, series } = endpoints.find(&asked.endpoint)?;
         Span::current().record("endpoint", &*plan.name);
         let most = Limit::Connections.fixed().size();
         if self.open.load(Ordering::Relaxed) >= most {
@@ -402,8 +402,8 @@ impl Session {
         let begun = Instant::now();
         let answer = match (&endpoints.tape, at) {
             (Tape::Replay(replay), _) => replay.answer(&endpoints.source, asked),
-            (_, At::Document(document)) => document.get(plan, asked).await,
-            (_, At::Server(server)) => {
+            (_, Upstream::Document(document)) => document.get(plan, asked).await,
+            (_, Upstream::Server(server)) => {
                 let so_far = self.so_far.entry(asked.endpoint.clone()).or_default();
                 server.send(plan, asked, so_far).await
             }

@@ -43,7 +43,7 @@ pub mod trust;
 mod voice;
 
 pub use anatomy::{Anatomy, anatomy};
-pub use call::{Call, Round};
+pub use call::{Call, RoundInput};
 pub use compile::Compiler;
 pub use topoloom_core::plugin::Digest;
 

@@ -63,7 +63,7 @@ impl Bounds {
 }
 
 /// The settings of TLS, which may change while a server runs.
-pub type Tls = watch::Receiver<Arc<rustls::ServerConfig>>;
+pub type TlsSettings = watch::Receiver<Arc<rustls::ServerConfig>>;
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub struct ListenError {
 /// A server that listens already, and so knows its port, and does not answer yet.
 pub struct Server {
     listener: TcpListener,
-    tls: Option<Tls>,
+    tls: Option<TlsSettings>,
     bounds: Bounds,
 }
 
@@ -103,7 +103,7 @@ impl Server {
     pub async fn listen_within(
         flag: &'static str,
         address: SocketAddr,
-        tls: Option<Tls>,
+        tls: Option<TlsSettings>,
         bounds: Bounds,
     ) -> Result<Self, ListenError> {
         let named = |source| ListenError { flag, address, source };

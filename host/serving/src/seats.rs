@@ -31,12 +31,12 @@ struct Taken {
     /// The next turn.
     next: u64,
     /// Peers that keep us waiting, in the order in which that began.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, IdleConnection>,
     /// Peers that we work for.
     working: usize,
 }
 
-struct Waiting {
+struct IdleConnection {
     since: Instant,
     left: CancellationToken,
 }
@@ -56,7 +56,7 @@ enum Stands {
 }
 
 /// A request of a connection that is worked on, until it is dropped.
-pub(super) struct Work(Arc<Seat>);
+pub(super) struct RequestUnderWay(Arc<Seat>);
 
 impl Seats {
     pub(super) fn new(most: usize) -> Arc<Self> {
@@ -103,7 +103,7 @@ impl Taken {
     fn wait(&mut self, left: CancellationToken) -> u64 {
         let turn = self.next;
         self.next += 1;
-        self.waiting.insert(turn, Waiting { since: Instant::now(), left });
+        self.waiting.insert(turn, IdleConnection { since: Instant::now(), left });
         turn
     }
 }
@@ -115,7 +115,7 @@ impl Seat {
     }
 
     /// The head of a request has come: no other peer takes this seat until the answer is made.
-    pub(super) fn work(self: &Arc<Self>) -> Work {
+    pub(super) fn work(self: &Arc<Self>) -> RequestUnderWay {
         self.stand(|taken, stands| match stands {
             // Where it is not there any more, another peer has the seat, and this connection ends.
             Stands::Waiting(turn) if taken.waiting.remove(&turn).is_some() => {
@@ -124,7 +124,7 @@ impl Seat {
             }
             stands => stands,
         });
-        Work(Arc::clone(self))
+        RequestUnderWay(Arc::clone(self))
     }
 
     fn stand(&self, change: impl FnOnce(&mut Taken, Stands) -> Stands) {
@@ -134,7 +134,7 @@ impl Seat {
     }
 }
 
-impl Drop for Work {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         let seat = &self.0;
         seat.stand(|taken, stands| match stands {

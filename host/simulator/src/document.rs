@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, ETAG, IF_NONE_MATCH, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use jiff::Timestamp;
-use rows::{Nodes, Switches};
+use rows::{HostRows, Switches};
 use std::sync::Arc;
 
 /// What the nodes and switches are of.
@@ -93,14 +93,14 @@ impl FabricDocument {
         if asked.method != Method::GET {
             return Answer::error(StatusCode::METHOD_NOT_ALLOWED, "read only").header(ALLOW, "GET");
         }
-        match Place::parse(asked.query.unwrap_or_default()) {
+        match PageRange::parse(asked.query.unwrap_or_default()) {
             Ok(place) => self.page(asked, place, fabric, tweak),
             Err(message) => Answer::error(StatusCode::BAD_REQUEST, message),
         }
     }
 
-    fn page(&self, asked: &Asked<'_>, place: Place, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
-        let Place { offset, limit } = place;
+    fn page(&self, asked: &Asked<'_>, place: PageRange, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
+        let PageRange { offset, limit } = place;
         // Every page after the first comes from a changed fabric.
         let moved = if tweak == Tweak::Moved && offset > 0 { "+1" } else { "" };
         let generation = format!("{}/{}{moved}", self.started, fabric.revision());
@@ -120,7 +120,7 @@ impl FabricDocument {
             |from: usize, count: usize| offset.saturating_sub(from).min(count)..end.saturating_sub(from).min(count);
         let observed_at = self.settings.observed_at.unwrap_or_else(this_hour);
         let chassis = self.settings.chassis;
-        let nodes = Nodes { fabric: fabric.clone(), hosts: nodes, chassis, observed_at };
+        let nodes = HostRows { fabric: fabric.clone(), hosts: nodes, chassis, observed_at };
         let nodes = Run::new(Arc::new(nodes), cut(0, node_count));
         let switches = Run::new(Arc::new(Switches { fabric: fabric.clone(), switches }), cut(node_count, switch_count));
         let mut head = format!("{{\"schema\":\"{SCHEMA}\",\"generation\":").into_bytes();
@@ -147,12 +147,12 @@ fn this_hour() -> Timestamp {
 
 /// Which page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct PageRange {
     offset: usize,
     limit: usize,
 }
 
-impl Place {
+impl PageRange {
     fn parse(query: &str) -> Result<Self, String> {
         let mut place = Self { offset: 0, limit: USUAL_LIMIT as usize };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn a_cursor_comes_back_and_others_are_refused() {
         assert_eq!(offset(&cursor(7_000)), Some(7_000));
-        assert_eq!(Place::parse(&format!("limit=5&cursor={}", cursor(9))), Ok(Place { offset: 9, limit: 5 }));
+        assert_eq!(PageRange::parse(&format!("limit=5&cursor={}", cursor(9))), Ok(PageRange { offset: 9, limit: 5 }));
         for query in ["limit=0", "limit=x", "cursor=7", "cursor=%%", "page=1", "limit"] {
-            assert!(Place::parse(query).is_err(), "{query}");
+            assert!(PageRange::parse(query).is_err(), "{query}");
         }
     }
 }

@@ -216,7 +216,7 @@ pub struct Versions {
 
 /// How much of everything there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct FabricCounts {
     /// Hosts that compute.
     pub hosts: usize,
     /// Hosts of all kinds.
@@ -313,9 +313,9 @@ impl Fabric {
     }
 
     /// How much of everything there is.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> FabricCounts {
         let links = self.links().filter(|link| link.state == LinkState::Up).count();
-        Counts {
+        FabricCounts {
             hosts: self.hosts().filter(|(_, host)| host.kind == HostKind::Compute).count(),
             all_hosts: self.hosts().count(),
             switches: self.switches().count(),

@@ -8,7 +8,7 @@ mod rule;
 mod text;
 
 pub(crate) use board::Board;
-pub use rule::Rule;
+pub use rule::FaultRule;
 pub use text::FaultHelp;
 use text::HELP;
 

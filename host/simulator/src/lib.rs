@@ -40,10 +40,10 @@ mod wire;
 pub use document::{Chassis, Coverage, DocumentSettings, FabricDocument};
 pub use error::Error;
 pub use fabric::{
-    Counts, Edit, EditHelp, End, Fabric, Field, Guid, Hca, HcaRole, Host, HostKind, Layer, Link, LinkState, Management,
-    Missing, NamePattern, Naming, PortName, Shape, SharedFabric, Switch, Versions,
+    Edit, EditHelp, End, Fabric, FabricCounts, Field, Guid, Hca, HcaRole, Host, HostKind, Layer, Link, LinkState,
+    Management, Missing, NamePattern, Naming, PortName, Shape, SharedFabric, Switch, Versions,
 };
-pub use fault::{Fault, FaultHelp, Rule};
+pub use fault::{Fault, FaultHelp, FaultRule};
 pub use server::{
     Authority, Builder, ClientCertificate, Counters, Credentials, Faults, Marked, Presented, Request, Simulator,
     Validity,

@@ -6,8 +6,8 @@ mod client;
 pub use client::client_name;
 
 use crate::document::{Chassis, FabricDocument};
-use crate::fabric::{Counts, Fabric, Shape, SharedFabric};
-use crate::fault::Rule;
+use crate::fabric::{Fabric, FabricCounts, Shape, SharedFabric};
+use crate::fault::FaultRule;
 use crate::server::{Authority, ClientCertificate, Credentials, Marked, Simulator, Validity};
 use crate::ufm::{Filters, Keys, Ufm};
 use crate::wire::Layout;
@@ -39,7 +39,7 @@ pub struct Options {
     /// Names to make client certificates for; see [`client_name`].
     pub clients: Vec<String>,
     /// Faults from the start, at both servers.
-    pub faults: Vec<Rule>,
+    pub faults: Vec<FaultRule>,
     /// How UFM lays JSON out.
     pub layout: Layout,
     /// Which keys ports have.
@@ -91,7 +91,7 @@ pub struct Running<'a> {
     /// The address of the admin listener.
     pub admin: Option<String>,
     /// How much of everything there is.
-    pub counts: Counts,
+    pub counts: FabricCounts,
     /// Client certificates, in the order of the names they were asked for.
     pub clients: Vec<ClientCertificate>,
 }

@@ -146,7 +146,7 @@ impl Ufm {
         self.route(local, &query, fabric, tweak).unwrap_or_else(|(status, message)| Answer::error(status, message))
     }
 
-    fn route(&self, local: &str, query: &Query, fabric: &Arc<Fabric>, tweak: Tweak) -> Result<Answer, Refusal> {
+    fn route(&self, local: &str, query: &Query, fabric: &Arc<Fabric>, tweak: Tweak) -> Result<Answer, ListRefusal> {
         let ok = |value: serde_json::Value| Ok(Answer::json(StatusCode::OK, &value));
         match local.strip_prefix('/').unwrap_or(local) {
             "app/ufm_version" => ok(json!({ "ufm_release_version": RELEASE })),
@@ -175,7 +175,7 @@ impl Ufm {
 }
 
 /// Why there is no list: a status and a message.
-type Refusal = (StatusCode, String);
+type ListRefusal = (StatusCode, String);
 
 /// Reads the pair of a Basic credential.
 pub(crate) fn basic(secret: &str) -> Option<Presented> {

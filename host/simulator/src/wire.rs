@@ -9,7 +9,7 @@ mod template;
 mod text;
 
 pub(crate) use listing::{Damage, Extent, Listing, Part, Rows, Run, Spoil};
-pub(crate) use template::{Template, Value};
+pub(crate) use template::{Template, TemplateValue};
 pub(crate) use text::{decimal, escaped, hex, quoted, quoted_hex};
 
 pub use template::Layout;

@@ -6,19 +6,19 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-use topoloom_simulator::{Fault, Rule};
+use topoloom_simulator::{Fault, FaultRule};
 
 const SMALL: &str = "units=2,hosts-per-unit=4,rails=2,pods=1,spines=0,cores=0";
 const PORTS: &str = "resources/ports";
 
 /// A UFM with one fault.
 async fn with(fault: &str) -> Site {
-    Site::start(ufm(SMALL).fault(fault.parse::<Rule>().unwrap())).await
+    Site::start(ufm(SMALL).fault(fault.parse::<FaultRule>().unwrap())).await
 }
 
 /// The same without TLS.
 async fn plain(fault: &str) -> Site {
-    Site::start(ufm(SMALL).plain().fault(fault.parse::<Rule>().unwrap())).await
+    Site::start(ufm(SMALL).plain().fault(fault.parse::<FaultRule>().unwrap())).await
 }
 
 async fn text(site: &Site) -> (StatusCode, String, String) {
@@ -223,7 +223,7 @@ async fn a_fault_acts_on_its_paths_and_ends_after_its_count() {
     assert_eq!((site.status(PORTS).await, site.status("resources/systems").await), (503, 503));
     assert_eq!(site.status(PORTS).await, 200);
     assert!(site.simulator.faults().active().is_empty());
-    site.simulator.faults().set(Rule::new(Fault::Html).at("/app/versioning")).await.unwrap();
+    site.simulator.faults().set(FaultRule::new(Fault::Html).at("/app/versioning")).await.unwrap();
     assert_eq!(site.status(PORTS).await, 200);
     assert!(site.get("app/versioning").send().await.unwrap().text().await.unwrap().contains("<html>"));
     let counted = with("closed times=1").await;
@@ -241,14 +241,14 @@ async fn a_fault_is_placed_by_the_path_that_a_message_shows_or_by_the_one_behind
     }
     let other = with("status:503 at=/ufmRestV2/resources/ports").await;
     assert_eq!(other.status(PORTS).await, 200);
-    let error = other.simulator.faults().set(Rule::new(Fault::Html).at("resources/ports")).await.unwrap_err();
+    let error = other.simulator.faults().set(FaultRule::new(Fault::Html).at("resources/ports")).await.unwrap_err();
     assert!(error.to_string().starts_with("at: \"resources/ports\" is not allowed; expected the beginning"), "{error}");
 }
 
 #[tokio::test]
 async fn a_rule_that_cannot_be_changes_nothing() {
     let site = with("html").await;
-    let error = site.simulator.faults().set(Rule::new(Fault::Refused).times(2)).await.unwrap_err();
+    let error = site.simulator.faults().set(FaultRule::new(Fault::Refused).times(2)).await.unwrap_err();
     assert!(error.to_string().starts_with("times: \"2\" is not allowed"), "{error}");
-    assert_eq!(site.simulator.faults().active(), [Rule::new(Fault::Html)]);
+    assert_eq!(site.simulator.faults().active(), [FaultRule::new(Fault::Html)]);
 }

@@ -20,12 +20,12 @@ pub(super) const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Ad
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// One answer.
-pub(super) struct Answer {
+pub(super) struct AdminAnswer {
     pub(super) status: StatusCode,
     pub(super) text: String,
 }
 
-impl Answer {
+impl AdminAnswer {
     /// The text, if the server says that all is well.
     pub(super) fn good(self, path: &str) -> anyhow::Result<String> {
         if !self.status.is_success() {
@@ -57,7 +57,7 @@ pub(super) async fn ask(
     body: String,
     most: usize,
     patience: Duration,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<AdminAnswer> {
     let asked = async {
         let stream =
             tokio::time::timeout(CONNECT, TcpStream::connect(server)).await.context("no connection in time")??;
@@ -72,7 +72,7 @@ pub(super) async fn ask(
             let status = answer.status();
             let limited = Limited::new(answer.into_body(), most).collect().await;
             let bytes = limited.map_err(|error| anyhow::anyhow!("{path} cannot be read: {error}"))?.to_bytes();
-            anyhow::Ok(Answer { status, text: String::from_utf8_lossy(&bytes).into_owned() })
+            anyhow::Ok(AdminAnswer { status, text: String::from_utf8_lossy(&bytes).into_owned() })
         };
         tokio::select! {
             answer = exchange => answer,
@@ -89,7 +89,7 @@ pub(super) async fn ask(
 }
 
 /// Asks for a page.
-pub(super) async fn get(server: SocketAddr, path: &str, most: usize) -> anyhow::Result<Answer> {
+pub(super) async fn get(server: SocketAddr, path: &str, most: usize) -> anyhow::Result<AdminAnswer> {
     ask(server, Method::GET, path, String::new(), most, Duration::from_secs(30)).await
 }
 

@@ -12,7 +12,7 @@ use super::options::{Reading, flags, read_file};
 use super::output::{Document as Shown, OutputArgs};
 use super::read_options;
 use super::run::{Depth, RunArgs};
-use crate::config::sort::{Content, Part, sort};
+use crate::config::sort::{DocumentKind, SortedDocument, sort};
 use crate::config::{Document, Error, MAX_BYTES};
 
 /// Verbs about files that the host reads.
@@ -59,14 +59,14 @@ struct Findings {
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
-    kind: Kind,
+    kind: FindingKind,
     /// The message, with the line of the file if there is one.
     message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum FindingKind {
     /// What a part of the file is.
     Part,
     /// The host would refuse it.
@@ -99,9 +99,9 @@ fn text(checked: &Checked) -> String {
 impl Finding {
     fn line(&self) -> String {
         match self.kind {
-            Kind::Part => self.message.clone(),
-            Kind::Mistake => format!("mistake: {}", self.message),
-            Kind::Warning => format!("warning: {}", self.message),
+            FindingKind::Part => self.message.clone(),
+            FindingKind::Mistake => format!("mistake: {}", self.message),
+            FindingKind::Warning => format!("warning: {}", self.message),
         }
     }
 }
@@ -125,18 +125,18 @@ impl Findings {
 
     fn mistake(&mut self, what: &str) {
         self.mistakes += 1;
-        self.put(Kind::Mistake, what);
+        self.put(FindingKind::Mistake, what);
     }
 
     fn warning(&mut self, what: &str) {
-        self.put(Kind::Warning, what);
+        self.put(FindingKind::Warning, what);
     }
 
     fn part(&mut self, what: &str) {
-        self.put(Kind::Part, what);
+        self.put(FindingKind::Part, what);
     }
 
-    fn put(&mut self, kind: Kind, what: &str) {
+    fn put(&mut self, kind: FindingKind, what: &str) {
         self.findings.push(Finding { kind, message: what.to_owned() });
     }
 }
@@ -150,24 +150,24 @@ fn check(path: &Path, text: &str) -> Findings {
     };
     let mut findings = Findings::default();
     let mut seen = 0;
-    for Part { line, content } in parts {
-        seen += usize::from(!matches!(content, Content::Manifest(_)));
+    for SortedDocument { line, content } in parts {
+        seen += usize::from(!matches!(content, DocumentKind::Manifest(_)));
         match content {
-            Content::Discovery(document) => discovery("discovery document", line, document, &mut findings),
-            Content::ConfigMap(name, document) => {
+            DocumentKind::Discovery(document) => discovery("discovery document", line, document, &mut findings),
+            DocumentKind::ConfigMap(name, document) => {
                 discovery(&format!("discovery document in ConfigMap {name}"), line, document, &mut findings);
             }
-            Content::Options(Ok(file)) => {
+            DocumentKind::Options(Ok(file)) => {
                 let count = file.settings.len();
                 findings.part(&format!("line {line}: options file, {count} of its flags known"));
                 options(read_file(&command, path, file), &mut findings);
             }
-            Content::Options(Err(error)) => {
+            DocumentKind::Options(Err(error)) => {
                 findings.part(&format!("line {line}: options file"));
                 findings.mistake(&error.to_string());
             }
-            Content::Manifest(what) => findings.part(&format!("line {line}: {what}, of which nothing is read")),
-            Content::Unknown => findings.mistake(&format!(
+            DocumentKind::Manifest(what) => findings.part(&format!("line {line}: {what}, of which nothing is read")),
+            DocumentKind::Unknown => findings.mistake(&format!(
                 "line {line}: neither options of `run`, whose keys are its flags, nor a discovery document, whose key is \
                  networkTopologyDiscovery"
             )),

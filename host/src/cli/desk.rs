@@ -14,7 +14,7 @@ use topoloom_core::snapshot::{NodeMeta, Store};
 use topoloom_core::topology::Object;
 
 use super::{live, print, private};
-use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
+use crate::config::{self, Document, EntryState, PluginOrigin, PluginRef};
 use crate::delivery::Supply;
 use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{Prepared, Shot};
@@ -67,7 +67,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
     }
     report_mistakes(&document);
     if let Some(only) = only
-        && matches!(document.standing(only), Standing::Absent | Standing::Disabled(_))
+        && matches!(document.standing(only), EntryState::Absent | EntryState::Disabled(_))
     {
         return Err(live::not_enabled(only, &document));
     }

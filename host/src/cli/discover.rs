@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::desk::{self, DeskArgs};
 use super::tree::{Leaf, forest_text};
 use super::{live, print};
-use crate::discovery::oneshot::{Found, Shot};
-use crate::topology::convert::{self, Wanted};
+use crate::discovery::oneshot::{OneshotResult, Shot};
+use crate::topology::convert::{self, WantedObject};
 
 /// Flags of `discover`.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ fn objects(shots: &[Shot]) -> Vec<Value> {
     let mut objects: Vec<(u32, Value)> = found
         .flat_map(|(source, found)| {
             found.decision.named.objects.iter().map(move |(name, object)| {
-                let wanted = Wanted {
+                let wanted = WantedObject {
                     name,
                     source,
                     group_id: object.group_id.as_deref(),
@@ -99,7 +99,7 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     text
 }
 
-fn leaves(found: &Found) -> Vec<Leaf> {
+fn leaves(found: &OneshotResult) -> Vec<Leaf> {
     let objects = found.decision.named.objects.iter();
     objects
         .map(|(name, object)| Leaf {

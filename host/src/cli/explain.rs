@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
-use topoloom_core::topology::{About, Object};
+use topoloom_core::topology::{FindingSubject, Object};
 
 use super::ClusterArgs;
 use super::live::{Live, heading, outcome};
 use super::output::parts::{Plugin, texts};
 use super::output::{Document, OutputArgs};
-use crate::discovery::oneshot::{Found, Shot};
+use crate::discovery::oneshot::{OneshotResult, Shot};
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -147,7 +147,7 @@ fn read(live: &Live, shot: &Shot, node: &str) -> Vec<Column> {
 }
 
 /// Where the result puts the node.
-fn placements(found: &Found, node: &str) -> Vec<Placement> {
+fn placements(found: &OneshotResult, node: &str) -> Vec<Placement> {
     let domains = found.decision.forest.domains();
     let mut parents: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, domain) in domains.iter().enumerate() {
@@ -176,10 +176,11 @@ fn placements(found: &Found, node: &str) -> Vec<Placement> {
 }
 
 /// What the plugin remarked about the node.
-fn remarks(found: &Found, node: &str) -> Vec<Remark> {
+fn remarks(found: &OneshotResult, node: &str) -> Vec<Remark> {
     let findings = found.decision.forest.findings().iter();
-    let about = findings
-        .filter(|finding| matches!(&finding.subject, About::Nodes(nodes) if nodes.iter().any(|name| **name == *node)));
+    let about = findings.filter(
+        |finding| matches!(&finding.subject, FindingSubject::Nodes(nodes) if nodes.iter().any(|name| **name == *node)),
+    );
     about.map(|finding| Remark { code: finding.code.to_string(), detail: finding.detail.clone() }).collect()
 }
 

@@ -16,8 +16,8 @@ use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL};
 use super::host_args::LEASE;
 use super::options::values::{LEASE_SUFFIX, boolean};
 use super::print;
-use crate::cluster::leases::{self, Held, Standing};
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::leases::{self, LeaseFreshness, LeaseStatus};
+use crate::cluster::{Refusal, RefusalReason};
 use crate::config::Location;
 use crate::config::location::{NAMESPACE_VARIABLE, RELEASE_VARIABLE};
 
@@ -57,7 +57,7 @@ pub(super) async fn look(client: &kube::Client, without: Without) -> anyhow::Res
     let leases = leases.map_err(|error| Refusal::of(&error));
     // What an API server says that cannot be reached is the same for both.
     if let (Err(refusal), Err(_)) = (&deployments, &leases)
-        && refusal.reason != Reason::Forbidden
+        && refusal.reason != RefusalReason::Forbidden
     {
         return Err(refusal.clone()).context("looking for the installation");
     }
@@ -120,10 +120,11 @@ fn listed(several: &[Installation]) -> String {
 
 /// The installations that there are: those that are deployed or hold a lease, and only where there is none of these,
 /// those that once held one: a lease outlives an uninstall.
-fn candidates(deployed: Vec<Installation>, leased: Vec<(Installation, Standing)>) -> Vec<Installation> {
-    let (fresh, old): (Vec<_>, Vec<_>) = leased.into_iter().partition(|(_, standing)| *standing == Standing::Fresh);
+fn candidates(deployed: Vec<Installation>, leased: Vec<(Installation, LeaseFreshness)>) -> Vec<Installation> {
+    let (fresh, old): (Vec<_>, Vec<_>) =
+        leased.into_iter().partition(|(_, standing)| *standing == LeaseFreshness::Fresh);
     let mut found = deployed;
-    let mut add = |leased: Vec<(Installation, Standing)>| {
+    let mut add = |leased: Vec<(Installation, LeaseFreshness)>| {
         for (installation, _) in leased {
             // A host holds a lease for each group, and its Deployment names the first.
             if !found.iter().any(|other| other.lease == installation.lease) {
@@ -185,13 +186,13 @@ impl ContainerFlags<'_> {
 }
 
 /// What holds a lease, or held it last. One without the place of a configuration is none of a host's.
-fn of_lease(lease: &Lease, now: Timestamp) -> Option<(Installation, Standing)> {
+fn of_lease(lease: &Lease, now: Timestamp) -> Option<(Installation, LeaseFreshness)> {
     let (namespace, name) = (lease.namespace()?, lease.name_any());
     let config = Location::parse(lease.annotations().get(CONFIGURATION_ANNOTATION)?, &namespace).ok()?;
     let first = name.strip_suffix(LEASE_SUFFIX).unwrap_or(&name).to_owned();
     let what = format!("the host of the lease {namespace}/{name}");
     let found = Installation { what, namespace: namespace.clone(), config, lease: Some((namespace, first)) };
-    Some((found, Held::of(lease, now).standing))
+    Some((found, LeaseStatus::of(lease, now).standing))
 }
 
 #[cfg(test)]

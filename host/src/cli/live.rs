@@ -13,10 +13,10 @@ use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store};
 use topoloom_core::topology::Object;
 
 use super::ClusterArgs;
-use crate::cluster::{self, Reason, Refusal};
-use crate::config::{Document, Entry, Load, Problem, Standing};
+use crate::cluster::{self, Refusal, RefusalReason};
+use crate::config::{ConfigProblem, Document, Entry, EntryState, Load};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
-use crate::discovery::oneshot::{Applied, Compared, Found, Prepared, Shot};
+use crate::discovery::oneshot::{Applied, Compared, OneshotResult, Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::discovery::supervisor::losses;
 use crate::endpoints::Outside;
@@ -50,7 +50,7 @@ impl Live {
         let cluster::Connection { client, server, .. } = args.connection().await?;
         let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
         let sources = match list::<DiscoverySource>(&client).await {
-            Err(refusal) if refusal.reason == Reason::NoSuchResource => Vec::new(),
+            Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => Vec::new(),
             other => other.context("listing DiscoverySources")?,
         };
         let document = document(args, &client).await?;
@@ -78,7 +78,7 @@ impl Live {
 
     /// Whether the configuration has an entry of this source that runs, or would if it were right.
     pub(super) fn enables(&self, source: &str) -> bool {
-        matches!(self.document.standing(source), Standing::Enabled(_) | Standing::Invalid(_))
+        matches!(self.document.standing(source), EntryState::Enabled(_) | EntryState::Invalid(_))
     }
 
     /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
@@ -132,7 +132,7 @@ impl Live {
 
     /// Another plugin beside the active one of a source: both answer about the nodes as they are now. Writes nothing.
     pub(super) async fn compare(&mut self, source: &str, module: Module) -> anyhow::Result<Compared> {
-        let Standing::Enabled(entry) = self.document.standing(source) else {
+        let EntryState::Enabled(entry) = self.document.standing(source) else {
             return Err(not_enabled(source, &self.document));
         };
         let entry = Arc::new(entry.clone());
@@ -195,7 +195,7 @@ impl Live {
 fn invalid(document: &Document, only: Option<&str>) -> Vec<Shot> {
     let wrong = document.entries.iter().filter_map(|entry| Some((entry, entry.config.as_ref().err()?)));
     let wanted = wrong.filter(|(entry, _)| only.is_none_or(|only| entry.source.as_deref() == Some(only)));
-    let shot = |(entry, problems): (&Entry, &Vec<Problem>)| {
+    let shot = |(entry, problems): (&Entry, &Vec<ConfigProblem>)| {
         let unnamed = || format!("the entry in line {}", entry.line);
         let source = entry.source.clone().unwrap_or_else(unnamed).into();
         let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -265,13 +265,13 @@ pub(super) fn heading(source: &Arc<str>, shot: &Shot) -> String {
 }
 
 /// What a result says about nodes and labels, one line per kind.
-pub(super) fn diagnostics(found: &Found) -> String {
+pub(super) fn diagnostics(found: &OneshotResult) -> String {
     let lines = found.decision.numbers.diagnostics.iter();
     lines.map(|(code, (count, example))| format!("  {code} ({count}): {example}\n")).collect()
 }
 
 /// How much of the cluster a result places.
-pub(super) fn coverage(found: &Found) -> String {
+pub(super) fn coverage(found: &OneshotResult) -> String {
     let numbers = &found.decision.numbers;
     format!("{} of {} nodes have a place in {} groups", numbers.covered, numbers.total, numbers.groups())
 }

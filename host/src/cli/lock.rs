@@ -26,7 +26,7 @@ use crate::nodelock::lock::{EXPIRE_DEFAULT, EXPIRE_VARIABLE, Options};
 #[derive(Debug, Subcommand)]
 pub(super) enum LockVerb {
     /// Show every locked node: the holder of the lock, its age, its state and why
-    List(ListArgs),
+    List(LockListArgs),
     /// Show everything about the locks of one node, and what happens next
     Explain(NodeArgs),
     /// Remove a lock by hand, if it is still the one that you saw
@@ -70,7 +70,7 @@ impl From<TakeoverWord> for Takeover {
 
 /// Flags of `lock list`.
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct LockListArgs {
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]

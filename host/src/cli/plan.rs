@@ -5,7 +5,7 @@ pub(super) mod document;
 use std::process::ExitCode;
 
 use clap::Args;
-use topoloom_core::topology::guard::Verdict;
+use topoloom_core::topology::guard::GuardVerdict;
 
 use super::ClusterArgs;
 use super::live::{Live, heading, outcome};
@@ -55,7 +55,7 @@ fn text(shots: &[Shot]) -> String {
             }
             Ok(found) => {
                 let plan = &found.decision.plan;
-                if let Verdict::Held(held) = &found.decision.verdict {
+                if let GuardVerdict::Held(held) = &found.decision.verdict {
                     push_line!(text, "  held, nothing of this would be written: {}", held.sentence);
                     push_line!(text, "  result {}", found.decision.hash);
                 }

@@ -18,7 +18,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
     /// Show for each source the active plugin, the candidate and the earlier plugins
-    List(serving::ListArgs),
+    List(serving::PluginListArgs),
     /// Roll back to an earlier plugin
     Rollback(serving::RollbackArgs),
     /// Activate a waiting plugin, or end a rollback

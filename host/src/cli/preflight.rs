@@ -20,10 +20,10 @@ use super::host_args::{HostArgs, RivalArgs, SweepWord};
 use super::installation::Without;
 use super::options::values;
 use super::output::OutputArgs;
-use crate::cluster::{Reason, leases};
+use crate::cluster::{RefusalReason, leases};
 use crate::config::{Location, References};
 use crate::endpoints::Outside;
-use crate::manager::rights::{Extent, Kept, Locks, Setting};
+use crate::manager::rights::{Extent, Kept, LockSettings, RightsSettings};
 use crate::nodelock::sweeper::SweepMode;
 use access::Subject;
 use line::{Checks, Line, Mark};
@@ -69,8 +69,8 @@ fn account(text: &str) -> Result<Subject, String> {
 
 impl PreflightArgs {
     /// What the rights of this host depend on.
-    fn setting(&self, location: &Location, controllers: Selection, references: References) -> Setting {
-        Setting {
+    fn setting(&self, location: &Location, controllers: Selection, references: References) -> RightsSettings {
+        RightsSettings {
             own: self.host.own_namespace(),
             config: (location.namespace.clone(), location.name.clone()),
             controllers,
@@ -84,8 +84,8 @@ impl PreflightArgs {
             rivals: self.rivals.leases(location),
             references,
             locks: match (self.nodelock_sweep.map(SweepMode::from), self.extender_address) {
-                (sweep, Some(_)) => Locks::with_extender(sweep),
-                (sweep, None) => Locks::without_extender(sweep),
+                (sweep, Some(_)) => LockSettings::with_extender(sweep),
+                (sweep, None) => LockSettings::without_extender(sweep),
             },
         }
     }
@@ -108,7 +108,7 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         // Nothing else can be asked.
         Err(refusal) => {
             let todo = match refusal.reason {
-                Reason::Unauthorized => {
+                RefusalReason::Unauthorized => {
                     "the API server does not accept the credentials of the kubeconfig or the token of the ServiceAccount"
                 }
                 _ => "look at the network, the address and the certificate in the kubeconfig",
@@ -158,7 +158,7 @@ mod tests {
         preflight: PreflightArgs,
     }
 
-    fn setting(words: &[&str]) -> Setting {
+    fn setting(words: &[&str]) -> RightsSettings {
         let words = [&["preflight"][..], words].concat();
         let args = Command::try_parse_from(words).unwrap().preflight;
         args.setting(&Location::new("conf", "map"), Selection::all(), References::default())
@@ -187,9 +187,15 @@ mod tests {
     #[test]
     fn what_the_node_lock_takes_is_asked_for_where_it_is_configured() {
         let locks = |words: &[&str]| setting(words).locks;
-        assert_eq!(locks(&[]), Locks::default());
-        assert_eq!(locks(&["--nodelock-sweep=report"]), Locks { sweep: Some(SweepMode::Report), extender: false });
-        assert_eq!(locks(&["--extender-address=:8888"]), Locks { sweep: Some(SweepMode::Repair), extender: true });
+        assert_eq!(locks(&[]), LockSettings::default());
+        assert_eq!(
+            locks(&["--nodelock-sweep=report"]),
+            LockSettings { sweep: Some(SweepMode::Report), extender: false }
+        );
+        assert_eq!(
+            locks(&["--extender-address=:8888"]),
+            LockSettings { sweep: Some(SweepMode::Repair), extender: true }
+        );
         assert_eq!(variable("nodelock-sweep").as_deref(), Some("TOPOLOOM_NODELOCK_SWEEP"));
         assert_eq!(variable("extender-address").as_deref(), Some("TOPOLOOM_EXTENDER_ADDRESS"));
     }

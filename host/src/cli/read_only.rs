@@ -15,7 +15,7 @@ use super::host_args::HostArgs;
 use super::installation::Without;
 use super::print;
 use super::source::OPERATOR;
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{Refusal, RefusalReason};
 
 /// Flags of `read-only`.
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
             print::out(&format!("{}/{}: {}\n", location.namespace, location.name, args.position.effect()));
             Ok(ExitCode::SUCCESS)
         }
-        Err(refusal) if refusal.reason == Reason::NotFound => bail!(
+        Err(refusal) if refusal.reason == RefusalReason::NotFound => bail!(
             "there is no ConfigMap {}/{} to annotate: name it with --config-map, or --namespace and --release",
             location.namespace,
             location.name

@@ -16,7 +16,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::{OURS, Selection};
-use topoloom_core::plugin::{Amount, Limit, Setting};
+use topoloom_core::plugin::{Amount, Limit, LimitSetting};
 use topoloom_core::queue::Requeue;
 
 use super::host_args::RivalArgs;
@@ -119,7 +119,7 @@ fn calls(text: &str) -> Result<u64, String> {
 
 /// The value, if it is in the range that the table of limits gives to the flags of the host.
 fn within(limit: Limit, amount: Option<Amount>) -> Result<u64, String> {
-    let Setting::Host { low, high, .. } = limit.row().setting else {
+    let LimitSetting::Host { low, high, .. } = limit.row().setting else {
         return Err("it cannot be set for the host".to_owned());
     };
     let amount = amount.filter(|amount| *amount >= low && *amount <= high);
@@ -313,7 +313,7 @@ mod tests {
     fn flags_that_are_limits_have_the_ranges_of_the_table() {
         let help = <Command as clap::CommandFactory>::command().render_long_help().to_string();
         for limit in Limit::ALL {
-            let Setting::Host { flag, low, high } = limit.row().setting else { continue };
+            let LimitSetting::Host { flag, low, high } = limit.row().setting else { continue };
             assert!(help.contains(flag) && help.contains(&format!("({low} to {high})")), "{help}");
             for (value, is_good) in [(low.to_string(), true), (high.to_string(), true), ("0".to_owned(), false)] {
                 let parsed = Command::try_parse_from(["run", flag, &value]);

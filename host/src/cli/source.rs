@@ -20,8 +20,8 @@ use topoloom_core::topology::Object;
 
 use super::live::{self, Live};
 use super::{ClusterArgs, print};
-use crate::cluster::{Reason, Refusal};
-use crate::config::Standing;
+use crate::cluster::{Refusal, RefusalReason};
+use crate::config::EntryState;
 use crate::delivery::modules;
 use crate::discovery::supervisor::remove;
 use crate::topology::apply::Writer;
@@ -51,7 +51,7 @@ pub(super) struct ConfirmArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum SourceVerb {
     /// Show every source: state, plugin, coverage and message
-    List(list::ListArgs),
+    List(list::SourceListArgs),
     /// Delete what a removed source left: its HyperNodes, in a safe order, and its DiscoverySource
     Delete(DeleteArgs),
     /// Run a round now
@@ -147,7 +147,7 @@ async fn running(client: &kube::Client, source: &str) -> anyhow::Result<Option<S
                 format!("its DiscoverySource says {}, so a host runs it or has not seen that it is off", state.as_str())
             })
         })),
-        Err(refusal) if refusal.reason == Reason::NoSuchResource => Ok(None),
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => Ok(None),
         Err(refusal) => Err(refusal).context("reading the DiscoverySource"),
     }
 }
@@ -156,11 +156,11 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let live = Live::look(&args.cluster).await?;
     // An entry that is wrong still runs in its last good version.
     match live.document.standing(&args.source) {
-        Standing::Enabled(_) | Standing::Invalid(_) => bail!(
+        EntryState::Enabled(_) | EntryState::Invalid(_) => bail!(
             "source {:?} has an enabled entry in the configuration: disable or remove it first, or the host would create its HyperNodes again",
             args.source
         ),
-        Standing::Disabled(_) | Standing::Absent => {}
+        EntryState::Disabled(_) | EntryState::Absent => {}
     }
     let client = live.client.clone();
     if !args.force {
@@ -202,7 +202,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let api: Api<DiscoverySource> = Api::all(client.clone());
     match api.delete(&object_name(&args.source), &DeleteParams::default()).await.map_err(|error| Refusal::of(&error)) {
         Ok(_) => {}
-        Err(refusal) if matches!(refusal.reason, Reason::NotFound | Reason::NoSuchResource) => {}
+        Err(refusal) if matches!(refusal.reason, RefusalReason::NotFound | RefusalReason::NoSuchResource) => {}
         Err(refusal) => return Err(refusal).context("deleting the DiscoverySource"),
     }
     let modules = forget_modules(&client, &live.own_namespace, &live.sources, &args.source).await;

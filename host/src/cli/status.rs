@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use super::admin as server;
 use super::host_args::{HostArgs, RivalArgs};
-use super::output::parts::Nodes;
+use super::output::parts::PlacedNodes;
 use super::output::{Document, OutputArgs};
-use crate::cluster::leases::Held;
-use crate::topology::writers::Writer;
+use crate::cluster::leases::LeaseStatus;
+use crate::topology::writers::ForeignWriter;
 use waits::Waiting;
 
 /// Flags of `status`.
@@ -77,7 +77,7 @@ impl Document for Status {
 pub(super) struct Lease {
     group: &'static str,
     #[serde(flatten)]
-    held: Held,
+    held: LeaseStatus,
 }
 
 /// One replica.
@@ -115,7 +115,7 @@ pub(super) struct Source {
     /// Name and version of the active plugin.
     plugin: String,
     digest: String,
-    nodes: Option<Nodes>,
+    nodes: Option<PlacedNodes>,
     groups: Option<i64>,
     /// Seconds since a round succeeded. What is stored is refreshed every ten minutes at least.
     lag_seconds: Option<i64>,
@@ -127,8 +127,8 @@ pub(super) struct Source {
 #[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SecondWriters {
-    leases: Vec<Held>,
-    managers: Vec<Writer>,
+    leases: Vec<LeaseStatus>,
+    managers: Vec<ForeignWriter>,
 }
 
 /// The answer of the admin server of one replica.

@@ -2,7 +2,7 @@
 //!
 //! It says what the bytes are, so that half of an update cannot load. It grants nothing: that is the entry's to say.
 
-use super::read::{At, Report};
+use super::read::{At, ReadReport};
 use super::{plugin, yaml};
 use topoloom_core::plugin::Digest;
 
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<Declaration, String> {
     let wanted = "it must be a mapping with name and digest";
     let Some(root) = &tree.root else { return Err(wanted.to_owned()) };
     let Some(mut fields) = At::top(root).into_fields() else { return Err(wanted.to_owned()) };
-    let mut report = Report::default();
+    let mut report = ReadReport::default();
     for key in ["name", "digest"] {
         if !fields.has(key) {
             report.error(fields.place(key), "is missing".to_owned());

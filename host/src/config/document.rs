@@ -1,9 +1,9 @@
 //! The whole document: a list of entries, and the one that counts for each source.
 
 use super::entry::{self, EntryConfig};
-use super::read::{At, Place, Report};
-use super::yaml::{self, Kind, Node, Tree};
-use super::{Error, Problem};
+use super::read::{At, Place, ReadReport};
+use super::yaml::{self, Tree, ValueKind, YamlNode};
+use super::{ConfigProblem, Error};
 use std::collections::BTreeMap;
 
 /// The one key of the top level.
@@ -18,7 +18,7 @@ pub struct Document {
     /// Entries that may be enabled and whose source cannot be read are here too: they mean an unknown source.
     pub entries: Vec<Entry>,
     /// What is odd without being an error: unknown keys, repeated keys, entries that do not count. A bounded number.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigProblem>,
 }
 
 /// One entry of the document.
@@ -31,16 +31,16 @@ pub struct Entry {
     /// The source it names, where that could be read.
     pub source: Option<String>,
     /// The entry, or everything that is wrong with it; never an empty list.
-    pub config: Result<EntryConfig, Vec<Problem>>,
+    pub config: Result<EntryConfig, Vec<ConfigProblem>>,
 }
 
 /// What the document says about one source.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Standing<'a> {
+pub enum EntryState<'a> {
     /// It runs so.
     Enabled(&'a EntryConfig),
     /// Its entry is wrong: the last valid version continues.
-    Invalid(&'a [Problem]),
+    Invalid(&'a [ConfigProblem]),
     /// It does not run.
     Disabled(&'a EntryConfig),
     /// No entry names it. It was removed only if [`Document::names_all_sources`]; else the last valid version
@@ -51,12 +51,12 @@ pub enum Standing<'a> {
 impl Document {
     /// What the document says about `source`.
     #[must_use]
-    pub fn standing(&self, source: &str) -> Standing<'_> {
+    pub fn standing(&self, source: &str) -> EntryState<'_> {
         match self.entries.iter().find(|entry| entry.source.as_deref() == Some(source)) {
-            None => Standing::Absent,
-            Some(Entry { config: Err(problems), .. }) => Standing::Invalid(problems),
-            Some(Entry { config: Ok(config), .. }) if config.enabled => Standing::Enabled(config),
-            Some(Entry { config: Ok(config), .. }) => Standing::Disabled(config),
+            None => EntryState::Absent,
+            Some(Entry { config: Err(problems), .. }) => EntryState::Invalid(problems),
+            Some(Entry { config: Ok(config), .. }) if config.enabled => EntryState::Enabled(config),
+            Some(Entry { config: Ok(config), .. }) => EntryState::Disabled(config),
         }
     }
 
@@ -86,7 +86,7 @@ impl Document {
     }
 
     /// Everything wrong with entries, in the order of the document.
-    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+    pub fn errors(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.entries.iter().filter_map(|entry| entry.config.as_ref().err()).flatten()
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn parse_file(text: &str) -> Result<Document, Error> {
 
 /// Reads a document, or the one in the manifest of a ConfigMap.
 pub(super) fn read_or_unwrap(tree: Tree) -> Result<Document, Error> {
-    let field = |node: &Node, key: &str| node.field(key).cloned();
+    let field = |node: &YamlNode, key: &str| node.field(key).cloned();
     let Some(root) = &tree.root else { return read(tree) };
     if root.field("kind").and_then(|kind| kind.text()) != Some("ConfigMap") {
         return read(tree);
@@ -108,7 +108,7 @@ pub(super) fn read_or_unwrap(tree: Tree) -> Result<Document, Error> {
         Some(document) if document.embedded_document().is_some() => read(Tree { root: Some(document), ..tree }),
         found => {
             let path = "data[\"volcano-controller.conf\"]";
-            let kind = found.map_or(Kind::Null, |found| found.kind());
+            let kind = found.map_or(ValueKind::Null, |found| found.kind());
             Err(Error::Shape { line: root.line, path, wanted: "the document as a text", found: kind.words() })
         }
     }
@@ -128,7 +128,7 @@ fn read(mut tree: Tree) -> Result<Document, Error> {
         tree.misread.extend(outer.misread);
         tree.further = tree.further.or(outer.further);
     }
-    let mut report = Report::default();
+    let mut report = ReadReport::default();
     if let Some(line) = tree.further {
         let message = "begins a second document, which is not read".to_owned();
         report.warning(Place { path: "---".to_owned(), line }, message);
@@ -154,9 +154,10 @@ fn read(mut tree: Tree) -> Result<Document, Error> {
 }
 
 /// The list of entries, or nothing where the document has none.
-fn list<'a>(root: &'a Node, report: &mut Report) -> Result<Option<At<'a>>, Error> {
-    let shape = |node: &Node, path, wanted| Error::Shape { line: node.line, path, wanted, found: node.kind().words() };
-    if root.kind() == Kind::Null {
+fn list<'a>(root: &'a YamlNode, report: &mut ReadReport) -> Result<Option<At<'a>>, Error> {
+    let shape =
+        |node: &YamlNode, path, wanted| Error::Shape { line: node.line, path, wanted, found: node.kind().words() };
+    if root.kind() == ValueKind::Null {
         return Ok(None);
     }
     let Some(mut fields) = At::top(root).into_fields() else {
@@ -165,36 +166,36 @@ fn list<'a>(root: &'a Node, report: &mut Report) -> Result<Option<At<'a>>, Error
     let list = fields.take(LIST);
     fields.warn_unknown(&[LIST], report);
     match list {
-        Some(at) if at.node.kind() != Kind::List => Err(shape(at.node, LIST, "a list of entries")),
+        Some(at) if at.node.kind() != ValueKind::List => Err(shape(at.node, LIST, "a list of entries")),
         list => Ok(list),
     }
 }
 
 /// An entry and whether it claims its source: it is enabled, or it cannot be said that it is not.
-struct Candidate {
+struct EntryClaim {
     entry: Entry,
     claims: bool,
 }
 
-fn read_entries(list: &At<'_>, report: &mut Report) -> Vec<Candidate> {
+fn read_entries(list: &At<'_>, report: &mut ReadReport) -> Vec<EntryClaim> {
     let items = list.items().into_iter().enumerate();
     items.filter_map(|(index, at)| read_entry(index, at, report)).collect()
 }
 
 /// Reads one entry; `None` if it has no source and is not enabled, so that it cannot matter.
-fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candidate> {
+fn read_entry(index: usize, at: At<'_>, warnings: &mut ReadReport) -> Option<EntryClaim> {
     let (place, kind) = (at.place(), at.node.kind());
     let line = place.line;
     let Some(mut fields) = at.into_fields() else {
         let message = format!("an entry must be a mapping with a source, not {}", kind.words());
-        if kind == Kind::Null {
+        if kind == ValueKind::Null {
             warnings.warning(place, message);
             return None;
         }
-        let config = Err(vec![Problem { path: place.path, line, message }]);
-        return Some(Candidate { entry: Entry { index, line, source: None, config }, claims: true });
+        let config = Err(vec![ConfigProblem { path: place.path, line, message }]);
+        return Some(EntryClaim { entry: Entry { index, line, source: None, config }, claims: true });
     };
-    let mut report = Report::default();
+    let mut report = ReadReport::default();
     // Left in the mapping, since the hash covers both.
     let source = fields.peek("source", &mut report, entry::source);
     if !fields.has("source") {
@@ -212,14 +213,14 @@ fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candida
         source.as_ref()?;
     }
     let config = if report.errors.is_empty() { Ok(config) } else { Err(report.errors) };
-    Some(Candidate { entry: Entry { index, line, source, config }, claims })
+    Some(EntryClaim { entry: Entry { index, line, source, config }, claims })
 }
 
 /// Leaves one entry per source and reports the enabled ones that do not count.
-fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
+fn choose(candidates: Vec<EntryClaim>, report: &mut ReadReport) -> Vec<Entry> {
     // Per source the index of the entry that counts, and whether that one claims it.
     let mut chosen: BTreeMap<String, (usize, bool)> = BTreeMap::new();
-    for Candidate { entry, claims } in &candidates {
+    for EntryClaim { entry, claims } in &candidates {
         let Some(source) = &entry.source else { continue };
         match chosen.get(source) {
             Some((first, true)) if *claims => {

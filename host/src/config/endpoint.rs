@@ -10,14 +10,14 @@ use topoloom_core::plugin::Method;
 use topoloom_core::size::ByteSize;
 
 use super::entry::read_secret_ref;
-use super::read::{At, Fields, Report};
+use super::read::{At, Fields, ReadReport};
 use crate::endpoints::spec::{
     AddressRule, BaseUrl, CaBundle, Carrier, Endpoint, GivenTimeouts, KeyRef, Network, Redirects, Tls, Verification,
     is_plain_path,
 };
 
 /// Reads one endpoint.
-pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Endpoint {
+pub(super) fn read(fields: &mut Fields<'_>, report: &mut ReadReport) -> Endpoint {
     let carrier = read_carrier(fields, report);
     let credentials_place = fields.place("credentials");
     if !matches!(carrier, Some(Carrier::Urls(_)) | None) {
@@ -52,7 +52,7 @@ pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Endpoint {
     endpoint
 }
 
-fn read_carrier(fields: &mut Fields<'_>, report: &mut Report) -> Option<Carrier> {
+fn read_carrier(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<Carrier> {
     let place = fields.here();
     let mut given = 0;
     for key in ["url", "urls", "configMap", "file"] {
@@ -69,7 +69,7 @@ fn read_carrier(fields: &mut Fields<'_>, report: &mut Report) -> Option<Carrier>
 }
 
 /// Reads a reference to a key of a ConfigMap or Secret; nothing where name or key is missing, which is a problem.
-pub(super) fn key_ref(fields: &mut Fields<'_>, report: &mut Report) -> Option<KeyRef> {
+pub(super) fn key_ref(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<KeyRef> {
     let place = fields.here();
     let namespace = fields.read("namespace", report, namespace);
     let (has_name, has_key) = (fields.has("name"), fields.has("key"));
@@ -97,7 +97,7 @@ pub(super) fn object_name(at: &At<'_>) -> Result<String, String> {
     if is_dns_subdomain(&text) { Ok(text) } else { Err("must be the name of an object: a DNS subdomain".to_owned()) }
 }
 
-fn read_tls(fields: &mut Fields<'_>, report: &mut Report) -> Tls {
+fn read_tls(fields: &mut Fields<'_>, report: &mut ReadReport) -> Tls {
     let ca_bundle = match fields.has_mapping("caBundle") {
         true => fields.section("caBundle", report, read_ca_bundle).flatten(),
         false => fields.read("caBundle", report, |at| at.private_text().map(CaBundle::Inline)),
@@ -120,7 +120,7 @@ fn read_tls(fields: &mut Fields<'_>, report: &mut Report) -> Tls {
     }
 }
 
-fn read_ca_bundle(fields: &mut Fields<'_>, report: &mut Report) -> Option<CaBundle> {
+fn read_ca_bundle(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<CaBundle> {
     let place = fields.here();
     let given = ["configMap", "secret", "file"].into_iter().filter(|key| fields.has(key)).count();
     if given != 1 {
@@ -133,7 +133,7 @@ fn read_ca_bundle(fields: &mut Fields<'_>, report: &mut Report) -> Option<CaBund
     config_map.or(secret).or(file)
 }
 
-fn read_timeouts(fields: &mut Fields<'_>, report: &mut Report) -> GivenTimeouts {
+fn read_timeouts(fields: &mut Fields<'_>, report: &mut ReadReport) -> GivenTimeouts {
     // Ten minutes: a call that waits longer is not a discovery any more.
     let range = Duration::from_millis(100)..=Duration::from_secs(600);
     GivenTimeouts {

@@ -4,9 +4,9 @@ use super::duration;
 use super::endpoint::{namespace, object_name};
 use super::permissions::{self, Permissions};
 use super::plugin::{self, PluginOrigin, PluginRef};
-use super::read::{At, Fields, Report};
+use super::read::{At, Fields, ReadReport};
 use super::tuning::{Limits, Safety, read_limits, read_safety};
-use super::yaml::Kind;
+use super::yaml::ValueKind;
 use crate::endpoints::credential::Hidden;
 use crate::endpoints::spec::{Credentials, SecretRef};
 use serde_json::{Map, Value};
@@ -180,7 +180,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
 }
 
 /// Reads one entry. Whether the result counts is for the caller to judge by the report.
-pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report: &mut Report) -> EntryConfig {
+pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report: &mut ReadReport) -> EntryConfig {
     let hash = ContentHash::of(&canonical(fields));
     let plugin = plugin::read(fields, source, report);
     let settle = Duration::ZERO..=MAX_SETTLE;
@@ -238,7 +238,7 @@ pub(super) fn source(at: &At<'_>) -> Result<String, String> {
 fn canonical(fields: &Fields<'_>) -> Value {
     let ignored = |key: &str| VERB_KEYS.contains(&key) || key == "tierBase" || !KEYS.contains(&key);
     // Null and absent are the same.
-    let counted = fields.entries().filter(|(key, node)| !ignored(key) && node.kind() != Kind::Null);
+    let counted = fields.entries().filter(|(key, node)| !ignored(key) && node.kind() != ValueKind::Null);
     Value::Object(counted.map(|(key, node)| (key.to_owned(), node.to_json_lossy())).collect())
 }
 
@@ -267,7 +267,7 @@ pub(super) const KEYS: [&str; 21] = [
     "pause",
 ];
 
-fn read_config(fields: &mut Fields<'_>, compat: Option<Compat>, report: &mut Report) -> Value {
+fn read_config(fields: &mut Fields<'_>, compat: Option<Compat>, report: &mut ReadReport) -> Value {
     let place = fields.place("config");
     let mut config = match fields.take("config") {
         Some(at) => at.json_object(report),
@@ -290,7 +290,7 @@ fn take_token(
     config: &mut Value,
     plugin: &PluginRef,
     fields: &Fields<'_>,
-    report: &mut Report,
+    report: &mut ReadReport,
 ) -> Option<Credentials> {
     let installed = match &plugin.origin {
         PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name.as_str()),
@@ -322,7 +322,7 @@ fn take_token(
 }
 
 /// Reads `credentials: {secretRef: {name, namespace}}`. Values are not repeated in problems.
-pub(super) fn read_secret_ref(fields: &mut Fields<'_>, report: &mut Report) -> Option<SecretRef> {
+pub(super) fn read_secret_ref(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<SecretRef> {
     let credentials = fields.lenient_section("credentials", report, |fields, report| {
         fields.lenient_section("secretRef", report, |fields, report| {
             let place = fields.here();
@@ -343,7 +343,7 @@ pub(super) fn read_secret_ref(fields: &mut Fields<'_>, report: &mut Report) -> O
     credentials.flatten().flatten()
 }
 
-fn read_verbs(fields: &mut Fields<'_>, report: &mut Report) -> Verbs {
+fn read_verbs(fields: &mut Fields<'_>, report: &mut ReadReport) -> Verbs {
     Verbs {
         confirm: fields
             .read("confirm", report, At::text)

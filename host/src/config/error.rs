@@ -1,11 +1,11 @@
-//! What can be wrong: with the whole document ([`Error`]), or with one place in it ([`Problem`]).
+//! What can be wrong: with the whole document ([`Error`]), or with one place in it ([`ConfigProblem`]).
 
 use std::fmt;
 use topoloom_api::Reason;
 
 /// One place of the document and what is wrong there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The place, as a path from the top: `networkTopologyDiscovery[1].interval`.
     pub path: String,
     /// Its line, from 1.
@@ -14,7 +14,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}: {}", self.line, self.path, self.message)
     }

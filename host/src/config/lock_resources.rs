@@ -13,11 +13,11 @@
 //!     max: 2147483647
 //! ```
 
-use topoloom_core::nodelock::needs::{Backend, Key, Limit};
+use topoloom_core::nodelock::needs::{AmountRange, Backend, LockKey};
 
-use super::read::{At, Fields, Place, Report};
-use super::yaml::{self, Kind};
-use super::{Error, Problem};
+use super::read::{At, Fields, Place, ReadReport};
+use super::yaml::{self, ValueKind};
+use super::{ConfigProblem, Error};
 
 /// A file is shorter than this, in bytes.
 pub const LARGEST: u64 = 256 << 10;
@@ -31,7 +31,7 @@ pub struct LockResources {
     /// The table.
     pub backends: Vec<Backend>,
     /// What is wrong with it.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 /// Reads a file.
@@ -40,7 +40,7 @@ pub struct LockResources {
 /// When it is no YAML, or no mapping.
 pub fn parse(text: &str) -> Result<LockResources, Error> {
     let tree = yaml::load(text, 0)?;
-    let mut report = Report::default();
+    let mut report = ReadReport::default();
     if let Some(line) = tree.further {
         report.error(Place { path: "---".to_owned(), line }, "begins a second document; this file has one".to_owned());
     }
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<LockResources, Error> {
         );
     }
     let mut backends = Vec::new();
-    match tree.root.as_deref().filter(|root| root.kind() != Kind::Null) {
+    match tree.root.as_deref().filter(|root| root.kind() != ValueKind::Null) {
         None => report.error(Place { path: "backends".to_owned(), line: 1 }, MISSING.to_owned()),
         Some(root) => {
             let found = root.kind().words();
@@ -79,11 +79,11 @@ const MISSING: &str = "is missing: a list of resources that need the lock";
 fn items<'a, T>(
     fields: &mut Fields<'a>,
     key: &str,
-    report: &mut Report,
-    read: impl Fn(&mut Fields<'a>, &mut Report) -> Option<T>,
+    report: &mut ReadReport,
+    read: impl Fn(&mut Fields<'a>, &mut ReadReport) -> Option<T>,
 ) -> Vec<T> {
     let Some(list) = fields.take(key) else { return Vec::new() };
-    if list.node.kind() != Kind::List {
+    if list.node.kind() != ValueKind::List {
         report.error(list.place(), format!("must be a list, not {}", list.node.kind().words()));
     }
     let item = |at: At<'a>| {
@@ -99,17 +99,17 @@ fn items<'a, T>(
     list.items().into_iter().filter_map(item).collect()
 }
 
-fn unknown(fields: &Fields<'_>, report: &mut Report) {
+fn unknown(fields: &Fields<'_>, report: &mut ReadReport) {
     for key in fields.keys() {
         report.error(fields.place(&key), "is not known here".to_owned());
     }
 }
 
-fn backend(fields: &mut Fields<'_>, report: &mut Report) -> Option<Backend> {
+fn backend(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<Backend> {
     let resource = resource(fields, report);
     let name = fields.read("name", report, At::text).filter(|name| !name.is_empty());
-    let keys = [("shared", Some(Key::Shared)), ("cambricon", Some(Key::Cambricon)), ("none", None)];
-    let key = fields.read("lock", report, |at| at.one_of(&keys)).unwrap_or(Some(Key::Shared));
+    let keys = [("shared", Some(LockKey::Shared)), ("cambricon", Some(LockKey::Cambricon)), ("none", None)];
+    let key = fields.read("lock", report, |at| at.one_of(&keys)).unwrap_or(Some(LockKey::Shared));
     let limits_only = fields.read("limitsOnly", report, At::boolean).unwrap_or_default();
     let most = fields.read("maxCount", report, |at| at.integer(1..=i64::MAX)).unwrap_or(i64::MAX);
     let limits = items(fields, "ranges", report, range);
@@ -118,7 +118,7 @@ fn backend(fields: &mut Fields<'_>, report: &mut Report) -> Option<Backend> {
     Some(Backend { name: name.into(), resource: resource.into(), limits_only, most, limits, key })
 }
 
-fn range(fields: &mut Fields<'_>, report: &mut Report) -> Option<Limit> {
+fn range(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<AmountRange> {
     let here = fields.here();
     let resource = resource(fields, report);
     let least = fields.read("min", report, |at| at.integer(i64::MIN..=i64::MAX)).unwrap_or(0);
@@ -126,11 +126,11 @@ fn range(fields: &mut Fields<'_>, report: &mut Report) -> Option<Limit> {
     if least > most {
         report.error(here, format!("min {least} is above max {most}, so that nothing is ever inside"));
     }
-    Some(Limit { resource: resource?.into(), least, most })
+    Some(AmountRange { resource: resource?.into(), least, most })
 }
 
 /// A resource as a container names it.
-fn resource(fields: &mut Fields<'_>, report: &mut Report) -> Option<String> {
+fn resource(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<String> {
     const WANTED: &str = "must be the name of an extended resource such as nvidia.com/gpu";
     if !fields.has("resource") {
         report.error(fields.place("resource"), format!("is missing: it {WANTED}"));
@@ -179,10 +179,10 @@ backends:
         assert_eq!(read.problems, []);
         let wanted = [
             Backend {
-                key: Some(Key::Cambricon),
+                key: Some(LockKey::Cambricon),
                 limits_only: true,
                 most: 8,
-                limits: vec![Limit { resource: "ex.io/mlu-mem".into(), least: 1, most: 64 }],
+                limits: vec![AmountRange { resource: "ex.io/mlu-mem".into(), least: 1, most: 64 }],
                 ..Backend::new("B", "ex.io/mlu")
             },
             Backend { key: None, ..Backend::new("C", "ex.io/whole") },

@@ -4,14 +4,14 @@
 //! texts from flags and from the environment. A value is never part of a problem: a person may have put a secret into
 //! the wrong file.
 
-use super::read::{At, Fields, Report};
-use super::yaml::{self, Kind, Node, Resolved, Tree};
-use super::{Error, Problem};
+use super::read::{At, Fields, ReadReport};
+use super::yaml::{self, Resolved, Tree, ValueKind, YamlNode};
+use super::{ConfigProblem, Error};
 use topoloom_core::near::nearest;
 
 /// A flag that may be in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct OptionKey {
     /// Its name, without dashes in front.
     pub name: String,
     /// How many values it takes.
@@ -29,7 +29,7 @@ pub enum Values {
 
 /// The value of one flag in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct OptionLine {
     /// The flag.
     pub name: String,
     /// Its line, from 1.
@@ -42,22 +42,22 @@ pub struct Setting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsFile {
     /// What it sets.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<OptionLine>,
     /// What is wrong with it.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 /// Reads a file.
 ///
 /// # Errors
 /// When it is no YAML, or no mapping.
-pub fn parse(text: &str, known: &[Key]) -> Result<OptionsFile, Error> {
+pub fn parse(text: &str, known: &[OptionKey]) -> Result<OptionsFile, Error> {
     read(&yaml::load(text, 0)?, known)
 }
 
 /// Reads a document that was taken apart already.
-pub(super) fn read(tree: &Tree, known: &[Key]) -> Result<OptionsFile, Error> {
-    let mut report = Report::default();
+pub(super) fn read(tree: &Tree, known: &[OptionKey]) -> Result<OptionsFile, Error> {
+    let mut report = ReadReport::default();
     if let Some(line) = tree.further {
         let place = super::read::Place { path: "---".to_owned(), line };
         report.error(place, "begins a second document; an options file has one".to_owned());
@@ -67,7 +67,7 @@ pub(super) fn read(tree: &Tree, known: &[Key]) -> Result<OptionsFile, Error> {
         report.error(place, "is given again here; name it once".to_owned());
     }
     let mut settings = Vec::new();
-    if let Some(root) = tree.root.as_deref().filter(|root| root.kind() != Kind::Null) {
+    if let Some(root) = tree.root.as_deref().filter(|root| root.kind() != ValueKind::Null) {
         let found = root.kind().words();
         let shape = Error::Shape { line: root.line, path: "the options file", wanted: "a mapping of flags", found };
         let mut fields = At::top(root).into_fields().ok_or(shape)?;
@@ -80,7 +80,7 @@ pub(super) fn read(tree: &Tree, known: &[Key]) -> Result<OptionsFile, Error> {
     Ok(OptionsFile { settings, problems: report.errors })
 }
 
-fn setting(name: &str, fields: &mut Fields<'_>, known: &[Key], report: &mut Report) -> Option<Setting> {
+fn setting(name: &str, fields: &mut Fields<'_>, known: &[OptionKey], report: &mut ReadReport) -> Option<OptionLine> {
     let Some(key) = known.iter().find(|key| key.name == name) else {
         let plain = name.trim_start_matches('-').replace('_', "-");
         let near = nearest(&plain, known.iter().map(|key| key.name.as_str()));
@@ -90,10 +90,10 @@ fn setting(name: &str, fields: &mut Fields<'_>, known: &[Key], report: &mut Repo
     };
     let line = fields.place(name).line;
     let values = fields.read(name, report, |at| match (at.node.kind(), key.values) {
-        (Kind::List, Values::Many) => at.items().iter().map(scalar).collect(),
+        (ValueKind::List, Values::Many) => at.items().iter().map(scalar).collect(),
         _ => Ok(vec![scalar(at)?]),
     });
-    values.map(|values| Setting { name: name.to_owned(), line, values })
+    values.map(|values| OptionLine { name: name.to_owned(), line, values })
 }
 
 fn scalar(at: &At<'_>) -> Result<String, String> {
@@ -104,7 +104,7 @@ fn scalar(at: &At<'_>) -> Result<String, String> {
 }
 
 /// Whether a document looks like an options file: a key is a flag, or nearly one.
-pub(super) fn is_likely(root: &Node, known: &[Key]) -> bool {
+pub(super) fn is_likely(root: &YamlNode, known: &[OptionKey]) -> bool {
     let names = || known.iter().map(|key| key.name.as_str());
     root.map().is_some_and(|fields| fields.iter().any(|field| nearest(&field.key, names()).is_some()))
 }
@@ -113,10 +113,10 @@ pub(super) fn is_likely(root: &Node, known: &[Key]) -> bool {
 mod tests {
     use super::*;
 
-    fn known() -> Vec<Key> {
+    fn known() -> Vec<OptionKey> {
         let one = ["leader-elect", "concurrency", "log", "drain-timeout"].map(|name| (name, Values::One));
         let many = [("controllers", Values::Many)];
-        one.into_iter().chain(many).map(|(name, values)| Key { name: name.to_owned(), values }).collect()
+        one.into_iter().chain(many).map(|(name, values)| OptionKey { name: name.to_owned(), values }).collect()
     }
 
     fn settings(text: &str) -> Vec<(String, usize, Vec<String>)> {

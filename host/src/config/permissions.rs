@@ -1,7 +1,7 @@
 //! What an entry grants its plugin. Nothing is granted that is not written down (decision H16).
 
 use super::endpoint;
-use super::read::{At, Fields, Report};
+use super::read::{At, Fields, ReadReport};
 use crate::endpoints::spec::Endpoint;
 use std::collections::BTreeMap;
 use topoloom_api::rules::is_dns_label;
@@ -31,7 +31,7 @@ pub enum NodeNames {
 }
 
 /// Reads `permissions`.
-pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Permissions {
+pub(super) fn read(fields: &mut Fields<'_>, report: &mut ReadReport) -> Permissions {
     Permissions {
         node_labels: fields.list("nodeLabels", report, key_pattern),
         node_annotations: fields.list("nodeAnnotations", report, key_pattern),
@@ -43,7 +43,7 @@ pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Permissions 
     }
 }
 
-fn read_endpoints(fields: &mut Fields<'_>, report: &mut Report) -> BTreeMap<String, Endpoint> {
+fn read_endpoints(fields: &mut Fields<'_>, report: &mut ReadReport) -> BTreeMap<String, Endpoint> {
     let mut endpoints = BTreeMap::new();
     for name in fields.keys() {
         let place = fields.place(&name);

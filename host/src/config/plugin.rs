@@ -1,7 +1,7 @@
 //! Where an entry's plugin comes from.
 
 use super::endpoint::key_ref;
-use super::read::{At, Fields, Report};
+use super::read::{At, Fields, ReadReport};
 use crate::endpoints::spec::KeyRef;
 use crate::plugin::trust::Trust;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(super) fn plugin_name(at: &At<'_>) -> Result<String, String> {
 }
 
 /// Reads `discoverer` and `plugin` of an entry with that source.
-pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut Report) -> PluginRef {
+pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut ReadReport) -> PluginRef {
     let discoverer_place = fields.place("discoverer");
     let discoverer = fields.read("discoverer", report, plugin_name);
     let mut plugin = PluginRef {
@@ -75,7 +75,7 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut Report) -
     plugin
 }
 
-fn read_origin(fields: &mut Fields<'_>, report: &mut Report) -> Option<PluginOrigin> {
+fn read_origin(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<PluginOrigin> {
     let place = fields.here();
     let builtin = fields.read("builtin", report, plugin_name).map(PluginOrigin::Builtin);
     let file = fields.read("file", report, At::path).map(PluginOrigin::File);

@@ -4,10 +4,10 @@
 //! mapping must be read with all its keys: a key that was not read is a typing mistake, which is an error in our own
 //! sections and a warning where Volcano would ignore it (decision H1).
 
-use super::Problem;
+use super::ConfigProblem;
 use super::duration::{self, SignedDuration};
 use super::entry::duration_range;
-use super::yaml::{Kind, Node, Resolved};
+use super::yaml::{Resolved, ValueKind, YamlNode};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -25,11 +25,11 @@ pub(super) const MAX_PROBLEMS: usize = 100;
 
 /// Everything that was found wrong so far.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct ReadReport {
     /// Makes the entry invalid.
-    pub(super) errors: Vec<Problem>,
+    pub(super) errors: Vec<ConfigProblem>,
     /// Only worth saying.
-    pub(super) warnings: Vec<Problem>,
+    pub(super) warnings: Vec<ConfigProblem>,
 }
 
 /// A place in the document.
@@ -39,7 +39,7 @@ pub(super) struct Place {
     pub(super) line: usize,
 }
 
-impl Report {
+impl ReadReport {
     pub(super) fn error(&mut self, place: Place, message: String) {
         push(&mut self.errors, place, message);
     }
@@ -49,32 +49,32 @@ impl Report {
     }
 
     /// Takes over warnings that were found elsewhere.
-    pub(super) fn warn_all(&mut self, problems: Vec<Problem>) {
-        for Problem { path, line, message } in problems {
+    pub(super) fn warn_all(&mut self, problems: Vec<ConfigProblem>) {
+        for ConfigProblem { path, line, message } in problems {
             self.warning(Place { path, line }, message);
         }
     }
 }
 
-fn push(problems: &mut Vec<Problem>, place: Place, message: String) {
+fn push(problems: &mut Vec<ConfigProblem>, place: Place, message: String) {
     let message = match problems.len() {
         0..MAX_PROBLEMS => message,
         MAX_PROBLEMS => "and more that are not shown".to_owned(),
         _ => return,
     };
-    problems.push(Problem { path: place.path, line: place.line, message });
+    problems.push(ConfigProblem { path: place.path, line: place.line, message });
 }
 
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(super) struct At<'a> {
-    pub(super) node: &'a Node,
+    pub(super) node: &'a YamlNode,
     path: String,
 }
 
 impl<'a> At<'a> {
     /// The top of a document.
-    pub(super) fn top(node: &'a Node) -> Self {
+    pub(super) fn top(node: &'a YamlNode) -> Self {
         Self { node, path: String::new() }
     }
 
@@ -84,7 +84,7 @@ impl<'a> At<'a> {
 
     /// The items of a list; none where it is no list.
     pub(super) fn items(&self) -> Vec<At<'a>> {
-        let item = |(index, node): (usize, &'a Rc<Node>)| At { node, path: format!("{}[{index}]", self.path) };
+        let item = |(index, node): (usize, &'a Rc<YamlNode>)| At { node, path: format!("{}[{index}]", self.path) };
         self.node.list().unwrap_or_default().iter().enumerate().map(item).collect()
     }
 
@@ -100,7 +100,7 @@ impl<'a> At<'a> {
         let shown: String = text.chars().take(MAX_SHOWN).collect();
         let dots = if shown.len() < text.len() { "…" } else { "" };
         match self.node.kind() {
-            Kind::Text => format!("the text {shown:?}{dots}"),
+            ValueKind::Text => format!("the text {shown:?}{dots}"),
             kind => format!("{} {shown}{dots}", kind.words().replacen("a ", "the ", 1)),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> At<'a> {
     }
 
     /// A mapping as JSON. Its values are never part of a problem.
-    pub(super) fn json_object(&self, report: &mut Report) -> Map<String, Value> {
+    pub(super) fn json_object(&self, report: &mut ReadReport) -> Map<String, Value> {
         match self.node.to_json(&self.path) {
             Ok(Value::Object(object)) => object,
             Ok(_) => {
@@ -198,7 +198,7 @@ impl<'a> At<'a> {
 pub(super) struct Fields<'a> {
     path: String,
     line: usize,
-    fields: BTreeMap<&'a str, &'a Node>,
+    fields: BTreeMap<&'a str, &'a YamlNode>,
 }
 
 impl<'a> Fields<'a> {
@@ -219,12 +219,12 @@ impl<'a> Fields<'a> {
 
     /// Whether a field is there and not null.
     pub(super) fn has(&self, key: &str) -> bool {
-        self.fields.get(key).is_some_and(|node| node.kind() != Kind::Null)
+        self.fields.get(key).is_some_and(|node| node.kind() != ValueKind::Null)
     }
 
     /// Whether a field is there and is a mapping.
     pub(super) fn has_mapping(&self, key: &str) -> bool {
-        self.fields.get(key).is_some_and(|node| node.kind() == Kind::Map)
+        self.fields.get(key).is_some_and(|node| node.kind() == ValueKind::Map)
     }
 
     /// All keys that were not read yet.
@@ -233,7 +233,7 @@ impl<'a> Fields<'a> {
     }
 
     /// All fields that were not read yet.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Node)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a YamlNode)> {
         self.fields.iter().map(|(key, node)| (*key, *node))
     }
 
@@ -241,14 +241,14 @@ impl<'a> Fields<'a> {
     pub(super) fn take(&mut self, key: &str) -> Option<At<'a>> {
         let path = self.path_of(key);
         let node = self.fields.remove(key)?;
-        (node.kind() != Kind::Null).then_some(At { node, path })
+        (node.kind() != ValueKind::Null).then_some(At { node, path })
     }
 
     /// Reads a field and takes it out.
     pub(super) fn read<T>(
         &mut self,
         key: &str,
-        report: &mut Report,
+        report: &mut ReadReport,
         read: impl FnOnce(&At<'a>) -> Result<T, String>,
     ) -> Option<T> {
         let at = self.take(key)?;
@@ -259,10 +259,10 @@ impl<'a> Fields<'a> {
     pub(super) fn peek<T>(
         &self,
         key: &str,
-        report: &mut Report,
+        report: &mut ReadReport,
         read: impl FnOnce(&At<'a>) -> Result<T, String>,
     ) -> Option<T> {
-        let node = *self.fields.get(key).filter(|node| node.kind() != Kind::Null)?;
+        let node = *self.fields.get(key).filter(|node| node.kind() != ValueKind::Null)?;
         let at = At { node, path: self.path_of(key) };
         read(&at).map_err(|message| report.error(at.place(), message)).ok()
     }
@@ -271,11 +271,11 @@ impl<'a> Fields<'a> {
     pub(super) fn list<T>(
         &mut self,
         key: &str,
-        report: &mut Report,
+        report: &mut ReadReport,
         mut read: impl FnMut(&At<'a>) -> Result<T, String>,
     ) -> Vec<T> {
         let Some(at) = self.take(key) else { return Vec::new() };
-        if at.node.kind() != Kind::List {
+        if at.node.kind() != ValueKind::List {
             report.error(at.place(), format!("must be a list, not {}", at.node.kind().words()));
         }
         let mut values = Vec::new();
@@ -292,8 +292,8 @@ impl<'a> Fields<'a> {
     pub(super) fn section<T>(
         &mut self,
         key: &str,
-        report: &mut Report,
-        read: impl FnOnce(&mut Fields<'a>, &mut Report) -> T,
+        report: &mut ReadReport,
+        read: impl FnOnce(&mut Fields<'a>, &mut ReadReport) -> T,
     ) -> Option<T> {
         let (value, rest) = self.mapping(key, report, read)?;
         for key in rest.keys() {
@@ -306,8 +306,8 @@ impl<'a> Fields<'a> {
     pub(super) fn lenient_section<T>(
         &mut self,
         key: &str,
-        report: &mut Report,
-        read: impl FnOnce(&mut Fields<'a>, &mut Report) -> T,
+        report: &mut ReadReport,
+        read: impl FnOnce(&mut Fields<'a>, &mut ReadReport) -> T,
     ) -> Option<T> {
         let (value, rest) = self.mapping(key, report, read)?;
         rest.warn_unknown(&[], report);
@@ -317,8 +317,8 @@ impl<'a> Fields<'a> {
     fn mapping<T>(
         &mut self,
         key: &str,
-        report: &mut Report,
-        read: impl FnOnce(&mut Fields<'a>, &mut Report) -> T,
+        report: &mut ReadReport,
+        read: impl FnOnce(&mut Fields<'a>, &mut ReadReport) -> T,
     ) -> Option<(T, Fields<'a>)> {
         let at = self.take(key)?;
         let (place, kind) = (at.place(), at.node.kind());
@@ -330,7 +330,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Warns of every key that is not among the known ones, with the nearest of them.
-    pub(super) fn warn_unknown(&self, known: &[&str], report: &mut Report) {
+    pub(super) fn warn_unknown(&self, known: &[&str], report: &mut ReadReport) {
         for key in self.fields.keys().filter(|key| !known.contains(key)) {
             let near = known.iter().find(|known| is_near(key, known));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();

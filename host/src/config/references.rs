@@ -6,7 +6,7 @@ use super::{Document, EntryConfig, PluginOrigin};
 use crate::endpoints::spec::{CaBundle, Carrier, Credentials, KeyRef, SecretRef};
 
 /// Namespace and name of an object.
-type Named = (String, String);
+type ReferenceName = (String, String);
 
 /// The objects that the enabled entries of a document refer to, each once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,17 +21,17 @@ pub struct References {
 
 impl References {
     /// Adds a Secret, unless it is there already.
-    pub fn add_secret(&mut self, name: Named) {
+    pub fn add_secret(&mut self, name: ReferenceName) {
         insert(&mut self.secrets, name);
     }
 
     /// The same with a ConfigMap.
-    pub fn add_config_map(&mut self, name: Named) {
+    pub fn add_config_map(&mut self, name: ReferenceName) {
         insert(&mut self.config_maps, name);
     }
 }
 
-fn insert(sorted: &mut Vec<Named>, name: Named) {
+fn insert(sorted: &mut Vec<ReferenceName>, name: ReferenceName) {
     if let Err(place) = sorted.binary_search(&name) {
         sorted.insert(place, name);
     }
@@ -49,12 +49,17 @@ impl Document {
                 plugins.insert(key_of(key, namespace));
             }
         }
-        let list = |set: BTreeSet<Named>| set.into_iter().collect();
+        let list = |set: BTreeSet<ReferenceName>| set.into_iter().collect();
         References { secrets: list(secrets), config_maps: list(maps), plugins: list(plugins) }
     }
 }
 
-fn of_entry(entry: &EntryConfig, namespace: &str, secrets: &mut BTreeSet<Named>, maps: &mut BTreeSet<Named>) {
+fn of_entry(
+    entry: &EntryConfig,
+    namespace: &str,
+    secrets: &mut BTreeSet<ReferenceName>,
+    maps: &mut BTreeSet<ReferenceName>,
+) {
     let secret = |secret: &SecretRef| named(secret.namespace.as_ref(), &secret.name, namespace);
     if let Some(Credentials::Secret(of_entry)) = &entry.credentials {
         secrets.insert(secret(of_entry));
@@ -72,11 +77,11 @@ fn of_entry(entry: &EntryConfig, namespace: &str, secrets: &mut BTreeSet<Named>,
     }
 }
 
-fn key_of(key: &KeyRef, namespace: &str) -> Named {
+fn key_of(key: &KeyRef, namespace: &str) -> ReferenceName {
     named(key.namespace.as_ref(), &key.name, namespace)
 }
 
-fn named(namespace: Option<&String>, name: &str, usual: &str) -> Named {
+fn named(namespace: Option<&String>, name: &str, usual: &str) -> ReferenceName {
     (namespace.map_or(usual, String::as_str).to_owned(), name.to_owned())
 }
 

@@ -1,22 +1,22 @@
 //! What a file holds: discovery documents, options, or manifests around them.
 
-use super::options_file::{self, Key, OptionsFile};
-use super::yaml::{self, Node, Tree};
+use super::options_file::{self, OptionKey, OptionsFile};
+use super::yaml::{self, Tree, YamlNode};
 use super::{Document, Error, document, location};
 use topoloom_core::near::nearest;
 
 /// One document of a file.
 #[derive(Debug)]
-pub struct Part {
+pub struct SortedDocument {
     /// Its first line, from 1.
     pub line: usize,
     /// What it is.
-    pub content: Content,
+    pub content: DocumentKind,
 }
 
 /// What a document is, by its keys.
 #[derive(Debug)]
-pub enum Content {
+pub enum DocumentKind {
     /// A discovery document.
     Discovery(Result<Document, Error>),
     /// One in the manifest of a ConfigMap, with the name of that.
@@ -33,15 +33,15 @@ pub enum Content {
 ///
 /// # Errors
 /// When it is no YAML: what follows the mistake cannot be read either.
-pub fn sort(text: &str, known: &[Key]) -> Result<Vec<Part>, Error> {
+pub fn sort(text: &str, known: &[OptionKey]) -> Result<Vec<SortedDocument>, Error> {
     let part = |tree: Tree| {
         let root = tree.root.clone()?;
-        Some(Part { line: root.line, content: content(&root, tree, known) })
+        Some(SortedDocument { line: root.line, content: content(&root, tree, known) })
     };
     Ok(yaml::load_all(text)?.into_iter().filter_map(part).collect())
 }
 
-fn content(root: &Node, tree: Tree, known: &[Key]) -> Content {
+fn content(root: &YamlNode, tree: Tree, known: &[OptionKey]) -> DocumentKind {
     let text = |key: &str| root.field(key).and_then(|value| value.text());
     if let (Some(_), Some(kind)) = (text("apiVersion"), text("kind")) {
         let metadata = root.field("metadata");
@@ -49,19 +49,19 @@ fn content(root: &Node, tree: Tree, known: &[Key]) -> Content {
         let name = [of("namespace"), of("name")].into_iter().flatten().collect::<Vec<_>>().join("/");
         let holds = root.field("data").is_some_and(|data| data.field(location::KEY).is_some());
         return match (kind, holds) {
-            ("ConfigMap", true) => Content::ConfigMap(name, document::read_or_unwrap(tree)),
-            _ => Content::Manifest(format!("{kind} {name}")),
+            ("ConfigMap", true) => DocumentKind::ConfigMap(name, document::read_or_unwrap(tree)),
+            _ => DocumentKind::Manifest(format!("{kind} {name}")),
         };
     }
     let keys = || root.map().into_iter().flatten().map(|field| field.key.as_str());
     let is_list = |key: &str| nearest(key, [document::LIST].into_iter()).is_some();
     if root.embedded_document().is_some_and(|(text, _)| text.contains(document::LIST)) || keys().any(is_list) {
-        return Content::Discovery(document::read_or_unwrap(tree));
+        return DocumentKind::Discovery(document::read_or_unwrap(tree));
     }
     if options_file::is_likely(root, known) {
-        return Content::Options(options_file::read(&tree, known));
+        return DocumentKind::Options(options_file::read(&tree, known));
     }
-    Content::Unknown
+    DocumentKind::Unknown
 }
 
 #[cfg(test)]
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(usize, &'static str)> {
-        let known = [Key { name: "leader-elect".to_owned(), values: Values::One }];
+        let known = [OptionKey { name: "leader-elect".to_owned(), values: Values::One }];
         let parts = sort(text, &known).unwrap();
-        let word = |part: &Part| match &part.content {
-            Content::Discovery(_) => "discovery",
-            Content::ConfigMap(..) => "config map",
-            Content::Options(_) => "options",
-            Content::Manifest(_) => "manifest",
-            Content::Unknown => "unknown",
+        let word = |part: &SortedDocument| match &part.content {
+            DocumentKind::Discovery(_) => "discovery",
+            DocumentKind::ConfigMap(..) => "config map",
+            DocumentKind::Options(_) => "options",
+            DocumentKind::Manifest(_) => "manifest",
+            DocumentKind::Unknown => "unknown",
         };
         parts.iter().map(|part| (part.line, word(part))).collect()
     }

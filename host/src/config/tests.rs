@@ -7,7 +7,7 @@ mod parts;
 mod plans;
 mod values;
 
-use super::{Document, EntryConfig, Error, Problem, parse};
+use super::{ConfigProblem, Document, EntryConfig, Error, parse};
 
 /// The document, which must be readable.
 fn document(text: &str) -> Document {
@@ -39,7 +39,7 @@ fn warnings(lines: &str) -> Vec<String> {
 }
 
 /// A problem without the part of its path that all problems of these tests share.
-fn short(problem: &Problem) -> String {
+fn short(problem: &ConfigProblem) -> String {
     format!("{}: {}", problem.path.replace("networkTopologyDiscovery[0].", ""), problem.message)
 }
 

@@ -1,9 +1,9 @@
 //! Numbers an operator may turn: what a plugin may use, and what a result may destroy.
 
-use super::read::{At, Fields, Report};
+use super::read::{At, Fields, ReadReport};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use topoloom_core::plugin::{Amount, Limit, Setting};
+use topoloom_core::plugin::{Amount, Limit, LimitSetting};
 use topoloom_core::size::ByteSize;
 
 pub use topoloom_core::plugin::Profile;
@@ -90,10 +90,10 @@ impl Default for Safety {
 }
 
 /// Reads `limits`: every row of the table that an entry may set.
-pub(super) fn read_limits(fields: &mut Fields<'_>, report: &mut Report) -> Limits {
+pub(super) fn read_limits(fields: &mut Fields<'_>, report: &mut ReadReport) -> Limits {
     let mut given = BTreeMap::new();
     for limit in Limit::ALL {
-        let Setting::Entry { key, low, high } = limit.row().setting else { continue };
+        let LimitSetting::Entry { key, low, high } = limit.row().setting else { continue };
         if let Some(amount) = fields.read(key, report, |at| amount(at, low, high)) {
             given.insert(*limit, amount);
         }
@@ -121,7 +121,7 @@ fn amount(at: &At<'_>, low: Amount, high: Amount) -> Result<Amount, String> {
 }
 
 /// Reads `safety`.
-pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safety {
+pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut ReadReport) -> Safety {
     let default = Safety::default();
     // One round cannot confirm itself; ten are as good as never.
     let confirmations = 2..=10;

@@ -14,7 +14,7 @@ mod tree;
 
 pub(super) use build::{load, load_all};
 pub(super) use scalar::Resolved;
-pub(super) use tree::{Kind, Node, Tree};
+pub(super) use tree::{Tree, ValueKind, YamlNode};
 
 /// Deepest nesting. A discovery document has about ten levels.
 pub(super) const MAX_DEPTH: usize = 64;

@@ -16,7 +16,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use self::read::{Found, Seen};
+use self::read::{FolderFound, FolderState};
 use super::{Offer, Teller, builtin_offer};
 
 /// Without an event, files are looked at this often (`wasm-plugins.md` 7).
@@ -28,14 +28,14 @@ const RESTLESS: Duration = Duration::from_secs(2);
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum FolderQuery {
     /// The module in this file.
     File(PathBuf),
     /// The plugin of that name in this folder, or else the one of the binary.
     Named(PathBuf, String),
 }
 
-impl Wanted {
+impl FolderQuery {
     /// The folders whose entries matter.
     fn folders(&self) -> Vec<PathBuf> {
         match self {
@@ -46,10 +46,10 @@ impl Wanted {
 }
 
 /// Offers the file, now and after each change, until dropped.
-pub async fn watch(wanted: Wanted, poll: Duration, look: Arc<Notify>, teller: Teller) {
+pub async fn watch(wanted: FolderQuery, poll: Duration, look: Arc<Notify>, teller: Teller) {
     let rung = Arc::new(Notify::new());
     let mut ears = Ears::new(Arc::clone(&rung));
-    let mut seen = Seen::default();
+    let mut seen = FolderState::default();
     loop {
         // First the ears, then the look: what happens in between is looked at once more.
         ears.listen(&wanted.folders());
@@ -75,7 +75,7 @@ async fn quiet(rung: &Notify) {
 }
 
 /// The present offer; `None`: unchanged. Reads in a thread of its own, since a volume may hang.
-async fn take(wanted: &Wanted, seen: &mut Seen) -> Option<Offer> {
+async fn take(wanted: &FolderQuery, seen: &mut FolderState) -> Option<Offer> {
     let (wanted_there, mut before) = (wanted.clone(), std::mem::take(seen));
     let reading = tokio::task::spawn_blocking(move || {
         let found = before.look(&wanted_there);
@@ -84,11 +84,11 @@ async fn take(wanted: &Wanted, seen: &mut Seen) -> Option<Offer> {
     let (found, after) = reading.await.ok()?;
     *seen = after;
     match (found, wanted) {
-        (Found::Same, _) => None,
-        (Found::Offer(offer), _) => Some(offer),
-        (Found::Nothing(message), Wanted::File(_)) => Some(Offer::missing(message)),
-        (Found::Nothing(message), Wanted::Named(..)) if seen.had_file => Some(Offer::missing(message)),
-        (Found::Nothing(_), Wanted::Named(folder, name)) => Some(builtin_offer(name, Some(folder))),
+        (FolderFound::Same, _) => None,
+        (FolderFound::Offer(offer), _) => Some(offer),
+        (FolderFound::Nothing(message), FolderQuery::File(_)) => Some(Offer::missing(message)),
+        (FolderFound::Nothing(message), FolderQuery::Named(..)) if seen.had_file => Some(Offer::missing(message)),
+        (FolderFound::Nothing(_), FolderQuery::Named(folder, name)) => Some(builtin_offer(name, Some(folder))),
     }
 }
 

@@ -18,7 +18,7 @@ use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL, MODULE_DIGEST_ANNOTATION
 
 use super::Module;
 use super::unpack::{PACKED, UNPACKED, pack, unpack};
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{Refusal, RefusalReason};
 use crate::plugin::{Digest, builtin};
 
 /// What fits into a ConfigMap with its name and labels; the API server takes 1 MiB in all.
@@ -206,7 +206,7 @@ impl Modules {
             ..ConfigMap::default()
         };
         match api.create(&PostParams::default(), &map).await.map_err(|error| Refusal::of(&error)) {
-            Err(refusal) if refusal.reason != Reason::AlreadyExists => {
+            Err(refusal) if refusal.reason != RefusalReason::AlreadyExists => {
                 Err(ClusterError::Refused { name: object_name(digest), refusal })
             }
             _ => Ok(()),
@@ -267,7 +267,10 @@ impl Modules {
             Err(_) if on_disk.is_some() => return Ok(on_disk),
             Err(refusal) => {
                 // A permission that is missing will be missing the next time.
-                let may_pass = !matches!(refusal.reason, Reason::Forbidden | Reason::Unauthorized | Reason::Invalid);
+                let may_pass = !matches!(
+                    refusal.reason,
+                    RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::Invalid
+                );
                 return Err(FindError { message: format!("the ConfigMap {name} cannot be read: {refusal}"), may_pass });
             }
         };
@@ -310,7 +313,7 @@ pub async fn delete(api: &Api<ConfigMap>, digest: Digest) -> Result<bool, Refusa
     let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(&name, &parameters).await.map_err(|error| Refusal::of(&error)) {
         Ok(_) => Ok(true),
-        Err(refusal) if refusal.reason == Reason::NotFound => Ok(false),
+        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(false),
         Err(refusal) => Err(refusal),
     }
 }

@@ -1,7 +1,7 @@
 //! Why a source does not get a plugin: the one answer of everything on the way from a place to a loaded revision.
 
 use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_core::plugin::rollout::{Failed, Step};
+use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 use topoloom_core::text;
 
 /// The longest message in bytes: a condition has room for 32 KiB.
@@ -17,7 +17,7 @@ pub struct Refused {
     /// The sentence.
     pub message: String,
     /// The step that refused.
-    pub step: Step,
+    pub step: RolloutStep,
     /// Whether the same entry and module may do better later.
     pub failed: Failed,
 }
@@ -25,7 +25,7 @@ pub struct Refused {
 impl Refused {
     /// At a step on the way to a loaded plugin.
     #[must_use]
-    pub fn loading(step: Step, reason: Reason, message: impl Into<String>, failed: Failed) -> Self {
+    pub fn loading(step: RolloutStep, reason: Reason, message: impl Into<String>, failed: Failed) -> Self {
         let message = text::clip(message.into(), MESSAGE);
         Self { condition: ConditionType::Loaded, reason, message, step, failed }
     }

@@ -83,12 +83,12 @@ pub fn pack(module: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topoloom_core::plugin::{Limit, Setting};
+    use topoloom_core::plugin::{Limit, LimitSetting};
 
     #[test]
     fn whatever_an_entry_may_allow_can_be_delivered() {
         for (limit, most) in [(Limit::Packed, PACKED), (Limit::File, UNPACKED)] {
-            let Setting::Entry { high, .. } = limit.row().setting else { panic!() };
+            let LimitSetting::Entry { high, .. } = limit.row().setting else { panic!() };
             assert_eq!(high.size(), most, "{limit:?}");
         }
     }

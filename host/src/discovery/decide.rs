@@ -5,7 +5,7 @@ use std::sync::Arc;
 use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::View;
 pub use topoloom_core::topology::decide::{
-    Decision, Inputs, Memory, NO_SUCH_LABEL, Numbers, Unacceptable, decide, decide_again, example,
+    Decision, DecisionMemory, DecisionNumbers, Inputs, NO_SUCH_LABEL, Unacceptable, decide, decide_again, example,
 };
 use topoloom_core::topology::{Forest, Topology, ValidateInput};
 

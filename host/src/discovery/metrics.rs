@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use topoloom_api::discovery_source::Held;
-use topoloom_core::plugin::rollout::{Cause, Rollout, Step};
+use topoloom_core::plugin::rollout::{Cause, Rollout, RolloutStep};
 
 use self::swaps::SwapMetrics;
 
@@ -128,7 +128,7 @@ impl RoundMetrics {
     }
 
     /// A plugin was refused at a step.
-    pub fn refused(&self, source: &str, step: Step) {
+    pub fn refused(&self, source: &str, step: RolloutStep) {
         self.swaps.refused(source, step);
     }
 

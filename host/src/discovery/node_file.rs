@@ -50,7 +50,7 @@ pub enum Error {
 /// # Errors
 /// See [`Error`]. `sink` may have been called for earlier nodes; the caller throws them away.
 pub fn read(mut reader: impl BufRead, sink: impl FnMut(FileNode)) -> Result<usize, Error> {
-    let mut collector = Collector { sink, seen: std::collections::HashSet::new(), count: 0 };
+    let mut collector = NodeCollector { sink, seen: std::collections::HashSet::new(), count: 0 };
     match first_byte(&mut reader).map_err(Error::Read)? {
         None => Err(Error::NotNodes("the file is empty".into())),
         Some(b'{' | b'[') => json::read(reader, &mut collector),
@@ -82,13 +82,13 @@ fn first_byte(reader: &mut impl BufRead) -> std::io::Result<Option<u8>> {
 }
 
 /// Checks every node on its way to the sink.
-struct Collector<F> {
+struct NodeCollector<F> {
     sink: F,
     seen: std::collections::HashSet<Box<str>>,
     count: usize,
 }
 
-impl<F: FnMut(FileNode)> Collector<F> {
+impl<F: FnMut(FileNode)> NodeCollector<F> {
     fn node(&mut self, node: FileNode) -> Result<(), Error> {
         if node.name.is_empty() {
             return Err(Error::Nameless(self.count));

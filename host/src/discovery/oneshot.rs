@@ -17,7 +17,7 @@ use super::shown;
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
 use crate::delivery::{Module, Supply};
-use crate::plugin::{Digest, Round};
+use crate::plugin::{Digest, RoundInput};
 use crate::topology::writers::Made;
 
 /// One entry's round.
@@ -27,11 +27,11 @@ pub struct Shot {
     /// What it runs with, if it could be prepared.
     pub revision: Option<Revision>,
     /// The result, or why there is none.
-    pub result: Result<Found, String>,
+    pub result: Result<OneshotResult, String>,
 }
 
 /// A result and what it means.
-pub struct Found {
+pub struct OneshotResult {
     /// What it means for the cluster.
     pub decision: Decision,
 }
@@ -210,12 +210,12 @@ async fn one(
     observed: &Arc<Observed>,
     tiers: &TierNames,
     applied: &Applied,
-) -> Result<Found, String> {
+) -> Result<OneshotResult, String> {
     let config = match &applied.config_hash {
         Some(applied) if *applied != revision.entry.config_hash.to_string() => guard::Config::Edited,
         _ => guard::Config::Same,
     };
-    let round = Round {
+    let round = RoundInput {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),
         nodes: view.clone(),
@@ -243,5 +243,5 @@ async fn one(
         safety: &safety,
         tier_names_elsewhere: tiers,
     };
-    Ok(Found { decision: decide(&forest, &inputs) })
+    Ok(OneshotResult { decision: decide(&forest, &inputs) })
 }

@@ -22,7 +22,7 @@ use topoloom_core::queue::Limiter;
 
 pub(crate) use self::decisions::fate;
 pub use self::decisions::{Decided, Planned};
-use self::write::Writer;
+use self::write::ReportWriter;
 use super::ready::{self, Runs};
 use crate::cluster::Check;
 use crate::cluster::events::{Events, Urgency};
@@ -47,12 +47,12 @@ enum Base {
 
 /// The present status of every source.
 pub struct Reports {
-    inner: Mutex<BTreeMap<String, Entry>>,
+    inner: Mutex<BTreeMap<String, ReportEntry>>,
     /// The sources of which something may have to be written.
     queue: WorkQueue<String>,
 }
 
-struct Entry {
+struct ReportEntry {
     status: DiscoverySourceStatus,
     /// What the cluster holds, as far as we know.
     written: Option<DiscoverySourceStatus>,
@@ -70,14 +70,14 @@ impl Default for Reports {
 }
 
 impl Reports {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ReportEntry>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says what a source is doing now.
     pub fn publish(&self, status: DiscoverySourceStatus) {
         let mut inner = self.lock();
-        let entry = inner.entry(status.source.clone()).or_insert_with(|| Entry {
+        let entry = inner.entry(status.source.clone()).or_insert_with(|| ReportEntry {
             status: DiscoverySourceStatus::default(),
             written: None,
             uid: None,
@@ -181,7 +181,7 @@ impl Reports {
     pub async fn write(self: Arc<Self>, client: kube::Client, check: Check, work: Options, events: Events) {
         let queue = self.queue.clone();
         let (drops, mut dropped) = tokio::sync::mpsc::unbounded_channel();
-        let writer = Arc::new(Writer::new(Arc::clone(&self), client, check, drops));
+        let writer = Arc::new(ReportWriter::new(Arc::clone(&self), client, check, drops));
         let report_drops = async {
             while let Some((source, note)) = dropped.recv().await {
                 let uid = self.uid(&source);
@@ -224,12 +224,12 @@ impl Reports {
         Some((entry.said(), base))
     }
 
-    fn with<T>(&self, source: &str, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    fn with<T>(&self, source: &str, act: impl FnOnce(&mut ReportEntry) -> T) -> Option<T> {
         self.lock().get_mut(source).map(act)
     }
 }
 
-impl Entry {
+impl ReportEntry {
     /// The status to write, with the generation of the present object.
     fn said(&self) -> DiscoverySourceStatus {
         self.status.clone().observed(self.generation)

@@ -10,7 +10,7 @@ use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::plugin::grant::Origin as GrantOrigin;
 use topoloom_core::plugin::pacing::{Reach, Rhythm};
-use topoloom_core::plugin::rollout::{Failed, Step};
+use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 use topoloom_core::plugin::{
     CallError, Description, EndpointPermission, Granted, Limit, Permissions, Problem, Requirements, Retry, grant,
 };
@@ -85,7 +85,7 @@ pub async fn prepare(
             limits.scan.packed,
             Limit::Packed.advice()
         );
-        return Err(Refused::loading(Step::Receive, Reason::PluginInvalid, message, Failed::ForGood));
+        return Err(Refused::loading(RolloutStep::Receive, Reason::PluginInvalid, message, Failed::ForGood));
     }
     let signed = vouched(&entry, &module, trust)?;
     let running = running.filter(|plugin| plugin.digest() == module.digest && *plugin.limits() == limits);
@@ -96,12 +96,13 @@ pub async fn prepare(
             runtime.load(load).await.map_err(|error| load_refused(&error))?
         }
     };
-    let description = plugin.describe(&source).await.end.map_err(|error| call_refused(Step::Describe, &error))?;
+    let description =
+        plugin.describe(&source).await.end.map_err(|error| call_refused(RolloutStep::Describe, &error))?;
     let declared = module.declared.as_ref().map(|declared| (&declared.name, "is declared beside it"));
     let expected = entry.plugin.expected_name.as_ref().map(|name| (name, "the entry expects"));
     if let Some((name, who)) = declared.into_iter().chain(expected).find(|(name, _)| **name != description.name) {
         let message = format!("the plugin calls itself {:?}, {name:?} {who}", description.name);
-        return Err(Refused::loading(Step::Describe, Reason::PluginInvalid, message, Failed::ForGood));
+        return Err(Refused::loading(RolloutStep::Describe, Reason::PluginInvalid, message, Failed::ForGood));
     }
     if let Some(signed) = &signed
         && (signed.name != description.name || signed.version != description.version)
@@ -110,7 +111,7 @@ pub async fn prepare(
             "the plugin calls itself {} {}, and the signature is for {} {}",
             description.name, description.version, signed.name, signed.version
         );
-        return Err(Refused::loading(Step::Trust, Reason::Untrusted, message, Failed::ForGood));
+        return Err(Refused::loading(RolloutStep::Trust, Reason::Untrusted, message, Failed::ForGood));
     }
     let config: Arc<str> = entry.config.to_string().into();
     let requirements = plugin.configure(&source, Arc::clone(&config)).await.end.map_err(|error| match error {
@@ -118,10 +119,10 @@ pub async fn prepare(
             condition: ConditionType::Configured,
             reason: Reason::InvalidConfig,
             message: text::clip(listed(&problems), MESSAGE),
-            step: Step::Configure,
+            step: RolloutStep::Configure,
             failed: Failed::ForGood,
         },
-        other => call_refused(Step::Configure, &other),
+        other => call_refused(RolloutStep::Configure, &other),
     })?;
     let given = entry.permissions.as_ref().map(permissions).unwrap_or_default();
     let granted = granted(&requirements, &given, &plugin, &entry)?;
@@ -192,7 +193,7 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
     }
     let usual = if module.origin == Origin::ConfigMap { Trust::Digest } else { Trust::None };
     let needed = entry.plugin.trust.unwrap_or(usual).max(host.least);
-    let refused = |message| Err(Refused::loading(Step::Trust, Reason::Untrusted, message, Failed::ForGood));
+    let refused = |message| Err(Refused::loading(RolloutStep::Trust, Reason::Untrusted, message, Failed::ForGood));
     match needed {
         Trust::None => Ok(None),
         Trust::Digest => {
@@ -222,14 +223,14 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
 
 fn load_refused(error: &LoadError) -> Refused {
     let step = match error {
-        LoadError::Digest { .. } => Step::Trust,
+        LoadError::Digest { .. } => RolloutStep::Trust,
         LoadError::Compile { .. }
         | LoadError::CompileLimit { .. }
         | LoadError::Compiler { .. }
         | LoadError::Image { .. }
-        | LoadError::Host(_) => Step::Compile,
-        LoadError::Link { .. } | LoadError::Initial { .. } => Step::Link,
-        _ => Step::Scan,
+        | LoadError::Host(_) => RolloutStep::Compile,
+        LoadError::Link { .. } | LoadError::Initial { .. } => RolloutStep::Link,
+        _ => RolloutStep::Scan,
     };
     let failed = match error {
         // What a compile takes is the plugin's doing, what it gets is the machine's.
@@ -237,7 +238,7 @@ fn load_refused(error: &LoadError) -> Refused {
         error if matches!(error.retry(), Retry::Later(_)) => Failed::Circumstance,
         _ => Failed::ForGood,
     };
-    let reason = if step == Step::Trust { Reason::DigestMismatch } else { Reason::PluginInvalid };
+    let reason = if step == RolloutStep::Trust { Reason::DigestMismatch } else { Reason::PluginInvalid };
     Refused::loading(step, reason, error.to_string(), failed)
 }
 
@@ -255,16 +256,16 @@ fn granted(
     let granted = grant(requirements, given, plugin.origin());
     let mut refusals = granted.as_ref().err().cloned().unwrap_or_default();
     if asks && !shown {
-        refusals.push(grant::Refusal::NodeNames);
+        refusals.push(grant::NotGranted::NodeNames);
     }
     match granted {
         Ok(granted) if refusals.is_empty() => Ok(Granted { node_names: shown, ..granted }),
         _ => {
-            let wanted = grant::Refusal::yaml(&refusals);
+            let wanted = grant::NotGranted::yaml(&refusals);
             let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             let message =
                 format!("the plugin requests what is not granted: {what}. To grant it, add to the entry:\n{wanted}");
-            Err(Refused::loading(Step::Grant, Reason::PermissionDenied, message, Failed::ForGood))
+            Err(Refused::loading(RolloutStep::Grant, Reason::PermissionDenied, message, Failed::ForGood))
         }
     }
 }
@@ -276,7 +277,7 @@ fn plans(granted: &Granted, entry: &EntryConfig, origin: GrantOrigin, usual: Usu
     let credentials = entry.credentials.as_ref().map(|credentials| (credentials, among));
     for (name, endpoint) in &granted.endpoints {
         let word = entry.permissions.as_ref().and_then(|given| given.endpoints.get(name));
-        let said = plan::Entry { origin, word, credentials, usual };
+        let said = plan::EntryTerms { origin, word, credentials, usual };
         match plan(endpoint, &said) {
             Ok(plan) => plans.push(plan),
             Err(what) => wrong.push(what),
@@ -285,7 +286,7 @@ fn plans(granted: &Granted, entry: &EntryConfig, origin: GrantOrigin, usual: Usu
     if wrong.is_empty() {
         return Ok(plans);
     }
-    Err(Refused::loading(Step::Grant, Reason::PermissionDenied, wrong.join("; "), Failed::ForGood))
+    Err(Refused::loading(RolloutStep::Grant, Reason::PermissionDenied, wrong.join("; "), Failed::ForGood))
 }
 
 /// Every mistake with its path; what has none is about the configuration as a whole.
@@ -297,7 +298,7 @@ fn listed(problems: &[Problem]) -> String {
     problems.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-fn call_refused(step: Step, error: &CallError) -> Refused {
+fn call_refused(step: RolloutStep, error: &CallError) -> Refused {
     let message = format!("{}: {error}", step.as_str().to_lowercase());
     Refused::loading(step, call_reason(error), message, call_failed(error))
 }

@@ -10,7 +10,7 @@
 //!                     └───────────────────────────────                  failed      └ drift: decide again, no plugin call
 //! ```
 //!
-//! What it remembers is five values, each with its invariants in a file of its own: `Entry` (the entry, and whether it
+//! What it remembers is five values, each with its invariants in a file of its own: `SourceEntry` (the entry, and whether it
 //! is in force), `Serving` (which plugin is active and which waits), `InForce` (the last answer and what of it the
 //! cluster holds), `Guarded` (what is held and who confirmed it) and `Writing` (when it is decided again, what is
 //! refused). What it does next is a pure function of them, `turn::due`.
@@ -77,26 +77,26 @@ use crate::topology::observe::{HyperNodes, Upkeep};
 use crate::topology::rival::Rival;
 use crate::topology::writers::Made;
 use clock::Clock;
-use entry::Entry;
 pub use entry::Pause;
+use entry::SourceEntry;
 use guarded::Guarded;
 use in_force::InForce;
 pub use outcome::{losses, safety};
 pub use publish::describe_invalid;
 pub use removal::{Removal, remove};
 use serving::Serving;
-use state::Report;
+use state::StatusReport;
 use store::{Storing, Unstored};
 pub use summary::removal_held;
 use swap::Done;
 pub use tiers::TierRegistry;
 use topoloom_sandbox::panics;
-use turn::{Facts, Step, due};
+use turn::{SourceStep, TurnFacts, due};
 use wake::Wake;
 use writing::Writing;
 
 /// What all sources share.
-pub struct Shared {
+pub struct SourceContext {
     /// Runs plugins.
     pub runtime: Runtime,
     /// Where plugins come from.
@@ -131,7 +131,7 @@ pub struct Shared {
     pub stop: CancellationToken,
 }
 
-impl Shared {
+impl SourceContext {
     /// What revisions are made with.
     pub fn host<'a>(&'a self, objects: &'a [Made]) -> revision::Host<'a> {
         let trust = revision::Vouchers::Host(&self.trust);
@@ -177,7 +177,7 @@ pub enum Command {
 
 /// What is remembered of a source from before the host's restart.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub struct SourceMemory {
     /// The last status of the source.
     pub status: DiscoverySourceStatus,
     /// The pause annotation.
@@ -190,13 +190,13 @@ pub struct Memory {
     pub go_on: Option<Digest>,
 }
 
-impl Memory {
-    fn rollout(&self) -> rollout::Memory {
+impl SourceMemory {
+    fn rollout(&self) -> rollout::RolloutMemory {
         let previous = self.status.previous.iter().filter_map(|kept| Digest::parse(&kept.digest)).collect();
         let taken_back = self.status.taken_back.iter().filter_map(|text| Digest::parse(text)).collect();
         let watched = self.status.plugin.as_ref().filter(|plugin| plugin.watched);
         let watched = watched.and_then(|plugin| Digest::parse(&plugin.digest));
-        rollout::Memory { previous, taken_back, watched }
+        rollout::RolloutMemory { previous, taken_back, watched }
     }
 
     /// The last active plugin.
@@ -216,14 +216,14 @@ pub enum Left {
 
 /// The task of one source.
 pub struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<SourceContext>,
     source: Arc<str>,
     mailbox: mpsc::UnboundedReceiver<Command>,
     /// Commands that arrived during a call and wait for their turn.
     commands: VecDeque<Command>,
     wake: Arc<Wake>,
     clock: Clock,
-    entry: Entry,
+    entry: SourceEntry,
     serving: Serving,
     in_force: InForce,
     guarded: Guarded,
@@ -234,7 +234,7 @@ pub struct Supervisor {
     columns: Columns,
     /// The HyperNodes of a plugin in quarantine have to be deleted, as the entry requires.
     is_removal_due: bool,
-    report: Report,
+    report: StatusReport,
     /// The place of the modules.
     place: Subscription,
     /// The task that prepares or tries a revision: what `serving.rollout.work()` names.
@@ -256,13 +256,13 @@ struct Columns {
 }
 
 /// What the loop turns to.
-enum Turn {
+enum LoopEvent {
     Command(Command),
     Delivered,
     Done(Option<Done>),
     Stored(Option<Vec<Unstored>>),
     Woken,
-    Step(Step),
+    Step(SourceStep),
     Closed,
 }
 
@@ -270,10 +270,10 @@ impl Supervisor {
     /// A supervisor of a source that has not run yet.
     #[must_use]
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SourceContext>,
         entry: Arc<EntryConfig>,
         order: usize,
-        memory: Memory,
+        memory: SourceMemory,
         mailbox: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
         let source: Arc<str> = entry.source.as_str().into();
@@ -295,8 +295,8 @@ impl Supervisor {
             // An old annotation could be about another result that looked the same; but it is removed when it is read,
             // so a present one is new.
             guarded: Guarded::new(losses, memory.confirmed),
-            report: Report::remembering(&source, entry.on_removal, memory.status),
-            entry: Entry::new(entry, order, memory.paused.into()),
+            report: StatusReport::remembering(&source, entry.on_removal, memory.status),
+            entry: SourceEntry::new(entry, order, memory.paused.into()),
             writing: Writing::default(),
             storing: Storing::default(),
             pacing: Pacing::default(),
@@ -320,42 +320,42 @@ impl Supervisor {
         self.publish().await;
         loop {
             match self.next().await {
-                Turn::Command(Command::Stop(on_removal)) => {
+                LoopEvent::Command(Command::Stop(on_removal)) => {
                     return self.stop(on_removal).await;
                 }
-                Turn::Command(Command::Leave) | Turn::Closed => {
+                LoopEvent::Command(Command::Leave) | LoopEvent::Closed => {
                     self.finish_storing().await;
                     return Left::AsWanted;
                 }
-                Turn::Command(command) => self.command(command),
-                Turn::Delivered => self.delivered(),
-                Turn::Done(done) => self.done(done),
-                Turn::Stored(unstored) => self.stored(&unstored.unwrap_or_default()),
-                Turn::Woken => self.woken(),
-                Turn::Step(step) => self.step(step).await,
+                LoopEvent::Command(command) => self.command(command),
+                LoopEvent::Delivered => self.delivered(),
+                LoopEvent::Done(done) => self.done(done),
+                LoopEvent::Stored(unstored) => self.stored(&unstored.unwrap_or_default()),
+                LoopEvent::Woken => self.woken(),
+                LoopEvent::Step(step) => self.step(step).await,
             }
             self.publish().await;
         }
     }
 
-    async fn step(&mut self, step: Step) {
+    async fn step(&mut self, step: SourceStep) {
         match step {
-            Step::Wish => self.delivered(),
-            Step::Shadow => self.start_shadow(),
-            Step::Remove => self.remove_for_good().await,
-            Step::Prepare => self.prepare_again(),
-            Step::Tick => self.happens(Event::Tick),
-            Step::Round => self.round().await,
-            Step::Decide => self.decide_again().await,
+            SourceStep::Wish => self.delivered(),
+            SourceStep::Shadow => self.start_shadow(),
+            SourceStep::Remove => self.remove_for_good().await,
+            SourceStep::Prepare => self.prepare_again(),
+            SourceStep::Tick => self.happens(Event::Tick),
+            SourceStep::Round => self.round().await,
+            SourceStep::Decide => self.decide_again().await,
         }
     }
 
     /// What the next turn depends on.
-    fn facts(&self, now: Instant) -> Facts {
+    fn facts(&self, now: Instant) -> TurnFacts {
         let rollout = &self.serving.rollout;
         let moment = |time| self.clock.moment(time);
         let is_stuck = rollout.quarantine_pause().is_some();
-        Facts {
+        TurnFacts {
             is_wish_due: rollout.is_wish_due(),
             is_active: !self.entry.is_paused() && rollout.serving().is_some() && !rollout.is_renewing(),
             is_shadow_due: rollout.is_shadow_due(),
@@ -369,29 +369,29 @@ impl Supervisor {
     }
 
     /// Waits for the next thing to do. Commands have priority over the source's own turns.
-    async fn next(&mut self) -> Turn {
+    async fn next(&mut self) -> LoopEvent {
         if let Some(command) = self.commands.pop_front() {
-            return Turn::Command(command);
+            return LoopEvent::Command(command);
         }
         let now = Instant::now();
         let timed = match due(&self.facts(now), now) {
-            turn::Turn::Now(step) => return Turn::Step(step),
+            turn::Turn::Now(step) => return LoopEvent::Step(step),
             turn::Turn::At(at, step) => Some((at, step)),
             turn::Turn::Rest => None,
         };
-        let (at, step) = timed.unwrap_or((now, Step::Tick));
+        let (at, step) = timed.unwrap_or((now, SourceStep::Tick));
         let serves = self.serving.rollout.revision().map(|revision| &**revision);
         tokio::select! {
             biased;
-            command = self.mailbox.recv() => command.map_or(Turn::Closed, Turn::Command),
-            () = self.wake.rung() => Turn::Woken,
-            () = self.place.changed() => Turn::Delivered,
-            Some(done) = self.work.join_next(), if !self.work.is_empty() => Turn::Done(done.ok()),
+            command = self.mailbox.recv() => command.map_or(LoopEvent::Closed, LoopEvent::Command),
+            () = self.wake.rung() => LoopEvent::Woken,
+            () = self.place.changed() => LoopEvent::Delivered,
+            Some(done) = self.work.join_next(), if !self.work.is_empty() => LoopEvent::Done(done.ok()),
             Some(stored) = self.storing_now.join_next(), if !self.storing_now.is_empty() => {
-                Turn::Stored(panics::pass_on(stored))
+                LoopEvent::Stored(panics::pass_on(stored))
             }
             never = follower_breaks(serves) => match never {},
-            () = tokio::time::sleep_until(at), if timed.is_some() => Turn::Step(step),
+            () = tokio::time::sleep_until(at), if timed.is_some() => LoopEvent::Step(step),
         }
     }
 

@@ -19,7 +19,7 @@ use topoloom_core::text::says_yes;
 const LISTENS: Duration = Duration::from_secs(30);
 
 /// What is watched, and what listens to its annotation.
-pub struct Place {
+pub struct SwitchWatch {
     /// Where the ConfigMap is.
     pub location: Location,
     /// The switch of all writes: off until the ConfigMap was looked at once.
@@ -33,7 +33,7 @@ pub struct Place {
 }
 
 /// Watches the switch of all writes where no controller needs the configuration.
-pub async fn watch_switch(client: kube::Client, place: Place, check: Check) {
+pub async fn watch_switch(client: kube::Client, place: SwitchWatch, check: Check) {
     let (loads, mut read) = tokio::sync::mpsc::unbounded_channel();
     let unread = async { while read.recv().await.is_some() {} };
     tokio::join!(watch(client, place, loads, check), unread);
@@ -44,8 +44,8 @@ fn switched(is_off: bool) -> ReadOnly {
 }
 
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
-pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
-    let Place { location, switch, forced, metrics, restores } = place;
+pub async fn watch(client: kube::Client, place: SwitchWatch, loads: UnboundedSender<Load>, check: Check) {
+    let SwitchWatch { location, switch, forced, metrics, restores } = place;
     metrics.read_only(By::Flag, switched(forced));
     metrics.read_only(By::Unread, ReadOnly::Yes);
     let mut annotated = false;

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry as MetricRegistry;
 use tokio_util::sync::CancellationToken;
 
 use super::debug::Debug;
-use super::election::{Election, Group};
+use super::election::{Election, LeaseGroup};
 use super::health::Health;
 use super::locks;
 use super::options::Options;
@@ -36,7 +36,7 @@ pub struct Context<'a> {
     /// The lease of the controller's group; for one without a group, one that is granted from the beginning.
     pub election: Election,
     /// What the controllers of the node lock share, once one of them was initialised.
-    pub locks: &'a OnceCell<locks::Shared>,
+    pub locks: &'a OnceCell<locks::SharedLocks>,
     /// The switch of all writes.
     pub switch: Switch,
     /// How watches are notified that the API server went back.
@@ -64,7 +64,7 @@ pub trait Controller: Send {
     fn name(&self) -> &'static str;
 
     /// Under whose lease it writes; `None` where every replica does its work.
-    fn group(&self) -> Option<Group>;
+    fn group(&self) -> Option<LeaseGroup>;
 
     /// Whether its requests wait for the rate limit of the process.
     fn rate(&self) -> RateClass {
@@ -172,8 +172,8 @@ mod tests {
             self.0
         }
 
-        fn group(&self) -> Option<Group> {
-            Some(Group::HyperNode)
+        fn group(&self) -> Option<LeaseGroup> {
+            Some(LeaseGroup::HyperNode)
         }
 
         fn initialize(self: Box<Self>, _: Context<'_>) -> Result<Initialized, InitError> {

@@ -26,28 +26,30 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::election::{Answer, Candidate, Lost, Observation, Order, Seen, Standing, Timing};
+use topoloom_core::election::{
+    ElectionPosition, LeaseCandidate, LeaseOrder, LeaseOutcome, Lost, Observation, SeenBy, Timing,
+};
 use topoloom_core::version::ResourceVersion;
 
-use super::health::Slot;
+use super::health::CheckSlot;
 use super::options::LeaseOptions;
 use crate::cluster::Judge as _;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
-use crate::cluster::rate::Limit;
-use crate::cluster::{Connection, Reason, Refusal, Restores, client, instance, requests, single};
+use crate::cluster::rate::RateLimit;
+use crate::cluster::{Connection, Refusal, RefusalReason, Restores, client, instance, requests, single};
 pub use history::{Happened, History};
 pub use metrics::Metrics;
 
 /// Controllers that share a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
+pub enum LeaseGroup {
     /// Writers of HyperNodes.
     HyperNode,
     /// The sweeper of node locks.
     NodeLock,
 }
 
-impl Group {
+impl LeaseGroup {
     /// The word for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -92,7 +94,7 @@ pub enum Role {
 /// One election, as the rest of the process sees it. Clones are the same election.
 #[derive(Debug, Clone)]
 pub struct Election {
-    group: Group,
+    group: LeaseGroup,
     lease: Option<Arc<LeaseName>>,
     role: watch::Receiver<Role>,
     gate: Gate,
@@ -126,7 +128,7 @@ struct Pulse {
 impl Election {
     /// Without an election: every process that runs writes.
     #[must_use]
-    pub fn off(group: Group, switch: &Switch) -> Self {
+    pub fn off(group: LeaseGroup, switch: &Switch) -> Self {
         // The sender may go: a receiver keeps the last value.
         let (_, role) = watch::channel(Role::Leader);
         let ended = CancellationToken::new();
@@ -146,7 +148,7 @@ impl Election {
 
     /// Which group it is about.
     #[must_use]
-    pub fn group(&self) -> Group {
+    pub fn group(&self) -> LeaseGroup {
         self.group
     }
 
@@ -217,7 +219,7 @@ impl Election {
 /// What an election is made of.
 pub struct Setup<'a> {
     /// Whose lease.
-    pub group: Group,
+    pub group: LeaseGroup,
     /// Where it is and how long it lasts.
     pub options: &'a LeaseOptions,
     /// Our name.
@@ -229,7 +231,7 @@ pub struct Setup<'a> {
     /// Requests are counted, too.
     pub requests: requests::Metrics,
     /// Whether the lease can be read.
-    pub check: Slot,
+    pub check: CheckSlot,
     /// The switch of all writes.
     pub switch: Switch,
     /// How the election is notified that the API server went back.
@@ -304,7 +306,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             namespace: setup.options.namespace.clone(),
             configuration: setup.configuration,
             timing,
-            candidate: Candidate::new(setup.identity, timing),
+            candidate: LeaseCandidate::new(setup.identity, timing),
             role: sender,
             gate: election.gate.clone(),
             held: Gate::closed(&Switch::new(ReadOnly::No)),
@@ -347,12 +349,12 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
 
 /// The one election, running.
 struct Runner {
-    group: Group,
+    group: LeaseGroup,
     name: String,
     namespace: String,
     configuration: String,
     timing: Timing,
-    candidate: Candidate,
+    candidate: LeaseCandidate,
     role: watch::Sender<Role>,
     gate: Gate,
     /// For what a holder writes into the lease itself: open while it is ours, whether or not anything else is written.
@@ -364,7 +366,7 @@ struct Runner {
     stored: Option<Lease>,
     /// A claim of ours was sent and nothing disproves it: it may be stored even without an answer.
     may_be_ours: bool,
-    check: Slot,
+    check: CheckSlot,
     /// Why it cannot be watched, while it cannot.
     unwatched: Option<Refusal>,
     metrics: Metrics,
@@ -387,7 +389,7 @@ impl Leases {
 }
 
 /// News from the watch.
-enum Watched {
+enum LeaseEvent {
     /// The lease as it is now, or why it cannot be watched.
     Lease(Box<Result<Option<Lease>, Refusal>>),
     /// The API server went back: what is known of the lease is from a history that it has left.
@@ -409,35 +411,35 @@ impl Runner {
     /// The clients of this lease: what its holder writes is behind the gate of its time, from the door to the
     /// connection.
     fn connect(&self, connection: &Connection, requests: &requests::Metrics) -> Result<Leases, client::ConnectError> {
-        let behind = |gate| connection.behind(gate, requests, &Limit::default());
+        let behind = |gate| connection.behind(gate, requests, &RateLimit::default());
         Ok(Leases::new(behind(&Gate::none())?, behind(&self.held)?, &self.namespace))
     }
 
     async fn run(mut self, leases: Leases) {
         let asks = leases.asks.clone();
         let states = single::watch_every(asks, &self.name, &self.restores, self.timing.retry_period)
-            .map(|lease| Watched::Lease(Box::new(lease)));
-        let restored = restored(&self.restores).map(|()| Watched::Restored);
+            .map(|lease| LeaseEvent::Lease(Box::new(lease)));
+        let restored = restored(&self.restores).map(|()| LeaseEvent::Restored);
         let mut watched = std::pin::pin!(stream::select(states, restored));
         loop {
             let now = boot_time();
             let order = self.candidate.next(now);
             self.tell();
             match order {
-                Order::Stop(_) => return,
-                Order::Wait(until) => tokio::select! {
+                LeaseOrder::Stop(_) => return,
+                LeaseOrder::Wait(until) => tokio::select! {
                     () = self.release.cancelled() => return self.give_back(&leases).await,
                     () = tokio::time::sleep(until.saturating_sub(now)) => {}
                     Some(state) = watched.next() => self.watched(state),
                 },
-                Order::Read => {
+                LeaseOrder::Read => {
                     if self.release.is_cancelled() {
                         return self.give_back(&leases).await;
                     }
                     let name = self.name.clone();
                     let read = leases.asks.get_opt(&name);
                     match self.during(now, read, &mut watched).await {
-                        Came::Answer(Ok(lease)) => self.saw(Seen::Read, lease),
+                        Came::Answer(Ok(lease)) => self.saw(SeenBy::Read, lease),
                         Came::Answer(Err(error)) => {
                             let refusal = Refusal::of(&error);
                             self.history.add(format!("not read: {refusal}"));
@@ -451,14 +453,14 @@ impl Runner {
                         }
                     }
                 }
-                Order::Claim { base, transitions } => {
+                LeaseOrder::Claim { base, transitions } => {
                     if self.release.is_cancelled() {
                         return self.give_back(&leases).await;
                     }
                     let lease = lease::claim(self.stored.as_ref(), &self.wanted(transitions), base.as_deref());
                     self.write(&leases.asks, now, base, lease, &mut watched).await;
                 }
-                Order::Renew(version) => {
+                LeaseOrder::Renew(version) => {
                     if self.release.is_cancelled() {
                         return self.give_back(&leases).await;
                     }
@@ -469,8 +471,8 @@ impl Runner {
         }
     }
 
-    fn wanted(&self, transitions: u32) -> lease::Wanted<'_> {
-        lease::Wanted {
+    fn wanted(&self, transitions: u32) -> lease::HolderEntry<'_> {
+        lease::HolderEntry {
             name: &self.name,
             holder: self.candidate.me(),
             duration: self.timing.duration,
@@ -485,7 +487,7 @@ impl Runner {
         sent: Duration,
         base: Option<ResourceVersion>,
         lease: Lease,
-        watched: &mut (impl Stream<Item = Watched> + Unpin),
+        watched: &mut (impl Stream<Item = LeaseEvent> + Unpin),
     ) {
         let name = self.name.clone();
         let request = async {
@@ -500,29 +502,29 @@ impl Runner {
                 self.check.pass();
                 let version = lease.metadata.resource_version.as_deref().into();
                 self.stored = Some(lease);
-                Answer::Confirmed(version)
+                LeaseOutcome::Confirmed(version)
             }
             Came::Answer(Err(error)) => {
                 let refusal = Refusal::of(&error);
                 self.history.add(format!("not written: {refusal}"));
                 match refusal.reason {
-                    Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,
+                    RefusalReason::Conflict | RefusalReason::AlreadyExists => LeaseOutcome::Conflict,
                     // The lease that was to be replaced is gone. What was to be made has no place: its namespace is
                     // missing.
-                    Reason::NotFound if base.is_some() => Answer::Conflict,
+                    RefusalReason::NotFound if base.is_some() => LeaseOutcome::Conflict,
                     _ => {
                         self.check.fail(&refusal);
-                        Answer::Unknown
+                        LeaseOutcome::Unknown
                     }
                 }
             }
             Came::Late => {
                 self.history.add("not written: no answer in time");
                 self.check.fail(&late());
-                Answer::Unknown
+                LeaseOutcome::Unknown
             }
         };
-        self.may_be_ours |= answer != Answer::Conflict;
+        self.may_be_ours |= answer != LeaseOutcome::Conflict;
         self.metrics.attempt(self.group, &answer);
         self.candidate.answered(sent, boot_time(), base.as_ref(), answer);
     }
@@ -532,7 +534,7 @@ impl Runner {
         &mut self,
         sent: Duration,
         request: impl Future<Output = T>,
-        watched: &mut (impl Stream<Item = Watched> + Unpin),
+        watched: &mut (impl Stream<Item = LeaseEvent> + Unpin),
     ) -> Came<T> {
         let patience = self.candidate.patience(sent).saturating_sub(sent);
         let mut late = std::pin::pin!(tokio::time::sleep(patience));
@@ -553,16 +555,16 @@ impl Runner {
         }
     }
 
-    fn watched(&mut self, came: Watched) {
+    fn watched(&mut self, came: LeaseEvent) {
         match came {
-            Watched::Restored => {
+            LeaseEvent::Restored => {
                 self.history.add("the API server went back to an earlier version".to_owned());
                 self.candidate.restored(boot_time());
             }
-            Watched::Lease(lease) => match *lease {
+            LeaseEvent::Lease(lease) => match *lease {
                 Ok(lease) => {
                     self.unwatched = None;
-                    self.saw(Seen::Watch, lease);
+                    self.saw(SeenBy::Watch, lease);
                 }
                 Err(refusal) => self.unwatched(refusal),
             },
@@ -581,7 +583,7 @@ impl Runner {
         self.candidate.unwatched(boot_time());
     }
 
-    fn saw(&mut self, seen: Seen, lease: Option<Lease>) {
+    fn saw(&mut self, seen: SeenBy, lease: Option<Lease>) {
         let observation = match &lease {
             Some(lease) => Observation::Present(lease::record(lease)),
             None => Observation::Absent(None),
@@ -591,7 +593,7 @@ impl Runner {
             self.check.pass();
         }
         self.candidate.observed(boot_time(), seen, observation);
-        if seen == Seen::Read || self.stored.is_none() || self.candidate.release().is_none() {
+        if seen == SeenBy::Read || self.stored.is_none() || self.candidate.release().is_none() {
             self.stored = lease;
         }
     }
@@ -600,7 +602,7 @@ impl Runner {
     fn tell(&self) {
         let standing = self.candidate.standing();
         let role = match &standing {
-            Standing::Leading(until) => {
+            ElectionPosition::Leading(until) => {
                 self.held.open_until(*until);
                 self.gate.open_until(*until);
                 self.pulse.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
@@ -673,8 +675,8 @@ impl Runner {
         match held {
             Some(version) => match self.released(writes, &version).await {
                 // Another program changed it, or a renewal that we gave up was stored after all.
-                Err(refusal) if refusal.reason == Reason::Conflict => {}
-                Err(refusal) if refusal.reason == Reason::NotFound => return Ok(false),
+                Err(refusal) if refusal.reason == RefusalReason::Conflict => {}
+                Err(refusal) if refusal.reason == RefusalReason::NotFound => return Ok(false),
                 released => return released.map(|()| true),
             },
             None if self.may_be_ours => {}
@@ -700,26 +702,26 @@ impl Runner {
 }
 
 /// The role of a process that does not lead. The identity of another holder is its own text, and goes into the log.
-fn role(standing: &Standing) -> Role {
+fn role(standing: &ElectionPosition) -> Role {
     let shown = |holder: &str| topoloom_core::text::holder(holder).into();
     match standing {
-        Standing::Unread | Standing::Leading(_) => Role::Unknown,
-        Standing::Following(holder) => Role::Follower(shown(holder)),
-        Standing::Free => Role::Follower("".into()),
-        Standing::Lost(Lost::Taken(holder)) => Role::Lost(Lost::Taken(shown(holder))),
-        Standing::Lost(lost) => Role::Lost(lost.clone()),
+        ElectionPosition::Unread | ElectionPosition::Leading(_) => Role::Unknown,
+        ElectionPosition::Following(holder) => Role::Follower(shown(holder)),
+        ElectionPosition::Free => Role::Follower("".into()),
+        ElectionPosition::Lost(Lost::Taken(holder)) => Role::Lost(Lost::Taken(shown(holder))),
+        ElectionPosition::Lost(lost) => Role::Lost(lost.clone()),
     }
 }
 
 /// Whether the same request may succeed a moment later.
-fn may_pass(reason: Reason) -> bool {
-    matches!(reason, Reason::Unreachable | Reason::ServerError | Reason::TooManyRequests)
+fn may_pass(reason: RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Unreachable | RefusalReason::ServerError | RefusalReason::TooManyRequests)
 }
 
 /// The refusal of a request that was not answered in time.
 fn late() -> Refusal {
     let message = "the API server did not answer in time".to_owned();
-    Refusal { reason: Reason::Unreachable, message, retry_after: None }
+    Refusal { reason: RefusalReason::Unreachable, message, retry_after: None }
 }
 
 /// A name unlike that of any other process: `<hostname>_<uuid>` (B9).

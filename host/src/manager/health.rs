@@ -21,8 +21,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
-use super::election::{Election, Group, Role};
-use crate::cluster::{Check, Judge, Reason, Refusal};
+use super::election::{Election, LeaseGroup, Role};
+use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 
 /// A failure that was not repeated for this long is over.
 const FORGOTTEN: Duration = Duration::from_secs(90);
@@ -41,21 +41,21 @@ struct Inner {
     checks: BTreeMap<&'static str, Checked>,
     controllers: BTreeMap<String, Controller>,
     elections: Vec<Election>,
-    left_to_others: BTreeSet<Group>,
+    left_to_others: BTreeSet<LeaseGroup>,
 }
 
 struct Checked {
-    state: State,
+    state: CheckState,
     /// It counts only while this group's lease is ours.
-    group: Option<Group>,
+    group: Option<LeaseGroup>,
     /// A replica that follows in this group is not ready once it has failed for this long.
-    followers: Option<(Group, Duration)>,
+    followers: Option<(LeaseGroup, Duration)>,
     /// A replica that follows in this group is not ready once it was forbidden for this long.
-    rights: Option<(Group, Duration)>,
+    rights: Option<(LeaseGroup, Duration)>,
     /// Since when it fails without a success in between.
     failing_since: Option<Instant>,
     /// The cause that the log names as the present one.
-    reported: Option<(Reason, String)>,
+    reported: Option<(RefusalReason, String)>,
 }
 
 /// The state of a controller.
@@ -86,7 +86,7 @@ impl Controller {
 
 /// The state of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum CheckState {
     /// Not there yet: the process is not ready.
     Starting(String),
     /// As it should be.
@@ -99,7 +99,7 @@ pub enum State {
 
 /// One check: what judges a [`Check`], and what it means for followers.
 #[derive(Clone)]
-pub struct Slot {
+pub struct CheckSlot {
     name: &'static str,
     health: Health,
     /// The controller that waits while this is absent.
@@ -113,33 +113,33 @@ impl Health {
 
     /// Adds a check that has not passed yet.
     #[must_use]
-    pub fn check(&self, name: &'static str) -> Slot {
-        self.add(name, None, State::Starting("waiting".into()))
+    pub fn check(&self, name: &'static str) -> CheckSlot {
+        self.add(name, None, CheckState::Starting("waiting".into()))
     }
 
     /// Adds a check that has not passed yet, and that counts only while this replica leads the group.
     #[must_use]
-    pub fn check_of_leader(&self, name: &'static str, group: Group) -> Slot {
-        self.add(name, Some(group), State::Starting("waiting".into()))
+    pub fn check_of_leader(&self, name: &'static str, group: LeaseGroup) -> CheckSlot {
+        self.add(name, Some(group), CheckState::Starting("waiting".into()))
     }
 
     /// The same for what a controller can do nothing without: while it is absent the controller waits (decision M1).
     #[must_use]
-    pub fn check_of_controller(&self, name: &'static str, group: Group, controller: &'static str) -> Slot {
-        Slot { controller: Some(controller), ..self.check_of_leader(name, group) }
+    pub fn check_of_controller(&self, name: &'static str, group: LeaseGroup, controller: &'static str) -> CheckSlot {
+        CheckSlot { controller: Some(controller), ..self.check_of_leader(name, group) }
     }
 
     /// Adds a check that readiness does not wait for.
     #[must_use]
-    pub fn optional(&self, name: &'static str) -> Slot {
-        self.add(name, None, State::Absent("not needed yet".into()))
+    pub fn optional(&self, name: &'static str) -> CheckSlot {
+        self.add(name, None, CheckState::Absent("not needed yet".into()))
     }
 
-    fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Slot {
+    fn add(&self, name: &'static str, group: Option<LeaseGroup>, state: CheckState) -> CheckSlot {
         self.lock()
             .checks
             .insert(name, Checked { state, group, followers: None, rights: None, failing_since: None, reported: None });
-        Slot { name, health: self.clone(), controller: None }
+        CheckSlot { name, health: self.clone(), controller: None }
     }
 
     /// Adds an election.
@@ -149,7 +149,7 @@ impl Health {
 
     /// No controller of this group runs here, so its lease is left to others, and nothing waits for what the group
     /// needs.
-    pub fn stands_back(&self, group: Group) {
+    pub fn stands_back(&self, group: LeaseGroup) {
         let mut inner = self.lock();
         inner.elections.retain(|election| election.group() != group);
         inner.checks.retain(|name, check| *name != group.check() && check.group != Some(group));
@@ -191,7 +191,7 @@ impl Health {
     #[must_use]
     pub fn report(&self) -> (bool, String) {
         let inner = self.lock();
-        let leads = |group: Group| {
+        let leads = |group: LeaseGroup| {
             let election = inner.elections.iter().find(|election| election.group() == group);
             election.is_none_or(|election| matches!(election.role(), Role::Leader | Role::Lost(_)))
         };
@@ -199,27 +199,29 @@ impl Health {
         let mut lines = String::new();
         for (name, check @ Checked { state, group, followers, failing_since, .. }) in &inner.checks {
             let counts = group.is_none_or(leads);
-            ready &= !counts || !matches!(state, State::Starting(_));
+            ready &= !counts || !matches!(state, CheckState::Starting(_));
             let fails_for = failing_since.map(|since| since.elapsed());
             let too_long = followers.is_some_and(|(group, patience)| !leads(group) && fails_for >= Some(patience));
             let is_forbidden = check.is_forbidden_to_followers(leads);
             ready &= !is_forbidden;
             lines.push_str(&match state {
-                State::Starting(why) | State::Failing(why, _) if is_forbidden => {
+                CheckState::Starting(why) | CheckState::Failing(why, _) if is_forbidden => {
                     format!("[!] {name} forbidden, so this replica could not take over: {why}\n")
                 }
-                State::Passing => format!("[+] {name} ok\n"),
-                State::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
+                CheckState::Passing => format!("[+] {name} ok\n"),
+                CheckState::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
                     ready = false;
                     format!("[!] {name} failing for too long to take over: {why}\n")
                 }
                 // A check that still fails reports it again: a watch is opened again at least every half minute, and a
                 // watch that works again without news reports nothing at all.
-                State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
-                State::Failing(..) => format!("[+] {name} ok\n"),
-                State::Absent(why) => format!("[-] {name} absent: {why}\n"),
-                State::Starting(why) if counts => format!("[ ] {name} starting: {why}\n"),
-                State::Starting(why) => format!("[ ] {name} not needed by a follower: {why}\n"),
+                CheckState::Failing(why, since) if since.elapsed() < FORGOTTEN => {
+                    format!("[!] {name} failing: {why}\n")
+                }
+                CheckState::Failing(..) => format!("[+] {name} ok\n"),
+                CheckState::Absent(why) => format!("[-] {name} absent: {why}\n"),
+                CheckState::Starting(why) if counts => format!("[ ] {name} starting: {why}\n"),
+                CheckState::Starting(why) => format!("[ ] {name} not needed by a follower: {why}\n"),
             });
         }
         for election in &inner.elections {
@@ -258,15 +260,15 @@ impl Health {
 
 /// The states of controllers, as a metric: 1 for the present state.
 #[derive(Clone)]
-struct Collector(Health);
+struct ControllerStates(Health);
 
-impl std::fmt::Debug for Collector {
+impl std::fmt::Debug for ControllerStates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Collector")
     }
 }
 
-impl prometheus_client::collector::Collector for Collector {
+impl prometheus_client::collector::Collector for ControllerStates {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let gauge = ConstGauge::new(1_i64);
         let mut metric = encoder.encode_descriptor(
@@ -286,7 +288,7 @@ impl prometheus_client::collector::Collector for Collector {
 impl Health {
     /// Registers what is counted of it.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(Collector(self.clone())));
+        registry.register_collector(Box::new(ControllerStates(self.clone())));
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
@@ -307,26 +309,26 @@ impl Health {
 impl Checked {
     /// Whether a replica that follows could do nothing if it led: it is forbidden what it has never read, or what it
     /// has not been allowed to read for too long.
-    fn is_forbidden_to_followers(&self, leads: impl Fn(Group) -> bool) -> bool {
+    fn is_forbidden_to_followers(&self, leads: impl Fn(LeaseGroup) -> bool) -> bool {
         let Some((_, patience)) = self.rights.filter(|(group, _)| !leads(*group)) else { return false };
-        let is_forbidden = matches!(self.reported, Some((Reason::Forbidden, _)));
+        let is_forbidden = matches!(self.reported, Some((RefusalReason::Forbidden, _)));
         let for_long = || self.failing_since.is_some_and(|since| since.elapsed() >= patience);
         is_forbidden
             && match &self.state {
-                State::Starting(_) => true,
-                State::Failing(_, last) => for_long() && last.elapsed() < FORGOTTEN,
-                State::Passing | State::Absent(_) => false,
+                CheckState::Starting(_) => true,
+                CheckState::Failing(_, last) => for_long() && last.elapsed() < FORGOTTEN,
+                CheckState::Passing | CheckState::Absent(_) => false,
             }
     }
 }
 
-impl Slot {
-    fn set(&self, state: State) -> Option<State> {
+impl CheckSlot {
+    fn set(&self, state: CheckState) -> Option<CheckState> {
         let mut inner = self.health.lock();
         let stands = match &state {
-            State::Absent(why) => Some(Controller::Waiting(why.clone())),
-            State::Passing => Some(Controller::Running),
-            State::Starting(_) | State::Failing(..) => None,
+            CheckState::Absent(why) => Some(Controller::Waiting(why.clone())),
+            CheckState::Passing => Some(Controller::Running),
+            CheckState::Starting(_) | CheckState::Failing(..) => None,
         };
         if let (Some(name), Some(stands)) = (self.controller, stands) {
             inner.controllers.insert(name.to_owned(), stands);
@@ -339,7 +341,7 @@ impl Slot {
 
     /// From now on a follower of the group is not ready once this has failed for that long. Shorter failures do not
     /// count, so that a restarted API server does not make every replica unready.
-    pub fn counts_for_followers(&self, group: Group, patience: Duration) {
+    pub fn counts_for_followers(&self, group: LeaseGroup, patience: Duration) {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
             checked.followers = Some((group, patience));
         }
@@ -348,7 +350,7 @@ impl Slot {
     /// From now on a follower of the group is not ready while it is forbidden what this checks: at once where it was
     /// never allowed, and after [`RIGHTS`] otherwise.
     #[must_use]
-    pub fn rights_count_for_followers(self, group: Group) -> Self {
+    pub fn rights_count_for_followers(self, group: LeaseGroup) -> Self {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
             checked.rights = Some((group, RIGHTS));
         }
@@ -356,12 +358,12 @@ impl Slot {
     }
 }
 
-impl Judge for Slot {
+impl Judge for CheckSlot {
     /// It works. Logs it once.
     fn pass(&self) {
-        match self.set(State::Passing) {
-            Some(State::Failing(..)) => tracing::info!(check = self.name, "a check passes again"),
-            Some(State::Passing) => {}
+        match self.set(CheckState::Passing) {
+            Some(CheckState::Failing(..)) => tracing::info!(check = self.name, "a check passes again"),
+            Some(CheckState::Passing) => {}
             _ => tracing::info!(check = self.name, "ready"),
         }
     }
@@ -373,8 +375,10 @@ impl Judge for Slot {
             let mut inner = self.health.lock();
             let Some(checked) = inner.checks.get_mut(self.name) else { return };
             let next = match &checked.state {
-                State::Passing | State::Failing(..) | State::Absent(_) => State::Failing(why, Instant::now()),
-                State::Starting(_) => State::Starting(why),
+                CheckState::Passing | CheckState::Failing(..) | CheckState::Absent(_) => {
+                    CheckState::Failing(why, Instant::now())
+                }
+                CheckState::Starting(_) => CheckState::Starting(why),
             };
             checked.state = next;
             let (reason, cause) = refusal.cause();
@@ -392,15 +396,15 @@ impl Judge for Slot {
 
     /// It cannot be had here.
     fn absent(&self, why: &str) {
-        let next = State::Absent(why.to_owned());
+        let next = CheckState::Absent(why.to_owned());
         if self.set(next.clone()).as_ref() != Some(&next) {
             tracing::warn!(check = self.name, why, "a part is absent; the host continues without it");
         }
     }
 }
 
-impl From<Slot> for Check {
-    fn from(slot: Slot) -> Self {
+impl From<CheckSlot> for Check {
+    fn from(slot: CheckSlot) -> Self {
         Self::new(slot)
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::HYPER_NODE;
 
 use super::controller::{Configuration, Context, Controller, InitError, Initialized};
-use super::election::{Election, Group};
+use super::election::{Election, LeaseGroup};
 use super::health::Health;
 use super::options::{Options, Writes};
 use super::tasks::Tasks;
@@ -29,7 +29,7 @@ use crate::cluster::{Check, Restores, client};
 use crate::config::{Load, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::report::Reports;
-use crate::discovery::supervisor::{Shared, TierRegistry};
+use crate::discovery::supervisor::{SourceContext, TierRegistry};
 use crate::endpoints::{Documents, Outside};
 use crate::manager::rights::Kept;
 use crate::plugin::cache::{Cache, CacheOptions};
@@ -53,8 +53,8 @@ impl Controller for HyperNodeController {
         HYPER_NODE
     }
 
-    fn group(&self) -> Option<Group> {
-        Some(Group::HyperNode)
+    fn group(&self) -> Option<LeaseGroup> {
+        Some(LeaseGroup::HyperNode)
     }
 
     fn configuration(&self) -> Configuration {
@@ -62,14 +62,14 @@ impl Controller for HyperNodeController {
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
-        let parts = Parts::new(context).map_err(|error| InitError(client::chain(&error)))?;
+        let parts = ControllerParts::new(context).map_err(|error| InitError(client::chain(&error)))?;
         Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
     }
 }
 
 /// Everything it runs with.
-struct Parts {
-    shared: Arc<Shared>,
+struct ControllerParts {
+    shared: Arc<SourceContext>,
     reads: kube::Client,
     writes: kube::Client,
     options: Options,
@@ -96,7 +96,7 @@ struct Checks {
 
 impl Checks {
     fn new(health: &Health) -> Self {
-        let group = Group::HyperNode;
+        let group = LeaseGroup::HyperNode;
         let hyper_nodes = health.check_of_controller("hypernodes", group, HYPER_NODE);
         Self {
             nodes: health.check_of_leader("nodes", group).rights_count_for_followers(group).into(),
@@ -110,7 +110,7 @@ impl Checks {
     }
 }
 
-impl Parts {
+impl ControllerParts {
     fn new(context: Context<'_>) -> Result<Self, plugin::StartError> {
         let Context {
             options,
@@ -158,7 +158,7 @@ impl Parts {
         nodes.listen(Arc::clone(&hyper_nodes) as _);
         let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
         let stop = CancellationToken::new();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SourceContext {
             runtime,
             supply,
             trust: options.trust.clone(),
@@ -227,7 +227,7 @@ impl Parts {
         );
         let (node_watch, reads) = (Arc::clone(&self.node_watch), self.reads.clone());
         watches.spawn("nodes", async move { node_watch.run(reads).await });
-        let place = config_watch::Place {
+        let place = config_watch::SwitchWatch {
             location: self.options.location.clone(),
             switch: self.switch.clone(),
             forced: self.options.writes == Writes::LeasesOnly,
@@ -320,7 +320,7 @@ impl Parts {
     }
 }
 
-impl Parts {
+impl ControllerParts {
     /// Sends one Event that names the leader.
     async fn announce(&self) {
         if let Some(lease) = self.election.lease() {

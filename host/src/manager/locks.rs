@@ -18,7 +18,7 @@ use topoloom_core::seldom::Seldom;
 
 use super::controller::{Context, Controller, InitError, Initialized, RateClass};
 use super::debug::Debug;
-use super::election::{Election, Group};
+use super::election::{Election, LeaseGroup};
 use super::health::Health;
 use super::options::LockOptions;
 use super::tasks::Tasks;
@@ -28,7 +28,7 @@ use crate::extender::announce::Announcer;
 use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
 use crate::extender::serve::{Extender, pages};
-use crate::extender::tls::{self, Trust};
+use crate::extender::tls::{self, ClientTrust};
 use crate::extender::{ExtenderOptions, ServingFiles};
 use crate::nodelock::carry::Carrier;
 use crate::nodelock::lock::NodeLock;
@@ -44,13 +44,13 @@ const NODES: NonZeroUsize = NonZeroUsize::new(200_000).unwrap();
 
 /// What both of them share, made by whichever is initialised first.
 #[derive(Clone)]
-pub struct Shared {
+pub struct SharedLocks {
     view: Arc<View>,
     nodes: Arc<NodeWatch>,
     pods: Check,
 }
 
-impl Shared {
+impl SharedLocks {
     /// Makes it.
     #[must_use]
     pub fn new(
@@ -89,7 +89,7 @@ impl Controller for ExtenderController {
         EXTENDER
     }
 
-    fn group(&self) -> Option<Group> {
+    fn group(&self) -> Option<LeaseGroup> {
         None
     }
 
@@ -105,13 +105,20 @@ impl Controller for ExtenderController {
         let metrics = BindMetrics::register(context.metrics);
         let kept = |files: ServingFiles| {
             let clients = Clients::new(Arc::clone(&files.names), metrics.clone());
-            tls::kept(files, Trust { clients, cluster: context.connection.authorities() })
+            tls::kept(files, ClientTrust { clients, cluster: context.connection.authorities() })
         };
         let tls = options.tls.clone().map(kept).transpose().map_err(|error| InitError(error.to_string()))?;
         let shared = context
             .locks
             .get_or_init(|| {
-                Shared::new(locks, &context.nodes, &context.restores, context.health, context.metrics, context.debug)
+                SharedLocks::new(
+                    locks,
+                    &context.nodes,
+                    &context.restores,
+                    context.health,
+                    context.metrics,
+                    context.debug,
+                )
             })
             .clone();
         tracing::info!(
@@ -146,9 +153,9 @@ impl Controller for ExtenderController {
 #[allow(clippy::too_many_arguments, reason = "the parts of one controller, handed over once")]
 async fn serve(
     extender: Arc<Extender>,
-    shared: Shared,
+    shared: SharedLocks,
     options: ExtenderOptions,
-    tls: Option<(crate::serving::Tls, impl Future<Output = ()> + Send + 'static)>,
+    tls: Option<(crate::serving::TlsSettings, impl Future<Output = ()> + Send + 'static)>,
     reads: kube::Client,
     drain: Duration,
     check: Check,
@@ -207,8 +214,8 @@ impl Controller for SweeperController {
         NODELOCK_SWEEPER
     }
 
-    fn group(&self) -> Option<Group> {
-        Some(Group::NodeLock)
+    fn group(&self) -> Option<LeaseGroup> {
+        Some(LeaseGroup::NodeLock)
     }
 
     fn rate(&self) -> RateClass {
@@ -224,7 +231,14 @@ impl Controller for SweeperController {
         let shared = context
             .locks
             .get_or_init(|| {
-                Shared::new(locks, &context.nodes, &context.restores, context.health, context.metrics, context.debug)
+                SharedLocks::new(
+                    locks,
+                    &context.nodes,
+                    &context.restores,
+                    context.health,
+                    context.metrics,
+                    context.debug,
+                )
             })
             .clone();
         tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "the sweeper looks for orphaned locks");
@@ -243,7 +257,7 @@ impl Controller for SweeperController {
 
 async fn sweep(
     sweeper: Arc<Sweeper>,
-    shared: Shared,
+    shared: SharedLocks,
     election: Election,
     work: work::Options,
     reads: kube::Client,

@@ -1,13 +1,13 @@
 //! Every right that the host needs at the API server, once, with its reason.
 //!
 //! The chart renders these as rules, `topoloom preflight` asks for each of them, and a test compares both. Pure: from a
-//! [`Setting`] to a list, no client.
+//! [`RightsSettings`] to a list, no client.
 
 use std::fmt;
 
 use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, Selection};
 
-use super::election::Group;
+use super::election::LeaseGroup;
 use crate::config::References;
 use crate::nodelock::sweeper::SweepMode;
 
@@ -21,7 +21,7 @@ const NODE_LOCK: &str = "node lock";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
     /// Where it has to hold.
-    pub place: Place,
+    pub place: RightScope,
     /// The API group; empty for the core one.
     pub group: &'static str,
     /// The plural, with the subresource behind a slash.
@@ -40,7 +40,7 @@ pub struct Right {
 
 /// Where a right has to hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RightScope {
     /// In the whole cluster: a ClusterRole.
     Cluster,
     /// In one namespace: a Role there.
@@ -80,14 +80,14 @@ pub enum Kept {
 
 /// The settings of the controllers of the node lock. A controller without settings waits, and needs nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Locks {
+pub struct LockSettings {
     /// What the sweeper does; nothing: it waits.
     pub sweep: Option<SweepMode>,
     /// Whether the extender is served.
     pub extender: bool,
 }
 
-impl Locks {
+impl LockSettings {
     /// Where the extender is served: the sweeper repairs unless it is set to something else.
     #[must_use]
     pub fn with_extender(sweep: Option<SweepMode>) -> Self {
@@ -103,7 +103,7 @@ impl Locks {
 
 /// What the rights depend on.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct RightsSettings {
     /// Our own namespace.
     pub own: String,
     /// Namespace and name of the ConfigMap of the configuration.
@@ -121,14 +121,14 @@ pub struct Setting {
     /// What entries refer to.
     pub references: References,
     /// What is done about the node lock.
-    pub locks: Locks,
+    pub locks: LockSettings,
 }
 
-impl Setting {
+impl RightsSettings {
     /// The groups of controllers that run.
     #[must_use]
-    pub fn groups(&self) -> Vec<Group> {
-        let named = [(HYPER_NODE, Group::HyperNode), (NODELOCK_SWEEPER, Group::NodeLock)];
+    pub fn groups(&self) -> Vec<LeaseGroup> {
+        let named = [(HYPER_NODE, LeaseGroup::HyperNode), (NODELOCK_SWEEPER, LeaseGroup::NodeLock)];
         named.into_iter().filter(|(name, _)| self.controllers.enables(name)).map(|(_, group)| group).collect()
     }
 
@@ -180,7 +180,7 @@ impl Setting {
         if groups.is_empty() {
             return;
         }
-        let place = Place::Namespace(namespace.clone());
+        let place = RightScope::Namespace(namespace.clone());
         let needed = |need, names, verbs: &[&'static str], why| Right {
             place: place.clone(),
             group: "coordination.k8s.io",
@@ -194,11 +194,11 @@ impl Setting {
         rights.push(needed(Need::Required, Vec::new(), &["create"], "the first replica makes the lease"));
         for group in groups {
             let (need, why) = match group {
-                Group::HyperNode => (Need::Required, "which replica leads, and so writes HyperNodes"),
-                Group::NodeLock if self.sweeps().is_some() => {
+                LeaseGroup::HyperNode => (Need::Required, "which replica leads, and so writes HyperNodes"),
+                LeaseGroup::NodeLock if self.sweeps().is_some() => {
                     (Need::Required, "which replica leads the sweeper of node locks")
                 }
-                Group::NodeLock => (Need::Useful, "which replica leads the sweeper of node locks, once it runs"),
+                LeaseGroup::NodeLock => (Need::Useful, "which replica leads the sweeper of node locks, once it runs"),
             };
             rights.push(needed(need, vec![group.lease(name)], &["get", "list", "watch", "update"], why));
         }
@@ -210,12 +210,12 @@ impl Setting {
         }
         let places = if self.has_locks() {
             // Those about Pods live where the Pods do.
-            vec![Place::Cluster]
+            vec![RightScope::Cluster]
         } else {
             let leases = self.leases.iter().map(|(namespace, _)| namespace.as_str());
             let leases = leases.filter(|namespace| *namespace != EVENTS_NAMESPACE);
             let namespaces = std::iter::once(EVENTS_NAMESPACE).chain(leases);
-            namespaces.map(|namespace| Place::Namespace(namespace.to_owned())).collect()
+            namespaces.map(|namespace| RightScope::Namespace(namespace.to_owned())).collect()
         };
         for place in places {
             rights.push(Right {
@@ -341,7 +341,7 @@ impl Setting {
 
 fn cluster(group: &'static str, resource: &'static str, verbs: &[&'static str], why: &'static str) -> Right {
     Right {
-        place: Place::Cluster,
+        place: RightScope::Cluster,
         group,
         resource,
         names: Vec::new(),
@@ -353,14 +353,14 @@ fn cluster(group: &'static str, resource: &'static str, verbs: &[&'static str], 
 }
 
 fn within(namespace: &str, resource: &'static str, verbs: &[&'static str], why: &'static str) -> Right {
-    Right { place: Place::Namespace(namespace.to_owned()), ..cluster("", resource, verbs, why) }
+    Right { place: RightScope::Namespace(namespace.to_owned()), ..cluster("", resource, verbs, why) }
 }
 
 /// One question to the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
     /// Where.
-    pub place: Place,
+    pub place: RightScope,
     /// The API group.
     pub group: &'static str,
     /// The plural without subresource.
@@ -400,8 +400,8 @@ impl fmt::Display for Right {
     /// The rule as it is written into a role.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Cluster => f.write_str("ClusterRole: ")?,
-            Place::Namespace(namespace) => write!(f, "Role in namespace {namespace}: ")?,
+            RightScope::Cluster => f.write_str("ClusterRole: ")?,
+            RightScope::Namespace(namespace) => write!(f, "Role in namespace {namespace}: ")?,
         }
         write!(f, "{{apiGroups: [\"{}\"], resources: [\"{}\"], ", self.group, self.resource)?;
         if !self.names.is_empty() {
@@ -415,8 +415,8 @@ impl fmt::Display for Right {
 mod tests {
     use super::*;
 
-    fn setting() -> Setting {
-        Setting {
+    fn setting() -> RightsSettings {
+        RightsSettings {
             own: "own".into(),
             config: ("conf".into(), "map".into()),
             controllers: Selection::all(),
@@ -425,17 +425,17 @@ mod tests {
             kept: Kept::InConfigMaps,
             rivals: vec!["theirs".into()],
             references: References { secrets: vec![("conf".into(), "ufm".into())], ..References::default() },
-            locks: Locks::default(),
+            locks: LockSettings::default(),
         }
     }
 
     /// The same with these controllers alone.
-    fn only(list: &[&str], locks: Locks) -> Setting {
+    fn only(list: &[&str], locks: LockSettings) -> RightsSettings {
         let controllers = Selection::parse(list.iter().copied(), &topoloom_core::controllers::OURS).unwrap().selection;
-        Setting { controllers, locks, ..setting() }
+        RightsSettings { controllers, locks, ..setting() }
     }
 
-    fn printed(setting: &Setting) -> Vec<String> {
+    fn printed(setting: &RightsSettings) -> Vec<String> {
         setting.rights().iter().map(ToString::to_string).collect()
     }
 
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn who_writes_less_needs_less() {
         let writes = |extent| {
-            let setting = Setting { extent, ..setting() };
+            let setting = RightsSettings { extent, ..setting() };
             let rights = setting.rights();
             let writes = ["create", "patch", "update", "delete"];
             let written = rights.iter().filter(|right| right.verbs.iter().any(|verb| writes.contains(verb)));
@@ -473,23 +473,23 @@ mod tests {
 
     #[test]
     fn controllers_that_do_not_run_need_nothing() {
-        let waits = Locks::default();
+        let waits = LockSettings::default();
         let sweeper = only(&["nodelock-sweeper"], waits);
         let resources: Vec<_> = sweeper.rights().iter().map(|right| (right.resource, right.names.clone())).collect();
         assert!(resources.contains(&("leases", vec!["l-nodelock".to_owned()])), "{resources:?}");
         assert!(resources.iter().all(|(resource, _)| ["leases", "events"].contains(resource)), "{resources:?}");
         let extender = only(&["extender"], waits);
-        assert_eq!(printed(&Setting { leases: None, extent: Extent::LeasesOnly, ..extender }), [""; 0]);
+        assert_eq!(printed(&RightsSettings { leases: None, extent: Extent::LeasesOnly, ..extender }), [""; 0]);
         // What is configured and does not run needs nothing either.
-        let served = only(&["hyperNode-controller"], Locks::with_extender(None));
+        let served = only(&["hyperNode-controller"], LockSettings::with_extender(None));
         assert_eq!(printed(&served), printed(&only(&["hyperNode-controller"], waits)));
     }
 
     #[test]
     fn n9_where_the_extender_is_served_the_sweeper_repairs_unless_it_is_set_to_something_else() {
         let settled = |sweep, extender: bool| match extender {
-            true => Locks::with_extender(sweep).sweep,
-            false => Locks::without_extender(sweep).sweep,
+            true => LockSettings::with_extender(sweep).sweep,
+            false => LockSettings::without_extender(sweep).sweep,
         };
         assert_eq!(settled(None, false), None);
         assert_eq!(settled(None, true), Some(SweepMode::Repair));
@@ -498,7 +498,7 @@ mod tests {
     }
 
     /// Verb and resource of every write among the rights.
-    fn writes(setting: &Setting) -> Vec<String> {
+    fn writes(setting: &RightsSettings) -> Vec<String> {
         let rights = setting.rights();
         let of = |right: &Right| -> Vec<String> {
             let verbs = right.verbs.iter().filter(|verb| !["get", "list", "watch"].contains(verb));
@@ -512,25 +512,25 @@ mod tests {
 
     #[test]
     fn a_sweeper_that_reports_writes_events_and_one_that_repairs_marks_nodes_and_pods() {
-        let sweeper = |mode| only(&["nodelock-sweeper"], Locks::without_extender(Some(mode)));
+        let sweeper = |mode| only(&["nodelock-sweeper"], LockSettings::without_extender(Some(mode)));
         let events = ["create events", "patch events"];
         assert_eq!(writes(&sweeper(SweepMode::Report)), events);
         let repairs = [&events[..], &["patch nodes", "patch pods"]].concat();
         assert_eq!(writes(&sweeper(SweepMode::Repair)), repairs);
-        assert_eq!(writes(&Setting { extent: Extent::LeasesOnly, ..sweeper(SweepMode::Repair) }), [""; 0]);
+        assert_eq!(writes(&RightsSettings { extent: Extent::LeasesOnly, ..sweeper(SweepMode::Repair) }), [""; 0]);
         // A trial is about HyperNodes.
-        assert_eq!(writes(&Setting { extent: Extent::NoHyperNodes, ..sweeper(SweepMode::Repair) }), repairs);
+        assert_eq!(writes(&RightsSettings { extent: Extent::NoHyperNodes, ..sweeper(SweepMode::Repair) }), repairs);
         let lease = sweeper(SweepMode::Report).rights().into_iter().find(|right| right.names == ["l-nodelock"]);
         assert_eq!(lease.unwrap().need, Need::Required);
     }
 
     #[test]
     fn only_the_extender_binds() {
-        let binds = |setting: &Setting| writes(setting).contains(&"create pods/binding".to_owned());
-        let locks = Locks::with_extender(None);
+        let binds = |setting: &RightsSettings| writes(setting).contains(&"create pods/binding".to_owned());
+        let locks = LockSettings::with_extender(None);
         assert!(binds(&only(&["extender"], locks)) && binds(&only(&["*"], locks)));
         assert!(!binds(&only(&["nodelock-sweeper"], locks)) && !binds(&setting()));
-        let extender = Setting { extent: Extent::LeasesOnly, ..only(&["extender"], locks) };
+        let extender = RightsSettings { extent: Extent::LeasesOnly, ..only(&["extender"], locks) };
         assert_eq!(writes(&extender), [""; 0]);
         // Even then it answers from what it watches.
         let rights = extender.rights();
@@ -540,28 +540,28 @@ mod tests {
 
     #[test]
     fn events_about_pods_go_wherever_pods_are() {
-        let places = |setting: &Setting| -> Vec<Place> {
+        let places = |setting: &RightsSettings| -> Vec<RightScope> {
             setting.rights().into_iter().filter(|right| right.resource == "events").map(|right| right.place).collect()
         };
-        let within = |name: &str| Place::Namespace(name.to_owned());
+        let within = |name: &str| RightScope::Namespace(name.to_owned());
         assert_eq!(places(&setting()), [within("default"), within("own")]);
-        assert_eq!(places(&only(&["*"], Locks::with_extender(None))), [Place::Cluster]);
+        assert_eq!(places(&only(&["*"], LockSettings::with_extender(None))), [RightScope::Cluster]);
         assert_eq!(
-            places(&only(&["nodelock-sweeper"], Locks::without_extender(Some(SweepMode::Report)))),
-            [Place::Cluster]
+            places(&only(&["nodelock-sweeper"], LockSettings::without_extender(Some(SweepMode::Report)))),
+            [RightScope::Cluster]
         );
     }
 
     #[test]
     fn the_switch_of_all_writes_is_watched_where_no_controller_reads_the_configuration() {
-        let verbs = |setting: &Setting| -> Vec<&'static str> {
+        let verbs = |setting: &RightsSettings| -> Vec<&'static str> {
             let rights = setting.rights();
             rights.iter().filter(|right| right.names == ["map"]).flat_map(|right| right.verbs.clone()).collect()
         };
-        let locks = Locks::with_extender(None);
+        let locks = LockSettings::with_extender(None);
         assert_eq!(verbs(&only(&["extender"], locks)), ["list", "watch", "get"]);
         assert_eq!(verbs(&only(&["*"], locks)), verbs(&setting()));
-        assert_eq!(verbs(&only(&["extender"], Locks::default())), [""; 0]);
+        assert_eq!(verbs(&only(&["extender"], LockSettings::default())), [""; 0]);
     }
 
     #[test]

@@ -10,26 +10,26 @@ use topoloom_core::election::Lost;
 
 use super::Error;
 use super::controller::{Configuration, Run};
-use super::election::{Election, Group};
+use super::election::{Election, LeaseGroup};
 use super::options::{Election as Elects, Options};
 use super::tasks::Tasks;
 
 /// A controller that was initialised.
 pub(super) struct Ready {
     pub(super) name: &'static str,
-    pub(super) group: Option<Group>,
+    pub(super) group: Option<LeaseGroup>,
     pub(super) configuration: Configuration,
     pub(super) run: Run,
 }
 
 /// The controllers that run, in the order of their names.
-pub(super) struct Running {
-    tasks: BTreeMap<&'static str, (Option<Group>, CancellationToken, Tasks)>,
+pub(super) struct RunningControllers {
+    tasks: BTreeMap<&'static str, (Option<LeaseGroup>, CancellationToken, Tasks)>,
 }
 
-type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (Group, Lost)> + Send + 'a>>;
+type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (LeaseGroup, Lost)> + Send + 'a>>;
 
-impl Running {
+impl RunningControllers {
     pub(super) fn start(ready: Vec<Ready>) -> Self {
         let tasks = ready.into_iter().map(|Ready { name, group, run, .. }| {
             let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
@@ -107,7 +107,7 @@ impl Running {
             stop.cancel();
             let share = left() / to_stop;
             if timeout(share, tasks.finish()).await.is_ok() {
-                tracing::debug!(controller = name, group = group.map(Group::as_str), "stopped");
+                tracing::debug!(controller = name, group = group.map(LeaseGroup::as_str), "stopped");
             } else if to_stop > 1 {
                 tracing::warn!(
                     controller = name,

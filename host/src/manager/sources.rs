@@ -16,10 +16,10 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
 use self::removals::Removals;
 use super::hypernode::Standby;
-use super::verbs::{Said, Serve, Verbs};
+use super::verbs::{Serve, VerbEvent, Verbs};
 use crate::cluster::events::Urgency;
-use crate::config::{Document, EntryConfig, Load, Mode, Standing};
-use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid};
+use crate::config::{Document, EntryConfig, EntryState, Load, Mode};
+use crate::discovery::supervisor::{Command, Left, SourceContext, SourceMemory, Supervisor, describe_invalid};
 use crate::topology::rival;
 
 /// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
@@ -41,11 +41,11 @@ const BROKE: &str = "a task of this source crashed, which is a defect of topoloo
 
 /// The running sources.
 pub struct Sources {
-    shared: Arc<Shared>,
+    shared: Arc<SourceContext>,
     stop: CancellationToken,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningSource>,
     /// What the cluster says about sources, running or not.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownSource>,
     /// The last document that could be read, and why there is no newer one.
     document: Option<Arc<Document>>,
     unreadable: Option<(Reason, String)>,
@@ -63,7 +63,7 @@ pub struct Sources {
 /// An entry, its position in the document, and what is odd about it.
 type EntryUpdate = (Arc<EntryConfig>, usize, Vec<String>);
 
-struct Running {
+struct RunningSource {
     mailbox: UnboundedSender<Command>,
     /// Nothing for what is only removed.
     entry: Option<Arc<EntryConfig>>,
@@ -72,7 +72,7 @@ struct Running {
     stopping: Option<Stopping>,
 }
 
-impl Running {
+impl RunningSource {
     /// Sends a command. A source that has just ended does not get it; what follows is decided when its end is taken in.
     fn send(&self, command: Command) {
         if self.mailbox.send(command).is_err() {
@@ -94,7 +94,7 @@ struct Stopping {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSource {
     status: DiscoverySourceStatus,
     verbs: Verbs,
 }
@@ -102,7 +102,7 @@ struct Known {
 impl Sources {
     /// None yet.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, stop: CancellationToken) -> Self {
+    pub fn new(shared: Arc<SourceContext>, stop: CancellationToken) -> Self {
         Self {
             shared,
             stop,
@@ -124,7 +124,7 @@ impl Sources {
         mut self,
         mut standby: Standby,
         mut loads: UnboundedReceiver<Load>,
-        mut said: UnboundedReceiver<Said>,
+        mut said: UnboundedReceiver<VerbEvent>,
     ) {
         self.remember(&mut said).await;
         let mut rival = self.shared.rival.clone();
@@ -196,12 +196,12 @@ impl Sources {
     }
 
     /// Takes in what earlier lives wrote, for a bounded time.
-    async fn remember(&mut self, said: &mut UnboundedReceiver<Said>) {
+    async fn remember(&mut self, said: &mut UnboundedReceiver<VerbEvent>) {
         let stop = self.stop.clone();
         let all = async {
             while let Some(said) = said.recv().await {
                 match said {
-                    Said::Complete => break,
+                    VerbEvent::Complete => break,
                     object => self.said(object),
                 }
             }
@@ -263,7 +263,7 @@ impl Sources {
 
     fn entry(&mut self, document: &Document, source: &str, order: usize) {
         match document.standing(source) {
-            Standing::Enabled(entry) => {
+            EntryState::Enabled(entry) => {
                 let prefix = format!("networkTopologyDiscovery[{order}]");
                 let about = |path: &str| {
                     path.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -272,7 +272,7 @@ impl Sources {
                     document.warnings.iter().filter(|warning| about(&warning.path)).map(ToString::to_string).collect();
                 self.start(Arc::new(entry.clone()), order, warnings);
             }
-            Standing::Invalid(problems) => {
+            EntryState::Invalid(problems) => {
                 let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
                 match self.running.get(source) {
                     Some(running) => {
@@ -284,8 +284,8 @@ impl Sources {
                     }
                 }
             }
-            Standing::Disabled(entry) => self.stop_source(source, Some(entry)),
-            Standing::Absent => {}
+            EntryState::Disabled(entry) => self.stop_source(source, Some(entry)),
+            EntryState::Absent => {}
         }
     }
 
@@ -326,7 +326,7 @@ impl Sources {
             }
             return;
         }
-        let memory = self.known.get_mut(&source).map_or_else(Memory::default, |known| Memory {
+        let memory = self.known.get_mut(&source).map_or_else(SourceMemory::default, |known| SourceMemory {
             status: known.status.clone(),
             paused: known.verbs.pause,
             confirmed: known.verbs.confirm.take(),
@@ -339,7 +339,7 @@ impl Sources {
         self.shared.metrics.begins(&source);
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
-        let running = Running { mailbox, entry: Some(Arc::clone(&entry)), order, stopping: None };
+        let running = RunningSource { mailbox, entry: Some(Arc::clone(&entry)), order, stopping: None };
         running.send(Command::Entry(entry, order, warnings));
         self.running.insert(source.clone(), running);
         self.spawn(source, supervisor.run());
@@ -373,11 +373,11 @@ impl Sources {
         }
     }
 
-    fn said(&mut self, said: Said) {
+    fn said(&mut self, said: VerbEvent) {
         let object = match said {
-            Said::Object(object) => object,
+            VerbEvent::Object(object) => object,
             // The first complete list may be late: then leftovers are looked for now.
-            Said::Complete => {
+            VerbEvent::Complete => {
                 self.say_unreadable();
                 return self.leftovers();
             }

@@ -114,7 +114,7 @@ impl Process {
         for controller in controllers {
             registry.register(controller).unwrap();
         }
-        let mut parts = Parts {
+        let mut parts = ProcessParts {
             options: &self.options,
             connection: &self.connection,
             elections: &[],
@@ -124,7 +124,7 @@ impl Process {
             events: &self.events,
             health: &self.health,
             requests: &self.requests,
-            limit: &Limit::default(),
+            limit: &RateLimit::default(),
             work: &self.work,
             metrics: &mut self.metrics,
             pages: &mut Vec::new(),
@@ -161,8 +161,8 @@ impl Controller for Fake {
         self.name
     }
 
-    fn group(&self) -> Option<Group> {
-        Some(Group::HyperNode)
+    fn group(&self) -> Option<LeaseGroup> {
+        Some(LeaseGroup::HyperNode)
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {

@@ -20,7 +20,7 @@ use topoloom_core::version::ResourceVersion;
 
 use crate::cluster::watched::{Earlier, Index, Watched};
 use crate::cluster::watches::{self, Config};
-use crate::cluster::{Check, Reason, Refusal, Restores};
+use crate::cluster::{Check, Refusal, RefusalReason, Restores};
 use crate::discovery::report::Reports;
 
 /// How long taking a verb off its object may take.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the cluster says about a source.
 #[derive(Debug)]
-pub enum Said {
+pub enum VerbEvent {
     /// An object as it is now.
     Object(Box<DiscoverySource>),
     /// Every object was seen once, or there is no such resource.
@@ -37,22 +37,22 @@ pub enum Said {
 
 /// The names of the objects that there are.
 #[derive(Default)]
-struct Names(BTreeSet<String>);
+struct ObjectNames(BTreeSet<String>);
 
 /// What a step of the watch brought.
 #[derive(Default)]
-struct News {
+struct VerbChanges {
     /// Objects as they are now.
     objects: Vec<DiscoverySource>,
     /// The names of those that are gone.
     vanished: Vec<String>,
     /// Whether every object was seen.
-    complete: Option<Said>,
+    complete: Option<VerbEvent>,
 }
 
-impl Index<DiscoverySource> for Names {
+impl Index<DiscoverySource> for ObjectNames {
     type List = Vec<DiscoverySource>;
-    type Change = News;
+    type Change = VerbChanges;
 
     fn begin(&mut self, _: Earlier) -> Vec<DiscoverySource> {
         Vec::new()
@@ -62,22 +62,22 @@ impl Index<DiscoverySource> for Names {
         list.push(object);
     }
 
-    fn reset(&mut self, objects: Vec<DiscoverySource>, _: &ResourceVersion) -> News {
+    fn reset(&mut self, objects: Vec<DiscoverySource>, _: &ResourceVersion) -> VerbChanges {
         let listed: BTreeSet<String> = objects.iter().filter_map(|object| object.metadata.name.clone()).collect();
         let vanished = self.0.difference(&listed).cloned().collect();
         self.0 = listed;
-        News { objects, vanished, complete: Some(Said::Complete) }
+        VerbChanges { objects, vanished, complete: Some(VerbEvent::Complete) }
     }
 
-    fn apply(&mut self, object: DiscoverySource) -> News {
+    fn apply(&mut self, object: DiscoverySource) -> VerbChanges {
         self.0.extend(object.metadata.name.clone());
-        News { objects: vec![object], ..News::default() }
+        VerbChanges { objects: vec![object], ..VerbChanges::default() }
     }
 
-    fn delete(&mut self, object: DiscoverySource) -> News {
+    fn delete(&mut self, object: DiscoverySource) -> VerbChanges {
         let name = object.metadata.name.unwrap_or_default();
         self.0.remove(&name);
-        News { vanished: vec![name], ..News::default() }
+        VerbChanges { vanished: vec![name], ..VerbChanges::default() }
     }
 }
 
@@ -86,16 +86,18 @@ pub async fn watch(
     client: kube::Client,
     restores: Restores,
     reports: Arc<Reports>,
-    said: UnboundedSender<Said>,
+    said: UnboundedSender<VerbEvent>,
     check: Check,
 ) {
     let api: Api<DiscoverySource> = Api::all(client);
     let mut events = std::pin::pin!(watches::events(api.clone(), Config::of(&restores)));
-    let (mut watched, mut names) = (Watched::default(), Names::default());
+    let (mut watched, mut names) = (Watched::default(), ObjectNames::default());
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                let Some(News { objects, vanished, complete }) = watched.take(&mut names, event) else { continue };
+                let Some(VerbChanges { objects, vanished, complete }) = watched.take(&mut names, event) else {
+                    continue;
+                };
                 for object in objects {
                     take(&api, &reports, &said, object).await;
                 }
@@ -105,21 +107,26 @@ pub async fn watch(
                 complete.into_iter().for_each(|complete| drop(said.send(complete)));
             }
             Err(refusal) => {
-                if refusal.reason == Reason::NoSuchResource {
+                if refusal.reason == RefusalReason::NoSuchResource {
                     check.absent(&refusal.message);
                 } else {
                     check.fail(&refusal);
                 }
-                if matches!(refusal.reason, Reason::NoSuchResource | Reason::Forbidden) {
+                if matches!(refusal.reason, RefusalReason::NoSuchResource | RefusalReason::Forbidden) {
                     // Waiting brings nothing: sources start without what earlier lives of the host wrote down.
-                    let _ = said.send(Said::Complete);
+                    let _ = said.send(VerbEvent::Complete);
                 }
             }
         }
     }
 }
 
-async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSender<Said>, object: DiscoverySource) {
+async fn take(
+    api: &Api<DiscoverySource>,
+    reports: &Reports,
+    said: &UnboundedSender<VerbEvent>,
+    object: DiscoverySource,
+) {
     reports.observed(&object);
     let once: serde_json::Map<String, Value> = [CONFIRM_ANNOTATION, CONTINUE_ANNOTATION, RUN_ANNOTATION]
         .into_iter()
@@ -128,7 +135,7 @@ async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSen
         .collect();
     let name = object.metadata.name.clone().unwrap_or_default();
     let version = object.metadata.resource_version.clone();
-    let _ = said.send(Said::Object(Box::new(object)));
+    let _ = said.send(VerbEvent::Object(Box::new(object)));
     if once.is_empty() {
         return;
     }

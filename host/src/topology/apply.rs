@@ -25,15 +25,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
-use topoloom_core::topology::plan::{Action, Base, Plan, Step, StepId, Write};
+use topoloom_core::topology::plan::{Action, Base, Plan, PlanStep, StepId, Write};
 use topoloom_core::version::ResourceVersion;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::convert::{Wanted, apply_body};
+use super::convert::{WantedObject, apply_body};
 use super::observe::HyperNodes;
-use super::refusals::{News, Refusals, Refused, Verb};
-use crate::cluster::{Reason, Refusal};
+use super::refusals::{RefusalNews, Refusals, RefusedWrite, WriteVerb};
+use crate::cluster::{Refusal, RefusalReason};
 use crate::topology::metrics::WriteMetrics;
 
 /// What writes a source's objects.
@@ -53,7 +53,7 @@ pub struct Writer {
 
 /// The outcome of a plan.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ApplyOutcome {
     /// Steps that were written.
     pub written: usize,
     /// Those of them that deleted an object.
@@ -61,14 +61,14 @@ pub struct Outcome {
     /// The objects that they are about.
     pub wrote: BTreeSet<Arc<str>>,
     /// Steps that were refused.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedWrite>,
     /// Steps that were left out, since they or what they depend on was refused, or were due after the end.
     pub left_out: usize,
     /// The process stops, and the rest is left to the next leader.
     pub is_cut_short: bool,
 }
 
-impl Outcome {
+impl ApplyOutcome {
     /// Whether the cluster is as the plan wanted it.
     #[must_use]
     pub fn complete(&self) -> bool {
@@ -82,7 +82,7 @@ type Version = (Arc<str>, ResourceVersion);
 impl Writer {
     /// Executes a plan, but for the objects that pause.
     #[tracing::instrument(level = "debug", name = "write", skip_all, fields(source = source, steps = plan.steps.len(), written = Empty, refused = Empty))]
-    pub async fn execute(&self, source: &str, plan: &Plan, refusals: &mut Refusals) -> Outcome {
+    pub async fn execute(&self, source: &str, plan: &Plan, refusals: &mut Refusals) -> ApplyOutcome {
         let pausing = refusals.pausing(Instant::now());
         let api: Api<HyperNode> = Api::all(self.client.clone());
         let mut waits: Vec<usize> = plan.steps.iter().map(|step| step.after.len()).collect();
@@ -102,7 +102,7 @@ impl Writer {
             last.insert(&step.name, index);
         }
         let mut versions: BTreeMap<StepId, Version> = BTreeMap::new();
-        let mut outcome = Outcome::default();
+        let mut outcome = ApplyOutcome::default();
         let mut running = FuturesUnordered::new();
         let mut ended = false;
         loop {
@@ -137,8 +137,8 @@ impl Writer {
                 }
                 Err(refusal) => {
                     ended |= refusal.reason.stops_everything();
-                    let (object, verb) = (Arc::clone(&step.name), Verb::from(&step.action));
-                    outcome.refused.push(Refused { object, verb, refusal });
+                    let (object, verb) = (Arc::clone(&step.name), WriteVerb::from(&step.action));
+                    outcome.refused.push(RefusedWrite { object, verb, refusal });
                 }
             }
         }
@@ -154,9 +154,12 @@ impl Writer {
     }
 
     /// Reads again what was not as we thought, so that the next decision sees it.
-    async fn look_again(&self, api: &Api<HyperNode>, outcome: &Outcome) {
-        for Refused { object: name, refusal, .. } in &outcome.refused {
-            if !matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists | Reason::NotFound) {
+    async fn look_again(&self, api: &Api<HyperNode>, outcome: &ApplyOutcome) {
+        for RefusedWrite { object: name, refusal, .. } in &outcome.refused {
+            if !matches!(
+                refusal.reason,
+                RefusalReason::Conflict | RefusalReason::AlreadyExists | RefusalReason::NotFound
+            ) {
                 continue;
             }
             match api.get_opt(name).await {
@@ -179,10 +182,10 @@ impl Writer {
         api: &Api<HyperNode>,
         source: &str,
         index: usize,
-        step: &Step,
+        step: &PlanStep,
         base: Option<Version>,
     ) -> (usize, Result<Option<Version>, Refusal>) {
-        let verb = Verb::from(&step.action).as_str();
+        let verb = WriteVerb::from(&step.action).as_str();
         let result = match &step.action {
             Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
             Action::Update { write, .. } => match base {
@@ -196,7 +199,7 @@ impl Writer {
         };
         let refused = result.as_ref().err().map(|refusal: &Refusal| refusal.reason);
         self.metrics.object(verb, refused);
-        Span::current().record("verb", verb).record("result", refused.map_or("ok", Reason::as_str));
+        Span::current().record("verb", verb).record("result", refused.map_or("ok", RefusalReason::as_str));
         if refused.is_some() {
             Span::current().record("otel.status_code", "ERROR");
         }
@@ -268,7 +271,7 @@ impl Writer {
                     self.hyper_nodes.written(&object);
                     let finalizers = object.metadata.finalizers.unwrap_or_default().join(", ");
                     let message = format!("it is being deleted and stays until its finalizers are gone: {finalizers}");
-                    Err(Refusal { reason: Reason::Conflict, message, retry_after: None })
+                    Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None })
                 }
                 None => {
                     self.hyper_nodes.gone(name, &uid);
@@ -277,7 +280,7 @@ impl Writer {
             },
             Err(error) => {
                 let refusal = Refusal::of(&error);
-                if refusal.reason == Reason::NotFound {
+                if refusal.reason == RefusalReason::NotFound {
                     self.hyper_nodes.gone(name, &uid);
                     return Ok(());
                 }
@@ -287,9 +290,9 @@ impl Writer {
     }
 }
 
-fn tell(source: &str, news: &News) {
+fn tell(source: &str, news: &RefusalNews) {
     match news {
-        News::Refused(refused) => tracing::warn!(
+        RefusalNews::Refused(refused) => tracing::warn!(
             source,
             verb = refused.verb.as_str(),
             hyper_node = &*refused.object,
@@ -298,11 +301,11 @@ fn tell(source: &str, news: &News) {
             error = %refused,
             "writes of HyperNodes are refused"
         ),
-        News::Over => tracing::info!(source, "writes of HyperNodes are not refused any more"),
+        RefusalNews::Over => tracing::info!(source, "writes of HyperNodes are not refused any more"),
     }
 }
 
-fn base(step: &Step, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
+fn base(step: &PlanStep, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
     let base = match &step.action {
         Action::Create { .. } => return None,
         Action::Update { base, .. } | Action::Delete { base, .. } => base,
@@ -315,7 +318,7 @@ fn base(step: &Step, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
 
 fn no_base(name: &str) -> Refusal {
     let message = format!("HyperNode {name}: the step before this one left no version to build on");
-    Refusal { reason: Reason::Conflict, message, retry_after: None }
+    Refusal { reason: RefusalReason::Conflict, message, retry_after: None }
 }
 
 fn version_of(object: &HyperNode) -> Version {
@@ -324,7 +327,7 @@ fn version_of(object: &HyperNode) -> Version {
 }
 
 fn body(source: &str, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {
-    let wanted = Wanted {
+    let wanted = WantedObject {
         name,
         source,
         group_id: write.group_id.as_deref(),

@@ -155,7 +155,7 @@ fn labels_json(selector: &LabelSelector) -> Value {
 
 /// What an object of ours should be, in terms of the API.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct WantedObject<'a> {
     /// `metadata.name`.
     pub name: &'a str,
     /// The owning source.
@@ -174,7 +174,7 @@ pub struct Wanted<'a> {
 
 /// The body of a server-side apply: exactly our fields, and `precondition` (uid and resourceVersion) in the metadata.
 #[must_use]
-pub fn apply_body(wanted: Wanted<'_>, precondition: Option<(&str, &str)>) -> Value {
+pub fn apply_body(wanted: WantedObject<'_>, precondition: Option<(&str, &str)>) -> Value {
     let mut labels: BTreeMap<&str, &str> = wanted.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     labels.insert(SOURCE_LABEL, wanted.source);
     let mut metadata = json!({
@@ -234,7 +234,7 @@ mod tests {
             ],
         };
         let labels = BTreeMap::from([(Arc::from("ex.io/rack"), Arc::from("7"))]);
-        let wanted = Wanted {
+        let wanted = WantedObject {
             name: "x",
             source: "label",
             group_id: Some("id"),

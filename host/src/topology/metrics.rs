@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::cluster::Reason;
+use crate::cluster::RefusalReason;
 
 /// How a write ended: `ok` or the reason of the refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -29,19 +29,19 @@ impl WriteMetrics {
     }
 
     /// A write of an object ended.
-    pub fn object(&self, verb: &'static str, refused: Option<Reason>) {
-        let result = refused.map_or("ok", Reason::as_str);
+    pub fn object(&self, verb: &'static str, refused: Option<RefusalReason>) {
+        let result = refused.map_or("ok", RefusalReason::as_str);
         self.writes.get_or_create(&WriteLabels { verb, result }).inc();
     }
 
     /// A write of a status ended.
-    pub fn status(&self, refused: Option<Reason>) {
+    pub fn status(&self, refused: Option<RefusalReason>) {
         self.object("status", refused);
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(crate) fn examples(&self, any: &'static str) {
         self.object(any, None);
-        Reason::ALL.into_iter().for_each(|reason| self.object(any, Some(reason)));
+        RefusalReason::ALL.into_iter().for_each(|reason| self.object(any, Some(reason)));
     }
 }

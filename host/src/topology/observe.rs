@@ -27,7 +27,7 @@ use super::convert;
 use crate::cluster::nodes::Listener;
 use crate::cluster::watched::{Earlier, Event, Index, Watched};
 use crate::cluster::watches::{self, Config};
-use crate::cluster::{Check, Reason, Restores};
+use crate::cluster::{Check, RefusalReason, Restores};
 
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
@@ -71,7 +71,7 @@ pub trait Owner: Send + Sync {
 
 /// All HyperNodes of the cluster.
 pub struct HyperNodes {
-    inner: Mutex<Inner>,
+    inner: Mutex<ObservedState>,
     synced: watch::Sender<bool>,
     /// Notified when a count may be wrong.
     pub(super) counts_due: Notify,
@@ -79,7 +79,7 @@ pub struct HyperNodes {
 
 /// The lock's contents; the status writer shares them.
 #[derive(Default)]
-pub(super) struct Inner {
+pub(super) struct ObservedState {
     pub(super) objects: BTreeMap<Arc<str>, Stored>,
     /// The same, arranged for decisions, if it was requested since the last change.
     observed: Option<Arc<Observed>>,
@@ -101,7 +101,7 @@ pub(super) struct Inner {
 /// HyperNodes in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct HyperNodeCounts {
     /// Objects by the source that owns them.
     pub of_sources: BTreeMap<String, usize>,
     /// Objects that are no source's.
@@ -131,7 +131,7 @@ impl Listener for HyperNodes {
 }
 
 impl HyperNodes {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ObservedState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,9 +144,9 @@ impl HyperNodes {
 
     /// How many objects there are, by the source that owns them, and how many statuses are to be written.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> HyperNodeCounts {
         let inner = self.lock();
-        let mut counts = Counts { statuses_due: inner.status_due.len(), ..Counts::default() };
+        let mut counts = HyperNodeCounts { statuses_due: inner.status_due.len(), ..HyperNodeCounts::default() };
         for stored in inner.objects.values() {
             match &stored.object.source {
                 Some(source) => *counts.of_sources.entry(source.to_string()).or_default() += 1,
@@ -160,7 +160,7 @@ impl HyperNodes {
     #[must_use]
     pub fn observed(&self) -> Arc<Observed> {
         let mut inner = self.lock();
-        let Inner { objects, observed, .. } = &mut *inner;
+        let ObservedState { objects, observed, .. } = &mut *inner;
         let arrange = || Arc::new(Observed::new(objects.values().map(|stored| Arc::clone(&stored.object))));
         Arc::clone(observed.get_or_insert_with(arrange))
     }
@@ -269,8 +269,8 @@ impl HyperNodes {
                     }
                 }
                 Err(refusal) => match refusal.reason {
-                    Reason::Expired => {}
-                    Reason::NoSuchResource => check.absent(&refusal.message),
+                    RefusalReason::Expired => {}
+                    RefusalReason::NoSuchResource => check.absent(&refusal.message),
                     _ => check.fail(&refusal),
                 },
             }
@@ -280,12 +280,12 @@ impl HyperNodes {
     /// Takes one event in. Gives two versions of an object that cannot be of one history, if there are any.
     fn event(
         &self,
-        watched: &mut Watched<Listed>,
+        watched: &mut Watched<ListedObjects>,
         event: Event<HyperNode>,
         check: &Check,
     ) -> Option<(ResourceVersion, ResourceVersion)> {
         let mut inner = self.lock();
-        let Step { changes, went_back, is_whole } = watched.take(&mut *inner, event)?;
+        let ObjectChanges { changes, went_back, is_whole } = watched.take(&mut *inner, event)?;
         let others: Vec<_> = changes.iter().flat_map(|change| inner.others(change)).collect();
         let drifted: Vec<_> = changes
             .into_iter()
@@ -307,40 +307,40 @@ impl HyperNodes {
 }
 
 /// What a list has shown so far, by name, with the field manager that wrote it last.
-type Listed = BTreeMap<Arc<str>, (Stored, Option<String>)>;
+type ListedObjects = BTreeMap<Arc<str>, (Stored, Option<String>)>;
 
 /// What an event has done.
 #[derive(Default)]
-pub(super) struct Step {
+pub(super) struct ObjectChanges {
     changes: Vec<Changed>,
     went_back: Option<(ResourceVersion, ResourceVersion)>,
     /// Every object was seen.
     is_whole: bool,
 }
 
-impl From<Option<Changed>> for Step {
+impl From<Option<Changed>> for ObjectChanges {
     fn from(change: Option<Changed>) -> Self {
         Self { changes: change.into_iter().collect(), ..Self::default() }
     }
 }
 
-impl Index<HyperNode> for Inner {
-    type List = Listed;
-    type Change = Step;
+impl Index<HyperNode> for ObservedState {
+    type List = ListedObjects;
+    type Change = ObjectChanges;
 
-    fn begin(&mut self, earlier: Earlier) -> Listed {
+    fn begin(&mut self, earlier: Earlier) -> ListedObjects {
         self.lists += 1;
         // A list that broke off has replaced nothing.
         self.earlier = if self.earlier == Some(Earlier::Void) { self.earlier } else { Some(earlier) };
-        Listed::new()
+        ListedObjects::new()
     }
 
-    fn list(&mut self, list: &mut Listed, object: HyperNode) {
+    fn list(&mut self, list: &mut ListedObjects, object: HyperNode) {
         let stored = stored(&object);
         list.insert(Arc::clone(&stored.object.name), (stored, last_writer(&object)));
     }
 
-    fn reset(&mut self, list: Listed, version: &ResourceVersion) -> Step {
+    fn reset(&mut self, list: ListedObjects, version: &ResourceVersion) -> ObjectChanges {
         let replaces_all = self.earlier.take() == Some(Earlier::Void);
         // What was written since the list was made is newer.
         let stays = |known: &Stored| !replaces_all && version.is_older_than(&known.object.resource_version);
@@ -348,7 +348,7 @@ impl Index<HyperNode> for Inner {
         self.gone.retain(|_, list| *list == lists);
         let unlisted = self.objects.iter().filter(|(name, known)| !list.contains_key(*name) && !stays(known));
         let unlisted: Vec<Arc<str>> = unlisted.map(|(name, _)| Arc::clone(name)).collect();
-        let mut step = Step { is_whole: true, ..Step::default() };
+        let mut step = ObjectChanges { is_whole: true, ..ObjectChanges::default() };
         step.changes.extend(unlisted.iter().filter_map(|name| self.remove(name)));
         for (name, (stored, writer)) in list {
             if self.gone.contains_key(&stored.object.uid) || self.objects.get(&name).is_some_and(stays) {
@@ -366,18 +366,18 @@ impl Index<HyperNode> for Inner {
         step
     }
 
-    fn apply(&mut self, object: HyperNode) -> Step {
+    fn apply(&mut self, object: HyperNode) -> ObjectChanges {
         self.put(&object).into()
     }
 
-    fn delete(&mut self, object: HyperNode) -> Step {
+    fn delete(&mut self, object: HyperNode) -> ObjectChanges {
         let name = object.metadata.name.unwrap_or_default();
         let uid = object.metadata.uid.unwrap_or_default();
         self.gone.remove(uid.as_str());
         // A late event about an object that was created again under its name is not about the present one.
         match self.objects.get(name.as_str()) {
             Some(stored) if *stored.object.uid == *uid => self.remove(&name).into(),
-            _ => Step::default(),
+            _ => ObjectChanges::default(),
         }
     }
 }
@@ -391,7 +391,7 @@ pub(super) struct Changed {
     writer: Option<String>,
 }
 
-impl Inner {
+impl ObservedState {
     /// The sources that the object is not of.
     fn others(&self, change: &Changed) -> Vec<Arc<dyn Owner>> {
         let others = self.owners.iter().filter(|(source, _)| change.source.as_ref() != Some(source));

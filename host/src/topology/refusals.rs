@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use topoloom_core::text;
 use topoloom_core::topology::plan::{Action, Plan};
 
-use super::apply::Outcome;
+use super::apply::ApplyOutcome;
 use crate::cluster::pause::Pauses;
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{Refusal, RefusalReason};
 
 /// Conflicts in a row of one object that are decided again at once, before its pauses begin.
 const QUICK_CONFLICTS: u32 = 5;
@@ -28,7 +28,7 @@ const SAID: usize = 1024;
 
 /// What is done to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
+pub enum WriteVerb {
     /// It is made.
     Create,
     /// It is changed.
@@ -37,7 +37,7 @@ pub enum Verb {
     Delete,
 }
 
-impl Verb {
+impl WriteVerb {
     /// The word for the log and the metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Verb {
     }
 }
 
-impl From<&Action> for Verb {
+impl From<&Action> for WriteVerb {
     fn from(action: &Action) -> Self {
         match action {
             Action::Create { .. } => Self::Create,
@@ -61,23 +61,25 @@ impl From<&Action> for Verb {
 
 /// A write that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedWrite {
     /// The HyperNode.
     pub object: Arc<str>,
     /// What was to be done to it.
-    pub verb: Verb,
+    pub verb: WriteVerb,
     /// Why it was not.
     pub refusal: Refusal,
 }
 
-impl Refused {
+impl RefusedWrite {
     /// What is wrong: equal for all writes that the same change would cure. The same policy names another object each
     /// time, and a server that is away fails in many words.
     fn cause(&self) -> Cause {
         let (reason, said) = self.refusal.cause();
         let said = match reason {
-            Reason::Forbidden if self.refusal.rule().is_some() => said.to_owned(),
-            Reason::Forbidden | Reason::Invalid | Reason::DeniedByAdmission => said.replace(&*self.object, "…"),
+            RefusalReason::Forbidden if self.refusal.rule().is_some() => said.to_owned(),
+            RefusalReason::Forbidden | RefusalReason::Invalid | RefusalReason::DeniedByAdmission => {
+                said.replace(&*self.object, "…")
+            }
             _ => String::new(),
         };
         (self.verb, reason, said)
@@ -85,33 +87,33 @@ impl Refused {
 
     /// Whether the object alone is the reason, so that others may be written.
     fn is_about_the_object(&self) -> bool {
-        matches!(self.refusal.reason, Reason::Invalid | Reason::DeniedByAdmission)
+        matches!(self.refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
     }
 
     fn is_conflict(&self) -> bool {
-        matches!(self.refusal.reason, Reason::Conflict | Reason::AlreadyExists)
+        matches!(self.refusal.reason, RefusalReason::Conflict | RefusalReason::AlreadyExists)
     }
 }
 
-type Cause = (Verb, Reason, String);
+type Cause = (WriteVerb, RefusalReason, String);
 
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum RefusalNews {
     /// Something else is refused than before.
-    Refused(Refused),
+    Refused(RefusedWrite),
     /// Nothing is refused any more.
     Over,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text::line(&self.refusal.message, SAID))
     }
 }
 
 struct Pausing {
-    refused: Refused,
+    refused: RefusedWrite,
     pauses: Pauses,
     conflicts: u32,
     until: Instant,
@@ -120,11 +122,11 @@ struct Pausing {
 }
 
 impl Pausing {
-    fn new(refused: Refused, now: Instant) -> Self {
+    fn new(refused: RefusedWrite, now: Instant) -> Self {
         Self { refused, pauses: Pauses::default(), conflicts: 0, until: now, is_quick: false }
     }
 
-    fn refused_again(&mut self, refused: Refused, now: Instant) {
+    fn refused_again(&mut self, refused: RefusedWrite, now: Instant) {
         let asked = refused.refusal.retry_after;
         self.refused = refused;
         self.is_quick = self.refused.is_conflict() && self.conflicts < QUICK_CONFLICTS;
@@ -139,7 +141,7 @@ impl Pausing {
     /// Whether it is logged: a conflict that is decided again at once is not, and neither is a write that the gate
     /// refused, since the log already has the loss of the lease or the switch of writes.
     fn is_told(&self) -> bool {
-        !self.is_quick && !matches!(self.refused.refusal.reason, Reason::NotLeader | Reason::ReadOnly)
+        !self.is_quick && !matches!(self.refused.refusal.reason, RefusalReason::NotLeader | RefusalReason::ReadOnly)
     }
 }
 
@@ -176,7 +178,7 @@ impl Refusals {
 
     /// The refusal to name: one that every write would meet, otherwise that of the first object.
     #[must_use]
-    pub fn first(&self) -> Option<&Refused> {
+    pub fn first(&self) -> Option<&RefusedWrite> {
         self.all.iter().chain(self.objects.values()).map(|pausing| &pausing.refused).next()
     }
 
@@ -187,7 +189,7 @@ impl Refusals {
     }
 
     /// Every reason.
-    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+    pub fn reasons(&self) -> impl Iterator<Item = RefusalReason> {
         self.all.iter().chain(self.objects.values()).map(|pausing| pausing.refused.refusal.reason)
     }
 
@@ -203,7 +205,7 @@ impl Refusals {
     }
 
     /// Enters the outcome of a plan, and returns what has to be logged.
-    pub fn learn(&mut self, plan: &Plan, outcome: &Outcome, now: Instant) -> Vec<News> {
+    pub fn learn(&mut self, plan: &Plan, outcome: &ApplyOutcome, now: Instant) -> Vec<RefusalNews> {
         if outcome.written > 0 {
             self.progressed(now);
         }
@@ -238,20 +240,20 @@ impl Refusals {
         }
     }
 
-    fn news(&mut self) -> Vec<News> {
+    fn news(&mut self) -> Vec<RefusalNews> {
         let mut causes = BTreeMap::new();
         for pausing in self.all.iter().chain(self.objects.values()).filter(|pausing| pausing.is_told()) {
             if causes.len() < NAMED {
                 causes.entry(pausing.refused.cause()).or_insert(&pausing.refused);
             }
         }
-        let mut news: Vec<News> = causes
+        let mut news: Vec<RefusalNews> = causes
             .iter()
             .filter(|(cause, _)| !self.reported.contains(cause))
-            .map(|(_, refused)| News::Refused((*refused).clone()))
+            .map(|(_, refused)| RefusalNews::Refused((*refused).clone()))
             .collect();
         if causes.is_empty() && !self.reported.is_empty() && self.count() == 0 {
-            news.push(News::Over);
+            news.push(RefusalNews::Over);
         }
         self.reported = if self.count() == 0 { BTreeSet::new() } else { causes.into_keys().collect() };
         news

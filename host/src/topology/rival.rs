@@ -21,7 +21,7 @@ use topoloom_core::version::ResourceVersion;
 
 use crate::cluster::watched::{Earlier, Index, Watched};
 use crate::cluster::watches::{self, Config};
-use crate::cluster::{Check, Reason, Refusal, Restores, single};
+use crate::cluster::{Check, Refusal, RefusalReason, Restores, single};
 
 /// The leases that the stand-alone process has unless its release or its lease was named otherwise: where no chart
 /// named it, and in Volcano's own chart.
@@ -68,13 +68,13 @@ pub fn leases(given: &[String], release: Option<&str>) -> Vec<String> {
 
 /// One lease as it was last seen.
 #[derive(Debug, Default)]
-struct Seen {
+struct RivalLease {
     holder: String,
     version: String,
     until: Option<Instant>,
 }
 
-impl Seen {
+impl RivalLease {
     fn sees(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -92,21 +92,21 @@ impl Seen {
 
 /// The leases of one name: Volcano may be in any namespace, wherever its configuration is.
 #[derive(Debug, Default)]
-struct Named {
+struct NamedLeases {
     /// By namespace.
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, RivalLease>,
     /// It was read once, or reading it is forbidden.
     is_known: bool,
 }
 
 /// The same at a moment.
-struct At<'a>(&'a mut Named, Instant);
+struct NamedLeasesAt<'a>(&'a mut NamedLeases, Instant);
 
 fn place(lease: &Lease) -> String {
     lease.namespace().unwrap_or_default()
 }
 
-impl Index<Lease> for At<'_> {
+impl Index<Lease> for NamedLeasesAt<'_> {
     type List = Vec<Lease>;
     type Change = ();
 
@@ -135,7 +135,7 @@ impl Index<Lease> for At<'_> {
     }
 }
 
-impl Named {
+impl NamedLeases {
     /// The first with a holder: its namespace and the holder.
     fn held(&self, now: Instant) -> Option<(&str, &str)> {
         let (namespace, seen) = self.seen.iter().find(|(_, seen)| seen.until.is_some_and(|until| until > now))?;
@@ -149,7 +149,7 @@ impl Named {
 
     /// A live look at all of them: one that has not changed is over.
     fn looks(&mut self, leases: Vec<Lease>, now: Instant) {
-        At(self, now).reset(leases, &ResourceVersion::default());
+        NamedLeasesAt(self, now).reset(leases, &ResourceVersion::default());
         for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
             seen.until = None;
         }
@@ -172,7 +172,7 @@ impl Named {
 /// would look like news with every try.
 fn say(check: &Check, refused: &[Option<Refusal>]) {
     match refused.iter().flatten().next() {
-        Some(refusal) if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),
+        Some(refusal) if refusal.reason == RefusalReason::Forbidden => check.absent(&refusal.message),
         Some(refusal) => check.fail(refusal),
         None => check.pass(),
     }
@@ -192,7 +192,7 @@ pub async fn watch(
         Box::pin(events.map(move |event| (index, event)))
     });
     let mut events = select_all(each);
-    let mut all: Vec<Named> = names.iter().map(|_| Named::default()).collect();
+    let mut all: Vec<NamedLeases> = names.iter().map(|_| NamedLeases::default()).collect();
     let mut watched: Vec<Watched<Vec<Lease>>> = names.iter().map(|_| Watched::default()).collect();
     let mut refused: Vec<Option<Refusal>> = names.iter().map(|_| None).collect();
     loop {
@@ -217,12 +217,12 @@ pub async fn watch(
                         say(&check, &refused);
                     }
                     if let (Some(named), Some(watched)) = (all.get_mut(index), watched.get_mut(index)) {
-                        watched.take(&mut At(named, Instant::now()), event);
+                        watched.take(&mut NamedLeasesAt(named, Instant::now()), event);
                     }
                 }
                 Err(refusal) => {
                     // A missing right is no reason to stop writing.
-                    let is_known = refusal.reason == Reason::Forbidden;
+                    let is_known = refusal.reason == RefusalReason::Forbidden;
                     all.get_mut(index).into_iter().for_each(|named| named.is_known |= is_known);
                     refused.get_mut(index).into_iter().for_each(|refused| *refused = Some(refusal.clone()));
                     say(&check, &refused);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_lease_counts_for_as_long_as_it_changes() {
-        let (mut seen, start) = (Seen::default(), Instant::now());
+        let (mut seen, start) = (RivalLease::default(), Instant::now());
         seen.sees(&lease("v", "1", "volcano"), start);
         let until = start + Duration::from_secs(20);
         assert_eq!(seen.until, Some(until));
@@ -271,12 +271,13 @@ mod tests {
 
     #[test]
     fn a_lease_counts_in_whichever_namespace_it_is_until_it_is_gone() {
-        let (mut named, now) = (Named::default(), Instant::now());
-        let lists = |named: &mut Named, leases: &[Lease]| At(named, now).reset(leases.to_vec(), &"7".into());
+        let (mut named, now) = (NamedLeases::default(), Instant::now());
+        let lists =
+            |named: &mut NamedLeases, leases: &[Lease]| NamedLeasesAt(named, now).reset(leases.to_vec(), &"7".into());
         lists(&mut named, &[lease("a", "1", ""), lease("b", "2", "in-b")]);
         assert_eq!(named.held(now), Some(("b", "in-b")));
-        At(&mut named, now).apply(lease("c", "3", "in-c"));
-        At(&mut named, now).delete(lease("b", "2", "in-b"));
+        NamedLeasesAt(&mut named, now).apply(lease("c", "3", "in-c"));
+        NamedLeasesAt(&mut named, now).delete(lease("b", "2", "in-b"));
         assert_eq!(named.held(now), Some(("c", "in-c")), "one that goes takes no other along");
         assert_eq!(named.ends(now), Some(now + Duration::from_secs(20)));
         assert_eq!(named.held(now + Duration::from_secs(20)), None);
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_over_when_a_live_look_finds_it_unchanged() {
-        let (mut named, now) = (Named::default(), Instant::now());
+        let (mut named, now) = (NamedLeases::default(), Instant::now());
         named.looks(vec![lease("a", "1", "volcano")], now);
         let later = now + Duration::from_secs(20);
         assert!(named.seems_over(later) && named.held(later).is_none());
@@ -305,12 +306,12 @@ mod tests {
 
     #[test]
     fn nothing_is_known_before_the_first_look() {
-        let mut named = Named::default();
+        let mut named = NamedLeases::default();
         assert!(!named.is_known && !is_known(&unknown()) && is_known(&None));
         let (mut watched, now) = (Watched::default(), Instant::now());
-        watched.take(&mut At(&mut named, now), Event::Init(Earlier::Valid));
+        watched.take(&mut NamedLeasesAt(&mut named, now), Event::Init(Earlier::Valid));
         assert!(!named.is_known);
-        watched.take(&mut At(&mut named, now), Event::whole("7".into()));
+        watched.take(&mut NamedLeasesAt(&mut named, now), Event::whole("7".into()));
         assert!(named.is_known);
     }
 

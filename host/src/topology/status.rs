@@ -31,7 +31,7 @@ use super::rewrites::Rewrites;
 use crate::cluster::Check;
 use crate::cluster::gate::Gate;
 use crate::cluster::nodes::{Interest, Nodes};
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{Refusal, RefusalReason};
 use crate::topology::metrics::WriteMetrics;
 use crate::topology::rival::Rival;
 
@@ -235,7 +235,7 @@ impl StatusWriter {
                 self.metrics.status(Some(refusal.reason));
                 match refusal.reason {
                     // The watch brings the present object, and with it a new count.
-                    Reason::NotFound | Reason::Conflict => Ok((due.name, due.count)),
+                    RefusalReason::NotFound | RefusalReason::Conflict => Ok((due.name, due.count)),
                     _ => Err((due.name, refusal)),
                 }
             }

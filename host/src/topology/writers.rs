@@ -14,7 +14,7 @@ use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
 use topoloom_core::topology::Object;
 
 use super::convert;
-use crate::cluster::leases::{Held, Standing};
+use crate::cluster::leases::{LeaseFreshness, LeaseStatus};
 use crate::cluster::{Refusal, single};
 
 /// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers permanently.
@@ -26,7 +26,7 @@ const VOLCANOS: [&str; 2] = ["vc-controller-manager", "vc-hypernode-controller-m
 
 /// A program that changed objects of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Writer {
+pub struct ForeignWriter {
     /// The field manager.
     pub manager: String,
     /// How many objects it changed.
@@ -39,10 +39,10 @@ pub struct Writer {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Writers {
     /// Programs that changed some lately.
-    pub lately: Vec<Writer>,
+    pub lately: Vec<ForeignWriter>,
     /// Volcano's controller, whenever that was, with the objects that nothing of ours has written. Where it runs beside
     /// Volcano's other controllers no lease says that it does, and on a quiet cluster it writes nothing for days.
-    pub volcanos: Vec<Writer>,
+    pub volcanos: Vec<ForeignWriter>,
 }
 
 /// An object of a source, and whether another program made it.
@@ -64,14 +64,14 @@ impl Made {
 }
 
 /// Leases of these names with a holder, in any namespace; and why not all of them could be seen, if so.
-pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> (Vec<Held>, Option<Refusal>) {
+pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> (Vec<LeaseStatus>, Option<Refusal>) {
     let api: Api<Lease> = Api::all(client.clone());
     let (mut fresh, mut refused) = (Vec::new(), None);
     for name in names {
         match api.list(&ListParams::default().fields(&single::named(name))).await {
             Ok(leases) => {
-                let held = leases.items.iter().map(|lease| Held::of(lease, now));
-                fresh.extend(held.filter(|held| held.standing == Standing::Fresh));
+                let held = leases.items.iter().map(|lease| LeaseStatus::of(lease, now));
+                fresh.extend(held.filter(|held| held.standing == LeaseFreshness::Fresh));
             }
             Err(error) => refused = Some(Refusal::of(&error)),
         }
@@ -86,7 +86,7 @@ pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> 
 pub async fn of_objects(client: &kube::Client, now: Timestamp) -> Result<Writers, Refusal> {
     let api: Api<HyperNode> = Api::all(client.clone());
     let mut page = ListParams::default().labels(SOURCE_LABEL).limit(PAGE);
-    let (mut counted_lately, mut counted_volcanos) = (Counted::new(), Counted::new());
+    let (mut counted_lately, mut counted_volcanos) = (WritersByName::new(), WritersByName::new());
     loop {
         let list = api.list_metadata(&page).await.map_err(|error| Refusal::of(&error))?;
         for object in &list.items {
@@ -100,7 +100,7 @@ pub async fn of_objects(client: &kube::Client, now: Timestamp) -> Result<Writers
             None => break,
         }
     }
-    let all = |counted: Counted| counted.into_values().collect();
+    let all = |counted: WritersByName| counted.into_values().collect();
     Ok(Writers { lately: all(counted_lately), volcanos: all(counted_volcanos) })
 }
 
@@ -126,11 +126,11 @@ pub async fn made(client: &kube::Client) -> Result<Vec<(String, Made)>, Refusal>
 }
 
 /// Programs by the name of their manager.
-type Counted = BTreeMap<String, Writer>;
+type WritersByName = BTreeMap<String, ForeignWriter>;
 
-fn count(counted: &mut Counted, name: &str, managers: BTreeSet<&str>) {
+fn count(counted: &mut WritersByName, name: &str, managers: BTreeSet<&str>) {
     for manager in managers {
-        let writer = counted.entry(manager.to_owned()).or_insert_with(|| Writer {
+        let writer = counted.entry(manager.to_owned()).or_insert_with(|| ForeignWriter {
             manager: manager.to_owned(),
             objects: 0,
             example: name.to_owned(),
@@ -183,10 +183,10 @@ mod tests {
             entry("vc-controller-manager", "2025-01-01T00:00:00Z", ""),
             entry("another", "2026-01-01T00:09:00Z", "status"),
         ];
-        let (mut writers, now) = (Counted::new(), "2026-01-01T00:10:00Z".parse().unwrap());
+        let (mut writers, now) = (WritersByName::new(), "2026-01-01T00:10:00Z".parse().unwrap());
         count(&mut writers, "a", lately(&entries, now));
         count(&mut writers, "b", lately(&entries, now));
-        let wanted = Writer { manager: "kubectl-edit".into(), objects: 2, example: "a".into() };
+        let wanted = ForeignWriter { manager: "kubectl-edit".into(), objects: 2, example: "a".into() };
         assert_eq!(writers.into_values().collect::<Vec<_>>(), [wanted]);
     }
 
@@ -206,7 +206,7 @@ mod tests {
                 (vec![their_count, edit], false),
                 (vec![], false),
             ] {
-                let mut counted = Counted::new();
+                let mut counted = WritersByName::new();
                 count(&mut counted, "a", volcanos(&entries));
                 assert_eq!(counted.contains_key(volcano), is_theirs, "{entries:?}");
                 assert_eq!(counted.len(), usize::from(is_theirs), "{entries:?}");

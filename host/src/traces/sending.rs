@@ -62,7 +62,8 @@ impl Spans {
         let Self { mut queue, metrics, settings, resource } = self;
         let endpoint = settings.endpoint.to_string();
         let collector = Collector::new(settings).map_err(|error| format!("TLS cannot be used: {error}"))?;
-        let mut sender = Sender { collector, metrics, resource, endpoint, trouble: Trouble::default(), under_way: 0 };
+        let mut sender =
+            Sender { collector, metrics, resource, endpoint, trouble: SendingTrouble::default(), under_way: 0 };
         let late = async {
             stop.cancelled().await;
             tokio::time::sleep(FAREWELL).await;
@@ -85,21 +86,21 @@ struct Sender {
     metrics: Metrics,
     resource: ResourceAttributesWithSchema,
     endpoint: String,
-    trouble: Trouble,
+    trouble: SendingTrouble,
     /// Spans of the request that is not answered yet.
     under_way: u64,
 }
 
 /// Whether spans are lost at present, and when the log said so last.
 #[derive(Debug, Default)]
-struct Trouble {
+struct SendingTrouble {
     is_there: bool,
     said: Option<Instant>,
     /// The log has said so, and not yet that it is over.
     is_known: bool,
 }
 
-impl Trouble {
+impl SendingTrouble {
     /// Whether the log is to say that it begins.
     fn begins(&mut self) -> bool {
         let is_new = !std::mem::replace(&mut self.is_there, true);
@@ -192,7 +193,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_log_says_when_spans_are_lost_and_taken_again_but_not_for_each_request() {
-        let mut trouble = Trouble::default();
+        let mut trouble = SendingTrouble::default();
         assert_eq!([trouble.ends(), trouble.begins(), trouble.begins(), trouble.ends()], [false, true, false, true]);
         // A collector that takes every other request.
         for _ in 0..3 {

@@ -45,7 +45,7 @@ impl From<Error> for crate::Failure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum At {
+enum ElementsAt {
     Start,
     Array,
     End,
@@ -97,7 +97,7 @@ pub struct Elements<R> {
     element: Vec<u8>,
     current: Current,
     envelope: Vec<u8>,
-    at: At,
+    at: ElementsAt,
 }
 
 impl<R: Read> Elements<R> {
@@ -136,7 +136,7 @@ impl<R: Read> Elements<R> {
             element: Vec::new(),
             current: Current::Whole,
             envelope: Vec::new(),
-            at: At::Start,
+            at: ElementsAt::Start,
         }
     }
 
@@ -218,7 +218,7 @@ impl<R: Read> Elements<R> {
 
     /// Starts to read the elements of an array.
     fn enter(&mut self, array: usize) {
-        (self.at, self.array) = (At::Array, array);
+        (self.at, self.array) = (ElementsAt::Array, array);
         if let Some(seen) = self.seen.get_mut(array) {
             *seen = true;
         }
@@ -226,7 +226,7 @@ impl<R: Read> Elements<R> {
 
     /// Reads up to the first byte of the next element, which is the one before `next`. None: there is none.
     fn first(&mut self) -> Result<Option<u8>, Error> {
-        if self.at == At::Start {
+        if self.at == ElementsAt::Start {
             match self.after_space()? {
                 b'[' => self.enter(0),
                 b'{' => {
@@ -236,7 +236,7 @@ impl<R: Read> Elements<R> {
                 _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
             }
         }
-        while self.at == At::Array {
+        while self.at == ElementsAt::Array {
             match self.after_space()? {
                 b',' => {}
                 b']' if self.envelope.is_empty() => self.end()?,
@@ -324,7 +324,7 @@ impl<R: Read> Elements<R> {
 
     /// Reads the object around the array, up to the array or to the end of the document.
     fn around(&mut self) -> Result<(), Error> {
-        if self.at == At::Array {
+        if self.at == ElementsAt::Array {
             self.envelope.extend_from_slice(b"null");
         }
         let mut depth = 1_u32;
@@ -380,7 +380,7 @@ impl<R: Read> Elements<R> {
 
     /// Checks that only white space follows.
     fn end(&mut self) -> Result<(), Error> {
-        self.at = At::End;
+        self.at = ElementsAt::End;
         while self.peek()?.is_some() {
             self.next = scan::after_space(self.bytes(), self.next);
             if self.next < self.filled {

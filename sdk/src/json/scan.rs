@@ -70,7 +70,7 @@ pub(super) fn after_space(text: &[u8], mut at: usize) -> usize {
 
 /// Where the scan of a value stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum ScanPlace {
     Outside,
     Text,
     Escaped,
@@ -80,18 +80,18 @@ enum Place {
 #[derive(Debug)]
 pub(super) struct Scan {
     depth: u32,
-    place: Place,
+    place: ScanPlace,
 }
 
 impl Scan {
     /// Begins before the first byte of an object or array.
     pub(super) fn nested() -> Self {
-        Self { depth: 0, place: Place::Outside }
+        Self { depth: 0, place: ScanPlace::Outside }
     }
 
     /// Begins behind the first quote of a text.
     pub(super) fn text() -> Self {
-        Self { depth: 0, place: Place::Text }
+        Self { depth: 0, place: ScanPlace::Text }
     }
 
     /// Goes on through the next piece. The answer is where the value ended in it: behind its last byte.
@@ -100,25 +100,25 @@ impl Scan {
         let mut at = 0;
         loop {
             match self.place {
-                Place::Outside => {
+                ScanPlace::Outside => {
                     at = structural(piece, at)?;
                     match piece.get(at)? {
-                        b'"' => self.place = Place::Text,
+                        b'"' => self.place = ScanPlace::Text,
                         b'{' | b'[' => self.depth = self.depth.saturating_add(1),
                         _ => self.depth = self.depth.saturating_sub(1),
                     }
                 }
-                Place::Text => {
+                ScanPlace::Text => {
                     at = quote(piece, at)?;
-                    self.place = if piece.get(at)? == &b'"' { Place::Outside } else { Place::Escaped };
+                    self.place = if piece.get(at)? == &b'"' { ScanPlace::Outside } else { ScanPlace::Escaped };
                 }
-                Place::Escaped => {
+                ScanPlace::Escaped => {
                     piece.get(at)?;
-                    self.place = Place::Text;
+                    self.place = ScanPlace::Text;
                 }
             }
             at += 1;
-            if self.depth == 0 && self.place == Place::Outside {
+            if self.depth == 0 && self.place == ScanPlace::Outside {
                 return Some(at);
             }
         }

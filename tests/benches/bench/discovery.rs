@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Call, Compiler, Load, Plugin, Round, Runtime};
+use topoloom::plugin::{Call, Compiler, Load, Plugin, RoundInput, Runtime};
 use topoloom_core::plugin::{Answer, Answered, Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::{Members, Topology};
@@ -52,17 +52,17 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
 }
 
 /// What was measured at one size.
-struct Found {
+struct RoundFigures {
     sandbox: Sample,
     native: Sample,
     peak_memory: usize,
 }
 
-async fn side_by_side(plugin: &Plugin, size: u32, runs: usize) -> Result<Found> {
+async fn side_by_side(plugin: &Plugin, size: u32, runs: usize) -> Result<RoundFigures> {
     let round = round(size);
     let nodes = native::nodes(size);
     let source: Arc<str> = "label".into();
-    let mut found = Found { sandbox: Sample::default(), native: Sample::default(), peak_memory: 0 };
+    let mut found = RoundFigures { sandbox: Sample::default(), native: Sample::default(), peak_memory: 0 };
     for run in 0..WARM_UP + runs {
         let round = round.clone();
         let begin = Instant::now();
@@ -83,9 +83,9 @@ async fn side_by_side(plugin: &Plugin, size: u32, runs: usize) -> Result<Found> 
 }
 
 /// The arguments of a round over the cluster.
-fn round(size: u32) -> Round {
+fn round(size: u32) -> RoundInput {
     let granted = Granted { labels: KEYS.map(Arc::from).into(), ..Granted::default() };
-    Round {
+    RoundInput {
         config: TYPES.into(),
         granted: Arc::new(granted),
         nodes: view(size),

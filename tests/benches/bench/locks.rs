@@ -51,21 +51,21 @@ fn node_name(node: usize) -> String {
 }
 
 /// A host whose extender serves, and how it is called.
-async fn extender(scene: &Scene) -> Result<(Host, Caller)> {
+async fn extender(scene: &Scene) -> Result<(Host, BindClient)> {
     let arguments = ["--log", "info", "--extender-address", "127.0.0.1:0"];
     let host = Host::launch(&scene.plane.kubeconfig(), &arguments).await?;
     let url = format!("http://{}/bind", host.extender().await);
-    Ok((host, Caller { url, http: reqwest::Client::builder().no_proxy().build()? }))
+    Ok((host, BindClient { url, http: reqwest::Client::builder().no_proxy().build()? }))
 }
 
 /// The client that asks for Binds.
 #[derive(Clone)]
-struct Caller {
+struct BindClient {
     url: String,
     http: reqwest::Client,
 }
 
-impl Caller {
+impl BindClient {
     async fn bind(&self, pod: &Pod, node: &str) -> Result<()> {
         let body = json!({
             "PodName": pod.metadata.name, "PodNamespace": pod.metadata.namespace, "PodUID": pod.metadata.uid, "Node": node,

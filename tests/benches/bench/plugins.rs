@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Compiler, Round, Runtime};
+use topoloom::plugin::{Compiler, RoundInput, Runtime};
 use topoloom_core::plugin::Granted;
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
 use topoloom_tests::builtins;
@@ -41,7 +41,7 @@ fn stranger() -> Result<Vec<u8>> {
 }
 
 /// The arguments of a round over so many nodes in racks of 16.
-fn round(size: u32) -> Round {
+fn round(size: u32) -> RoundInput {
     let mut store = Store::new();
     store.want([ColumnKey::label(RACK)]);
     store.begin_relist();
@@ -50,7 +50,7 @@ fn round(size: u32) -> Round {
         store.relist(NodeMeta { name: &name, labels: [(RACK, rack.as_str())], annotations: [] });
     }
     store.commit_relist();
-    Round {
+    RoundInput {
         config: "{}".into(),
         granted: Arc::new(Granted { labels: [RACK.into()].into(), ..Granted::default() }),
         nodes: store.view(&[ColumnKey::label(RACK)]),

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 /// What a process holds now.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct ProcessMemory {
     /// Memory, in MiB (`VmRSS`).
     pub(crate) resident: f64,
     pub(crate) threads: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Held {
     pub(crate) children: usize,
 }
 
-pub(crate) fn held(id: u32) -> Result<Held> {
+pub(crate) fn held(id: u32) -> Result<ProcessMemory> {
     let status = status(id)?;
     let threads = field(&status, "Threads:")?.parse().context("Threads is no number")?;
     let descriptors =
@@ -26,7 +26,7 @@ pub(crate) fn held(id: u32) -> Result<Held> {
         let own = std::fs::read_to_string(task?.path().join("children")).unwrap_or_default();
         children += own.split_whitespace().count();
     }
-    Ok(Held { resident: mib(&status, "VmRSS:")?, threads, descriptors, children })
+    Ok(ProcessMemory { resident: mib(&status, "VmRSS:")?, threads, descriptors, children })
 }
 
 /// The most memory that a process ever held, in MiB (`VmHWM`). A process that has ended has none.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use topoloom::config::lock_resources;
-use topoloom_core::nodelock::needs::{Backend, Limit};
+use topoloom_core::nodelock::needs::{AmountRange, Backend};
 use topoloom_tests::chart::{self, Rendering, object, plain};
 
 use super::verbs;
@@ -34,7 +34,7 @@ async fn the_table_of_resources_is_read_as_it_was_meant_and_another_one_starts_n
     let text = map["data"]["resources.yaml"].as_str().context("the table")?;
     let read = lock_resources::parse(text).map_err(|error| anyhow!("{error}"))?;
     assert!(read.problems.is_empty(), "{:?}", read.problems);
-    let ranges = vec![Limit { resource: "ex.io/mem".into(), least: 1, most }];
+    let ranges = vec![AmountRange { resource: "ex.io/mem".into(), least: 1, most }];
     let wanted = [
         Backend { most, key: None, ..Backend::new("B", "ex.io/b") },
         Backend { limits_only: true, limits: ranges, ..Backend::new("ex.io/a", "ex.io/a") },

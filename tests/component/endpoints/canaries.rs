@@ -11,7 +11,7 @@ use topoloom::endpoints::metrics::Metrics;
 use topoloom::endpoints::recording::Recorder;
 use topoloom::endpoints::vault::Vault;
 use topoloom::endpoints::{Outside, Tape};
-use topoloom::plugin::Round;
+use topoloom::plugin::RoundInput;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_simulator::{Authority, Validity};
 use topoloom_tests::guest;
@@ -92,7 +92,7 @@ async fn no_credential_comes_home_with_a_thief() {
             let entry = Arc::new(document.enabled().next().cloned().unwrap());
             let module = Arc::new(Module::plain(Arc::clone(&THIEF), Origin::File));
             let revision = prepare(Host::at_desk(&RUNTIME, &outside), entry, module, None).await.unwrap();
-            let round = Round {
+            let round = RoundInput {
                 config: Arc::clone(&revision.config),
                 granted: Arc::clone(&revision.granted),
                 endpoints: Arc::clone(&revision.endpoints),

@@ -8,7 +8,7 @@ use topoloom::delivery::Refused;
 use topoloom::discovery::revision::{Host, Revision, call_reason, prepare};
 use topoloom::endpoints::vault::Vault;
 use topoloom::endpoints::{Outside, Tape};
-use topoloom::plugin::Round;
+use topoloom::plugin::RoundInput;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::plugin::{Answered, CallError, Usage};
@@ -38,7 +38,7 @@ pub(crate) async fn revision(granted: &str, config: &str, outside: &Outside) -> 
 
 /// One round: what it reports, or how it failed.
 pub(crate) async fn round(revision: &Revision) -> (Result<Vec<String>, CallError>, Usage) {
-    let round = Round {
+    let round = RoundInput {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),
         endpoints: Arc::clone(&revision.endpoints),

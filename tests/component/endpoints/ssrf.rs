@@ -193,11 +193,11 @@ async fn only_granted_methods_and_endpoints_are_used() {
     let mut session = session(plan(&[&server.url()]), &outside);
     for method in Method::ALL.into_iter().filter(|method| *method != Method::Get) {
         let before = outside.metrics.denials(super::SOURCE, Denial::Method);
-        let error = session.send(&topoloom::endpoints::Asked { method, ..get("/") }).await.err().unwrap();
+        let error = session.send(&topoloom::endpoints::EndpointRequest { method, ..get("/") }).await.err().unwrap();
         denied(&error, Denial::Method, &outside, before);
     }
     let before = outside.metrics.denials(super::SOURCE, Denial::Endpoint);
-    let other = topoloom::endpoints::Asked { endpoint: "other".into(), ..get("/") };
+    let other = topoloom::endpoints::EndpointRequest { endpoint: "other".into(), ..get("/") };
     denied(&session.send(&other).await.err().unwrap(), Denial::Endpoint, &outside, before);
     denied(&session.credential("other").await.unwrap_err(), Denial::Endpoint, &outside, before + 1);
     assert_eq!(server.heads(), Vec::<String>::new());
@@ -272,7 +272,7 @@ async fn no_body_smuggles_a_second_request() {
     let mut session = session(plan(&[&server.url()]), &outside);
     let before = outside.metrics.denials(super::SOURCE, Denial::Body);
     let body = Some(b"POST /admin HTTP/1.1\r\nhost: fabric\r\n\r\n".to_vec());
-    let error = session.send(&topoloom::endpoints::Asked { body, ..get("/") }).await.err().unwrap();
+    let error = session.send(&topoloom::endpoints::EndpointRequest { body, ..get("/") }).await.err().unwrap();
     denied(&error, Denial::Body, &outside, before);
     assert_eq!(server.heads(), Vec::<String>::new());
 }

@@ -7,7 +7,7 @@ use topoloom::delivery::Module;
 use topoloom::discovery::revision::{Host, Revision, call_reason, prepare};
 use topoloom::endpoints::Outside;
 use topoloom::endpoints::vault::Vault;
-use topoloom::plugin::Round;
+use topoloom::plugin::RoundInput;
 use topoloom_api::condition::Reason;
 use topoloom_core::plugin::{Answer, Answered, CallError, Usage};
 use topoloom_core::snapshot::{NodeMeta, Store};
@@ -62,7 +62,7 @@ async fn round(revision: &Revision, server: &Simulator) -> (Result<Answer, CallE
         store.relist(NodeMeta { name: &host.name, labels: [], annotations: [] });
     }
     store.commit_relist();
-    let round = Round {
+    let round = RoundInput {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),
         nodes: store.view(&revision.keys),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use topoloom::plugin::{Compiler, Load, Metrics, Options, Round, Runtime};
-use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Setting, StoreLimits};
+use topoloom::plugin::{Compiler, Load, Metrics, Options, RoundInput, Runtime};
+use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, LimitSetting, Limits, StoreLimits};
 
 use super::call::leak;
 use super::{Act, lowered, refused, run, sentence};
@@ -64,7 +64,7 @@ async fn everything_that_the_host_gives_is_counted() {
     let object = Arc::new(stored(&"o".repeat(60_000), Vec::new()));
     let plugin = load(&GLUTTON, lowered(Limit::Received, Amount::mib(1))).await;
     for what in ["labels", "annotations", "absent", "names", "rows", "objects"] {
-        let take = |times: &str| Round {
+        let take = |times: &str| RoundInput {
             config: format!(r#"{{"take": "{what}"{times}}}"#).into(),
             applied: [Arc::clone(&object)].into(),
             ..round("", nodes(1_000))
@@ -83,7 +83,7 @@ async fn everything_that_the_host_gives_is_counted() {
 async fn asking_for_a_credential_counts_as_a_request() {
     // It may make the host read a Secret.
     let plugin = load(&GLUTTON, lowered(Limit::Requests, Amount::Count(20))).await;
-    let take = Round { config: r#"{"take": "credentials"}"#.into(), ..round("", nodes(1)) };
+    let take = RoundInput { config: r#"{"take": "credentials"}"#.into(), ..round("", nodes(1)) };
     let error = plugin.discover(&source(), take).await.end.unwrap_err();
     assert_eq!(error.limit(), Some(Limit::Requests), "{error}");
 }
@@ -166,7 +166,7 @@ fn deep(calls: u32) -> Arc<[u8]> {
 
 #[tokio::test]
 async fn the_stack_is_as_deep_as_the_host_says() {
-    let Setting::Host { low, high, .. } = Limit::Stack.row().setting else { panic!() };
+    let LimitSetting::Host { low, high, .. } = Limit::Stack.row().setting else { panic!() };
     // A frame of this guest takes at least 32 bytes and at most 160 without optimisation.
     for (stack, fits, does_not) in [(low, 300, 3_000), (Limit::Stack.fixed(), 3_000, 30_000), (high, 30_000, 300_000)] {
         let options = Options { stack: stack.size(), ..Options::default() };
@@ -183,7 +183,7 @@ async fn the_stack_is_as_deep_as_the_host_says() {
 
 #[tokio::test]
 async fn the_host_may_have_another_stack_and_fewer_turns() {
-    let Setting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
+    let LimitSetting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
     let options = Options { stack: low.size(), calls: 1, ..Options::default() };
     let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
     // One call at a time, which is as long as it may be.

@@ -13,7 +13,7 @@ use topoloom::discovery::revision::{Host, prepare};
 use topoloom::endpoints::Outside;
 use topoloom::plugin::{Compiler, Metrics, Options, Runtime};
 use topoloom_api::condition::Reason;
-use topoloom_core::plugin::rollout::{Failed, Step};
+use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 use topoloom_core::plugin::{Amount, Limit, Profile};
 
 use super::sentence;
@@ -94,7 +94,10 @@ pub(super) async fn prove(row: Limit) {
     let module = module(delivered(&packed, runtime.metrics()).await);
     assert_eq!(module.packed, Some(packed.len()));
     let refused = refused(&runtime, "{}", &module).await;
-    assert_eq!((refused.step, refused.reason, refused.failed), (Step::Receive, Reason::PluginInvalid, Failed::ForGood));
+    assert_eq!(
+        (refused.step, refused.reason, refused.failed),
+        (RolloutStep::Receive, Reason::PluginInvalid, Failed::ForGood)
+    );
     sentence(row, &refused.message, &format!("the packed module has {} bytes and may have {most}", packed.len()));
     assert_eq!(runtime.metrics().hits(row), 1);
 }
@@ -105,7 +108,9 @@ async fn the_entry_may_allow_as_much_as_the_table_says() {
     // More than the large profile has.
     let packed = pack(&noise(Amount::mib(9).size()));
     let module = module(delivered(&packed, runtime.metrics()).await);
-    for (limits, step) in [("{profile: large}", Step::Receive), ("{profile: large, packed: 10Mi}", Step::Scan)] {
+    for (limits, step) in
+        [("{profile: large}", RolloutStep::Receive), ("{profile: large, packed: 10Mi}", RolloutStep::Scan)]
+    {
         let refused = refused(&runtime, limits, &module).await;
         assert_eq!(refused.step, step, "{limits}: {}", refused.message);
     }
@@ -118,7 +123,7 @@ async fn a_plugin_within_the_limit_is_unpacked_and_serves() {
     let limits = format!("{{packed: {}Ki}}", module.packed.unwrap().div_ceil(1 << 10));
     let permissions = refused(&runtime, &limits, &module).await;
     // All that is still missing is the operator's word about labels.
-    assert_eq!(permissions.step, Step::Grant, "{}", permissions.message);
+    assert_eq!(permissions.step, RolloutStep::Grant, "{}", permissions.message);
 }
 
 #[tokio::test]
@@ -141,7 +146,7 @@ async fn a_bomb_below_the_bound_is_too_large_for_its_entry() {
     let runtime = runtime();
     let module = module(delivered(&bomb(20, false), runtime.metrics()).await);
     let refused = refused(&runtime, "{}", &module).await;
-    assert_eq!((refused.step, refused.reason), (Step::Scan, Reason::PluginInvalid));
+    assert_eq!((refused.step, refused.reason), (RolloutStep::Scan, Reason::PluginInvalid));
     sentence(Limit::File, &refused.message, "the plugin has 20971520 bytes and may have 4194304");
     assert_eq!(runtime.metrics().hits(Limit::File), 1);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom::config::{Location, References};
-use topoloom::manager::rights::{Extent, Kept, Locks, Place, Right, Setting};
+use topoloom::manager::rights::{Extent, Kept, LockSettings, Right, RightScope, RightsSettings};
 use topoloom::nodelock::sweeper::SweepMode;
 use topoloom::topology::rival;
 use topoloom_core::controllers::{OURS, Selection};
@@ -40,13 +40,13 @@ fn rendered(objects: &[Value]) -> BTreeSet<Single> {
     all
 }
 
-fn needed(setting: &Setting) -> BTreeSet<Single> {
+fn needed(setting: &RightsSettings) -> BTreeSet<Single> {
     let single = |right: Right| {
         let resource = right.resource;
         right.questions().into_iter().map(move |question| {
             let place = match question.place {
-                Place::Cluster => String::new(),
-                Place::Namespace(namespace) => namespace,
+                RightScope::Cluster => String::new(),
+                RightScope::Namespace(namespace) => namespace,
             };
             let name = question.name.unwrap_or_default();
             (place, question.group.to_owned(), resource.to_owned(), question.verb.to_owned(), name)
@@ -63,7 +63,7 @@ fn pairs(list: &Value, config: &str) -> Vec<(String, String)> {
 
 /// The settings of the host of an install with these values. Names are those that its container is started with, as the
 /// host reads them: a role with any other is for something that is not there.
-fn setting(values: &Value, container: &Container) -> Result<Setting> {
+fn setting(values: &Value, container: &Container) -> Result<RightsSettings> {
     let flag = |name: &str| container.args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let own = container.env["KUBE_POD_NAMESPACE"].clone();
     let config = match flag("--config-map") {
@@ -87,7 +87,7 @@ fn setting(values: &Value, container: &Container) -> Result<Setting> {
     // What `preflight` reads in the pod.
     assert_eq!(container.env.get("TOPOLOOM_NODELOCK_SWEEP").map(String::as_str), flag("--nodelock-sweep"));
     assert_eq!(container.env.get("TOPOLOOM_EXTENDER_ADDRESS").map(String::as_str), extender);
-    Ok(Setting {
+    Ok(RightsSettings {
         own,
         controllers,
         leases: lease.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
@@ -104,7 +104,11 @@ fn setting(values: &Value, container: &Container) -> Result<Setting> {
             plugins: pairs(&values["plugins"]["watched"], &config.namespace),
         },
         config: (config.namespace, config.name),
-        locks: if extender.is_some() { Locks::with_extender(sweep) } else { Locks::without_extender(sweep) },
+        locks: if extender.is_some() {
+            LockSettings::with_extender(sweep)
+        } else {
+            LockSettings::without_extender(sweep)
+        },
     })
 }
 

@@ -1,7 +1,7 @@
 //! Secrets of every kind, while everything goes wrong that can: afterwards they are looked for wherever the host writes.
 
 use anyhow::Result;
-use topoloom_simulator::{Authority, Credentials, FabricDocument, Rule, Ufm, Validity};
+use topoloom_simulator::{Authority, Credentials, FabricDocument, FaultRule, Ufm, Validity};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE};
@@ -55,7 +55,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     {
         rig.stir()?;
         for server in [&ufm, &fabric] {
-            server.faults().set(fault.parse::<Rule>()?).await?;
+            server.faults().set(fault.parse::<FaultRule>()?).await?;
         }
         for source in ["by-token", "by-password", "by-certificate", "by-bearer", "by-literal"] {
             rig.run(source).await?;

@@ -1,7 +1,7 @@
 //! What is wrong with a fabric manager beyond the table of [`super::passing`].
 
 use anyhow::Result;
-use topoloom_simulator::{Credentials, Rule, Ufm};
+use topoloom_simulator::{Credentials, FaultRule, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
@@ -11,7 +11,7 @@ use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 async fn what_passes_is_tried_again_by_itself_and_not_too_soon() -> Result<()> {
     let rig = Rig::new().await?;
     let ufm = rig.ufm().await?;
-    ufm.faults().set("status:500 times=1".parse::<Rule>()?).await?;
+    ufm.faults().set("status:500 times=1".parse::<FaultRule>()?).await?;
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
     let began = std::time::Instant::now();
     let host = rig.scene.host().await?;
@@ -35,7 +35,7 @@ async fn a_list_that_changes_between_pages_is_no_result() -> Result<()> {
     let before = rig.versions().await?;
     // More than one page of the smallest size: each cable has two ends.
     rig.fabric.edit(|fabric| (0..150).try_for_each(|_| fabric.add_stray("gpu-00001", "spine-p0-0")))?;
-    ufm.faults().set("changed-between-pages".parse::<Rule>()?).await?;
+    ufm.faults().set("changed-between-pages".parse::<FaultRule>()?).await?;
     rig.run("ufm").await?;
     rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert_eq!(rig.versions().await?, before);

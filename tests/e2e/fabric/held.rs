@@ -1,7 +1,7 @@
 //! What a fabric manager says in good form and should not be believed at once.
 
 use anyhow::Result;
-use topoloom_simulator::{Credentials, LinkState, Rule, Simulator, Ufm};
+use topoloom_simulator::{Credentials, FaultRule, LinkState, Simulator, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
@@ -29,7 +29,7 @@ pub(crate) async fn is_held(rig: &Rig, (source, server): (&str, &Simulator), fau
     let before = rig.versions().await?;
     for (fault, reasons) in faults {
         rig.stir()?;
-        server.faults().set(fault.parse::<Rule>()?).await?;
+        server.faults().set(fault.parse::<FaultRule>()?).await?;
         rig.run(source).await?;
         eventually(&format!("{fault} is held"), PATIENCE, async || {
             let status = rig.scene.source(source).await.map_err(|error| error.to_string())?.status;

@@ -47,7 +47,7 @@ async fn two_fabrics_are_two_sources() -> Result<()> {
     rig.until(&[(1, 3), (1, 4), (1, 4), (2, 8)]).await;
     // What is wrong with one is nothing to the other.
     rig.stir()?;
-    here.faults().set("status:500".parse::<topoloom_simulator::Rule>()?).await?;
+    here.faults().set("status:500".parse::<topoloom_simulator::FaultRule>()?).await?;
     rig.run("ufm").await?;
     rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     rig.run("ufm-east").await?;

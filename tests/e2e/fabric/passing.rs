@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use topoloom_simulator::{Credentials, Fabric, Fault, Rule, Shape, SharedFabric, Simulator, Ufm};
+use topoloom_simulator::{Credentials, Fabric, Fault, FaultRule, Shape, SharedFabric, Simulator, Ufm};
 
 use super::rig::{Rig, TOKEN, document, entry};
 
@@ -78,7 +78,7 @@ impl Stand {
 
     /// How long its manager must be left alone after a failure.
     fn pause(&self) -> Result<Duration> {
-        Ok(match self.fault.parse::<Rule>()?.fault() {
+        Ok(match self.fault.parse::<FaultRule>()?.fault() {
             _ if self.waits_for_the_interval() => INTERVAL - SLACK,
             Fault::Status { retry_after: Some(seconds), .. } => FLOOR.max(Duration::from_secs(u64::from(*seconds))),
             _ => FLOOR,
@@ -90,7 +90,7 @@ impl Stand {
         let Self { source, fault, server, .. } = self;
         // Its groups can be there before it is.
         rig.scene.until_condition(source, "Discovered", "True", "Ok").await;
-        server.faults().set(fault.parse::<Rule>()?).await?;
+        server.faults().set(fault.parse::<FaultRule>()?).await?;
         server.fabric().edit(|fabric| fabric.rename_switch("leaf-su0-r0", "leaf-su0-r0"))?;
         server.forget_requests();
         let asked = Timestamp::now();
@@ -118,7 +118,7 @@ impl Stand {
                 "{fault}: only {waited:?} of {pause:?}: {requests:#?}"
             );
         }
-        if fault.parse::<Rule>()?.fault().is_of_connections() {
+        if fault.parse::<FaultRule>()?.fault().is_of_connections() {
             // No request got through, so nothing but the first of the good round is in the record.
             let first = requests.first().map(|request| request.at.duration_since(asked).unsigned_abs());
             assert!(first.is_some_and(|first| first >= pause), "{fault}: {first:?} of {pause:?}: {requests:#?}");

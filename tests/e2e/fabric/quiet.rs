@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use topoloom_api::names::DESCRIPTION_ANNOTATION;
-use topoloom_simulator::{Rule, Simulator};
+use topoloom_simulator::{FaultRule, Simulator};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::PATIENCE;
@@ -102,7 +102,7 @@ pub(crate) async fn is_as_good(
     for (odd, report) in odd {
         // What stands still would spare the host the list.
         rig.stir()?;
-        server.faults().set(odd.parse::<Rule>()?).await?;
+        server.faults().set(odd.parse::<FaultRule>()?).await?;
         server.forget_requests();
         let earlier = rounds(host, source).await?;
         rig.run(source).await?;

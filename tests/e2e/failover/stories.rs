@@ -11,7 +11,7 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::PATIENCE;
 
 use super::moment::Moment;
-use super::{LEASE_NAME, Stage, plays};
+use super::{FailoverScene, LEASE_NAME, plays};
 
 /// What happens to the leader, or to what it depends on.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ impl Fault {
     }
 
     /// Makes sure of what it needs beside the leader.
-    pub(super) async fn is_to_come(self, stage: &mut Stage, leader: usize) -> Result<()> {
+    pub(super) async fn is_to_come(self, stage: &mut FailoverScene, leader: usize) -> Result<()> {
         if matches!(self, Self::Etcd) {
             // An API server that has just found its etcd again may have been too slow for a renewal.
             lives(stage, 1 - leader).await?;
@@ -75,7 +75,7 @@ impl Fault {
     }
 
     /// Lets it happen to the leader at this place, and waits until that has met it.
-    pub(super) async fn happens(self, stage: &mut Stage, old: usize, seed: u64) -> Result<()> {
+    pub(super) async fn happens(self, stage: &mut FailoverScene, old: usize, seed: u64) -> Result<()> {
         match self {
             Self::Term => {
                 let mut host = stage.take(old);
@@ -175,12 +175,12 @@ impl Renewals {
     }
 }
 
-async fn renewals(stage: &Stage) -> Result<Renewals> {
+async fn renewals(stage: &FailoverScene) -> Result<Renewals> {
     Ok(Renewals(stage.scene.plane.requests().await?.writes("leases", "")))
 }
 
 /// Waits until the lease is renewed by this replica, with a clock that is wrong by so many seconds.
-async fn renews_with(stage: &Stage, place: usize, seconds: i64) {
+async fn renews_with(stage: &FailoverScene, place: usize, seconds: i64) {
     let holder = format!("{}_", stage.replica(place).name);
     let wanted = SignedDuration::from_secs(seconds);
     eventually(&format!("{holder} renews with a clock that is {seconds} s off"), PATIENCE, async || {
@@ -197,7 +197,7 @@ async fn renews_with(stage: &Stage, place: usize, seconds: i64) {
 }
 
 /// The replica ends by itself, with an exit code that says that something was wrong.
-pub(super) async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
+pub(super) async fn ends(stage: &mut FailoverScene, place: usize) -> Result<()> {
     let mut host = stage.take(place);
     let status = host.ended().await?;
     ensure!(status.code() == Some(1), "it ended with {status}");
@@ -242,7 +242,7 @@ impl Loss {
 }
 
 /// Starts a replica anew that has ended with its lease.
-pub(super) async fn lives(stage: &mut Stage, place: usize) -> Result<()> {
+pub(super) async fn lives(stage: &mut FailoverScene, place: usize) -> Result<()> {
     if has_lost(stage.host(place)) {
         ends(stage, place).await?;
         stage.start(place).await?;

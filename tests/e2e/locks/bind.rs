@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_1_a_free_node_is_locked_and_the_pod_bound_with_two_writes() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let pod = stage.gpu_pod("p1").await?;
     stage.knows("p1").await;
     let before = stage.scene.plane.requests().await?;
@@ -38,7 +38,7 @@ async fn ax_1_a_free_node_is_locked_and_the_pod_bound_with_two_writes() -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let (first, second) = (stage.gpu_pod("p1").await?, stage.gpu_pod("p2").await?);
     assert_eq!(stage.extender.bind(&first, "gpu-1").await?, "");
     let waits = stage.begin(&second, "gpu-1");
@@ -79,7 +79,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
         );
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
-    let Stage { mut host, .. } = stage;
+    let LockScene { mut host, .. } = stage;
     let ended = host.ended().await?;
     assert!(ended.success(), "{ended}");
     Ok(())
@@ -87,7 +87,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Result<()> {
-    let stage = Stage::new(&["gpu-1", "gpu-2"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1", "gpu-2"], &[]).await?;
     let pod = stage.gpu_pod("p1").await?;
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let mut other = pod.clone();
@@ -120,7 +120,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     stage.until_event("Pod", "p2", "BindingFailed", "already finished").await;
 
     // A host that stops has sent all its Events. There is none about a pod that is not there, nor about what changed nothing.
-    let Stage { scene, host, .. } = stage;
+    let LockScene { scene, host, .. } = stage;
     host.stop().await?;
     assert_eq!(events(&scene, "Pod", "absent").await?, []);
     let told = events(&scene, "Pod", "p1").await?;
@@ -132,7 +132,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_4_a_lock_whose_pod_is_gone_is_taken_over_once_no_pod_can_be_served_under_it() -> Result<()> {
     // Without the sweeper, which would remove it as well.
-    let stage = Stage::new(&["gpu-1"], &["--controllers=*,-nodelock-sweeper"]).await?;
+    let stage = LockScene::new(&["gpu-1"], &["--controllers=*,-nodelock-sweeper"]).await?;
     stage.annotate("gpu-1", json!({LOCK: format!("{},default,gone", jiff::Timestamp::now())})).await?;
     let pod = stage.gpu_pod("p2").await?;
     assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
@@ -144,7 +144,7 @@ async fn ax_4_a_lock_whose_pod_is_gone_is_taken_over_once_no_pod_can_be_served_u
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_5_a_node_that_changes_all_the_time_is_locked_all_the_same() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let nodes = stage.nodes();
     let mut beats = JoinSet::new();
     beats.spawn(async move {
@@ -167,7 +167,7 @@ async fn ax_5_a_node_that_changes_all_the_time_is_locked_all_the_same() -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_needs_no_device_is_bound_without_a_lock() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let holder = stage.gpu_pod("p1").await?;
     assert_eq!(stage.extender.bind(&holder, "gpu-1").await?, "");
     let node = stage.annotations("gpu-1").await?;
@@ -181,7 +181,7 @@ async fn a_pod_that_needs_no_device_is_bound_without_a_lock() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n6_the_lock_of_a_pod_that_lost_it_is_restored_before_anybody_else_gets_the_node() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let (first, second) = (stage.gpu_pod("p1").await?, stage.gpu_pod("p2").await?);
     assert_eq!(stage.extender.bind(&first, "gpu-1").await?, "");
     stage.annotate("gpu-1", json!({LOCK: null, NOTE: null})).await?;

@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(15);
 /// How long the filter takes at most.
 const AT_ONCE_ANSWERED: Duration = Duration::from_secs(2);
 
-impl Stage {
+impl LockScene {
     async fn crowd(&self, all: usize) -> Result<()> {
         let mut tasks = JoinSet::new();
         for index in 0..all {
@@ -95,7 +95,7 @@ async fn a_crowd_for_nodes_that_are_held_keeps_neither_the_filter_nor_pods_for_o
     let all = std::env::var("TOPOLOOM_CROWD").ok().and_then(|all| all.parse().ok()).unwrap_or(ALL);
     let held: Vec<String> = (0..HELD).map(|node| format!("held-{node}")).collect();
     let names: Vec<&str> = held.iter().map(String::as_str).chain(["free"]).collect();
-    let stage = Stage::new(&names, &[]).await?;
+    let stage = LockScene::new(&names, &[]).await?;
     stage.ready_nodes(&names).await?;
     for name in &names {
         let labels = json!({"metadata": {"labels": {"crowd": name}}});

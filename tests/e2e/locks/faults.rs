@@ -11,7 +11,7 @@ const BINDING: &str = "/binding";
 const POD: &str = "/pods/p1";
 
 struct Faulty {
-    stage: Stage,
+    stage: LockScene,
     faults: Faults,
     pod: Pod,
 }
@@ -22,7 +22,7 @@ impl Faulty {
     }
 
     async fn with(arguments: &[&str]) -> Result<Self> {
-        let (stage, faults) = Stage::through_faults(&["gpu-1"], arguments).await?;
+        let (stage, faults) = LockScene::through_faults(&["gpu-1"], arguments).await?;
         let pod = stage.gpu_pod("p1").await?;
         stage.knows("p1").await;
         Ok(Self { stage, faults, pod })
@@ -327,15 +327,15 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
     })
     .await;
     let left = stage.annotations("gpu-1").await?[LOCK].clone();
-    let Stage { scene, host, .. } = stage;
+    let LockScene { scene, host, .. } = stage;
     host.kill().await?;
     assert!(binds.ended().await.is_err(), "its caller hears nothing");
 
     // Its time is five minutes by `--node-lock-timeout`, and three seconds by its note.
     let arguments = ["--extender-address", "127.0.0.1:0", "--controllers=*,-nodelock-sweeper"];
     let host = Host::launch(faults.kubeconfig(), &arguments).await?;
-    let extender = Caller::of(&host).await;
-    let stage = Stage { scene, host, extender };
+    let extender = BindClient::of(&host).await;
+    let stage = LockScene { scene, host, extender };
     let other = stage.gpu_pod("p2").await?;
     assert_eq!(stage.extender.bind(&other, "gpu-1").await?, "");
     let metrics = stage.host.get("/metrics").await?;

@@ -15,7 +15,7 @@ struct Foreign {
 }
 
 impl Foreign {
-    fn new(stage: &Stage) -> Self {
+    fn new(stage: &LockScene) -> Self {
         Self { nodes: stage.nodes(), pods: stage.pods() }
     }
 
@@ -60,7 +60,7 @@ impl Foreign {
 #[tokio::test(flavor = "multi_thread")]
 async fn r2_a_scheduler_and_device_plugins_that_know_only_the_protocol_share_nodes_with_us() -> Result<()> {
     let names = ["gpu-1", "gpu-2"];
-    let stage = Stage::new(&names, &[]).await?;
+    let stage = LockScene::new(&names, &[]).await?;
     let settings = Settings { answers_after: std::time::Duration::from_millis(60), ..Settings::default() };
     let kubelets = Kubelets::start(stage.scene.plane.client(), settings);
     let foreign = Foreign::new(&stage);
@@ -109,7 +109,7 @@ async fn r2_a2_values_of_earlier_generations_are_understood_and_upgraded() -> Re
         ("dead", "2026-08-01T06:10:00Z,default,gone".to_owned()),
     ];
     let nodes = values.each_ref().map(|(name, _)| *name);
-    let stage = Stage::new(&nodes, &["--controllers=*,-nodelock-sweeper"]).await?;
+    let stage = LockScene::new(&nodes, &["--controllers=*,-nodelock-sweeper"]).await?;
     for (name, value) in &values {
         stage.annotate(name, json!({LOCK: value})).await?;
         let pod = stage.gpu_pod(name).await?;

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() -> Result<()> {
     // No sweeper runs here.
-    let stage = Stage::new(&["gpu-1", "gpu-2", "gpu-3", "gpu-4"], &["--controllers=*,-nodelock-sweeper"]).await?;
+    let stage = LockScene::new(&["gpu-1", "gpu-2", "gpu-3", "gpu-4"], &["--controllers=*,-nodelock-sweeper"]).await?;
     let scene = &stage.scene;
     assert_eq!(scene.cli(&["lock", "list"]).await?, "4 of 4 nodes are free\n");
     let said = scene.cli(&["lock", "explain", "gpu-1"]).await?;

@@ -11,7 +11,7 @@ use topoloom::nodelock::plugin::{GivenBack, NotServed};
 use topoloom::nodelock::requests::Requests;
 use topoloom::nodelock::view::View;
 use topoloom_core::nodelock::attempt::Bound;
-use topoloom_core::nodelock::needs::{Backend, Key};
+use topoloom_core::nodelock::needs::{Backend, LockKey};
 use topoloom_core::nodelock::{PodId, Retry, Takeover};
 use topoloom_tests::hami::Vendor;
 
@@ -29,7 +29,7 @@ fn id_of(pod: &Pod) -> PodId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -> Result<()> {
-    let scene = Stage::scene(&["gpu-1"]).await?;
+    let scene = LockScene::scene(&["gpu-1"]).await?;
     let client = scene.plane.client();
     let backends: Arc<[Backend]> = Backend::known().into();
     let view = Arc::new(View::new(Arc::clone(&backends), hold_histogram(&mut Registry::default())));
@@ -53,24 +53,24 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
         });
         Ok(pods.create(&Default::default(), &serde_json::from_value(pod)?).await?)
     };
-    let refused = requests.whom("gpu-1", Key::Shared).await.unwrap_err();
+    let refused = requests.whom("gpu-1", LockKey::Shared).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "no lock hami.io/mutex.lock of node gpu-1 names a pod, and 0 pods wait there for devices: exactly one is \
             expected"
     );
-    assert!(matches!(requests.whom("nowhere", Key::Shared).await, Err(NotServed::NoNode(_))));
+    assert!(matches!(requests.whom("nowhere", LockKey::Shared).await, Err(NotServed::NoNode(_))));
 
     let (first, second) = (create("first").await?, create("second").await?);
     let within = Duration::from_secs(28);
     let report = lock.bind(id_of(&first), "gpu-1".into(), within).await;
-    assert_eq!((report.result, report.keys, report.kept), (Ok(Bound::Now), vec![Key::Shared], false));
+    assert_eq!((report.result, report.keys, report.kept), (Ok(Bound::Now), vec![LockKey::Shared], false));
     let short = lock.bind(id_of(&second), "gpu-1".into(), Duration::from_millis(300)).await;
     let failure = short.result.expect_err("first holds it");
     assert!(failure.is_contention() && short.waited >= Duration::from_millis(250), "{failure} {:?}", short.waited);
 
     // The plugin of one vendor, then that of the other, then the kubelet.
-    let ticket = requests.whom("gpu-1", Key::Shared).await?;
+    let ticket = requests.whom("gpu-1", LockKey::Shared).await?;
     assert_eq!(ticket.pod, id_of(&first));
     let gives = async |vendor: Vendor| -> Result<GivenBack> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {vendor.work_list(): ";"}}}));
@@ -81,7 +81,7 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     assert_eq!(gives(Vendor::Amd).await?, GivenBack::Removed);
     assert_eq!(gives(Vendor::Amd).await?, GivenBack::NotOurs);
     // Without a lock it is the one pod that waits there.
-    let alone = requests.whom("gpu-1", Key::Shared).await?;
+    let alone = requests.whom("gpu-1", LockKey::Shared).await?;
     assert_eq!((alone.pod, alone.value), (id_of(&first), None));
     let running = Patch::Merge(json!({"status": {"phase": "Running", "startTime": "2026-08-01T06:10:00Z"}}));
     pods.patch_status("first", &PatchParams::default(), &running).await?;
@@ -92,7 +92,7 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     let nodes: Api<Node> = Api::all(scene.plane.client());
     let left = Patch::Merge(json!({"metadata": {"annotations": {LOCK: "2026-08-01T06:10:00Z,default,first"}}}));
     nodes.patch("gpu-1", &PatchParams::default(), &left).await?;
-    let refused = requests.whom("gpu-1", Key::Shared).await.unwrap_err();
+    let refused = requests.whom("gpu-1", LockKey::Shared).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "the lock hami.io/mutex.lock of node gpu-1 names pod default/first, which has started or ended already"

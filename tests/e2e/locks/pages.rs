@@ -5,7 +5,7 @@ use topoloom_simulator::Authority;
 
 use super::*;
 
-impl Caller {
+impl BindClient {
     async fn send(
         &self,
         method: &str,
@@ -32,7 +32,7 @@ impl Caller {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Result<()> {
-    let stage = Stage::new(&["gpu-1", "gpu-2"], &["--extender-filter=locked"]).await?;
+    let stage = LockScene::new(&["gpu-1", "gpu-2"], &["--extender-filter=locked"]).await?;
     let caller = &stage.extender;
     for (method, path, status) in [
         ("GET", "/bind", 405),
@@ -156,7 +156,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates_change_while_it_runs() -> Result<()> {
-    let scene = Stage::scene(&["gpu-1"]).await?;
+    let scene = LockScene::scene(&["gpu-1"]).await?;
     let folder = tempfile::tempdir()?;
     let (authority, clients) = (Authority::generate()?, Authority::generate()?);
     let path = |name: &str| folder.path().join(name);
@@ -179,7 +179,7 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let host = Host::start(&scene.host_kubeconfig().await?, &arguments).await?;
     let address: std::net::SocketAddr = host.extender().await.parse()?;
-    let caller = |name: &str, identity: Option<(&Authority, &str, &str)>| -> Result<Caller> {
+    let caller = |name: &str, identity: Option<(&Authority, &str, &str)>| -> Result<BindClient> {
         let trusted = reqwest::Certificate::from_pem(authority.pem().as_bytes())?;
         let mut client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).resolve(name, address);
         if let Some((identity, user, group)) = identity {
@@ -187,14 +187,14 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
             client = client
                 .identity(reqwest::Identity::from_pem(format!("{}{}", issued.certificate, issued.key).as_bytes())?);
         }
-        Ok(Caller { url: format!("https://{name}:{}", address.port()), http: client.build()? })
+        Ok(BindClient { url: format!("https://{name}:{}", address.port()), http: client.build()? })
     };
     const SCHEDULER: &str = "system:kube-scheduler";
     let get = async |name: &str, identity: Option<&Authority>| -> Result<StatusCode> {
         let caller = caller(name, identity.map(|authority| (authority, SCHEDULER, "other")))?;
         Ok(caller.http.get(format!("{}/healthz", caller.url)).send().await?.status())
     };
-    let stage = Stage { extender: caller("localhost", Some((&clients, SCHEDULER, "other")))?, scene, host };
+    let stage = LockScene { extender: caller("localhost", Some((&clients, SCHEDULER, "other")))?, scene, host };
     let pod = stage.gpu_pod("p1").await?;
     // A client that the authority signed for something else binds nothing, and cannot fill the log.
     for _ in 0..3 {

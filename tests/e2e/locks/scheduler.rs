@@ -18,18 +18,18 @@ fn entry(url: &str) -> Value {
 }
 
 /// How a host ends.
-enum End {
+enum HostEnd {
     Asked,
     Killed,
 }
 
-impl Stage {
+impl LockScene {
     /// The same with another host at the same address.
-    async fn again(self, end: End) -> Result<Self> {
+    async fn again(self, end: HostEnd) -> Result<Self> {
         let Self { scene, host, extender } = self;
         match end {
-            End::Asked => host.stop().await?,
-            End::Killed => host.kill().await?,
+            HostEnd::Asked => host.stop().await?,
+            HostEnd::Killed => host.kill().await?,
         }
         let address = extender.url.trim_start_matches("http://").to_owned();
         let host = Host::launch(&scene.host_kubeconfig().await?, &["--extender-address", &address]).await?;
@@ -85,7 +85,7 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_are_bound_one_at_a_time_to_a_node_and_each_is_served_under_its_own_name() -> Result<()> {
     let names = ["gpu-1", "gpu-2"];
-    let stage = Stage::new(&names, &[]).await?;
+    let stage = LockScene::new(&names, &[]).await?;
     stage.ready_nodes(&names).await?;
     let settings = Settings { answers_after: std::time::Duration::from_millis(50), ..Settings::default() };
     let kubelets = Kubelets::start(stage.scene.plane.client(), settings);
@@ -119,7 +119,7 @@ async fn pods_are_bound_one_at_a_time_to_a_node_and_each_is_served_under_its_own
 }
 
 /// What etcd's own order of writes says.
-pub(super) async fn judged(stage: &Stage) -> Result<()> {
+pub(super) async fn judged(stage: &LockScene) -> Result<()> {
     let writes = stage.scene.plane.writes_in_order("/registry/").await?;
     let judged = topoloom_tests::lock_order::judge(&writes);
     assert_eq!(judged.violations, [""; 0], "{judged:?}");
@@ -129,7 +129,7 @@ pub(super) async fn judged(stage: &Stage) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_that_fail_or_die_leave_nothing_behind() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     stage.ready_nodes(&["gpu-1"]).await?;
     let fate = |pod: &Pod| match pod.metadata.name.as_deref().unwrap_or_default() {
         name if name.starts_with("fails") => Fate::Fails,
@@ -158,7 +158,7 @@ async fn plugins_that_fail_or_die_leave_nothing_behind() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_fails_at_each_step_of_a_bind_every_pod_runs_in_the_end_and_nothing_is_left() -> Result<()> {
     let names = ["gpu-1", "gpu-2"];
-    let (stage, faults) = Stage::through_faults(&names, &["--node-lock-timeout=60s"]).await?;
+    let (stage, faults) = LockScene::through_faults(&names, &["--node-lock-timeout=60s"]).await?;
     stage.ready_nodes(&names).await?;
     let all = [
         Fault::Refused(403, "Forbidden"),
@@ -197,7 +197,7 @@ async fn whatever_fails_at_each_step_of_a_bind_every_pod_runs_in_the_end_and_not
 #[tokio::test(flavor = "multi_thread")]
 async fn the_extender_and_the_scheduler_are_started_anew_in_the_middle_of_binds() -> Result<()> {
     let names = ["gpu-1", "gpu-2", "gpu-3"];
-    let mut stage = Stage::new(&names, &[]).await?;
+    let mut stage = LockScene::new(&names, &[]).await?;
     stage.ready_nodes(&names).await?;
     let settings = Settings { answers_after: std::time::Duration::from_millis(100), ..Settings::default() };
     let kubelets = Kubelets::start(stage.scene.plane.client(), settings);
@@ -205,7 +205,7 @@ async fn the_extender_and_the_scheduler_are_started_anew_in_the_middle_of_binds(
     for index in 0..60 {
         stage.chosen(&format!("p{index}"), 1).await?;
     }
-    let running = async |stage: &Stage, count: usize| {
+    let running = async |stage: &LockScene, count: usize| {
         eventually(&format!("{count} pods were served"), 4 * PATIENCE, async || {
             let served = kubelets.served().len();
             if served >= count {
@@ -221,9 +221,9 @@ async fn the_extender_and_the_scheduler_are_started_anew_in_the_middle_of_binds(
     scheduler.start().await?;
     running(&stage, 15).await;
     // The extender ends in the middle of its Binds: those are finished, or taken back, and the next one begins at its address.
-    stage = stage.again(End::Asked).await?;
+    stage = stage.again(HostEnd::Asked).await?;
     running(&stage, 30).await;
-    stage = stage.again(End::Killed).await?;
+    stage = stage.again(HostEnd::Killed).await?;
     stage.until_running(60).await;
     assert_eq!(kubelets.mistakes(), [""; 0]);
     for node in names {

@@ -22,14 +22,14 @@ const HOSTS: usize = 3;
 const SHORT: [&str; 2] = ["--extender-http-timeout=7s", "--node-lock-timeout=10s"];
 
 /// One of the extenders, which ends and begins anew at the same address.
-struct Replica {
+struct StormExtender {
     name: String,
     kubeconfig: std::path::PathBuf,
     address: String,
     host: Host,
 }
 
-impl Replica {
+impl StormExtender {
     async fn new(name: String, kubeconfig: &std::path::Path) -> Result<Self> {
         let host = Self::launch(&name, kubeconfig, "127.0.0.1:0").await?;
         let address = host.extender().await;
@@ -49,7 +49,11 @@ impl Replica {
 }
 
 /// Kills, stops and continues replicas, until `enough` is set.
-async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64) -> Result<(Vec<Replica>, [usize; 2])> {
+async fn trouble(
+    mut replicas: Vec<StormExtender>,
+    enough: Arc<AtomicBool>,
+    seed: u64,
+) -> Result<(Vec<StormExtender>, [usize; 2])> {
     let mut dice = Dice::new(seed);
     let mut done = [0, 0];
     while !enough.load(Ordering::SeqCst) {
@@ -83,16 +87,16 @@ async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64)
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> Result<()> {
     let names: Vec<String> = (0..NODES).map(|node| format!("gpu-{node}")).collect();
-    let scene = Stage::scene(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let scene = LockScene::scene(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let kubeconfig = scene.host_kubeconfig().await?;
     let mut replicas = Vec::new();
     for index in 0..HOSTS {
-        replicas.push(Replica::new(format!("replica-{index}"), &kubeconfig).await?);
+        replicas.push(StormExtender::new(format!("replica-{index}"), &kubeconfig).await?);
     }
     let addresses: Vec<String> = replicas.iter().map(|replica| replica.address.clone()).collect();
-    let extender = Caller { url: String::new(), http: reqwest::Client::new() };
-    let host = Replica::launch("idle", &kubeconfig, "127.0.0.1:0").await?;
-    let stage = Stage { scene, host, extender };
+    let extender = BindClient { url: String::new(), http: reqwest::Client::new() };
+    let host = StormExtender::launch("idle", &kubeconfig, "127.0.0.1:0").await?;
+    let stage = LockScene { scene, host, extender };
     // Some plugins fail, and some die with the lock in their hands.
     let fate =
         |pod: &Pod| match pod.metadata.name.as_deref().and_then(|name| name.strip_prefix('p')?.parse::<usize>().ok()) {
@@ -128,7 +132,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> 
                     continue;
                 };
                 let address = &addresses[dice.below(HOSTS)];
-                let caller = Caller { url: format!("http://{address}"), http: http.clone() };
+                let caller = BindClient { url: format!("http://{address}"), http: http.clone() };
                 tries.fetch_add(1, Ordering::SeqCst);
                 // A host that is away, or stands still, is one that does not answer; the scheduler asks again, another node too.
                 match caller.bind(&pod, &format!("gpu-{}", dice.below(NODES))).await {

@@ -6,11 +6,11 @@ use super::*;
 const SHORT: &str = "--node-lock-timeout=10s";
 
 /// Only the sweeper runs; nothing binds.
-async fn swept(nodes: &[&str], mode: &str) -> Result<Stage> {
-    let scene = Stage::scene(nodes).await?;
+async fn swept(nodes: &[&str], mode: &str) -> Result<LockScene> {
+    let scene = LockScene::scene(nodes).await?;
     let host = Host::start(&scene.host_kubeconfig().await?, &["--nodelock-sweep", mode, SHORT]).await?;
-    let extender = Caller { url: String::new(), http: reqwest::Client::new() };
-    Ok(Stage { scene, host, extender })
+    let extender = BindClient { url: String::new(), http: reqwest::Client::new() };
+    Ok(LockScene { scene, host, extender })
 }
 
 /// A value for a pod, as HAMi writes it now.
@@ -98,7 +98,7 @@ async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_never_loses_its_lock
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_a_lock_that_only_age_takes_over_is_left_to_the_next_bind() -> Result<()> {
     let age = ["--node-lock-takeover=age", "--nodelock-sweep=repair", "--extender-http-timeout=5s", SHORT];
-    let stage = Stage::new(&["gpu-1"], &age).await?;
+    let stage = LockScene::new(&["gpu-1"], &age).await?;
     stage.gpu_pod("p1").await?;
     stage.bind_by_hand("p1", "gpu-1").await?;
     let held = value("p1");
@@ -142,7 +142,7 @@ async fn n9_a_sweeper_that_reports_changes_nothing() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_without_a_word_about_it_both_controllers_wait() -> Result<()> {
-    let scene = Stage::scene(&["gpu-1"]).await?;
+    let scene = LockScene::scene(&["gpu-1"]).await?;
     let host = scene.host().await?;
     let ready = host.readyz().await?;
     assert!(ready.contains("controller extender waiting: set --extender-address"), "{ready}");

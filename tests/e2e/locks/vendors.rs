@@ -15,7 +15,7 @@ fn running() -> Value {
 }
 
 /// A pod whose containers ask for one device each of these vendors, with the devices chosen.
-async fn chosen(stage: &Stage, name: &str, containers: &[&[Vendor]]) -> Result<Pod> {
+async fn chosen(stage: &LockScene, name: &str, containers: &[&[Vendor]]) -> Result<Pod> {
     let mut annotations = serde_json::Map::new();
     annotations.insert(CHOSEN_NODE.into(), "gpu-1".into());
     for vendor in Vendor::ALL {
@@ -41,7 +41,7 @@ async fn chosen(stage: &Stage, name: &str, containers: &[&[Vendor]]) -> Result<P
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_11_n4_several_vendors_are_one_write_and_one_pod_has_both_keys() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let pod = stage.create(json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "both"},
         "spec": {
@@ -76,7 +76,7 @@ async fn ax_11_n4_several_vendors_are_one_write_and_one_pod_has_both_keys() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_12_ax_14_a_pod_that_gets_one_key_of_two_gets_none_and_the_reason_is_contention() -> Result<()> {
     let patience = ["--extender-http-timeout=5s", "--controllers=*,-nodelock-sweeper"];
-    let stage = Stage::new(&["gpu-1"], &patience).await?;
+    let stage = LockScene::new(&["gpu-1"], &patience).await?;
     let held = jiff::Timestamp::now().to_string();
     stage.annotate("gpu-1", json!({CAMBRICON: held})).await?;
     let pod = chosen(&stage, "both", &[&[Vendor::Nvidia, Vendor::Amd, Vendor::Cambricon]]).await?;
@@ -93,7 +93,8 @@ async fn ax_12_ax_14_a_pod_that_gets_one_key_of_two_gets_none_and_the_reason_is_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r17_every_key_of_a_failed_bind_is_given_back_and_no_other() -> Result<()> {
-    let (stage, faults) = Stage::through_faults(&["gpu-1", "gpu-2"], &["--controllers=*,-nodelock-sweeper"]).await?;
+    let (stage, faults) =
+        LockScene::through_faults(&["gpu-1", "gpu-2"], &["--controllers=*,-nodelock-sweeper"]).await?;
     let both = chosen(&stage, "both", &[&[Vendor::Nvidia, Vendor::Cambricon]]).await?;
     faults.on(Method::POST, "/binding", 1, Fault::Refused(403, "Forbidden"));
     assert!(stage.extender.bind(&both, "gpu-1").await?.contains("was refused"));
@@ -117,7 +118,7 @@ async fn r17_every_key_of_a_failed_bind_is_given_back_and_no_other() -> Result<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_13_a_pod_keeps_its_lock_until_the_last_of_its_containers_was_served() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let kubelets = Kubelets::start(stage.scene.plane.client(), Settings::default());
     let first = chosen(&stage, "first", &[&[Vendor::Nvidia], &[], &[Vendor::Nvidia]]).await?;
     let second = chosen(&stage, "second", &[&[Vendor::Nvidia]]).await?;
@@ -143,7 +144,7 @@ async fn ax_13_a_pod_keeps_its_lock_until_the_last_of_its_containers_was_served(
 /// Whether a plugin asks for the others' work or not, as the reference does not: no other pod gets the node before.
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_a_shared_lock_that_one_vendor_gives_back_too_early_frees_nothing() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
+    let stage = LockScene::new(&["gpu-1"], &[]).await?;
     let fate = |pod: &Pod| match pod.metadata.name.as_deref() {
         Some("early") => Fate::ReleasesEarly,
         _ => Fate::Completes,

@@ -16,7 +16,7 @@ use topoloom_tests::scene::PATIENCE;
 use topoloom_tests::{helm, host};
 
 /// A reader of one page after the other.
-pub(super) struct Desk {
+pub(super) struct PageReader {
     folder: TempDir,
     kubeconfig: PathBuf,
     path: OsString,
@@ -26,7 +26,7 @@ pub(super) struct Desk {
     by_hand: usize,
 }
 
-impl Desk {
+impl PageReader {
     /// At the beginning of a page.
     pub(super) async fn new(plane: &ControlPlane, page: &'static str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("topoloom-page-").tempdir()?;

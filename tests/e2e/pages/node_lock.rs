@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use topoloom_tests::controlplane::ControlPlane;
 use topoloom_tests::host::Host;
 
-use super::desk::Desk;
+use super::desk::PageReader;
 use super::pods::Replica;
 
 const PAGE: &str = "docs/operators/node-lock.md";
@@ -12,7 +12,7 @@ const PAGE: &str = "docs/operators/node-lock.md";
 const LOCK: &str = "2026-08-01T06:10:00.000000007Z,default,p1";
 
 /// After the page of the install, on the same cluster.
-pub(super) async fn follow(plane: &ControlPlane, desk: &mut Desk) -> Result<()> {
+pub(super) async fn follow(plane: &ControlPlane, desk: &mut PageReader) -> Result<()> {
     desk.open(PAGE)?;
     desk.next("openssl req -x509").await?;
     desk.next("helm upgrade topoloom").await?;
@@ -26,7 +26,7 @@ pub(super) async fn follow(plane: &ControlPlane, desk: &mut Desk) -> Result<()> 
 }
 
 /// A pod of the chart with what the Secret holds: kube-scheduler's certificate is let in, and no other.
-async fn serve(plane: &ControlPlane, desk: &Desk) -> Result<()> {
+async fn serve(plane: &ControlPlane, desk: &PageReader) -> Result<()> {
     let Replica { container, kubeconfig } = Replica::of(plane, desk).await?;
     let root = plane.folder().join("extender");
     let flags = container.flags_below(&root)?;

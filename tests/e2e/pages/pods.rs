@@ -15,7 +15,7 @@ use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::PATIENCE;
 
 use super::NAMESPACE;
-use super::desk::Desk;
+use super::desk::PageReader;
 
 /// What the chart asks for.
 const REPLICAS: usize = 2;
@@ -27,7 +27,7 @@ pub(super) struct Pods {
 
 impl Pods {
     /// Starts the controllers of Deployments, and for each pod of ours the binary; a pod is ready when its probe says so.
-    pub(super) async fn start(plane: &mut ControlPlane, desk: &Desk) -> Result<Self> {
+    pub(super) async fn start(plane: &mut ControlPlane, desk: &PageReader) -> Result<Self> {
         plane.start_controllers(&["deployment-controller", "replicaset-controller"])?;
         let Replica { container, kubeconfig } = Replica::of(plane, desk).await?;
         // What `kubectl exec` finds in a pod.
@@ -73,7 +73,7 @@ pub(super) struct Replica {
 
 impl Replica {
     /// As the Deployment in the cluster says it, with the rights of its ServiceAccount.
-    pub(super) async fn of(plane: &ControlPlane, desk: &Desk) -> Result<Self> {
+    pub(super) async fn of(plane: &ControlPlane, desk: &PageReader) -> Result<Self> {
         let deployment = desk.shell("kubectl -n topoloom-system get deployment topoloom -o json").await?;
         let container = Container::of(&[serde_json::from_str(&deployment)?])?;
         let kubeconfig = plane.kubeconfig_for(NAMESPACE, chart::NAME).await?;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use topoloom_simulator::{Credentials, Fabric, HostKind, LinkState, Rule, Shape, Simulator, Ufm};
+use topoloom_simulator::{Credentials, Fabric, FaultRule, HostKind, LinkState, Shape, Simulator, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::scene::{NAMESPACE, Scene};
@@ -200,7 +200,7 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
     for (rule, reason) in [("status:401", Some("Unauthorized")), ("html", Some("Upstream")), ("empty-list", None)] {
         // Its counters move, so that the lists are fetched; without that a round is one small request.
         ufm.fabric().edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?;
-        ufm.faults().set(rule.parse::<Rule>()?).await?;
+        ufm.faults().set(rule.parse::<FaultRule>()?).await?;
         scene.cli(&["source", "run", "ufm"]).await?;
         let why = match reason {
             Some(reason) => scene.until_condition("ufm", "Discovered", "False", reason).await,

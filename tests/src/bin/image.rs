@@ -66,7 +66,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
     let about = about(&checkout.sources)?;
     let folder = checkout.target.join("image");
     let toolchain = Toolchain::find(&checkout.target.join("tools"));
-    let Found { platforms, mut unseen } = find(&toolchain, &wanted.platforms)?;
+    let BuildablePlatforms { platforms, mut unseen } = find(&toolchain, &wanted.platforms)?;
 
     let made = make(&checkout, &platforms, &about, &folder)?;
     let image = inspect(&folder.join("layout")).context("the layout is not sound")?;
@@ -143,13 +143,13 @@ fn names(platforms: &[Platform]) -> String {
 }
 
 /// What can be built here, and what cannot.
-struct Found {
+struct BuildablePlatforms {
     platforms: Vec<(Platform, Compiler)>,
     unseen: Vec<Platform>,
 }
 
 /// What of it can be built here. Without another processor there is still an image, so that is only said.
-fn find(toolchain: &Toolchain, wanted: &[Platform]) -> Result<Found> {
+fn find(toolchain: &Toolchain, wanted: &[Platform]) -> Result<BuildablePlatforms> {
     let (mut platforms, mut unseen) = (Vec::new(), Vec::new());
     for platform in wanted {
         match toolchain.compiler(*platform) {
@@ -162,7 +162,7 @@ fn find(toolchain: &Toolchain, wanted: &[Platform]) -> Result<Found> {
         }
     }
     ensure!(!platforms.is_empty(), "none of the images can be built here");
-    Ok(Found { platforms, unseen })
+    Ok(BuildablePlatforms { platforms, unseen })
 }
 
 /// Builds everything and writes the layout and the bills of materials into `folder`.

@@ -76,11 +76,11 @@ struct Planes {
 /// The right to have the control planes that were asked for. All of them share it, and it ends with the last.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
-    _held: Arc<Held>,
+    _held: Arc<HeldPermit>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldPermit {
     _permit: OwnedSemaphorePermit,
     thread: ThreadId,
     holders: Arc<Mutex<HashSet<ThreadId>>>,
@@ -102,11 +102,11 @@ impl Planes {
         // It serves in the order of arrival, and collects for the first in line.
         let permit = Arc::clone(&self.free).acquire_many_owned(count).await.context("it is never closed")?;
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(thread);
-        Ok(Turn { _held: Arc::new(Held { _permit: permit, thread, holders: Arc::clone(&self.holders) }) })
+        Ok(Turn { _held: Arc::new(HeldPermit { _permit: permit, thread, holders: Arc::clone(&self.holders) }) })
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldPermit {
     fn drop(&mut self) {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.thread);
     }

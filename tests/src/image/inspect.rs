@@ -18,7 +18,7 @@ use super::platform::Platform;
 
 /// What a layout has for one processor.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LayoutFacts {
     /// The digest of the manifest.
     digest: String,
     /// The compressed size of the layers.
@@ -34,7 +34,7 @@ pub(super) struct Found {
 pub struct Inspected {
     digest: String,
     reference: String,
-    found: BTreeMap<Platform, Found>,
+    found: BTreeMap<Platform, LayoutFacts>,
 }
 
 impl Inspected {
@@ -143,7 +143,7 @@ impl Blobs<'_> {
         Ok(bytes)
     }
 
-    fn image(&mut self, descriptor: &Value, platform: Platform) -> Result<Found> {
+    fn image(&mut self, descriptor: &Value, platform: Platform) -> Result<LayoutFacts> {
         let manifest = json(&self.follow(descriptor, MANIFEST)?)?;
         let config = json(&self.follow(&manifest["config"], CONFIG)?)?;
         ensure!(config["os"] == "linux" && config["architecture"] == platform.architecture(), "it says {config}");
@@ -163,7 +163,12 @@ impl Blobs<'_> {
             entries(&tar)?;
             layers.push(tar);
         }
-        Ok(Found { digest: text(descriptor, "digest")?.to_owned(), size, layers, config: config["config"].clone() })
+        Ok(LayoutFacts {
+            digest: text(descriptor, "digest")?.to_owned(),
+            size,
+            layers,
+            config: config["config"].clone(),
+        })
     }
 
     fn nothing_else(&self) -> Result<()> {

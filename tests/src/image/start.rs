@@ -72,12 +72,12 @@ impl Emulator {
 
 /// Who starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+enum RunAs {
     Root,
     User,
 }
 
-impl Caller {
+impl RunAs {
     fn find() -> Result<Self> {
         let caller = if rustix::process::geteuid().is_root() { Self::Root } else { Self::User };
         let probe = Command::new("unshare").args(caller.namespaces()).arg("true").stderr(Stdio::null()).status();
@@ -110,7 +110,7 @@ impl Caller {
 /// An unpacked image.
 struct Root {
     folder: TempDir,
-    caller: Caller,
+    caller: RunAs,
     /// Without `PATH`.
     environment: Vec<(String, String)>,
     /// Where the image looks for programs.
@@ -122,7 +122,7 @@ struct Root {
 
 impl Root {
     fn unpack(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<Self> {
-        let caller = Caller::find()?;
+        let caller = RunAs::find()?;
         let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir()?;
         image.unpack(platform, folder.path())?;
         fs::create_dir(folder.path().join("proc"))?;
@@ -203,7 +203,7 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
     let host = Host::spawn(command.into(), &[]).await?;
     host.until_ready().await;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
-    let user = if root.caller == Caller::Root { User::Seen } else { User::NotSeen };
+    let user = if root.caller == RunAs::Root { User::Seen } else { User::NotSeen };
     if user == User::Seen {
         let status = fs::read_to_string(format!("/proc/{}/status", host.id().context("the host has ended")?))?;
         let users = format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}");

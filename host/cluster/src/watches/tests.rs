@@ -13,7 +13,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Reason;
+use crate::RefusalReason;
 use crate::gate::{Gate, ReadOnly, Switch};
 use crate::pause::LONGEST;
 
@@ -159,9 +159,9 @@ async fn what_is_given_is_noticed_within_half_a_minute_and_the_next_failure_is_t
         match event {
             Ok(event) if event.is_answer() => seen.push_back(("listed", at)),
             Ok(_) => {}
-            Err(refusal) if at < given => assert_eq!(refusal.reason, Reason::Forbidden),
+            Err(refusal) if at < given => assert_eq!(refusal.reason, RefusalReason::Forbidden),
             Err(refusal) => {
-                assert_eq!(refusal.reason, Reason::ServerError);
+                assert_eq!(refusal.reason, RefusalReason::ServerError);
                 seen.push_back(("failed", at));
             }
         }

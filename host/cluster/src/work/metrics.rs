@@ -16,10 +16,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::queue::{Counts, Running};
+use topoloom_core::queue::{QueueCounts, RunningWork};
 
 use super::queue::Shared;
-use super::{Key, WorkQueue};
+use super::{WorkKey, WorkQueue};
 
 /// From work that finds nothing to do to a request that runs into its timeout.
 const BUCKETS: [f64; 9] = [0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
@@ -56,7 +56,7 @@ impl Metrics {
     /// Every queue with its sizes, for `topoloom debug dump`.
     #[must_use]
     pub fn dump(&self) -> serde_json::Value {
-        let queue = |(counts, running): (Counts, Running)| {
+        let queue = |(counts, running): (QueueCounts, RunningWork)| {
             serde_json::json!({
                 "waiting": counts.waiting,
                 "later": counts.later,
@@ -73,7 +73,7 @@ impl Metrics {
     }
 
     /// Shows a queue for as long as there is one.
-    pub(super) fn show<K: Key>(&self, queue: &WorkQueue<K>) {
+    pub(super) fn show<K: WorkKey>(&self, queue: &WorkQueue<K>) {
         let shared: Arc<dyn Sizes> = Arc::clone(queue.shared()) as _;
         let shared = Arc::downgrade(&shared);
         let mut queues = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,11 +98,11 @@ impl Metrics {
 
 /// A queue with keys of any type.
 trait Sizes: Send + Sync {
-    fn sizes(&self) -> (&'static str, Counts, Running);
+    fn sizes(&self) -> (&'static str, QueueCounts, RunningWork);
 }
 
-impl<K: Key> Sizes for Shared<K> {
-    fn sizes(&self) -> (&'static str, Counts, Running) {
+impl<K: WorkKey> Sizes for Shared<K> {
+    fn sizes(&self) -> (&'static str, QueueCounts, RunningWork) {
         let (counts, running) = Self::sizes(self);
         (self.name(), counts, running)
     }
@@ -112,8 +112,8 @@ impl<K: Key> Sizes for Shared<K> {
 struct Example(&'static str);
 
 impl Sizes for Example {
-    fn sizes(&self) -> (&'static str, Counts, Running) {
-        (self.0, Counts::default(), Running::default())
+    fn sizes(&self) -> (&'static str, QueueCounts, RunningWork) {
+        (self.0, QueueCounts::default(), RunningWork::default())
     }
 }
 
@@ -127,11 +127,11 @@ impl fmt::Debug for Shown {
 }
 
 /// A number of a queue that only grows, by its name and its help.
-type Counted = (&'static str, &'static str, fn(&Counts) -> u64);
+type QueueCounter = (&'static str, &'static str, fn(&QueueCounts) -> u64);
 /// A number of a queue as it is now.
-type Measured = (&'static str, &'static str, fn(&Counts, &Running) -> f64);
+type Measured = (&'static str, &'static str, fn(&QueueCounts, &RunningWork) -> f64);
 
-const COUNTED: [Counted; 4] = [
+const COUNTED: [QueueCounter; 4] = [
     ("workqueue_adds", "Keys added to the queue", |counts| counts.adds),
     ("workqueue_retries", "Retries of failed keys", |counts| counts.retries),
     ("workqueue_dropped", "Keys that failed too often and were dropped until a resync", |counts| counts.drops),
@@ -156,10 +156,10 @@ fn count(number: usize) -> f64 {
 
 impl Shown {
     /// Every queue, by name.
-    fn all(&self) -> BTreeMap<&'static str, (Counts, Running)> {
+    fn all(&self) -> BTreeMap<&'static str, (QueueCounts, RunningWork)> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|queue| queue.strong_count() > 0);
-        let mut all: BTreeMap<&'static str, (Counts, Running)> = BTreeMap::new();
+        let mut all: BTreeMap<&'static str, (QueueCounts, RunningWork)> = BTreeMap::new();
         for (name, counts, running) in queues.iter().filter_map(Weak::upgrade).map(|queue| queue.sizes()) {
             let sum = all.entry(name).or_default();
             sum.0 = sum.0.plus(counts);

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use topoloom_core::queue::{Added, Counts, Limiter, Next, Queue, Refused, Requeue, Running, Verdict};
+use topoloom_core::queue::{Added, Limiter, Next, NotAdded, Queue, QueueCounts, Requeue, RetryVerdict, RunningWork};
 
 /// What names a piece of work.
-pub trait Key: Ord + Clone + fmt::Display + Send + Sync + 'static {}
+pub trait WorkKey: Ord + Clone + fmt::Display + Send + Sync + 'static {}
 
-impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> Key for K {}
+impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> WorkKey for K {}
 
 /// A queue of keys. Clones are the same queue.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<K> Clone for WorkQueue<K> {
     }
 }
 
-impl<K: Key> Shared<K> {
+impl<K: WorkKey> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, Queue<K>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,13 +62,13 @@ impl<K: Key> Shared<K> {
         self.name
     }
 
-    pub(super) fn sizes(&self) -> (Counts, Running) {
+    pub(super) fn sizes(&self) -> (QueueCounts, RunningWork) {
         let line = self.lock();
         (line.counts(), line.running(self.now()))
     }
 }
 
-impl<K: Key> WorkQueue<K> {
+impl<K: WorkKey> WorkQueue<K> {
     /// An empty queue for at most so many keys. The name is for logs and metrics.
     #[must_use]
     pub fn new(name: &'static str, capacity: NonZeroUsize, limiter: Limiter) -> Self {
@@ -89,24 +89,24 @@ impl<K: Key> WorkQueue<K> {
     /// See [`Queue::add`].
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add(&self, key: K) -> Result<Added, Refused> {
+    /// See [`NotAdded`].
+    pub fn add(&self, key: K) -> Result<Added, NotAdded> {
         self.shared.change(|line, now| line.add(key, now))
     }
 
     /// See [`Queue::add_after`].
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add_after(&self, key: K, pause: Duration) -> Result<Added, Refused> {
+    /// See [`NotAdded`].
+    pub fn add_after(&self, key: K, pause: Duration) -> Result<Added, NotAdded> {
         self.shared.change(|line, now| line.add_after(key, pause, now))
     }
 
     /// See [`Queue::add_rate_limited`].
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add_rate_limited(&self, key: K) -> Result<Duration, Refused> {
+    /// See [`NotAdded`].
+    pub fn add_rate_limited(&self, key: K) -> Result<Duration, NotAdded> {
         self.shared.change(|line, now| line.add_rate_limited(key, now))
     }
 
@@ -147,7 +147,7 @@ impl<K: Key> WorkQueue<K> {
     }
 
     /// See [`Queue::failed`].
-    pub fn failed(&self, key: &K, requeue: Requeue) -> Verdict {
+    pub fn failed(&self, key: &K, requeue: Requeue) -> RetryVerdict {
         self.shared.change(|line, now| line.failed(key, requeue, now))
     }
 
@@ -176,13 +176,13 @@ impl<K: Key> WorkQueue<K> {
 
     /// How full it is, and what happened so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> QueueCounts {
         self.shared.sizes().0
     }
 
     /// How long the work under way has been running.
     #[must_use]
-    pub fn running(&self) -> Running {
+    pub fn running(&self) -> RunningWork {
         self.shared.sizes().1
     }
 }

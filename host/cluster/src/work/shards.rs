@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::queue::{Added, Limiter, Refused, shard};
+use topoloom_core::queue::{Added, Limiter, NotAdded, shard};
 
-use super::{Failure, Key, Options, Outcome, Work, WorkQueue, run_workers};
+use super::{Options, Work, WorkFailure, WorkKey, WorkOutcome, WorkQueue, run_workers};
 
 /// How long a key waits in a wrong queue while its own is full.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl<K> Clone for Shards<K> {
     }
 }
 
-impl<K: Key + AsRef<str>> Shards<K> {
+impl<K: WorkKey + AsRef<str>> Shards<K> {
     /// Empty queues, each for at most so many keys and with limits of its own.
     #[must_use]
     pub fn new(name: &'static str, workers: NonZeroUsize, capacity: NonZeroUsize, limiter: Limiter) -> Self {
@@ -53,8 +53,8 @@ impl<K: Key + AsRef<str>> Shards<K> {
     /// Adds a key to its queue.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add(&self, key: K) -> Result<Added, Refused> {
+    /// See [`NotAdded`].
+    pub fn add(&self, key: K) -> Result<Added, NotAdded> {
         self.of(&key).add(key)
     }
 
@@ -65,7 +65,7 @@ impl<K: Key + AsRef<str>> Shards<K> {
 }
 
 /// Works with one worker per shard; see [`run_workers`]. The number of workers in the options does not count.
-pub async fn run_shards<K: Key + AsRef<str>, W: Work<K>>(
+pub async fn run_shards<K: WorkKey + AsRef<str>, W: Work<K>>(
     shards: Shards<K>,
     options: Options,
     work: Arc<W>,
@@ -86,10 +86,10 @@ struct OwnKeys<K, W> {
     work: Arc<W>,
 }
 
-impl<K: Key + AsRef<str>, W: Work<K>> Work<K> for OwnKeys<K, W> {
+impl<K: WorkKey + AsRef<str>, W: Work<K>> Work<K> for OwnKeys<K, W> {
     type Error = W::Error;
 
-    async fn work(&self, key: &K) -> Result<Outcome, W::Error> {
+    async fn work(&self, key: &K) -> Result<WorkOutcome, W::Error> {
         let own = self.shards.shard(key);
         if own == self.number {
             return self.work.work(key).await;
@@ -98,12 +98,12 @@ impl<K: Key + AsRef<str>, W: Work<K>> Work<K> for OwnKeys<K, W> {
         tracing::warn!(queue = queue.name(), %key, shard = self.number, own, "a key was in the wrong shard; it is \
             passed on");
         Ok(match queue.add(key.clone()) {
-            Err(Refused::Full) => Outcome::Again(NO_ROOM),
-            _ => Outcome::Done,
+            Err(NotAdded::Full) => WorkOutcome::Again(NO_ROOM),
+            _ => WorkOutcome::Done,
         })
     }
 
-    fn dropped(&self, key: &K, failure: &Failure<W::Error>) {
+    fn dropped(&self, key: &K, failure: &WorkFailure<W::Error>) {
         self.work.dropped(key, failure);
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::queue::{Limiter, Refused, Requeue};
+use topoloom_core::queue::{Limiter, NotAdded, Requeue};
 
 use super::*;
 
@@ -30,7 +30,7 @@ struct Scripted<F> {
     news: Notify,
 }
 
-impl<F: Fn(&str, usize) -> Result<Outcome, NotToday> + Send + Sync + 'static> Scripted<F> {
+impl<F: Fn(&str, usize) -> Result<WorkOutcome, NotToday> + Send + Sync + 'static> Scripted<F> {
     /// The script gets the key and how often it was worked on before.
     fn new(script: F) -> Arc<Self> {
         Self::knowing(&[], script)
@@ -61,17 +61,17 @@ impl<F: Fn(&str, usize) -> Result<Outcome, NotToday> + Send + Sync + 'static> Sc
     }
 }
 
-impl<F: Fn(&str, usize) -> Result<Outcome, NotToday> + Send + Sync + 'static> Work<String> for Scripted<F> {
+impl<F: Fn(&str, usize) -> Result<WorkOutcome, NotToday> + Send + Sync + 'static> Work<String> for Scripted<F> {
     type Error = NotToday;
 
-    async fn work(&self, key: &String) -> Result<Outcome, NotToday> {
+    async fn work(&self, key: &String) -> Result<WorkOutcome, NotToday> {
         let before = self.times(key).len();
         self.calls.lock().unwrap().push((key.clone(), self.begun.elapsed()));
         self.news.notify_one();
         (self.script)(key, before)
     }
 
-    fn dropped(&self, key: &String, failure: &Failure<NotToday>) {
+    fn dropped(&self, key: &String, failure: &WorkFailure<NotToday>) {
         self.dropped.lock().unwrap().push((key.clone(), failure.to_string()));
         self.news.notify_one();
     }
@@ -81,7 +81,7 @@ impl<F: Fn(&str, usize) -> Result<Outcome, NotToday> + Send + Sync + 'static> Wo
     }
 }
 
-fn never(_: &str, _: usize) -> Result<Outcome, NotToday> {
+fn never(_: &str, _: usize) -> Result<WorkOutcome, NotToday> {
     Err(NotToday)
 }
 
@@ -154,7 +154,7 @@ async fn bx_3_by_default_a_key_is_tried_sixteen_times() {
 #[tokio::test(start_paused = true)]
 async fn bx_4_of_250_keys_that_fail_at_once_a_hundred_come_back_at_once_and_the_others_in_turn() {
     let queue = queue(250);
-    let work = Scripted::new(|_, before| if before == 0 { Err(NotToday) } else { Ok(Outcome::Done) });
+    let work = Scripted::new(|_, before| if before == 0 { Err(NotToday) } else { Ok(WorkOutcome::Done) });
     for key in 0..250 {
         queue.add(format!("{key:03}")).unwrap();
     }
@@ -177,7 +177,7 @@ struct Crowded {
 impl Work<String> for Crowded {
     type Error = NotToday;
 
-    async fn work(&self, key: &String) -> Result<Outcome, NotToday> {
+    async fn work(&self, key: &String) -> Result<WorkOutcome, NotToday> {
         {
             let mut busy = self.busy.lock().unwrap();
             let same = busy.entry(key.clone()).or_default();
@@ -189,10 +189,10 @@ impl Work<String> for Crowded {
         tokio::time::sleep(MS).await;
         drop(leaving);
         let done = self.done.fetch_add(1, Ordering::Relaxed);
-        if done.is_multiple_of(3) { Err(NotToday) } else { Ok(Outcome::Done) }
+        if done.is_multiple_of(3) { Err(NotToday) } else { Ok(WorkOutcome::Done) }
     }
 
-    fn dropped(&self, key: &String, failure: &Failure<NotToday>) {
+    fn dropped(&self, key: &String, failure: &WorkFailure<NotToday>) {
         panic!("{key} was dropped: {failure}");
     }
 }
@@ -229,7 +229,7 @@ async fn r7_keys_are_worked_on_side_by_side_and_each_by_one_worker() {
 #[tokio::test(start_paused = true)]
 async fn work_may_ask_for_another_time_and_that_is_no_failure() {
     let queue = queue(1);
-    let work = Scripted::new(|_, before| Ok(if before < 20 { Outcome::Again(15 * S) } else { Outcome::Done }));
+    let work = Scripted::new(|_, before| Ok(if before < 20 { WorkOutcome::Again(15 * S) } else { WorkOutcome::Done }));
     queue.add("a".into()).unwrap();
     run(&queue, options(2, 0), &work, work.until(|work| work.calls().len() == 21)).await;
     assert_eq!(work.times("a"), (0..21).map(|i| i * 15 * S).collect::<Vec<_>>());
@@ -238,7 +238,7 @@ async fn work_may_ask_for_another_time_and_that_is_no_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn sleeping_workers_wake_for_the_earliest_time_also_when_it_is_given_last() {
-    let (queue, work) = (queue(9), Scripted::new(|_, _| Ok(Outcome::Done)));
+    let (queue, work) = (queue(9), Scripted::new(|_, _| Ok(WorkOutcome::Done)));
     run(&queue, options(3, 15), &work, async {
         for (key, pause) in [("c", 30 * S), ("b", 20 * S)] {
             queue.add_after(key.into(), pause).unwrap();
@@ -259,7 +259,7 @@ async fn a_panic_counts_as_a_failure_and_the_only_worker_goes_on() {
     let queue = queue(2);
     let work = Scripted::new(|key, before| match (key, before) {
         ("a", 0) => panic!("a\nstumble"),
-        _ => Ok(Outcome::Done),
+        _ => Ok(WorkOutcome::Done),
     });
     queue.add("a".into()).unwrap();
     queue.add("b".into()).unwrap();
@@ -279,9 +279,9 @@ async fn a_panic_too_many_is_told_with_its_message() {
 #[tokio::test(start_paused = true)]
 async fn what_a_full_queue_refused_comes_with_the_resync() {
     let queue = queue(1);
-    let work = Scripted::knowing(&["b"], |_, _| Ok(Outcome::Done));
+    let work = Scripted::knowing(&["b"], |_, _| Ok(WorkOutcome::Done));
     queue.add("a".into()).unwrap();
-    assert_eq!(queue.add("b".into()), Err(Refused::Full));
+    assert_eq!(queue.add("b".into()), Err(NotAdded::Full));
     let options = Options { resync: 10 * S, ..options(1, 15) };
     run(&queue, options, &work, work.until(|work| work.calls().len() == 2)).await;
     assert_eq!((work.times("a"), work.times("b")), (vec![Duration::ZERO], vec![10 * S]));
@@ -298,14 +298,14 @@ struct Gated {
 impl Work<String> for Gated {
     type Error = NotToday;
 
-    async fn work(&self, _: &String) -> Result<Outcome, NotToday> {
+    async fn work(&self, _: &String) -> Result<WorkOutcome, NotToday> {
         self.begun.notify_one();
         self.gate.acquire().await.unwrap().forget();
         self.done.fetch_add(1, Ordering::Relaxed);
-        Ok(Outcome::Done)
+        Ok(WorkOutcome::Done)
     }
 
-    fn dropped(&self, _: &String, _: &Failure<NotToday>) {}
+    fn dropped(&self, _: &String, _: &WorkFailure<NotToday>) {}
 }
 
 fn gated() -> Arc<Gated> {
@@ -340,7 +340,7 @@ async fn a_queue_that_is_shut_down_is_served_to_its_end() {
     crew.spawn(run_workers(queue.clone(), options(2, 15), Arc::clone(&work), CancellationToken::new()));
     work.begun.notified().await;
     assert_eq!(queue.shut_down(), ["d"]);
-    assert_eq!(queue.add("e".into()), Err(Refused::Closed));
+    assert_eq!(queue.add("e".into()), Err(NotAdded::Closed));
     work.gate.add_permits(9);
     crew.join_next().await.unwrap().unwrap();
     assert_eq!(work.done.load(Ordering::Relaxed), 3);
@@ -386,7 +386,7 @@ async fn r10_each_shard_works_on_its_own_keys_and_passes_on_the_others() {
     }
     // And one where it does not belong.
     shards.queues()[0].add("ns1/training".into()).unwrap();
-    let work = Scripted::new(|_, before| if before == 0 { Err(NotToday) } else { Ok(Outcome::Done) });
+    let work = Scripted::new(|_, before| if before == 0 { Err(NotToday) } else { Ok(WorkOutcome::Done) });
     let stop = CancellationToken::new();
     let crew = run_shards(shards.clone(), options(1, 15), Arc::clone(&work), stop);
     tokio::select! {
@@ -407,7 +407,7 @@ async fn the_metrics_say_what_the_queues_hold() {
         queue.add(key.into()).unwrap();
     }
     queue.add_after("d".into(), 3600 * S).unwrap();
-    assert_eq!(queue.add("e".into()), Err(Refused::Full));
+    assert_eq!(queue.add("e".into()), Err(NotAdded::Full));
     let options = Options { metrics, ..options(1, 15) };
     let text = || {
         let mut text = String::new();

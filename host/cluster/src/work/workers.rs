@@ -9,10 +9,10 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::queue::{Refused, Requeue, Verdict};
+use topoloom_core::queue::{NotAdded, Requeue, RetryVerdict};
 use topoloom_core::text;
 
-use super::{Key, Metrics, Options, WorkQueue};
+use super::{Metrics, Options, WorkKey, WorkQueue};
 use crate::client::chain;
 
 /// The least time between two resyncs: they must not be all that is done.
@@ -24,10 +24,10 @@ pub trait Work<K>: Send + Sync + 'static {
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Does it. What fails or panics is tried again until [`Work::dropped`].
-    fn work(&self, key: &K) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
+    fn work(&self, key: &K) -> impl Future<Output = Result<WorkOutcome, Self::Error>> + Send;
 
     /// A key failed too often and rests until the next resync. This is the place for an event about it.
-    fn dropped(&self, key: &K, failure: &Failure<Self::Error>);
+    fn dropped(&self, key: &K, failure: &WorkFailure<Self::Error>);
 
     /// Every key that there should be, for the resync: keys that a full queue refused are added again this way.
     fn all(&self) -> Vec<K> {
@@ -37,7 +37,7 @@ pub trait Work<K>: Send + Sync + 'static {
 
 /// How work ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WorkOutcome {
     /// There is nothing more to do.
     Done,
     /// There is something to do after this time.
@@ -46,7 +46,7 @@ pub enum Outcome {
 
 /// Why work failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure<E: std::error::Error> {
+pub enum WorkFailure<E: std::error::Error> {
     /// The work returned this error.
     #[error(transparent)]
     Error(E),
@@ -59,7 +59,7 @@ pub enum Failure<E: std::error::Error> {
 ///
 /// # Panics
 /// Where a worker itself panics, which is a mistake in this room: its owner ends with it.
-pub async fn run_workers<K: Key, W: Work<K>>(
+pub async fn run_workers<K: WorkKey, W: Work<K>>(
     queue: WorkQueue<K>,
     options: Options,
     work: Arc<W>,
@@ -92,12 +92,12 @@ pub async fn run_workers<K: Key, W: Work<K>>(
 }
 
 /// Adds what was dropped, and what should be there, again and again.
-async fn resync<K: Key, W: Work<K>>(queue: &WorkQueue<K>, work: &W, pause: Duration) {
+async fn resync<K: WorkKey, W: Work<K>>(queue: &WorkQueue<K>, work: &W, pause: Duration) {
     loop {
         tokio::time::sleep(pause.max(LEAST_RESYNC)).await;
         let revived = queue.revive();
         // A key that finds no room is counted, and the next resync adds it again.
-        let refused = work.all().into_iter().filter(|key| queue.add(key.clone()) == Err(Refused::Full)).count();
+        let refused = work.all().into_iter().filter(|key| queue.add(key.clone()) == Err(NotAdded::Full)).count();
         if refused > 0 {
             tracing::warn!(queue = queue.name(), refused, "the queue is full; the rest waits for a resync");
         }
@@ -114,7 +114,7 @@ struct Worker<K, W> {
     metrics: Metrics,
 }
 
-impl<K: Key, W: Work<K>> Worker<K, W> {
+impl<K: WorkKey, W: Work<K>> Worker<K, W> {
     async fn run(self, stop: CancellationToken) {
         loop {
             let key = tokio::select! {
@@ -129,7 +129,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
     }
 
     async fn take(&self, key: K) {
-        let held = Held { queue: &self.queue, key: Some(key.clone()) };
+        let held = WorkGuard { queue: &self.queue, key: Some(key.clone()) };
         let started = Instant::now();
         // What is seen after a panic is what the work itself shares; the queue was not touched meanwhile.
         let ended = AssertUnwindSafe(async { self.work.work(&key).await }).catch_unwind().await;
@@ -137,7 +137,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
         let failure = match ended {
             Ok(Ok(outcome)) => {
                 self.queue.forget(&key);
-                if let Outcome::Again(pause) = outcome
+                if let WorkOutcome::Again(pause) = outcome
                     && let Err(why) = self.queue.add_after(key.clone(), pause)
                 {
                     tracing::debug!(queue = self.queue.name(), %key, %why, "there will be no other time");
@@ -145,26 +145,26 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
                 held.done();
                 return;
             }
-            Ok(Err(error)) => Failure::Error(error),
+            Ok(Err(error)) => WorkFailure::Error(error),
             Err(panic) => {
                 let panic = text::of_panic(&*panic);
                 tracing::error!(queue = self.queue.name(), %key, panic, "work panicked; it counts as failed");
-                Failure::Panic(panic)
+                WorkFailure::Panic(panic)
             }
         };
         self.failed(held, &key, &failure);
     }
 
-    fn failed(&self, held: Held<'_, K>, key: &K, failure: &Failure<W::Error>) {
+    fn failed(&self, held: WorkGuard<'_, K>, key: &K, failure: &WorkFailure<W::Error>) {
         let tries = self.queue.requeues(key).saturating_add(1);
         let verdict = held.failed(self.requeue);
         let (queue, error) = (self.queue.name(), chain(failure));
         match verdict {
-            Verdict::AgainAfter(pause) => {
+            RetryVerdict::AgainAfter(pause) => {
                 tracing::debug!(queue, %key, tries, pause = ?pause, error, "work failed; it is tried again");
             }
-            Verdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed while the process stopped"),
-            Verdict::Dropped => {
+            RetryVerdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed while the process stopped"),
+            RetryVerdict::Dropped => {
                 tracing::warn!(queue, %key, tries, error, "work failed too often; it is dropped until the next resync");
                 let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
                 if let Err(panic) = said {
@@ -176,24 +176,24 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
 }
 
 /// A key that is worked on. If the work is cut off, the key is in the queue again.
-struct Held<'a, K: Key> {
+struct WorkGuard<'a, K: WorkKey> {
     queue: &'a WorkQueue<K>,
     key: Option<K>,
 }
 
-impl<K: Key> Held<'_, K> {
+impl<K: WorkKey> WorkGuard<'_, K> {
     fn done(mut self) {
         if let Some(key) = self.key.take() {
             self.queue.done(&key);
         }
     }
 
-    fn failed(mut self, requeue: Requeue) -> Verdict {
-        self.key.take().map_or(Verdict::Closed, |key| self.queue.failed(&key, requeue))
+    fn failed(mut self, requeue: Requeue) -> RetryVerdict {
+        self.key.take().map_or(RetryVerdict::Closed, |key| self.queue.failed(&key, requeue))
     }
 }
 
-impl<K: Key> Drop for Held<'_, K> {
+impl<K: WorkKey> Drop for WorkGuard<'_, K> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             // Refused only where the queue is shut down: then no worker is left to serve it.

@@ -114,5 +114,5 @@ fn all_mistakes_are_reported_at_once() {
 #[test]
 fn the_default_is_everything() {
     let star = Selection::parse(["*"], &OURS).unwrap();
-    assert_eq!(star, Reading { selection: Selection::all(), elsewhere: Vec::new() });
+    assert_eq!(star, ControllerList { selection: Selection::all(), elsewhere: Vec::new() });
 }

@@ -52,12 +52,12 @@ fn deed() -> impl Strategy<Value = Deed> {
 #[derive(Debug, Clone)]
 struct Sent {
     at: Duration,
-    order: Order,
-    answer: Option<Result<Observation, Answer>>,
+    order: LeaseOrder,
+    answer: Option<Result<Observation, LeaseOutcome>>,
 }
 
 struct Replica {
-    candidate: Candidate,
+    candidate: LeaseCandidate,
     sent: Option<Sent>,
     watch: VecDeque<Observation>,
 }
@@ -96,7 +96,7 @@ struct World {
     store: Store,
     replicas: Vec<Replica>,
     /// Requests of replicas that no longer exist.
-    orphans: Vec<(Arc<str>, Order)>,
+    orphans: Vec<(Arc<str>, LeaseOrder)>,
     born: usize,
     led: usize,
 }
@@ -121,7 +121,7 @@ impl World {
     fn born(&mut self) -> Replica {
         self.born += 1;
         let name = format!("replica-{}", self.born);
-        Replica { candidate: Candidate::new(name.into(), TIMING), sent: None, watch: VecDeque::new() }
+        Replica { candidate: LeaseCandidate::new(name.into(), TIMING), sent: None, watch: VecDeque::new() }
     }
 
     fn report(&mut self) {
@@ -129,19 +129,19 @@ impl World {
         self.replicas.iter_mut().for_each(|replica| replica.watch.push_back(news.clone()));
     }
 
-    fn serve(&mut self, me: &Arc<str>, order: &Order) -> Result<Observation, Answer> {
+    fn serve(&mut self, me: &Arc<str>, order: &LeaseOrder) -> Result<Observation, LeaseOutcome> {
         let (base, transitions) = match order {
-            Order::Read => return Ok(self.store.see()),
-            Order::Claim { base, transitions } => (base.as_ref(), *transitions),
-            Order::Renew(version) => (Some(version), 0),
-            _ => return Err(Answer::Unknown),
+            LeaseOrder::Read => return Ok(self.store.see()),
+            LeaseOrder::Claim { base, transitions } => (base.as_ref(), *transitions),
+            LeaseOrder::Renew(version) => (Some(version), 0),
+            _ => return Err(LeaseOutcome::Unknown),
         };
         if !self.store.is(base) {
-            return Err(Answer::Conflict);
+            return Err(LeaseOutcome::Conflict);
         }
         let record = self.store.write(me, None, transitions);
         self.report();
-        Err(Answer::Confirmed(record.version))
+        Err(LeaseOutcome::Confirmed(record.version))
     }
 
     fn does(&mut self, deed: &Deed) {
@@ -152,8 +152,8 @@ impl World {
                 let replica = &mut self.replicas[who];
                 let order = replica.candidate.next(now);
                 match order {
-                    Order::Wait(_) => {}
-                    Order::Stop(_) => self.replicas[who] = self.born(),
+                    LeaseOrder::Wait(_) => {}
+                    LeaseOrder::Stop(_) => self.replicas[who] = self.born(),
                     order if replica.sent.is_none() => replica.sent = Some(Sent { at: now, order, answer: None }),
                     _ => {}
                 }
@@ -176,10 +176,10 @@ impl World {
                 let answer = answer.clone();
                 let Some(sent) = replica.sent.take() else { return };
                 match answer {
-                    Ok(seen) => replica.candidate.observed(now, Seen::Read, seen),
+                    Ok(seen) => replica.candidate.observed(now, SeenBy::Read, seen),
                     Err(answer) => {
                         let base = match &sent.order {
-                            Order::Claim { base, .. } => base.clone(),
+                            LeaseOrder::Claim { base, .. } => base.clone(),
                             _ => None,
                         };
                         replica.candidate.answered(sent.at, now, base.as_ref(), answer);
@@ -192,13 +192,13 @@ impl World {
                 let Some(sent) = replica.sent.take() else { return };
                 let me = Arc::clone(replica.candidate.me());
                 match sent.order {
-                    Order::Read => replica.candidate.unread(now),
+                    LeaseOrder::Read => replica.candidate.unread(now),
                     ref order => {
                         let base = match order {
-                            Order::Claim { base, .. } => base.clone(),
+                            LeaseOrder::Claim { base, .. } => base.clone(),
                             _ => None,
                         };
-                        replica.candidate.answered(sent.at, now, base.as_ref(), Answer::Unknown);
+                        replica.candidate.answered(sent.at, now, base.as_ref(), LeaseOutcome::Unknown);
                         if sent.answer.is_none() {
                             self.orphans.push((me, sent.order));
                         }
@@ -209,7 +209,7 @@ impl World {
                 let now = self.now;
                 let replica = &mut self.replicas[who];
                 if let Some(news) = replica.watch.pop_front() {
-                    replica.candidate.observed(now, Seen::Watch, news);
+                    replica.candidate.observed(now, SeenBy::Watch, news);
                 }
             }
             Deed::Release(who) => {
@@ -236,8 +236,7 @@ impl World {
 
     fn holders(&mut self) -> Vec<Arc<str>> {
         let now = self.now;
-        let holds =
-            |replica: &&Replica| matches!(replica.candidate.standing(), Standing::Leading(until) if now < until);
+        let holds = |replica: &&Replica| matches!(replica.candidate.standing(), ElectionPosition::Leading(until) if now < until);
         let holders: Vec<_> =
             self.replicas.iter().filter(holds).map(|replica| Arc::clone(replica.candidate.me())).collect();
         self.led += holders.len();
@@ -278,7 +277,7 @@ fn a_fair_history_has_one_holder_after_another() {
         }
         if round % 100 == 50 {
             let who = (0..REPLICAS)
-                .find(|who| matches!(world.replicas[*who].candidate.standing(), Standing::Leading(_)))
+                .find(|who| matches!(world.replicas[*who].candidate.standing(), ElectionPosition::Leading(_)))
                 .unwrap();
             world.does(&if round % 200 == 50 { Deed::Kill(who) } else { Deed::Release(who) });
         }

@@ -13,8 +13,8 @@ const TIMING: Timing = Timing {
     retry_period: Duration::from_secs(2),
 };
 
-fn candidate() -> Candidate {
-    Candidate::new("me".into(), TIMING)
+fn candidate() -> LeaseCandidate {
+    LeaseCandidate::new("me".into(), TIMING)
 }
 
 fn record(version: u64, holder: &str) -> Record {
@@ -30,38 +30,38 @@ fn released(version: u64, by: &str) -> Observation {
     Observation::Present(Record { released_by: Some(by.into()), ..record(version, "") })
 }
 
-fn replaces(version: u64, transitions: u32) -> Order {
-    Order::Claim { base: Some(version.to_string().into()), transitions }
+fn replaces(version: u64, transitions: u32) -> LeaseOrder {
+    LeaseOrder::Claim { base: Some(version.to_string().into()), transitions }
 }
 
-const CREATE: Order = Order::Claim { base: None, transitions: 0 };
+const CREATE: LeaseOrder = LeaseOrder::Claim { base: None, transitions: 0 };
 
 /// A holder that was confirmed at 0 with version 10.
-fn holder() -> Candidate {
+fn holder() -> LeaseCandidate {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
+    me.observed(seconds(0.0), SeenBy::Read, Observation::Absent(None));
     assert_eq!(me.next(seconds(0.0)), CREATE);
-    me.answered(seconds(0.0), seconds(0.1), None, Answer::Confirmed("10".into()));
-    assert_eq!(me.standing(), Standing::Leading(seconds(10.0)));
+    me.answered(seconds(0.0), seconds(0.1), None, LeaseOutcome::Confirmed("10".into()));
+    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(10.0)));
     me
 }
 
 #[test]
 fn a_lease_that_was_never_seen_is_read_first() {
     let mut me = candidate();
-    assert_eq!(me.next(seconds(0.0)), Order::Read);
-    assert_eq!(me.standing(), Standing::Unread);
+    assert_eq!(me.next(seconds(0.0)), LeaseOrder::Read);
+    assert_eq!(me.standing(), ElectionPosition::Unread);
     me.unread(seconds(0.5));
-    assert_eq!(me.next(seconds(0.6)), Order::Wait(seconds(2.5)));
-    assert_eq!(me.next(seconds(2.5)), Order::Read);
+    assert_eq!(me.next(seconds(0.6)), LeaseOrder::Wait(seconds(2.5)));
+    assert_eq!(me.next(seconds(2.5)), LeaseOrder::Read);
 }
 
 #[test]
 fn a_released_lease_is_claimed_at_once() {
     let mut me = candidate();
-    me.observed(seconds(1.0), Seen::Read, present(4, "other"));
-    assert_eq!(me.standing(), Standing::Following("other".into()));
-    me.observed(seconds(2.0), Seen::Watch, released(5, "other"));
+    me.observed(seconds(1.0), SeenBy::Read, present(4, "other"));
+    assert_eq!(me.standing(), ElectionPosition::Following("other".into()));
+    me.observed(seconds(2.0), SeenBy::Watch, released(5, "other"));
     assert_eq!(me.next(seconds(2.0)), replaces(5, 4));
 }
 
@@ -69,102 +69,102 @@ fn a_released_lease_is_claimed_at_once() {
 fn a_lease_that_another_client_cleared_or_deleted_is_claimed_after_the_wait() {
     for cleared in [present(5, ""), released(5, "another"), Observation::Absent(Some("5".into()))] {
         let mut me = candidate();
-        me.observed(seconds(1.0), Seen::Read, present(4, "other"));
-        me.observed(seconds(2.0), Seen::Watch, cleared);
-        assert_eq!(me.next(seconds(2.0)), Order::Wait(seconds(16.0)));
-        assert_eq!(me.standing(), Standing::Following("other".into()));
-        assert!(matches!(me.next(seconds(16.0)), Order::Claim { .. }));
+        me.observed(seconds(1.0), SeenBy::Read, present(4, "other"));
+        me.observed(seconds(2.0), SeenBy::Watch, cleared);
+        assert_eq!(me.next(seconds(2.0)), LeaseOrder::Wait(seconds(16.0)));
+        assert_eq!(me.standing(), ElectionPosition::Following("other".into()));
+        assert!(matches!(me.next(seconds(16.0)), LeaseOrder::Claim { .. }));
     }
 }
 
 #[test]
 fn bx_7_a_holder_that_was_killed_is_followed_after_one_lease_duration() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
-    assert_eq!(me.next(seconds(14.9)), Order::Wait(seconds(15.0)));
+    me.observed(seconds(0.0), SeenBy::Read, present(4, "other"));
+    assert_eq!(me.next(seconds(14.9)), LeaseOrder::Wait(seconds(15.0)));
     assert_eq!(me.next(seconds(15.0)), replaces(4, 4));
 }
 
 #[test]
 fn every_change_of_the_lease_begins_the_wait_anew() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
-    me.observed(seconds(14.0), Seen::Watch, present(6, "other"));
-    me.observed(seconds(14.5), Seen::Watch, present(5, "other"));
-    me.observed(seconds(14.6), Seen::Watch, present(6, "other"));
-    assert_eq!(me.next(seconds(15.0)), Order::Wait(seconds(29.0)));
+    me.observed(seconds(0.0), SeenBy::Read, present(4, "other"));
+    me.observed(seconds(14.0), SeenBy::Watch, present(6, "other"));
+    me.observed(seconds(14.5), SeenBy::Watch, present(5, "other"));
+    me.observed(seconds(14.6), SeenBy::Watch, present(6, "other"));
+    assert_eq!(me.next(seconds(15.0)), LeaseOrder::Wait(seconds(29.0)));
 }
 
 #[test]
 fn a_holder_that_asks_for_more_time_gets_it() {
     let mut me = candidate();
     let longer = Record { duration: seconds(60.0), ..record(4, "other") };
-    me.observed(seconds(0.0), Seen::Read, Observation::Present(longer));
-    assert_eq!(me.next(seconds(15.0)), Order::Wait(seconds(60.0)));
+    me.observed(seconds(0.0), SeenBy::Read, Observation::Present(longer));
+    assert_eq!(me.next(seconds(15.0)), LeaseOrder::Wait(seconds(60.0)));
 }
 
 #[test]
 fn a_holder_renews_and_stops_at_its_deadline_counted_from_what_it_sent() {
     let mut me = holder();
-    assert_eq!(me.next(seconds(0.1)), Order::Wait(seconds(2.0)));
-    assert_eq!(me.next(seconds(2.0)), Order::Renew("10".into()));
-    me.answered(seconds(2.0), seconds(5.0), None, Answer::Confirmed("11".into()));
-    assert_eq!(me.standing(), Standing::Leading(seconds(12.0)));
-    me.answered(seconds(5.0), seconds(8.0), None, Answer::Unknown);
-    assert_eq!(me.next(seconds(8.0)), Order::Renew("11".into()));
-    assert_eq!(me.next(seconds(11.99)), Order::Renew("11".into()));
-    assert_eq!(me.next(seconds(12.0)), Order::Stop(Lost::Expired));
+    assert_eq!(me.next(seconds(0.1)), LeaseOrder::Wait(seconds(2.0)));
+    assert_eq!(me.next(seconds(2.0)), LeaseOrder::Renew("10".into()));
+    me.answered(seconds(2.0), seconds(5.0), None, LeaseOutcome::Confirmed("11".into()));
+    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(12.0)));
+    me.answered(seconds(5.0), seconds(8.0), None, LeaseOutcome::Unknown);
+    assert_eq!(me.next(seconds(8.0)), LeaseOrder::Renew("11".into()));
+    assert_eq!(me.next(seconds(11.99)), LeaseOrder::Renew("11".into()));
+    assert_eq!(me.next(seconds(12.0)), LeaseOrder::Stop(Lost::Expired));
     // A late answer changes nothing.
-    me.answered(seconds(11.0), seconds(12.1), None, Answer::Confirmed("12".into()));
-    assert_eq!(me.standing(), Standing::Lost(Lost::Expired));
+    me.answered(seconds(11.0), seconds(12.1), None, LeaseOutcome::Confirmed("12".into()));
+    assert_eq!(me.standing(), ElectionPosition::Lost(Lost::Expired));
 }
 
 #[test]
 fn a_claim_that_was_answered_too_late_is_renewed_before_it_counts() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
-    me.answered(seconds(0.0), seconds(10.0), None, Answer::Confirmed("10".into()));
-    assert_eq!(me.standing(), Standing::Free);
+    me.observed(seconds(0.0), SeenBy::Read, Observation::Absent(None));
+    me.answered(seconds(0.0), seconds(10.0), None, LeaseOutcome::Confirmed("10".into()));
+    assert_eq!(me.standing(), ElectionPosition::Free);
     assert_eq!(me.next(seconds(10.0)), replaces(10, 0));
-    me.answered(seconds(10.0), seconds(10.1), Some(&"10".into()), Answer::Confirmed("11".into()));
-    assert_eq!(me.standing(), Standing::Leading(seconds(20.0)));
+    me.answered(seconds(10.0), seconds(10.1), Some(&"10".into()), LeaseOutcome::Confirmed("11".into()));
+    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(20.0)));
 }
 
 #[test]
 fn a_claim_without_an_answer_is_read_back() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
-    me.answered(seconds(0.0), seconds(3.0), None, Answer::Unknown);
-    assert_eq!(me.next(seconds(3.0)), Order::Wait(seconds(5.0)));
-    assert_eq!(me.next(seconds(5.0)), Order::Read);
-    me.observed(seconds(5.1), Seen::Read, present(10, "me"));
+    me.observed(seconds(0.0), SeenBy::Read, Observation::Absent(None));
+    me.answered(seconds(0.0), seconds(3.0), None, LeaseOutcome::Unknown);
+    assert_eq!(me.next(seconds(3.0)), LeaseOrder::Wait(seconds(5.0)));
+    assert_eq!(me.next(seconds(5.0)), LeaseOrder::Read);
+    me.observed(seconds(5.1), SeenBy::Read, present(10, "me"));
     assert_eq!(me.next(seconds(5.1)), replaces(10, 3));
 }
 
 #[test]
 fn a_claim_that_was_not_written_does_not_begin_the_wait_anew() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
-    me.answered(seconds(15.0), seconds(18.0), Some(&"4".into()), Answer::Unknown);
-    assert_eq!(me.next(seconds(20.0)), Order::Read);
-    me.observed(seconds(20.1), Seen::Read, present(4, "other"));
+    me.observed(seconds(0.0), SeenBy::Read, present(4, "other"));
+    me.answered(seconds(15.0), seconds(18.0), Some(&"4".into()), LeaseOutcome::Unknown);
+    assert_eq!(me.next(seconds(20.0)), LeaseOrder::Read);
+    me.observed(seconds(20.1), SeenBy::Read, present(4, "other"));
     assert_eq!(me.next(seconds(20.1)), replaces(4, 4));
 }
 
 #[test]
 fn a_replica_that_loses_the_race_follows_the_winner() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, released(4, "old"));
-    me.answered(seconds(0.0), seconds(0.1), Some(&"4".into()), Answer::Conflict);
-    assert_eq!(me.next(seconds(0.1)), Order::Read);
-    me.observed(seconds(0.2), Seen::Read, present(5, "winner"));
-    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.2)));
+    me.observed(seconds(0.0), SeenBy::Read, released(4, "old"));
+    me.answered(seconds(0.0), seconds(0.1), Some(&"4".into()), LeaseOutcome::Conflict);
+    assert_eq!(me.next(seconds(0.1)), LeaseOrder::Read);
+    me.observed(seconds(0.2), SeenBy::Read, present(5, "winner"));
+    assert_eq!(me.next(seconds(0.2)), LeaseOrder::Wait(seconds(15.2)));
     // What the watch reported before the answer came is kept.
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, released(4, "old"));
-    me.observed(seconds(0.1), Seen::Watch, present(5, "winner"));
-    me.answered(seconds(0.0), seconds(0.2), Some(&"4".into()), Answer::Conflict);
-    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.1)));
+    me.observed(seconds(0.0), SeenBy::Read, released(4, "old"));
+    me.observed(seconds(0.1), SeenBy::Watch, present(5, "winner"));
+    me.answered(seconds(0.0), seconds(0.2), Some(&"4".into()), LeaseOutcome::Conflict);
+    assert_eq!(me.next(seconds(0.2)), LeaseOrder::Wait(seconds(15.1)));
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn a_lease_that_cannot_be_created_is_read_again_after_a_pause() {
     let mut me = candidate();
     for round in 0..3 {
         let now = seconds(2.0) * round;
-        assert_eq!(me.next(now), Order::Read);
-        me.observed(now, Seen::Read, Observation::Absent(None));
+        assert_eq!(me.next(now), LeaseOrder::Read);
+        me.observed(now, SeenBy::Read, Observation::Absent(None));
         assert_eq!(me.next(now), CREATE);
-        me.answered(now, now, None, Answer::Conflict);
-        assert_eq!(me.next(now), Order::Wait(now + TIMING.retry_period));
+        me.answered(now, now, None, LeaseOutcome::Conflict);
+        assert_eq!(me.next(now), LeaseOrder::Wait(now + TIMING.retry_period));
     }
 }
 
@@ -188,8 +188,8 @@ fn a_holder_stops_when_it_reads_another_name() {
         (Observation::Absent(Some("11".into())), Lost::Deleted),
     ] {
         let mut me = holder();
-        me.observed(seconds(1.0), Seen::Watch, said);
-        assert_eq!(me.next(seconds(1.0)), Order::Stop(lost));
+        me.observed(seconds(1.0), SeenBy::Watch, said);
+        assert_eq!(me.next(seconds(1.0)), LeaseOrder::Stop(lost));
         assert_eq!(me.release(), None);
     }
 }
@@ -197,26 +197,26 @@ fn a_holder_stops_when_it_reads_another_name() {
 #[test]
 fn a_late_event_of_the_watch_is_no_reason_to_stop() {
     let mut me = holder();
-    me.observed(seconds(1.0), Seen::Watch, present(9, "earlier"));
-    me.observed(seconds(1.0), Seen::Watch, Observation::Absent(Some("8".into())));
-    me.observed(seconds(1.0), Seen::Watch, present(10, "me"));
-    assert_eq!(me.next(seconds(1.0)), Order::Wait(seconds(2.0)));
+    me.observed(seconds(1.0), SeenBy::Watch, present(9, "earlier"));
+    me.observed(seconds(1.0), SeenBy::Watch, Observation::Absent(Some("8".into())));
+    me.observed(seconds(1.0), SeenBy::Watch, present(10, "me"));
+    assert_eq!(me.next(seconds(1.0)), LeaseOrder::Wait(seconds(2.0)));
 }
 
 #[test]
 fn a_doubtful_event_is_settled_by_a_read() {
     let mut me = holder();
-    me.observed(seconds(1.0), Seen::Watch, Observation::Absent(None));
-    assert_eq!(me.next(seconds(1.0)), Order::Read);
+    me.observed(seconds(1.0), SeenBy::Watch, Observation::Absent(None));
+    assert_eq!(me.next(seconds(1.0)), LeaseOrder::Read);
     // Another program only wrote an annotation: the next renewal builds on that version.
-    me.observed(seconds(1.1), Seen::Read, present(12, "me"));
-    assert_eq!(me.next(seconds(1.1)), Order::Renew("12".into()));
-    me.answered(seconds(1.1), seconds(1.2), None, Answer::Conflict);
-    assert_eq!(me.next(seconds(1.2)), Order::Read);
+    me.observed(seconds(1.1), SeenBy::Read, present(12, "me"));
+    assert_eq!(me.next(seconds(1.1)), LeaseOrder::Renew("12".into()));
+    me.answered(seconds(1.1), seconds(1.2), None, LeaseOutcome::Conflict);
+    assert_eq!(me.next(seconds(1.2)), LeaseOrder::Read);
     me.unread(seconds(1.3));
-    assert_eq!(me.next(seconds(1.3)), Order::Wait(seconds(3.3)));
-    me.observed(seconds(3.4), Seen::Read, Observation::Absent(None));
-    assert_eq!(me.next(seconds(3.4)), Order::Stop(Lost::Deleted));
+    assert_eq!(me.next(seconds(1.3)), LeaseOrder::Wait(seconds(3.3)));
+    me.observed(seconds(3.4), SeenBy::Read, Observation::Absent(None));
+    assert_eq!(me.next(seconds(3.4)), LeaseOrder::Stop(Lost::Deleted));
 }
 
 #[test]
@@ -224,25 +224,25 @@ fn an_attempt_never_takes_longer_than_the_lease_is_ours() {
     let mut me = holder();
     assert_eq!(me.patience(seconds(2.0)), seconds(2.0) + TIMING.renew_deadline / 3);
     assert_eq!(me.patience(seconds(9.5)), seconds(10.0));
-    assert_eq!(me.next(seconds(10.0)), Order::Stop(Lost::Expired));
+    assert_eq!(me.next(seconds(10.0)), LeaseOrder::Stop(Lost::Expired));
 }
 
 #[test]
 fn a_replica_whose_watch_fails_reads() {
     let mut me = candidate();
-    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
+    me.observed(seconds(0.0), SeenBy::Read, present(4, "other"));
     me.unwatched(seconds(1.0));
     me.unwatched(seconds(1.5));
-    assert_eq!(me.next(seconds(1.6)), Order::Wait(seconds(3.0)));
-    assert_eq!(me.next(seconds(3.0)), Order::Read);
+    assert_eq!(me.next(seconds(1.6)), LeaseOrder::Wait(seconds(3.0)));
+    assert_eq!(me.next(seconds(3.0)), LeaseOrder::Read);
     me.unread(seconds(3.5));
-    assert_eq!(me.next(seconds(3.5)), Order::Wait(seconds(5.5)));
-    me.observed(seconds(5.6), Seen::Read, present(5, "other"));
-    assert_eq!(me.next(seconds(5.6)), Order::Wait(seconds(20.6)));
+    assert_eq!(me.next(seconds(3.5)), LeaseOrder::Wait(seconds(5.5)));
+    me.observed(seconds(5.6), SeenBy::Read, present(5, "other"));
+    assert_eq!(me.next(seconds(5.6)), LeaseOrder::Wait(seconds(20.6)));
     // A holder sees another name by the conflict of its next renewal.
     let mut me = holder();
     me.unwatched(seconds(0.2));
-    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(2.0)));
+    assert_eq!(me.next(seconds(0.2)), LeaseOrder::Wait(seconds(2.0)));
 }
 
 #[test]
@@ -250,26 +250,26 @@ fn after_a_restore_the_lease_is_read_and_older_versions_count() {
     // A holder reads at once, and continues from what is stored now.
     let mut me = holder();
     me.restored(seconds(0.2));
-    assert_eq!(me.next(seconds(0.2)), Order::Read);
-    me.observed(seconds(0.3), Seen::Read, present(7, "me"));
-    assert_eq!(me.next(seconds(0.3)), Order::Renew("7".into()));
-    assert_eq!(me.standing(), Standing::Leading(seconds(10.0)), "a restore confirms nothing");
+    assert_eq!(me.next(seconds(0.2)), LeaseOrder::Read);
+    me.observed(seconds(0.3), SeenBy::Read, present(7, "me"));
+    assert_eq!(me.next(seconds(0.3)), LeaseOrder::Renew("7".into()));
+    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(10.0)), "a restore confirms nothing");
     // One that finds another holder stops.
     let mut me = holder();
     me.restored(seconds(0.2));
-    me.observed(seconds(0.3), Seen::Read, present(7, "other"));
-    assert_eq!(me.standing(), Standing::Lost(Lost::Taken("other".into())));
+    me.observed(seconds(0.3), SeenBy::Read, present(7, "other"));
+    assert_eq!(me.standing(), ElectionPosition::Lost(Lost::Taken("other".into())));
     // A follower waits for the whole time of the holder that it saw, whatever name the lease has now.
     for restored in [present(3, "other"), present(3, "older"), present(3, ""), Observation::Absent(None)] {
         let mut me = candidate();
-        me.observed(seconds(0.0), Seen::Read, present(40, "other"));
+        me.observed(seconds(0.0), SeenBy::Read, present(40, "other"));
         me.restored(seconds(5.0));
-        assert_eq!(me.next(seconds(5.0)), Order::Read);
-        me.observed(seconds(5.1), Seen::Read, restored);
-        assert!(matches!(me.next(seconds(14.9)), Order::Wait(_)));
+        assert_eq!(me.next(seconds(5.0)), LeaseOrder::Read);
+        me.observed(seconds(5.1), SeenBy::Read, restored);
+        assert!(matches!(me.next(seconds(14.9)), LeaseOrder::Wait(_)));
         // What its watch shows from now on is compared with what was read.
-        me.observed(seconds(14.9), Seen::Watch, present(4, "other"));
-        assert!(matches!(me.next(seconds(29.8)), Order::Wait(_)));
+        me.observed(seconds(14.9), SeenBy::Watch, present(4, "other"));
+        assert!(matches!(me.next(seconds(29.8)), LeaseOrder::Wait(_)));
         assert_eq!(me.next(seconds(29.9)), replaces(4, 4));
     }
 }

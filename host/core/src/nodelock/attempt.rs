@@ -1,7 +1,7 @@
 //! One attempt to bind a pod, from the first look to the answer: what to ask, what to write, and what to believe.
 //!
-//! It does no I/O. It returns one [`Order`] at a time and gets its answer. The carrier of the orders may be slow, may
-//! be frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never takes a
+//! It does no I/O. It returns one [`AttemptOrder`] at a time and gets its answer. The carrier of the orders may be slow, may
+//! be frozen in between, and may not know whether a write was applied ([`WriteOutcome::Unknown`]); the attempt never takes a
 //! missing answer for a refusal.
 //!
 //! ```text
@@ -32,13 +32,13 @@ mod order;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use failure::{Failure, Full, What};
-pub use order::{Answer, Bound, Node, Order, Outcome, Request, Sight};
+pub use failure::{BindFailure, Full, What};
+pub use order::{AttemptOrder, AttemptOutcome, Bound, ObservedNode, Request, Sight, WriteOutcome};
 
-use super::decide::{Decision, Release, decide, release, unconfirmed};
-use super::holder::{Clock, GRACE, Held, Holder, Pod, Reason, Why, is_owner};
+use super::decide::{ClaimDecision, Release, decide, release, unconfirmed};
+use super::holder::{Clock, GRACE, Holder, LockHeld, OrphanReason, Pod, Why, is_owner};
 use super::names::LockValue;
-use super::record::{Lock, Named, PodId, PodKey};
+use super::record::{Lock, NamedHolder, PodId, PodKey};
 use crate::version::ResourceVersion;
 
 /// One attempt.
@@ -49,14 +49,14 @@ pub struct Attempt {
     pod: Option<Pod>,
     phase: Phase,
     /// The order that is under way, last, and before it those that follow without another decision.
-    plan: Vec<Order>,
+    plan: Vec<AttemptOrder>,
     claimed: Claimed,
     binding: Binding,
     caller: Caller,
     /// What the claim that is under way takes over.
     taking: Taking,
     /// Why locks of others were taken over by claims that are confirmed.
-    took: Vec<Reason>,
+    took: Vec<OrphanReason>,
     /// Tries of the present kind that did not succeed.
     tries: u32,
     /// The next try follows after a pause.
@@ -69,7 +69,7 @@ pub struct Attempt {
     unrecorded: Option<(PodId, usize, Duration)>,
     /// The holder of the node at the last look, until this attempt has tried to write its lock: a deadline before that
     /// is contention, also between the look that finds the node free and that write.
-    held: Option<Held>,
+    held: Option<LockHeld>,
 }
 
 /// Which way the attempt goes.
@@ -80,7 +80,7 @@ enum Phase {
     /// Back, because of this.
     Undoing {
         /// Why.
-        failure: Failure,
+        failure: BindFailure,
     },
 }
 
@@ -118,7 +118,7 @@ enum Caller {
 /// What a claim takes over.
 #[derive(Debug, Clone, Default)]
 struct Taking {
-    reasons: Vec<Reason>,
+    reasons: Vec<OrphanReason>,
     /// A lock of an earlier attempt, which may have bound the pod before it vanished.
     own: bool,
 }
@@ -131,7 +131,7 @@ impl Attempt {
             request,
             pod: None,
             phase: Phase::Doing,
-            plan: vec![Order::AskPod],
+            plan: vec![AttemptOrder::AskPod],
             claimed: Claimed::No,
             binding: Binding::No,
             caller: Caller::Waits,
@@ -152,22 +152,24 @@ impl Attempt {
     }
 
     /// What to do now. `random` is from 0 up to 1 and spreads pauses.
-    pub fn next(&mut self, now: Duration, random: f64) -> Order {
+    pub fn next(&mut self, now: Duration, random: f64) -> AttemptOrder {
         if std::mem::take(&mut self.pause)
             && let Some(pause) = self.request.retry.pause(self.tries, random)
         {
-            return Order::Pause(pause);
+            return AttemptOrder::Pause(pause);
         }
         match self.caller {
-            Caller::Gone => self.stop(Failure::GaveUp(None)),
-            Caller::Waits if now >= self.request.deadline => self.stop(Failure::TooLate),
+            Caller::Gone => self.stop(BindFailure::GaveUp(None)),
+            Caller::Waits if now >= self.request.deadline => self.stop(BindFailure::TooLate),
             Caller::Waits => {}
         }
         match self.plan.last().cloned() {
-            Some(Order::Wait { held, until }) => Order::Wait { held, until: until.min(self.request.deadline) },
+            Some(AttemptOrder::Wait { held, until }) => {
+                AttemptOrder::Wait { held, until: until.min(self.request.deadline) }
+            }
             Some(order) => order,
             // A plan always ends with what decides on the next one.
-            None => Order::AskPod,
+            None => AttemptOrder::AskPod,
         }
     }
 
@@ -184,11 +186,11 @@ impl Attempt {
 
     /// Why locks of others were taken over.
     #[must_use]
-    pub fn took(&self) -> &[Reason] {
+    pub fn took(&self) -> &[OrphanReason] {
         &self.took
     }
 
-    /// The answer to [`Order::AskPod`].
+    /// The answer to [`AttemptOrder::AskPod`].
     pub fn asked(&mut self, pod: Option<Pod>) {
         let own = judge_own(&self.request, pod.as_ref());
         if matches!(own, Own::Here) {
@@ -196,7 +198,7 @@ impl Attempt {
             let how = if self.binding == Binding::No { Bound::Before } else { Bound::Now };
             return self.end(Ok(how));
         }
-        if let Own::Over(failure @ (Failure::PodGone | Failure::PodReplaced(_))) = &own
+        if let Own::Over(failure @ (BindFailure::PodGone | BindFailure::PodReplaced(_))) = &own
             && (self.binding == Binding::Unanswered || self.taking.own)
         {
             // A kubelet may know it as bound, and ask for its devices for some time yet: the lock stays.
@@ -207,12 +209,12 @@ impl Attempt {
             (Phase::Doing, Own::Over(failure)) => self.undo_unfenced(failure),
             (Phase::Doing, _) if self.is_marked_anew(pod.as_ref()) => {
                 self.pod = pod;
-                self.undo(Failure::Lost);
+                self.undo(BindFailure::Lost);
             }
             (Phase::Doing, _) => {
                 self.pod = pod;
                 self.vouched.iter_mut().for_each(|(_, asked)| *asked = true);
-                self.plan = vec![Order::Look { live: self.claimed != Claimed::No }];
+                self.plan = vec![AttemptOrder::Look { live: self.claimed != Claimed::No }];
             }
             (Phase::Undoing { .. }, _) if self.is_keyless() => self.fail(),
             (Phase::Undoing { .. }, Own::Over(_)) => self.look_and_release(),
@@ -223,8 +225,8 @@ impl Attempt {
         }
     }
 
-    /// The answer to [`Order::Look`]; `pod` is this attempt's, where a cache has a later version of it.
-    pub fn looked(&mut self, clock: Clock, node: Option<Node>, pod: Option<Pod>) {
+    /// The answer to [`AttemptOrder::Look`]; `pod` is this attempt's, where a cache has a later version of it.
+    pub fn looked(&mut self, clock: Clock, node: Option<ObservedNode>, pod: Option<Pod>) {
         let Some(node) = node else { return self.node_gone() };
         let values = node.keys.iter().zip(&self.request.values);
         let mine: Vec<bool> = values.map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove).collect();
@@ -242,7 +244,7 @@ impl Attempt {
             return self.bind();
         }
         if self.binding != Binding::No {
-            return self.undo(Failure::Lost);
+            return self.undo(BindFailure::Lost);
         }
         // The lock is not ours yet, so a later version of the pod is as good as the one before.
         if let Some(pod) = pod.filter(|pod| pod.key == self.request.pod) {
@@ -259,41 +261,43 @@ impl Attempt {
         self.claimed = Claimed::No;
         match self.phase {
             Phase::Undoing { .. } => self.fail(),
-            Phase::Doing => self.undo(Failure::NodeGone),
+            Phase::Doing => self.undo(BindFailure::NodeGone),
         }
     }
 
-    fn claim(&mut self, clock: Clock, node: Node) {
+    fn claim(&mut self, clock: Clock, node: ObservedNode) {
         let Some(claimant) = self.pod.clone() else {
-            self.plan = vec![Order::AskPod];
+            self.plan = vec![AttemptOrder::AskPod];
             return;
         };
         let mut taking = Taking::default();
-        let mut plan = vec![Order::Claim { version: node.version.clone() }];
+        let mut plan = vec![AttemptOrder::Claim { version: node.version.clone() }];
         for (at, sight) in node.keys.iter().enumerate() {
             let facts = sight.facts(&self.request.node, clock, self.request.ttl, self.request.takeover);
             match decide(sight.lock.as_ref(), &claimant, &facts) {
-                Decision::Acquire => {}
-                Decision::AlreadyMine { noted: false } if !self.vouches(sight.lock.as_ref()) => {
-                    return self.plan = vec![Order::AskPod];
+                ClaimDecision::Acquire => {}
+                ClaimDecision::AlreadyMine { noted: false } if !self.vouches(sight.lock.as_ref()) => {
+                    return self.plan = vec![AttemptOrder::AskPod];
                 }
-                Decision::AlreadyMine { .. } => taking.own = true,
-                Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.plan = vec![Order::AskWaiting],
-                Decision::HeldBy(held) => {
+                ClaimDecision::AlreadyMine { .. } => taking.own = true,
+                ClaimDecision::HeldBy(LockHeld { why: Why::Unlisted, .. }) => {
+                    return self.plan = vec![AttemptOrder::AskWaiting];
+                }
+                ClaimDecision::HeldBy(held) => {
                     self.held = Some(held.clone());
                     let lock = sight.lock.as_ref().or(sight.left.as_ref());
                     self.plan = match unconfirmed(&held).zip(lock) {
                         Some((pod, lock)) => {
-                            vec![Order::AskHolder { pod: pod.clone(), value: lock.value.clone() }]
+                            vec![AttemptOrder::AskHolder { pod: pod.clone(), value: lock.value.clone() }]
                         }
                         None => self.held(clock, held, at, sight, &claimant, node.version.clone()),
                     };
                     return;
                 }
-                Decision::TakeOver { reason, revoke } => {
+                ClaimDecision::TakeOver { reason, revoke } => {
                     taking.reasons.push(reason);
                     if let (Some(_), Holder::Seen(pod), Some(lock)) = (revoke, &sight.holder, &sight.lock) {
-                        plan.push(Order::Revoke { pod: pod.clone(), value: lock.value.clone() });
+                        plan.push(AttemptOrder::Revoke { pod: pod.clone(), value: lock.value.clone() });
                     }
                 }
             }
@@ -322,17 +326,17 @@ impl Attempt {
     fn held(
         &mut self,
         clock: Clock,
-        held: Held,
+        held: LockHeld,
         at: usize,
         sight: &Sight,
         claimant: &Pod,
         version: ResourceVersion,
-    ) -> Vec<Order> {
+    ) -> Vec<AttemptOrder> {
         let until = held.left.map_or(Duration::MAX, |left| clock.steady.saturating_add(left));
         self.tries = 0;
         let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.as_ref().and_then(PodKey::id)) else {
             self.unrecorded = None;
-            return vec![Order::Wait { held, until }];
+            return vec![AttemptOrder::Wait { held, until }];
         };
         let since = match self.unrecorded.take() {
             Some((known, key, since)) if known == pod && key == at => since,
@@ -340,44 +344,44 @@ impl Attempt {
         };
         if clock.steady.saturating_sub(since) < GRACE {
             self.unrecorded = Some((pod, at, since));
-            return vec![Order::Wait { held, until: until.min(since + GRACE) }];
+            return vec![AttemptOrder::Wait { held, until: until.min(since + GRACE) }];
         }
-        let mut plan = vec![Order::Restore { version, key: at, pod: pod.clone() }];
+        let mut plan = vec![AttemptOrder::Restore { version, key: at, pod: pod.clone() }];
         if let Some(lock) = &sight.lock
             && let Some(bindable) = bindable(lock, &sight.holder, claimant)
         {
-            plan.push(Order::Revoke { pod: bindable.clone(), value: lock.value.clone() });
+            plan.push(AttemptOrder::Revoke { pod: bindable.clone(), value: lock.value.clone() });
         }
-        plan.push(Order::AskUnrecorded { pod });
+        plan.push(AttemptOrder::AskUnrecorded { pod });
         plan
     }
 
     /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
     pub fn holder_asked(&mut self) {
-        self.plan = vec![Order::Look { live: false }];
+        self.plan = vec![AttemptOrder::Look { live: false }];
     }
 
-    /// The answer to [`Order::AskUnrecorded`].
+    /// The answer to [`AttemptOrder::AskUnrecorded`].
     pub fn unrecorded_asked(&mut self, read: Option<&Pod>) {
-        let Some(Order::AskUnrecorded { pod }) = self.plan.last() else { return };
+        let Some(AttemptOrder::AskUnrecorded { pod }) = self.plan.last() else { return };
         if read.is_some_and(|read| read.key == *pod && read.waits_on(&self.request.node)) {
             self.plan.pop();
         } else {
             // The watch is behind and will show it. If this attempt has to wait for that, it asks again after as long a time.
-            self.plan = vec![Order::Look { live: false }];
+            self.plan = vec![AttemptOrder::Look { live: false }];
         }
     }
 
     /// Something changed, or the time to wait is over.
     pub fn woken(&mut self) {
-        if matches!(self.plan.last(), Some(Order::Wait { .. })) {
-            self.plan = vec![Order::Look { live: false }];
+        if matches!(self.plan.last(), Some(AttemptOrder::Wait { .. })) {
+            self.plan = vec![AttemptOrder::Look { live: false }];
         }
     }
 
     /// It may not wait: that is its end.
-    pub fn turned_away(&mut self, failure: Failure) {
-        if matches!((self.plan.last(), &self.phase), (Some(Order::Wait { .. }), Phase::Doing)) {
+    pub fn turned_away(&mut self, failure: BindFailure) {
+        if matches!((self.plan.last(), &self.phase), (Some(AttemptOrder::Wait { .. }), Phase::Doing)) {
             self.undo(failure);
         }
     }
@@ -388,51 +392,53 @@ impl Attempt {
     }
 
     /// The answer to a write.
-    pub fn answered(&mut self, answer: Answer) {
+    pub fn answered(&mut self, answer: WriteOutcome) {
         let Some(order) = self.plan.last().cloned() else { return };
         match order {
-            Order::Claim { version } => self.claim_answered(version, answer),
-            Order::Revoke { pod, value } => self.revoke_answered(pod, value, answer),
-            Order::Restore { .. } => self.restore_answered(answer),
-            Order::Bind { .. } => self.bind_answered(answer),
-            Order::Fence { .. } => self.fence_answered(answer),
-            Order::Release { .. } => self.release_answered(answer),
+            AttemptOrder::Claim { version } => self.claim_answered(version, answer),
+            AttemptOrder::Revoke { pod, value } => self.revoke_answered(pod, value, answer),
+            AttemptOrder::Restore { .. } => self.restore_answered(answer),
+            AttemptOrder::Bind { .. } => self.bind_answered(answer),
+            AttemptOrder::Fence { .. } => self.fence_answered(answer),
+            AttemptOrder::Release { .. } => self.release_answered(answer),
             // These are no writes: nothing was asked.
-            Order::Look { .. }
-            | Order::AskPod
-            | Order::AskHolder { .. }
-            | Order::AskWaiting
-            | Order::AskUnrecorded { .. }
-            | Order::Wait { .. }
-            | Order::Pause(_)
-            | Order::End(_) => {}
+            AttemptOrder::Look { .. }
+            | AttemptOrder::AskPod
+            | AttemptOrder::AskHolder { .. }
+            | AttemptOrder::AskWaiting
+            | AttemptOrder::AskUnrecorded { .. }
+            | AttemptOrder::Wait { .. }
+            | AttemptOrder::Pause(_)
+            | AttemptOrder::End(_) => {}
         }
     }
 
-    fn claim_answered(&mut self, version: ResourceVersion, answer: Answer) {
+    fn claim_answered(&mut self, version: ResourceVersion, answer: WriteOutcome) {
         self.held = None;
         match answer {
-            Answer::Done(_) => {
+            WriteOutcome::Done(_) => {
                 self.claimed = Claimed::Yes;
                 self.tries = 0;
                 self.took.append(&mut self.taking.reasons);
                 self.bind();
             }
-            Answer::Conflict => self.again(What::Claim, NODE_CHANGED.into(), Some(Order::Look { live: true })),
-            Answer::Absent => self.end(Err(Failure::NodeGone)),
+            WriteOutcome::Conflict => {
+                self.again(What::Claim, NODE_CHANGED.into(), Some(AttemptOrder::Look { live: true }))
+            }
+            WriteOutcome::Absent => self.end(Err(BindFailure::NodeGone)),
             // No Binding was sent, so there is no pod to fence.
-            Answer::Refused(why) => self.undo_unfenced(Failure::Refused(What::Claim, why)),
-            Answer::Unknown(why) => {
+            WriteOutcome::Refused(why) => self.undo_unfenced(BindFailure::Refused(What::Claim, why)),
+            WriteOutcome::Unknown(why) => {
                 self.claimed = Claimed::Unanswered { version };
-                self.again(What::Claim, why, Some(Order::Look { live: true }));
+                self.again(What::Claim, why, Some(AttemptOrder::Look { live: true }));
             }
         }
     }
 
-    fn revoke_answered(&mut self, pod: Pod, value: LockValue, answer: Answer) {
+    fn revoke_answered(&mut self, pod: Pod, value: LockValue, answer: WriteOutcome) {
         let why = match answer {
             // The node still has to be the version on which all of this was decided.
-            Answer::Done(_) => {
+            WriteOutcome::Done(_) => {
                 // An earlier attempt of this very pod may lose its lock, too.
                 if pod.key == self.request.pod {
                     self.pod = None;
@@ -440,64 +446,66 @@ impl Attempt {
                 self.plan.pop();
                 return;
             }
-            Answer::Refused(why) => return self.undo_unfenced(Failure::Refused(What::Revoke, why)),
-            Answer::Conflict | Answer::Absent => POD_CHANGED.into(),
-            Answer::Unknown(why) => why,
+            WriteOutcome::Refused(why) => return self.undo_unfenced(BindFailure::Refused(What::Revoke, why)),
+            WriteOutcome::Conflict | WriteOutcome::Absent => POD_CHANGED.into(),
+            WriteOutcome::Unknown(why) => why,
         };
-        self.again(What::Revoke, why, Some(Order::AskHolder { pod: pod.key.named(), value }));
+        self.again(What::Revoke, why, Some(AttemptOrder::AskHolder { pod: pod.key.named(), value }));
     }
 
-    fn restore_answered(&mut self, answer: Answer) {
+    fn restore_answered(&mut self, answer: WriteOutcome) {
         let why = match answer {
-            Answer::Done(_) => return self.plan = vec![Order::Look { live: true }],
-            Answer::Refused(why) => return self.undo_unfenced(Failure::Refused(What::Restore, why)),
-            Answer::Conflict | Answer::Absent => NODE_CHANGED.into(),
-            Answer::Unknown(why) => why,
+            WriteOutcome::Done(_) => return self.plan = vec![AttemptOrder::Look { live: true }],
+            WriteOutcome::Refused(why) => return self.undo_unfenced(BindFailure::Refused(What::Restore, why)),
+            WriteOutcome::Conflict | WriteOutcome::Absent => NODE_CHANGED.into(),
+            WriteOutcome::Unknown(why) => why,
         };
         // Whether it was applied: the next look shows it.
-        self.again(What::Restore, why, Some(Order::Look { live: true }));
+        self.again(What::Restore, why, Some(AttemptOrder::Look { live: true }));
     }
 
-    fn bind_answered(&mut self, answer: Answer) {
+    fn bind_answered(&mut self, answer: WriteOutcome) {
         match answer {
-            Answer::Done(_) => self.end(Ok(Bound::Now)),
-            Answer::Conflict => self.again(What::Bind, POD_CHANGED.into(), Some(Order::AskPod)),
-            Answer::Absent => self.asked(None),
+            WriteOutcome::Done(_) => self.end(Ok(Bound::Now)),
+            WriteOutcome::Conflict => self.again(What::Bind, POD_CHANGED.into(), Some(AttemptOrder::AskPod)),
+            WriteOutcome::Absent => self.asked(None),
             // An earlier Binding of this attempt may still be on its way.
-            Answer::Refused(why) => self.undo(Failure::Refused(What::Bind, why)),
-            Answer::Unknown(why) => {
+            WriteOutcome::Refused(why) => self.undo(BindFailure::Refused(What::Bind, why)),
+            WriteOutcome::Unknown(why) => {
                 self.binding = Binding::Unanswered;
-                self.again(What::Bind, why, Some(Order::AskPod));
+                self.again(What::Bind, why, Some(AttemptOrder::AskPod));
             }
         }
     }
 
-    fn fence_answered(&mut self, answer: Answer) {
+    fn fence_answered(&mut self, answer: WriteOutcome) {
         match answer {
-            Answer::Done(_) => self.look_and_release(),
-            Answer::Absent => self.asked(None),
-            Answer::Conflict => self.again(What::Fence, POD_CHANGED.into(), Some(Order::AskPod)),
-            Answer::Unknown(why) => self.again(What::Fence, why, Some(Order::AskPod)),
+            WriteOutcome::Done(_) => self.look_and_release(),
+            WriteOutcome::Absent => self.asked(None),
+            WriteOutcome::Conflict => self.again(What::Fence, POD_CHANGED.into(), Some(AttemptOrder::AskPod)),
+            WriteOutcome::Unknown(why) => self.again(What::Fence, why, Some(AttemptOrder::AskPod)),
             // It is not proved that the pod will not be bound, so the lock is kept.
-            Answer::Refused(_) => self.fail(),
+            WriteOutcome::Refused(_) => self.fail(),
         }
     }
 
-    fn release_answered(&mut self, answer: Answer) {
+    fn release_answered(&mut self, answer: WriteOutcome) {
         match answer {
-            Answer::Done(_) | Answer::Absent => {
+            WriteOutcome::Done(_) | WriteOutcome::Absent => {
                 self.claimed = Claimed::No;
                 self.fail();
             }
-            Answer::Conflict => self.again(What::Release, NODE_CHANGED.into(), Some(Order::Look { live: true })),
-            Answer::Unknown(why) => self.again(What::Release, why, Some(Order::Look { live: true })),
+            WriteOutcome::Conflict => {
+                self.again(What::Release, NODE_CHANGED.into(), Some(AttemptOrder::Look { live: true }))
+            }
+            WriteOutcome::Unknown(why) => self.again(What::Release, why, Some(AttemptOrder::Look { live: true })),
             // The lock is kept; the sweeper removes it.
-            Answer::Refused(_) => self.fail(),
+            WriteOutcome::Refused(_) => self.fail(),
         }
     }
 
     /// The next try, or the end of trying.
-    fn again(&mut self, what: What, why: Arc<str>, order: Option<Order>) {
+    fn again(&mut self, what: What, why: Arc<str>, order: Option<AttemptOrder>) {
         self.tries += 1;
         if self.tries < self.request.retry.tries {
             self.pause = true;
@@ -507,7 +515,7 @@ impl Attempt {
             return;
         }
         match self.phase {
-            Phase::Doing => self.undo(Failure::Unanswered(what, self.tries, why)),
+            Phase::Doing => self.undo(BindFailure::Unanswered(what, self.tries, why)),
             Phase::Undoing { .. } => self.fail(),
         }
     }
@@ -519,43 +527,43 @@ impl Attempt {
                 if self.binding == Binding::No {
                     self.binding = Binding::Sent;
                 }
-                vec![Order::Bind { version: pod.version.clone() }]
+                vec![AttemptOrder::Bind { version: pod.version.clone() }]
             }
-            _ => vec![Order::AskPod],
+            _ => vec![AttemptOrder::AskPod],
         };
     }
 
     /// It is over before its time: what was written is undone.
-    fn stop(&mut self, over: Failure) {
-        if matches!(self.plan.last(), Some(Order::End(_))) || matches!(self.phase, Phase::Undoing { .. }) {
+    fn stop(&mut self, over: BindFailure) {
+        if matches!(self.plan.last(), Some(AttemptOrder::End(_))) || matches!(self.phase, Phase::Undoing { .. }) {
             return;
         }
         let failure = match (self.held.take(), over) {
-            (Some(held), Failure::TooLate) => {
-                Failure::Held { node: self.request.node.clone(), ttl: self.request.ttl, held }
+            (Some(held), BindFailure::TooLate) => {
+                BindFailure::Held { node: self.request.node.clone(), ttl: self.request.ttl, held }
             }
-            (held @ Some(_), Failure::GaveUp(_)) => Failure::GaveUp(held),
+            (held @ Some(_), BindFailure::GaveUp(_)) => BindFailure::GaveUp(held),
             (_, over) => over,
         };
         self.undo(failure);
     }
 
     /// Undoes what was done, where the pod may still be bound by this attempt: it is fenced first.
-    fn undo(&mut self, failure: Failure) {
+    fn undo(&mut self, failure: BindFailure) {
         if self.begin_undoing(failure) {
             self.fence();
         }
     }
 
     /// Undoes what was done, where the pod can no longer be bound by this attempt, or was not sent a Binding.
-    fn undo_unfenced(&mut self, failure: Failure) {
+    fn undo_unfenced(&mut self, failure: BindFailure) {
         if self.begin_undoing(failure) {
             self.look_and_release();
         }
     }
 
     /// Whether there is a lock to remove. Without one, the attempt ends, or reads once more whether the pod is bound.
-    fn begin_undoing(&mut self, failure: Failure) -> bool {
+    fn begin_undoing(&mut self, failure: BindFailure) -> bool {
         let nothing = match (&self.claimed, self.binding) {
             _ if self.is_keyless() => self.binding != Binding::Unanswered,
             (Claimed::No, Binding::No) => true,
@@ -569,28 +577,28 @@ impl Attempt {
         self.tries = 0;
         self.pause = false;
         if self.is_keyless() {
-            self.plan = vec![Order::AskPod];
+            self.plan = vec![AttemptOrder::AskPod];
         }
         !self.is_keyless()
     }
 
     fn fence(&mut self) {
         self.plan = match (self.pod.take(), self.request.values.first()) {
-            (Some(pod), Some(value)) => vec![Order::Fence { version: pod.version, value: value.clone() }],
-            _ => vec![Order::AskPod],
+            (Some(pod), Some(value)) => vec![AttemptOrder::Fence { version: pod.version, value: value.clone() }],
+            _ => vec![AttemptOrder::AskPod],
         };
     }
 
     fn look_and_release(&mut self) {
         self.tries = 0;
-        self.plan = vec![Order::Look { live: true }];
+        self.plan = vec![AttemptOrder::Look { live: true }];
     }
 
     /// Removes those keys that have this attempt's value.
     fn release(&mut self, version: ResourceVersion, mine: &[bool]) {
         let keys: Vec<usize> = mine.iter().enumerate().filter_map(|(at, mine)| mine.then_some(at)).collect();
         if !keys.is_empty() {
-            self.plan = vec![Order::Release { version, keys }];
+            self.plan = vec![AttemptOrder::Release { version, keys }];
             return;
         }
         // A claim that was decided on this very version may still be applied.
@@ -611,7 +619,7 @@ impl Attempt {
         self.request.values.is_empty()
     }
 
-    fn failure(&self) -> Option<&Failure> {
+    fn failure(&self) -> Option<&BindFailure> {
         match &self.phase {
             Phase::Doing => None,
             Phase::Undoing { failure } => Some(failure),
@@ -625,9 +633,9 @@ impl Attempt {
         }
     }
 
-    fn end(&mut self, result: Result<Bound, Failure>) {
+    fn end(&mut self, result: Result<Bound, BindFailure>) {
         let kept = result.is_err() && self.claimed != Claimed::No;
-        self.plan = vec![Order::End(Outcome { result, kept })];
+        self.plan = vec![AttemptOrder::End(AttemptOutcome { result, kept })];
     }
 }
 
@@ -636,7 +644,7 @@ const POD_CHANGED: &str = "the pod changed";
 
 /// The pod that may still be bound under a lock by an attempt that is under way, this pod's own earlier one included.
 fn bindable<'a>(lock: &Lock, holder: &'a Holder, claimant: &'a Pod) -> Option<&'a Pod> {
-    let Named::Pod { pod, time, .. } = &lock.named else { return None };
+    let NamedHolder::Pod { pod, time, .. } = &lock.named else { return None };
     let pod = match holder {
         _ if is_owner(pod, *time, claimant) => claimant,
         Holder::Seen(seen) => seen,
@@ -652,20 +660,20 @@ enum Own {
     /// It is bound to this node.
     Here,
     /// It cannot be bound to this node any more.
-    Over(Failure),
+    Over(BindFailure),
 }
 
 fn judge_own(request: &Request, pod: Option<&Pod>) -> Own {
-    let Some(pod) = pod else { return Own::Over(Failure::PodGone) };
+    let Some(pod) = pod else { return Own::Over(BindFailure::PodGone) };
     match pod.node.as_ref() {
-        _ if pod.key != request.pod => Own::Over(Failure::PodReplaced(pod.key.uid.clone())),
+        _ if pod.key != request.pod => Own::Over(BindFailure::PodReplaced(pod.key.uid.clone())),
         Some(node) if *node == request.node => Own::Here,
-        Some(node) => Own::Over(Failure::PodElsewhere(node.clone())),
-        None if pod.deleting => Own::Over(Failure::PodTerminating),
-        None if pod.finished => Own::Over(Failure::PodFinished),
+        Some(node) => Own::Over(BindFailure::PodElsewhere(node.clone())),
+        None if pod.deleting => Own::Over(BindFailure::PodTerminating),
+        None if pod.finished => Own::Over(BindFailure::PodFinished),
         // By this attempt or by the process that took the lock: no Binding in a later version than the mark is ever sent.
         None if pod.revoked.as_ref().is_some_and(|revoked| request.values.contains(revoked)) => {
-            Own::Over(Failure::Lost)
+            Own::Over(BindFailure::Lost)
         }
         None => Own::Free,
     }

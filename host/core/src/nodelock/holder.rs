@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::names::{LockValue, NodeName};
-use super::record::{Lock, Named, Note, PodId, PodKey};
+use super::record::{Lock, NamedHolder, Note, PodId, PodKey};
 use crate::version::ResourceVersion;
 
 /// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it
@@ -112,16 +112,16 @@ pub enum Takeover {
 
 /// The state of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LockState {
     /// A pod holds it, or an unknown holder may.
-    Held(Held),
+    Held(LockHeld),
     /// It is on the node, and no pod holds it.
-    Over(Reason),
+    Over(OrphanReason),
 }
 
 /// The holder of a lock, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct LockHeld {
     /// The pod; `None` where the lock names none.
     pub holder: Option<PodKey>,
     /// After what time it is judged otherwise if nothing happens; `None` where only others change it.
@@ -156,7 +156,7 @@ pub enum Why {
 
 /// Why no pod holds the lock of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum OrphanReason {
     /// Its pod is gone.
     Gone,
     /// Its pod has succeeded or failed.
@@ -182,7 +182,7 @@ pub enum Reason {
     Age,
 }
 
-impl Reason {
+impl OrphanReason {
     /// Whether the pod may still be bound under this lock, so that the lock has to be taken from the pod before it is
     /// replaced (decision N5).
     #[must_use]
@@ -193,81 +193,81 @@ impl Reason {
 
 /// The state of a lock, given what is known.
 #[must_use]
-pub fn judge(lock: &Lock, facts: &Facts<'_>) -> Standing {
+pub fn judge(lock: &Lock, facts: &Facts<'_>) -> LockState {
     let standing = named(lock, facts);
     let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node));
     let for_age = facts.takeover == Takeover::Age && expired(lock, facts).is_none();
     match (&standing, waiting) {
-        (Standing::Over(_), Some(_)) if for_age => standing,
-        (Standing::Over(_) | Standing::Held(Held { why: Why::Unlisted, .. }), Some(pod)) => unrecorded(pod),
+        (LockState::Over(_), Some(_)) if for_age => standing,
+        (LockState::Over(_) | LockState::Held(LockHeld { why: Why::Unlisted, .. }), Some(pod)) => unrecorded(pod),
         _ => standing,
     }
 }
 
 /// The holder of a node under a key that has no lock.
 #[must_use]
-pub fn judge_absent(facts: &Facts<'_>) -> Option<Held> {
+pub fn judge_absent(facts: &Facts<'_>) -> Option<LockHeld> {
     let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node))?;
     match unrecorded(waiting) {
-        Standing::Held(held) => Some(held),
-        Standing::Over(_) => None,
+        LockState::Held(held) => Some(held),
+        LockState::Over(_) => None,
     }
 }
 
-fn unrecorded(pod: &Pod) -> Standing {
-    Standing::Held(Held { holder: Some(pod.key.named()), left: None, why: Why::Unrecorded })
+fn unrecorded(pod: &Pod) -> LockState {
+    LockState::Held(LockHeld { holder: Some(pod.key.named()), left: None, why: Why::Unrecorded })
 }
 
-fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
+fn named(lock: &Lock, facts: &Facts<'_>) -> LockState {
     let left = expired(lock, facts);
     let standing = seen(lock, facts, left);
     match (&lock.named, &standing, facts.holder) {
         // A name alone may be that of an earlier pod, which a cache still has.
-        (Named::Pod { pod, note: None, .. }, Standing::Over(_), Holder::Seen(_)) if !facts.confirmed => {
-            Standing::Held(Held { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed })
+        (NamedHolder::Pod { pod, note: None, .. }, LockState::Over(_), Holder::Seen(_)) if !facts.confirmed => {
+            LockState::Held(LockHeld { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed })
         }
         _ => standing,
     }
 }
 
-fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
+fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> LockState {
     let nameless = |why, reason| match left {
-        Some(left) => Standing::Held(Held { holder: None, left: Some(left), why }),
+        Some(left) => LockState::Held(LockHeld { holder: None, left: Some(left), why }),
         // The pod that it was written for may be bound here, and a process that was frozen for a while does not know
         // it.
         None if !facts.listed && facts.takeover == Takeover::State => {
-            Standing::Held(Held { holder: None, left: None, why: Why::Unlisted })
+            LockState::Held(LockHeld { holder: None, left: None, why: Why::Unlisted })
         }
-        None => Standing::Over(reason),
+        None => LockState::Over(reason),
     };
     let (pod, time, note) = match &lock.named {
-        Named::Unparsable(_) => return nameless(Why::Unparsable, Reason::Unparsable),
-        Named::NoPod { .. } => return nameless(Why::Nameless, Reason::Nameless),
-        Named::Pod { pod, time, note } => (pod, *time, note.as_ref()),
+        NamedHolder::Unparsable(_) => return nameless(Why::Unparsable, OrphanReason::Unparsable),
+        NamedHolder::NoPod { .. } => return nameless(Why::Nameless, OrphanReason::Nameless),
+        NamedHolder::Pod { pod, time, note } => (pod, *time, note.as_ref()),
     };
-    let held = |left, why| Standing::Held(Held { holder: Some(pod.clone()), left, why });
+    let held = |left, why| LockState::Held(LockHeld { holder: Some(pod.clone()), left, why });
     match facts.holder {
         Holder::Unconfirmed => held(None, Why::Unconfirmed),
         Holder::Gone { since } => {
             let left = (*since + GRACE).saturating_sub(facts.clock.steady);
-            if left.is_zero() { Standing::Over(Reason::Gone) } else { held(Some(left), Why::Vanished) }
+            if left.is_zero() { LockState::Over(OrphanReason::Gone) } else { held(Some(left), Why::Vanished) }
         }
         // Another pod was read; what a lock says of one pod is never judged by another.
         Holder::Seen(seen) if !is_owner(pod, time, seen) => held(None, Why::Unconfirmed),
         Holder::Seen(seen) => match seen.node.as_deref() {
-            _ if seen.finished => Standing::Over(Reason::Finished),
-            Some(node) if node != facts.node => Standing::Over(Reason::Elsewhere),
-            Some(_) if seen.started => Standing::Over(Reason::Started),
+            _ if seen.finished => LockState::Over(OrphanReason::Finished),
+            Some(node) if node != facts.node => LockState::Over(OrphanReason::Elsewhere),
+            Some(_) if seen.started => LockState::Over(OrphanReason::Started),
             Some(_) => match left {
                 Some(left) => held(Some(left), Why::Allocating),
-                None if facts.takeover == Takeover::Age => Standing::Over(Reason::Age),
+                None if facts.takeover == Takeover::Age => LockState::Over(OrphanReason::Age),
                 None => held(None, Why::Stuck),
             },
-            None if seen.deleting => Standing::Over(Reason::Terminating),
-            None if seen.revoked.as_ref() == Some(&lock.value) => Standing::Over(Reason::Revoked),
+            None if seen.deleting => LockState::Over(OrphanReason::Terminating),
+            None if seen.revoked.as_ref() == Some(&lock.value) => LockState::Over(OrphanReason::Revoked),
             None => match (left, note.map(|note| under_way(note, facts))) {
-                (None, _) => Standing::Over(Reason::Expired),
-                (Some(_), Some(Duration::ZERO)) => Standing::Over(Reason::Abandoned),
+                (None, _) => LockState::Over(OrphanReason::Expired),
+                (Some(_), Some(Duration::ZERO)) => LockState::Over(OrphanReason::Abandoned),
                 (Some(left), under_way) => held(Some(left.min(under_way.unwrap_or(left))), Why::Binding),
             },
         },
@@ -363,7 +363,7 @@ impl Why {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for OrphanReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gone => "its pod is gone",
@@ -381,7 +381,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Reason {
+impl OrphanReason {
     /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Gone,

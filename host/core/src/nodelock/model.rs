@@ -18,15 +18,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::attempt::{Answer, Attempt, Bound, Node, Order, Outcome, Request, Sight};
-use super::holder::{Clock, GRACE, Holder, Pod, Reason, SKEW, Standing, Takeover};
+use super::attempt::{Attempt, AttemptOrder, AttemptOutcome, Bound, ObservedNode, Request, Sight, WriteOutcome};
+use super::holder::{Clock, GRACE, Holder, LockState, OrphanReason, Pod, SKEW, Takeover};
 use super::names::{LockValue, NodeName, Uid};
-use super::needs::Key;
-use super::record::{Lock, Named, Note, PodId, PodKey};
+use super::needs::LockKey;
+use super::record::{Lock, NamedHolder, Note, PodId, PodKey};
 use super::retry::Retry;
 use super::sightings::{LiveReads, Moment, NodeRead, PodSighting, Sightings};
 use super::sweep::{self, Mode, Sweep};
-use super::value::{Value, bare};
+use super::value::{ParsedValue, bare};
 use crate::version::ResourceVersion;
 use draw::{Dice, Mix};
 use world::{Deed, World};

@@ -11,14 +11,14 @@ const INT32_MAX: i64 = i32::MAX as i64;
 
 /// Under which annotation a backend locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
+pub enum LockKey {
     /// `hami.io/mutex.lock`, whose value names the pod.
     Shared,
     /// `cambricon.com/dsmlu.lock`, whose value is a bare time (A12).
     Cambricon,
 }
 
-impl Key {
+impl LockKey {
     /// All keys, in the order in which they are written and read.
     pub const ALL: [Self; 2] = [Self::Shared, Self::Cambricon];
 
@@ -34,7 +34,7 @@ impl Key {
 
 /// An amount beside the count that has to be in a range, or the whole request counts as none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limit {
+pub struct AmountRange {
     /// The resource.
     pub resource: Box<str>,
     /// The smallest amount.
@@ -55,9 +55,9 @@ pub struct Backend {
     /// The largest count; a larger one counts as none.
     pub most: i64,
     /// What else has to be in a range.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<AmountRange>,
     /// Where it locks, if it does.
-    pub key: Option<Key>,
+    pub key: Option<LockKey>,
 }
 
 /// What one container asks for, as the pod says it: the text of a quantity by the name of the resource.
@@ -78,7 +78,7 @@ impl Backend {
             limits_only: false,
             most: i64::MAX,
             limits: Vec::new(),
-            key: Some(Key::Shared),
+            key: Some(LockKey::Shared),
         }
     }
 
@@ -93,11 +93,11 @@ impl Backend {
     }
 
     fn within(mut self, resource: &str, least: i64, most: i64) -> Self {
-        self.limits.push(Limit { resource: resource.into(), least, most });
+        self.limits.push(AmountRange { resource: resource.into(), least, most });
         self
     }
 
-    fn under(mut self, key: Option<Key>) -> Self {
+    fn under(mut self, key: Option<LockKey>) -> Self {
         self.key = key;
         self
     }
@@ -130,7 +130,7 @@ impl Backend {
             Self::new("Biren", "birentech.com/gpu"),
             Self::new("MLU", "cambricon.com/vmlu")
                 .within("cambricon.com/mlu.smlu.vmemory", 0, INT32_MAX / 256)
-                .under(Some(Key::Cambricon)),
+                .under(Some(LockKey::Cambricon)),
             Self::new("kunlun", "kunlunxin.com/xpu").under(None),
             Self::new("Metax-GPU", "metax-tech.com/gpu").under(None),
             Self::new("Mthreads", "mthreads.com/vgpu").under(None),
@@ -162,7 +162,7 @@ impl Backend {
             container.limit(resource).or_else(request)
         };
         let count = asked(&self.resource).and_then(whole).unwrap_or_default();
-        let fits = |limit: &Limit| match asked(&limit.resource) {
+        let fits = |limit: &AmountRange| match asked(&limit.resource) {
             None => true,
             Some(amount) => whole(amount).is_some_and(|amount| (limit.least..=limit.most).contains(&amount)),
         };
@@ -171,7 +171,7 @@ impl Backend {
 }
 
 /// The keys that a pod with these containers needs: all of its containers, those that initialise it too.
-pub fn keys<'a, A: Asks + 'a>(containers: impl IntoIterator<Item = &'a A>, backends: &[Backend]) -> BTreeSet<Key> {
+pub fn keys<'a, A: Asks + 'a>(containers: impl IntoIterator<Item = &'a A>, backends: &[Backend]) -> BTreeSet<LockKey> {
     let mut keys = BTreeSet::new();
     for container in containers {
         keys.extend(backends.iter().filter(|backend| backend.counts(container)).filter_map(|backend| backend.key));
@@ -275,17 +275,17 @@ mod tests {
         Container { requests: of(pairs), ..Container::default() }
     }
 
-    fn needs(container: &Container) -> Vec<Key> {
+    fn needs(container: &Container) -> Vec<LockKey> {
         keys([container], &Backend::known()).into_iter().collect()
     }
 
     #[test]
     fn a13_which_request_needs_which_lock() {
-        const SHARED: &[Key] = &[Key::Shared];
-        const MLU: &[Key] = &[Key::Cambricon];
-        const NONE: &[Key] = &[];
+        const SHARED: &[LockKey] = &[LockKey::Shared];
+        const MLU: &[LockKey] = &[LockKey::Cambricon];
+        const NONE: &[LockKey] = &[];
         let too_much = "2147483648";
-        type Row<'a> = (&'a [(&'a str, &'a str)], &'a [Key]);
+        type Row<'a> = (&'a [(&'a str, &'a str)], &'a [LockKey]);
         let table: &[Row<'_>] = &[
             (&[("nvidia.com/gpu", "1")], SHARED),
             (&[("nvidia.com/gpu", "0")], NONE),
@@ -320,7 +320,7 @@ mod tests {
             (&[("aws.amazon.com/neuron", "1")], NONE),
             (&[("aws.amazon.com/neuroncore", "1")], NONE),
             (&[("cpu", "1")], NONE),
-            (&[("nvidia.com/gpu", "1"), ("cambricon.com/vmlu", "1")], &[Key::Shared, Key::Cambricon]),
+            (&[("nvidia.com/gpu", "1"), ("cambricon.com/vmlu", "1")], &[LockKey::Shared, LockKey::Cambricon]),
         ];
         for (asked, wanted) in table {
             assert_eq!(needs(&limited(asked)), *wanted, "{asked:?}");
@@ -333,9 +333,9 @@ mod tests {
             limits: of(&[("nvidia.com/gpu", limit)]),
             requests: of(&[("nvidia.com/gpu", request)]),
         };
-        assert_eq!(needs(&requested(&[("nvidia.com/gpu", "1")])), [Key::Shared]);
+        assert_eq!(needs(&requested(&[("nvidia.com/gpu", "1")])), [LockKey::Shared]);
         assert_eq!(needs(&gpu("0", "1")), []);
-        assert_eq!(needs(&gpu("1", "0")), [Key::Shared]);
+        assert_eq!(needs(&gpu("1", "0")), [LockKey::Shared]);
         assert_eq!(needs(&requested(&[("amd.com/gpu", "1")])), []);
         assert_eq!(needs(&requested(&[("metax-tech.com/sgpu", "1")])), []);
     }
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn r13_every_container_counts() {
         let (idle, works) = (limited(&[("cpu", "1")]), limited(&[("nvidia.com/gpu", "1")]));
-        assert_eq!(keys([&idle, &works], &Backend::known()), BTreeSet::from([Key::Shared]));
+        assert_eq!(keys([&idle, &works], &Backend::known()), BTreeSet::from([LockKey::Shared]));
         assert_eq!(keys([&idle], &Backend::known()), BTreeSet::new());
     }
 

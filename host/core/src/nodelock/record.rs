@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::names::{LockValue, Uid};
-use super::value::{Value, ValueError, could_be};
+use super::value::{ParsedValue, ValueError, could_be};
 
 /// A pod by what identifies it: its name may be taken by another one later, its UID never.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,12 +91,12 @@ pub struct Lock {
     /// The text under the key.
     pub value: LockValue,
     /// The pod that it names.
-    pub named: Named,
+    pub named: NamedHolder,
 }
 
 /// What a value names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedHolder {
     /// A pod. Where a note of ours counts, with its UID.
     Pod {
         /// The pod.
@@ -121,17 +121,17 @@ impl Lock {
     pub fn read(value: &str, note: Option<Note>) -> Self {
         let readable = |note: &Note| note.pod.as_ref().is_none_or(|(namespace, name)| could_be(namespace, name));
         let note = note.filter(|note| *note.value == *value && readable(note));
-        let named = match Value::parse(value) {
-            Err(error) => Named::Unparsable(error),
+        let named = match ParsedValue::parse(value) {
+            Err(error) => NamedHolder::Unparsable(error),
             Ok(parsed) => {
                 let owner = parsed.owner().map(|(namespace, name)| (namespace.into(), name.into()));
                 // A bare time has no room for a name, which is in the note.
                 match owner.or_else(|| note.as_ref().and_then(|note| note.pod.clone())) {
                     Some((namespace, name)) => {
                         let uid = note.as_ref().map(|note| note.uid.clone());
-                        Named::Pod { pod: PodKey { namespace, name, uid }, time: parsed.time, note }
+                        NamedHolder::Pod { pod: PodKey { namespace, name, uid }, time: parsed.time, note }
                     }
-                    None => Named::NoPod { time: parsed.time },
+                    None => NamedHolder::NoPod { time: parsed.time },
                 }
             }
         };
@@ -142,7 +142,7 @@ impl Lock {
     #[must_use]
     pub fn pod(&self) -> Option<&PodKey> {
         match &self.named {
-            Named::Pod { pod, .. } => Some(pod),
+            NamedHolder::Pod { pod, .. } => Some(pod),
             _ => None,
         }
     }
@@ -151,7 +151,7 @@ impl Lock {
     #[must_use]
     pub fn note(&self) -> Option<&Note> {
         match &self.named {
-            Named::Pod { note, .. } => note.as_ref(),
+            NamedHolder::Pod { note, .. } => note.as_ref(),
             _ => None,
         }
     }
@@ -160,8 +160,8 @@ impl Lock {
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match &self.named {
-            Named::Pod { time, .. } | Named::NoPod { time } => Some(*time),
-            Named::Unparsable(_) => None,
+            NamedHolder::Pod { time, .. } | NamedHolder::NoPod { time } => Some(*time),
+            NamedHolder::Unparsable(_) => None,
         }
     }
 }

@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Node, Sight};
-use super::holder::{Clock, Held, Holder, Pod, Standing, Takeover, Why, confirm, is_owner};
+use super::attempt::{ObservedNode, Sight};
+use super::holder::{Clock, Holder, LockHeld, LockState, Pod, Takeover, Why, confirm, is_owner};
 use super::names::{LockValue, NodeName, Uid};
-use super::needs::Key;
-use super::record::{Lock, Named, PodId, PodKey};
+use super::needs::LockKey;
+use super::record::{Lock, NamedHolder, PodId, PodKey};
 use crate::version::ResourceVersion;
 
 use node::{Closes, NodeSighting};
@@ -33,7 +33,7 @@ pub use node::{Locks, NodeRead};
 pub use reads::{LiveReads, Moment};
 
 /// Namespace and name of a pod.
-type Name = (Arc<str>, Arc<str>);
+type NamespacedName = (Arc<str>, Arc<str>);
 
 /// What is kept of a pod that needs a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub struct PodSighting {
     /// Its state.
     pub pod: Pod,
     /// The keys that it needs, in their order.
-    pub keys: Vec<Key>,
+    pub keys: Vec<LockKey>,
 }
 
 impl PodSighting {
-    fn name(&self) -> Name {
+    fn name(&self) -> NamespacedName {
         name_of(&self.pod.key.namespace, &self.pod.key.name)
     }
 
@@ -112,11 +112,11 @@ pub struct Sizes {
 #[derive(Debug, Clone, Default)]
 pub struct Sightings {
     nodes: BTreeMap<NodeName, NodeSighting>,
-    pods: BTreeMap<Name, PodSighting>,
+    pods: BTreeMap<NamespacedName, PodSighting>,
     /// The pods that wait on a node for its device plugins.
-    waiting: BTreeMap<NodeName, BTreeSet<Name>>,
+    waiting: BTreeMap<NodeName, BTreeSet<NamespacedName>>,
     /// The nodes on which a lock names a pod.
-    named: BTreeMap<Name, BTreeSet<NodeName>>,
+    named: BTreeMap<NamespacedName, BTreeSet<NodeName>>,
     /// Since when the locks that this process wrote exist, by their values.
     ours: BTreeMap<LockValue, Duration>,
     /// When versions of a node were passed over last.
@@ -346,7 +346,7 @@ impl Sightings {
     /// under that lock. The watch shows later states of a bound pod in their order. Where a lock has no note, a pod of
     /// that name may be an earlier one; if it waits here, no other pod gets the node anyway.
     fn is_settled(&self, node: &str, lock: &Lock) -> bool {
-        let Named::Pod { pod, time, note } = &lock.named else { return true };
+        let NamedHolder::Pod { pod, time, note } = &lock.named else { return true };
         let seen = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
         let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
         let known = |seen: &Pod| if note.is_some() { seen.node.is_some() || over(seen) } else { seen.waits_on(node) };
@@ -354,7 +354,7 @@ impl Sightings {
     }
 
     /// Forgets the locks that disappeared and whose pod's outcome is now known.
-    fn settle(&mut self, name: &Name, settled: impl Fn(&Self, &str, &Lock) -> bool) {
+    fn settle(&mut self, name: &NamespacedName, settled: impl Fn(&Self, &str, &Lock) -> bool) {
         for node in self.named.get(name).cloned().into_iter().flatten() {
             let Some(mut seen) = self.nodes.get(&node).filter(|seen| seen.has_left()).cloned() else { continue };
             self.unname(&node, &seen);
@@ -380,7 +380,7 @@ impl Sightings {
         effect
     }
 
-    fn forget_waiting(&mut self, name: &Name) {
+    fn forget_waiting(&mut self, name: &NamespacedName) {
         let Some(node) = self.pods.get(name).and_then(|seen| seen.pod.node.clone()) else { return };
         if let Some(names) = self.waiting.get_mut(&node) {
             names.remove(name);
@@ -391,7 +391,7 @@ impl Sightings {
     }
 
     /// A pod has changed: notifies the waiters for it, and for its node.
-    fn wakes_for(&self, name: &Name, node: Option<NodeName>) -> Effect {
+    fn wakes_for(&self, name: &NamespacedName, node: Option<NodeName>) -> Effect {
         Effect::wakes(self.named.get(name).into_iter().flatten().cloned().chain(node))
     }
 }
@@ -400,13 +400,13 @@ impl Sightings {
 impl Sightings {
     /// What an attempt or a sweep is shown of a node; `None` where the node is not known.
     #[must_use]
-    pub fn sight(&self, node: &str, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+    pub fn sight(&self, node: &str, keys: &[LockKey], reads: &LiveReads) -> Option<ObservedNode> {
         let seen = self.nodes.get(node)?;
         let keys = keys.iter().map(|key| self.sight_of(node, seen, *key, reads)).collect();
-        Some(Node { version: seen.version().clone(), keys })
+        Some(ObservedNode { version: seen.version().clone(), keys })
     }
 
-    fn sight_of(&self, node: &str, seen: &NodeSighting, key: Key, reads: &LiveReads) -> Sight {
+    fn sight_of(&self, node: &str, seen: &NodeSighting, key: LockKey, reads: &LiveReads) -> Sight {
         let lock = seen.lock(key).cloned();
         let holder = lock.as_ref().map_or(Holder::Unconfirmed, |lock| self.holder(seen, key, lock, reads));
         let confirmed = lock.as_ref().is_some_and(|lock| reads.pod(&lock.value).is_some());
@@ -421,8 +421,8 @@ impl Sightings {
         Sight { lock, holder, confirmed, waiting, listed: reads.has_listed(), left, missed, first_seen }
     }
 
-    fn holder(&self, node: &NodeSighting, key: Key, lock: &Lock, reads: &LiveReads) -> Holder {
-        let Named::Pod { pod, time, .. } = &lock.named else { return Holder::Unconfirmed };
+    fn holder(&self, node: &NodeSighting, key: LockKey, lock: &Lock, reads: &LiveReads) -> Holder {
+        let NamedHolder::Pod { pod, time, .. } = &lock.named else { return Holder::Unconfirmed };
         if let Some(since) = node.gone_under(key, &lock.value) {
             return Holder::Gone { since };
         }
@@ -443,15 +443,15 @@ impl Sightings {
     pub fn blocked(
         &self,
         node: &str,
-        keys: &[Key],
+        keys: &[LockKey],
         clock: Clock,
         (ttl, takeover): (Duration, Takeover),
         by: Blocks,
-    ) -> Option<Held> {
+    ) -> Option<LockHeld> {
         let seen = self.sight(node, keys, &LiveReads::default())?;
         let mut held = seen.keys.iter().filter_map(|sight| match sight.standing(node, clock, ttl, takeover) {
-            Some(Standing::Held(held)) => Some(held),
-            Some(Standing::Over(_)) | None => None,
+            Some(LockState::Held(held)) => Some(held),
+            Some(LockState::Over(_)) | None => None,
         });
         held.find(|held| match (held.why, by) {
             // A lock whose pod has to be read first keeps no pod away.
@@ -486,7 +486,7 @@ impl Sightings {
 
     /// The lock of a node under a key.
     #[must_use]
-    pub fn lock_of(&self, node: &str, key: Key) -> Option<&Lock> {
+    pub fn lock_of(&self, node: &str, key: LockKey) -> Option<&Lock> {
         self.nodes.get(node).and_then(|seen| seen.lock(key))
     }
 
@@ -551,7 +551,7 @@ impl Sightings {
     }
 }
 
-fn name_of(namespace: &Arc<str>, name: &Arc<str>) -> Name {
+fn name_of(namespace: &Arc<str>, name: &Arc<str>) -> NamespacedName {
     (Arc::clone(namespace), Arc::clone(name))
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::attempt::{Answer, Node};
+use super::attempt::{ObservedNode, WriteOutcome};
 use super::decide::unconfirmed;
-use super::holder::{Clock, Held, Holder, Pod, Reason, Standing, Takeover, Why};
+use super::holder::{Clock, Holder, LockHeld, LockState, OrphanReason, Pod, Takeover, Why};
 use super::names::{LockValue, NodeName};
 use super::record::PodKey;
 use crate::version::ResourceVersion;
@@ -23,13 +23,13 @@ pub enum Mode {
 
 /// What a sweep found about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct SweepFinding {
     /// The position of the key.
     pub key: usize,
     /// The value.
     pub value: LockValue,
     /// Why no pod holds it.
-    pub reason: Reason,
+    pub reason: OrphanReason,
 }
 
 /// The state of one key.
@@ -42,7 +42,7 @@ pub struct Stands {
     /// The pod that it is about, as far as it is known.
     pub pod: Option<PodKey>,
     /// How.
-    pub standing: Standing,
+    pub standing: LockState,
 }
 
 impl Stands {
@@ -50,15 +50,15 @@ impl Stands {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match &self.standing {
-            Standing::Held(held) => held.why.word(),
-            Standing::Over(_) => LEAKED,
+            LockState::Held(held) => held.why.word(),
+            LockState::Over(_) => LEAKED,
         }
     }
 }
 
 /// What a sweep needs next. There is no other thing that it could ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum SweepOrder {
     /// Look at the node, as the watch showed it last.
     Look,
     /// Ask the API server for the pod that a lock names.
@@ -93,8 +93,8 @@ pub struct Sweep {
     ttl: Duration,
     takeover: Takeover,
     mode: Mode,
-    step: Step,
-    findings: Vec<Finding>,
+    step: SweepStep,
+    findings: Vec<SweepFinding>,
     stands: Vec<Stands>,
     removed: bool,
     asked: Vec<PodKey>,
@@ -102,8 +102,8 @@ pub struct Sweep {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
-    Ask(Order),
+enum SweepStep {
+    Ask(SweepOrder),
     /// From the last to the first; then the keys are removed from the node in that version.
     Revoke {
         from: Vec<(Pod, LockValue)>,
@@ -122,7 +122,7 @@ impl Sweep {
             ttl,
             takeover,
             mode,
-            step: Step::Ask(Order::Look),
+            step: SweepStep::Ask(SweepOrder::Look),
             findings: Vec::new(),
             stands: Vec::new(),
             removed: false,
@@ -133,7 +133,7 @@ impl Sweep {
 
     /// What was found.
     #[must_use]
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[SweepFinding] {
         &self.findings
     }
 
@@ -151,20 +151,20 @@ impl Sweep {
 
     /// What to do now; `None` at the end. Whatever fails is left to the next sweep.
     #[must_use]
-    pub fn next(&self) -> Option<Order> {
+    pub fn next(&self) -> Option<SweepOrder> {
         match &self.step {
-            Step::Ask(order) => Some(order.clone()),
-            Step::Revoke { from, version, keys } => Some(match from.last() {
-                Some((pod, value)) => Order::Revoke { pod: pod.clone(), value: value.clone() },
-                None => Order::Release { version: version.clone(), keys: keys.clone() },
+            SweepStep::Ask(order) => Some(order.clone()),
+            SweepStep::Revoke { from, version, keys } => Some(match from.last() {
+                Some((pod, value)) => SweepOrder::Revoke { pod: pod.clone(), value: value.clone() },
+                None => SweepOrder::Release { version: version.clone(), keys: keys.clone() },
             }),
-            Step::End => None,
+            SweepStep::End => None,
         }
     }
 
     /// The node, as it was seen.
-    pub fn looked(&mut self, clock: Clock, node: Option<Node>) {
-        self.step = Step::End;
+    pub fn looked(&mut self, clock: Clock, node: Option<ObservedNode>) {
+        self.step = SweepStep::End;
         let Some(node) = node else { return };
         self.findings.clear();
         self.stands.clear();
@@ -177,28 +177,28 @@ impl Sweep {
                 _ => sight.lock.as_ref().and_then(|lock| lock.pod().cloned()),
             };
             let held = match &standing {
-                Standing::Held(held) => held.holder.clone(),
-                Standing::Over(_) => None,
+                LockState::Held(held) => held.holder.clone(),
+                LockState::Over(_) => None,
             };
             self.stands.push(Stands { key, value: value.clone(), pod: named.or(held), standing: standing.clone() });
             let Some(value) = value else { continue };
             match standing {
-                Standing::Held(Held { why: Why::Unlisted, .. }) if !self.listed => {
+                LockState::Held(LockHeld { why: Why::Unlisted, .. }) if !self.listed => {
                     self.listed = true;
-                    self.step = Step::Ask(Order::AskWaiting);
+                    self.step = SweepStep::Ask(SweepOrder::AskWaiting);
                     return;
                 }
-                Standing::Held(held) => {
+                LockState::Held(held) => {
                     if let Some(pod) = unconfirmed(&held).filter(|pod| !self.asked.contains(pod)) {
                         self.ask(pod.clone(), value);
                         return;
                     }
                 }
-                Standing::Over(reason) => {
+                LockState::Over(reason) => {
                     if let (true, Holder::Seen(pod)) = (reason.revokes(), &sight.holder) {
                         from.push((pod.clone(), value.clone()));
                     }
-                    self.findings.push(Finding { key, value, reason });
+                    self.findings.push(SweepFinding { key, value, reason });
                 }
             }
         }
@@ -206,24 +206,26 @@ impl Sweep {
             return;
         }
         let keys = self.findings.iter().map(|finding| finding.key).collect();
-        self.step = Step::Revoke { from, version: node.version, keys };
+        self.step = SweepStep::Revoke { from, version: node.version, keys };
     }
 
     fn ask(&mut self, pod: PodKey, value: LockValue) {
         self.asked.push(pod.clone());
-        self.step = Step::Ask(Order::AskHolder { pod, value });
+        self.step = SweepStep::Ask(SweepOrder::AskHolder { pod, value });
     }
 
     /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
     pub fn holder_asked(&mut self) {
-        self.step = Step::Ask(Order::Look);
+        self.step = SweepStep::Ask(SweepOrder::Look);
     }
 
     /// The answer to a write.
-    pub fn answered(&mut self, answer: &Answer) {
-        let Step::Revoke { mut from, version, keys } = std::mem::replace(&mut self.step, Step::End) else { return };
+    pub fn answered(&mut self, answer: &WriteOutcome) {
+        let SweepStep::Revoke { mut from, version, keys } = std::mem::replace(&mut self.step, SweepStep::End) else {
+            return;
+        };
         match (from.pop(), answer) {
-            (Some(_), Answer::Done(_)) => self.step = Step::Revoke { from, version, keys },
+            (Some(_), WriteOutcome::Done(_)) => self.step = SweepStep::Revoke { from, version, keys },
             // What was known of the pod is no longer true. It is read once; then the next sweep has newer facts.
             (Some((pod, value)), _) => {
                 let named = pod.key.named();
@@ -231,8 +233,11 @@ impl Sweep {
                     self.ask(named, value);
                 }
             }
-            (None, Answer::Done(_)) => self.removed = true,
-            (None, Answer::Conflict | Answer::Absent | Answer::Refused(_) | Answer::Unknown(_)) => {}
+            (None, WriteOutcome::Done(_)) => self.removed = true,
+            (
+                None,
+                WriteOutcome::Conflict | WriteOutcome::Absent | WriteOutcome::Refused(_) | WriteOutcome::Unknown(_),
+            ) => {}
         }
     }
 }

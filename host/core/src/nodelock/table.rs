@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::decide::{Decision, decide};
+use super::decide::{ClaimDecision, decide};
 use super::holder::{Clock, Facts, GRACE, Holder, Pod, Takeover};
 use super::names::LockValue;
 use super::record::{Lock, Note, PodId};
@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(300);
 const STEADY: Duration = Duration::from_secs(100_000);
 
 /// What a row begins with.
-struct Row {
+struct RowStart {
     /// The lock on the node, in words.
     stands: &'static str,
     /// What is known of the pod that it names, in words.
@@ -70,12 +70,12 @@ fn bound(change: impl FnOnce(&mut Pod)) -> Holder {
     })
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<RowStart> {
     let aged = |seconds: i64| now() - SignedDuration::from_secs(seconds);
     let of_b = |seconds: i64| Some(format!("{},default,b", aged(seconds)));
     let (fresh, old) = (60, 600);
     let b = "a lock of pod B";
-    let row = |stands, known, value, holder| Row {
+    let row = |stands, known, value, holder| RowStart {
         stands,
         known,
         value,
@@ -98,11 +98,11 @@ fn rows() -> Vec<Row> {
     let value = of_b(fresh).map(LockValue::from);
     vec![
         row("nothing", "-", None, Holder::Unconfirmed),
-        Row {
+        RowStart {
             waiting: waits(),
             ..row("nothing", "pod C is bound here and has not started", None, Holder::Unconfirmed)
         },
-        Row {
+        RowStart {
             left: true,
             ..row(
                 "nothing; the last lock was that of pod B",
@@ -111,7 +111,7 @@ fn rows() -> Vec<Row> {
                 Holder::Unconfirmed,
             )
         },
-        Row {
+        RowStart {
             missed: true,
             ..row(
                 "nothing; versions of the node were not seen",
@@ -121,7 +121,7 @@ fn rows() -> Vec<Row> {
             )
         },
         row(b, "not bound", of_b(fresh), seen(|_| {})),
-        Row {
+        RowStart {
             late: true,
             ..row("the same, 5 s after the deadline of its attempt", "not bound", of_b(fresh), seen(|_| {}))
         },
@@ -137,8 +137,11 @@ fn rows() -> Vec<Row> {
         row(b, "gone for 2 s", of_b(fresh), gone(2)),
         row(b, "gone for 5 s", of_b(fresh), gone(5)),
         row(b, "not in the cache", of_b(fresh), Holder::Unconfirmed),
-        Row { waiting: waits(), ..row(b, "gone, but pod C is bound here and has not started", of_b(fresh), gone(60)) },
-        Row {
+        RowStart {
+            waiting: waits(),
+            ..row(b, "gone, but pod C is bound here and has not started", of_b(fresh), gone(60))
+        },
+        RowStart {
             noted: false,
             confirmed: false,
             ..row(
@@ -149,7 +152,7 @@ fn rows() -> Vec<Row> {
             )
         },
         row("a bare time", "-", legacy(fresh), Holder::Unconfirmed),
-        Row {
+        RowStart {
             listed: false,
             ..row("a bare time, expired", "the pods of the node were not listed", legacy(old), Holder::Unconfirmed)
         },
@@ -159,7 +162,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-fn decided(row: &Row, claimant: &Pod) -> Decision {
+fn decided(row: &RowStart, claimant: &Pod) -> ClaimDecision {
     let note = |value: &str| Note {
         value: value.into(),
         uid: "uid-b".into(),
@@ -187,16 +190,18 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
     decide(lock.as_ref(), claimant, &facts)
 }
 
-fn words(decision: &Decision) -> String {
+fn words(decision: &ClaimDecision) -> String {
     match decision {
-        Decision::Acquire => "takes the lock".to_owned(),
-        Decision::AlreadyMine { noted: true } => "takes the lock with a new value".to_owned(),
-        Decision::AlreadyMine { noted: false } => {
+        ClaimDecision::Acquire => "takes the lock".to_owned(),
+        ClaimDecision::AlreadyMine { noted: true } => "takes the lock with a new value".to_owned(),
+        ClaimDecision::AlreadyMine { noted: false } => {
             "reads its own pod from the API server, then takes the lock with a new value".to_owned()
         }
-        Decision::HeldBy(held) => format!("waits: {} (`{}`)", held.why, held.why.word()),
-        Decision::TakeOver { reason, revoke: None } => format!("takes over the lock: {reason} (`{}`)", reason.word()),
-        Decision::TakeOver { reason, revoke: Some(_) } => {
+        ClaimDecision::HeldBy(held) => format!("waits: {} (`{}`)", held.why, held.why.word()),
+        ClaimDecision::TakeOver { reason, revoke: None } => {
+            format!("takes over the lock: {reason} (`{}`)", reason.word())
+        }
+        ClaimDecision::TakeOver { reason, revoke: Some(_) } => {
             format!("revokes it from pod B, then takes over the lock: {reason} (`{}`)", reason.word())
         }
     }

@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    fn decide(&self, lock: Option<&Lock>, claimant: &Pod) -> Decision {
+    fn decide(&self, lock: Option<&Lock>, claimant: &Pod) -> ClaimDecision {
         let steady = Duration::from_secs(100_000);
         let facts = Facts {
             node: NODE,
@@ -97,16 +97,16 @@ impl World {
     }
 }
 
-fn held(decision: &Decision) -> Option<(Why, Option<Duration>)> {
+fn held(decision: &ClaimDecision) -> Option<(Why, Option<Duration>)> {
     match decision {
-        Decision::HeldBy(held) => Some((held.why, held.left)),
+        ClaimDecision::HeldBy(held) => Some((held.why, held.left)),
         _ => None,
     }
 }
 
-fn taken(decision: &Decision) -> Option<(Reason, bool)> {
+fn taken(decision: &ClaimDecision) -> Option<(OrphanReason, bool)> {
     match decision {
-        Decision::TakeOver { reason, revoke } => Some((*reason, revoke.is_some())),
+        ClaimDecision::TakeOver { reason, revoke } => Some((*reason, revoke.is_some())),
         _ => None,
     }
 }
@@ -137,28 +137,28 @@ fn a10_every_row_for_another_claimant() {
     let rows = [
         // A pod that is being bound.
         (FRESH, unbound(|_| {}), held_for(Why::Binding, Some(180))),
-        (OLD, unbound(|_| {}), taken_for(Reason::Expired, true)),
-        (FRESH, unbound(|pod| pod.deleting = true), taken_for(Reason::Terminating, false)),
-        (FRESH, unbound(|pod| pod.finished = true), taken_for(Reason::Finished, false)),
-        (FRESH, unbound(|pod| pod.revoked = Some(FRESH.into())), taken_for(Reason::Revoked, false)),
+        (OLD, unbound(|_| {}), taken_for(OrphanReason::Expired, true)),
+        (FRESH, unbound(|pod| pod.deleting = true), taken_for(OrphanReason::Terminating, false)),
+        (FRESH, unbound(|pod| pod.finished = true), taken_for(OrphanReason::Finished, false)),
+        (FRESH, unbound(|pod| pod.revoked = Some(FRESH.into())), taken_for(OrphanReason::Revoked, false)),
         (FRESH, unbound(|pod| pod.revoked = Some(OLD.into())), held_for(Why::Binding, Some(180))),
         (FRESH, unbound(|pod| pod.started = true), held_for(Why::Binding, Some(180))),
         // A pod that waits for its device plugin.
         (FRESH, ended(|_| {}), held_for(Why::Allocating, Some(180))),
         (OLD, ended(|_| {}), held_for(Why::Stuck, None)),
         (FRESH, ended(|pod| pod.deleting = true), held_for(Why::Allocating, Some(180))),
-        (FRESH, ended(|pod| pod.started = true), taken_for(Reason::Started, false)),
-        (FRESH, ended(|pod| pod.finished = true), taken_for(Reason::Finished, false)),
-        (FRESH, ended(|pod| pod.node = Some("gpu-2".into())), taken_for(Reason::Elsewhere, false)),
+        (FRESH, ended(|pod| pod.started = true), taken_for(OrphanReason::Started, false)),
+        (FRESH, ended(|pod| pod.finished = true), taken_for(OrphanReason::Finished, false)),
+        (FRESH, ended(|pod| pod.node = Some("gpu-2".into())), taken_for(OrphanReason::Elsewhere, false)),
         // A pod that is not there.
         (FRESH, Holder::Unconfirmed, held_for(Why::Unconfirmed, None)),
         (OLD, Holder::Unconfirmed, held_for(Why::Unconfirmed, None)),
         (FRESH, gone(0), held_for(Why::Vanished, Some(5))),
-        (FRESH, gone(5), taken_for(Reason::Gone, false)),
+        (FRESH, gone(5), taken_for(OrphanReason::Gone, false)),
         // A value without a pod.
         ("2026-08-01T06:08:00Z", Holder::Unconfirmed, held_for(Why::Nameless, Some(180))),
         ("2026-08-01T06:08:00Z,,", Holder::Unconfirmed, held_for(Why::Nameless, Some(180))),
-        ("2026-08-01T06:00:00Z", Holder::Unconfirmed, taken_for(Reason::Nameless, false)),
+        ("2026-08-01T06:00:00Z", Holder::Unconfirmed, taken_for(OrphanReason::Nameless, false)),
         // A value that cannot be read.
         ("lock", Holder::Unconfirmed, held_for(Why::Unparsable, Some(300))),
         ("", Holder::Unconfirmed, held_for(Why::Unparsable, Some(300))),
@@ -167,7 +167,7 @@ fn a10_every_row_for_another_claimant() {
         let decision = World::new(holder.clone()).decide(Some(&Lock::read(value, None)), &other);
         assert_eq!((held(&decision), taken(&decision)), wanted, "{value} {holder:?}");
     }
-    assert_eq!(World::new(Holder::Unconfirmed).decide(None, &other), Decision::Acquire);
+    assert_eq!(World::new(Holder::Unconfirmed).decide(None, &other), ClaimDecision::Acquire);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a10_the_pod_that_it_names_takes_it_whatever_its_age_and_replaces_the_value() 
     for (value, noted) in [(FRESH, true), (OLD, true), (FRESH, false)] {
         let lock = Lock::read(value, noted.then(|| note(value, "u1")));
         for holder in [Holder::Unconfirmed, Holder::Seen(mine.clone())] {
-            assert_eq!(World::new(holder).decide(Some(&lock), &mine), Decision::AlreadyMine { noted }, "{value}");
+            assert_eq!(World::new(holder).decide(Some(&lock), &mine), ClaimDecision::AlreadyMine { noted }, "{value}");
         }
     }
 }
@@ -190,7 +190,7 @@ fn r4_a_pod_of_the_same_name_is_another_one() {
         held(&World::new(Holder::Seen(again.clone())).decide(Some(&lock), &again)),
         Some((Why::Unconfirmed, None))
     );
-    assert_eq!(taken(&World::new(gone(5)).decide(Some(&lock), &again)), Some((Reason::Gone, false)));
+    assert_eq!(taken(&World::new(gone(5)).decide(Some(&lock), &again)), Some((OrphanReason::Gone, false)));
     // Without one it is too young to be meant.
     let young = Pod { created: time("2026-08-01T06:08:06Z"), ..again.clone() };
     let foreign = Lock::read(FRESH, None);
@@ -199,7 +199,10 @@ fn r4_a_pod_of_the_same_name_is_another_one() {
         Some((Why::Unconfirmed, None))
     );
     let skewed = Pod { created: time("2026-08-01T06:08:05Z"), ..again };
-    assert_eq!(World::new(Holder::Unconfirmed).decide(Some(&foreign), &skewed), Decision::AlreadyMine { noted: false });
+    assert_eq!(
+        World::new(Holder::Unconfirmed).decide(Some(&foreign), &skewed),
+        ClaimDecision::AlreadyMine { noted: false }
+    );
     // A note about another value is void.
     let stale = Lock::read(FRESH, Some(note(OLD, "u1")));
     assert_eq!(stale.pod().unwrap().uid, None);
@@ -208,8 +211,8 @@ fn r4_a_pod_of_the_same_name_is_another_one() {
 #[test]
 fn ax_2_a_live_holder_is_named_in_the_refusal() {
     let decision = World::new(Holder::Seen(pod("p1", "u1"))).decide(Some(&Lock::read(FRESH, None)), &pod("p2", "u2"));
-    let Decision::HeldBy(held) = decision else { panic!("{decision:?}") };
-    let refusal = attempt::Failure::Held { node: NODE.into(), ttl: TTL, held }.to_string();
+    let ClaimDecision::HeldBy(held) = decision else { panic!("{decision:?}") };
+    let refusal = attempt::BindFailure::Held { node: NODE.into(), ttl: TTL, held }.to_string();
     assert!(
         refusal.starts_with("node lock contention: node gpu-1 has been locked within 5m0s by default/p1: "),
         "{refusal}"
@@ -218,30 +221,30 @@ fn ax_2_a_live_holder_is_named_in_the_refusal() {
 
 #[test]
 fn a11_contention_is_one_class_and_everything_else_another() {
-    use attempt::{Failure, Full, What};
-    let held = Held { holder: None, left: None, why: Why::Nameless };
-    let crowded = |full| Failure::Crowded { node: NODE.into(), full, held: Some(held.clone()) };
+    use attempt::{BindFailure, Full, What};
+    let held = LockHeld { holder: None, left: None, why: Why::Nameless };
+    let crowded = |full| BindFailure::Crowded { node: NODE.into(), full, held: Some(held.clone()) };
     let contention = [
         crowded(Full::Node(64)),
         crowded(Full::Waiting(256)),
         crowded(Full::UnderWay(384)),
-        Failure::Held { node: NODE.into(), ttl: TTL, held: held.clone() },
-        Failure::Behind { node: NODE.into(), held: Some(held.clone()) },
+        BindFailure::Held { node: NODE.into(), ttl: TTL, held: held.clone() },
+        BindFailure::Behind { node: NODE.into(), held: Some(held.clone()) },
     ];
     let others = [
-        Failure::PodGone,
-        Failure::PodReplaced("u9".into()),
-        Failure::PodElsewhere("gpu-2".into()),
-        Failure::PodTerminating,
-        Failure::PodFinished,
-        Failure::NodeGone,
-        Failure::Lost,
-        Failure::GaveUp(None),
-        Failure::Stopping,
-        Failure::TooLate,
-        Failure::Refused(What::Claim, "no".into()),
-        Failure::Unanswered(What::Bind, 5, "no".into()),
-        Failure::Broke,
+        BindFailure::PodGone,
+        BindFailure::PodReplaced("u9".into()),
+        BindFailure::PodElsewhere("gpu-2".into()),
+        BindFailure::PodTerminating,
+        BindFailure::PodFinished,
+        BindFailure::NodeGone,
+        BindFailure::Lost,
+        BindFailure::GaveUp(None),
+        BindFailure::Stopping,
+        BindFailure::TooLate,
+        BindFailure::Refused(What::Claim, "no".into()),
+        BindFailure::Unanswered(What::Bind, 5, "no".into()),
+        BindFailure::Broke,
     ];
     let mut words = std::collections::BTreeSet::new();
     for (all, is_contention) in [(&contention[..], true), (&others[..], false)] {
@@ -253,7 +256,7 @@ fn a11_contention_is_one_class_and_everything_else_another() {
             words.insert(failure.word());
         }
     }
-    assert_eq!(words, Failure::WORDS.into());
+    assert_eq!(words, BindFailure::WORDS.into());
 }
 
 /// When attempts here begin.
@@ -273,7 +276,7 @@ fn attempt_of(value: &str, time: Duration) -> attempt::Attempt {
     attempt::Attempt::new(request, Some(pod("p2", "u2")))
 }
 
-fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod>) -> Option<attempt::Node> {
+fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod>) -> Option<attempt::ObservedNode> {
     let sight = attempt::Sight {
         lock,
         holder,
@@ -284,7 +287,7 @@ fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod
         missed: false,
         first_seen: BEGIN,
     };
-    Some(attempt::Node { version: version.into(), keys: vec![sight] })
+    Some(attempt::ObservedNode { version: version.into(), keys: vec![sight] })
 }
 
 fn clock(steady: Duration) -> Clock {
@@ -297,28 +300,28 @@ const MINE: &str = "2026-08-01T06:10:00.000000007Z,default,p2";
 /// Its time ends while it waits, and it is woken after that.
 #[test]
 fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
-    use attempt::{Failure, Order, Outcome};
+    use attempt::{AttemptOrder, AttemptOutcome, BindFailure};
     let end = BEGIN + Duration::from_millis(300);
     let mut attempt = attempt_of(MINE, Duration::from_millis(300));
     let node = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
     let mut now = BEGIN;
     for _ in 0..3 {
-        assert_eq!(attempt.next(now, 0.0), Order::Look { live: false });
+        assert_eq!(attempt.next(now, 0.0), AttemptOrder::Look { live: false });
         attempt.looked(clock(now), node(), None);
-        assert!(matches!(attempt.next(now, 0.0), Order::Wait { until, .. } if until == end), "{now:?}");
+        assert!(matches!(attempt.next(now, 0.0), AttemptOrder::Wait { until, .. } if until == end), "{now:?}");
         now += Duration::from_millis(100);
         attempt.woken();
     }
-    let Order::End(Outcome { result: Err(failure), kept: false }) = attempt.next(now, 0.0) else {
+    let AttemptOrder::End(AttemptOutcome { result: Err(failure), kept: false }) = attempt.next(now, 0.0) else {
         panic!("{:?}", attempt.next(now, 0.0))
     };
-    assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+    assert!(matches!(&failure, BindFailure::Held { held, .. } if held.why == Why::Binding), "{failure}");
 }
 
 /// The node is free, and its time ends before it has written anything: others had the node for all of it.
 #[test]
 fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one_that_has_begun_did_not() {
-    use attempt::{Answer, Failure, Order, Outcome};
+    use attempt::{AttemptOrder, AttemptOutcome, BindFailure, WriteOutcome};
     let held = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
     let free = || node_with("8", None, Holder::Unconfirmed, vec![]);
     let (late, end) = (Duration::from_secs(28), BEGIN + Duration::from_secs(28));
@@ -329,32 +332,39 @@ fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one
         attempt.looked(clock(BEGIN), free(), None);
         attempt
     };
-    let Order::End(Outcome { result: Err(failure), .. }) = turn().next(end, 0.0) else { panic!("it goes on") };
-    assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+    let AttemptOrder::End(AttemptOutcome { result: Err(failure), .. }) = turn().next(end, 0.0) else {
+        panic!("it goes on")
+    };
+    assert!(matches!(&failure, BindFailure::Held { held, .. } if held.why == Why::Binding), "{failure}");
     assert!(failure.to_string().contains("by default/p1"), "{failure}");
     // An attempt that has written its lock in time, and waits for the API server, would have needed more time.
     let mut begun = turn();
-    assert_eq!(begun.next(BEGIN, 0.0), Order::Claim { version: "8".into() });
-    begun.answered(Answer::Done("9".into()));
-    assert!(matches!(begun.next(end, 0.0), Order::Fence { .. }));
-    begun.answered(Answer::Done("8".into()));
-    assert_eq!(begun.next(end, 0.0), Order::Look { live: true });
+    assert_eq!(begun.next(BEGIN, 0.0), AttemptOrder::Claim { version: "8".into() });
+    begun.answered(WriteOutcome::Done("9".into()));
+    assert!(matches!(begun.next(end, 0.0), AttemptOrder::Fence { .. }));
+    begun.answered(WriteOutcome::Done("8".into()));
+    assert_eq!(begun.next(end, 0.0), AttemptOrder::Look { live: true });
     begun.looked(clock(end), free(), None);
-    assert_eq!(begun.next(end, 0.0), Order::End(Outcome { result: Err(Failure::TooLate), kept: false }));
+    assert_eq!(
+        begun.next(end, 0.0),
+        AttemptOrder::End(AttemptOutcome { result: Err(BindFailure::TooLate), kept: false })
+    );
     let (node, within) = (NodeName::from(NODE), Duration::from_secs(28));
-    let called = |waited: u64| Failure::TooLate.after(Duration::from_secs(waited), within, &node).word();
+    let called = |waited: u64| BindFailure::TooLate.after(Duration::from_secs(waited), within, &node).word();
     assert_eq!((called(27), called(14), called(0)), ("contention", "too-late", "too-late"));
 }
 
 /// The Event of a caller that left names the holders of the node.
 #[test]
 fn the_failure_for_a_caller_that_left_names_the_holder_of_the_node() {
-    use attempt::{Order, Outcome};
+    use attempt::{AttemptOrder, AttemptOutcome};
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     let node = node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
     attempt.looked(clock(BEGIN), node, None);
     attempt.give_up();
-    let Order::End(Outcome { result: Err(failure), .. }) = attempt.next(BEGIN, 0.0) else { panic!("it goes on") };
+    let AttemptOrder::End(AttemptOutcome { result: Err(failure), .. }) = attempt.next(BEGIN, 0.0) else {
+        panic!("it goes on")
+    };
     assert_eq!(failure.to_string(), "the caller gave up; it is held by default/p1: its pod is being bound");
     assert_eq!(failure.word(), "gave-up");
 }
@@ -362,44 +372,44 @@ fn the_failure_for_a_caller_that_left_names_the_holder_of_the_node() {
 /// A claim that another one won has taken nothing.
 #[test]
 fn r20_a_lock_counts_as_taken_when_the_write_that_took_it_is_confirmed_and_not_before() {
-    use attempt::{Answer, Order};
+    use attempt::{AttemptOrder, WriteOutcome};
     let dead = || {
         let gone = Holder::Gone { since: BEGIN - GRACE - GRACE };
         node_with("7", Some(Lock::read(FRESH, None)), gone, vec![])
     };
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
-    for answer in [Answer::Conflict, Answer::Unknown("no answer".into())] {
+    for answer in [WriteOutcome::Conflict, WriteOutcome::Unknown("no answer".into())] {
         attempt.looked(clock(BEGIN), dead(), None);
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { version: "7".into() });
         attempt.answered(answer);
         assert_eq!(attempt.took(), [], "the write is not confirmed");
-        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)));
+        assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Pause(_)));
     }
     // What had no answer was applied.
     attempt.looked(clock(BEGIN), node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]), None);
-    assert_eq!(attempt.took(), [Reason::Gone]);
+    assert_eq!(attempt.took(), [OrphanReason::Gone]);
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     attempt.looked(clock(BEGIN), dead(), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
-    attempt.answered(Answer::Done("8".into()));
-    assert_eq!(attempt.took(), [Reason::Gone]);
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { version: "7".into() });
+    attempt.answered(WriteOutcome::Done("8".into()));
+    assert_eq!(attempt.took(), [OrphanReason::Gone]);
 }
 
 /// Several processes that wait for one node all write when it is free, and all but one are too late. That is no
 /// failure.
 #[test]
 fn n2_tries_that_others_won_do_not_count_after_a_wait() {
-    use attempt::{Answer, Order};
+    use attempt::{AttemptOrder, WriteOutcome};
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     let held = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
     for turn in 0..2 * Retry::CLASSIC.tries {
         attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
-        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Claim { .. }), "{turn}");
-        attempt.answered(Answer::Conflict);
-        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)), "{turn}");
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true }, "{turn}");
+        assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { .. }), "{turn}");
+        attempt.answered(WriteOutcome::Conflict);
+        assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Pause(_)), "{turn}");
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: true }, "{turn}");
         attempt.looked(clock(BEGIN), held(), None);
-        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Wait { .. }), "{turn}");
+        assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Wait { .. }), "{turn}");
         attempt.woken();
     }
 }
@@ -407,55 +417,55 @@ fn n2_tries_that_others_won_do_not_count_after_a_wait() {
 /// The process that takes the lock has marked the pod, and may write the node at any moment.
 #[test]
 fn n5_an_attempt_ends_when_its_pod_was_marked_while_the_binding_was_under_way() {
-    use attempt::{Answer, Failure, Order, Outcome};
+    use attempt::{AttemptOrder, AttemptOutcome, BindFailure, WriteOutcome};
     let marked =
         |version: &str, mark: &str| Pod { version: version.into(), revoked: Some(mark.into()), ..pod("p2", "u2") };
-    for answer in [Answer::Conflict, Answer::Unknown("no answer".into())] {
+    for answer in [WriteOutcome::Conflict, WriteOutcome::Unknown("no answer".into())] {
         // By its own value; by that of another attempt, which may have taken the place of its own.
         for (mark, fences) in [(MINE, false), ("2026-08-01T06:09:00.000000003Z,default,p2", true)] {
             let mut attempt = attempt_of(MINE, Duration::from_secs(28));
             attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
-            attempt.answered(Answer::Done("8".into()));
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::Bind { version: "7".into() });
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { version: "7".into() });
+            attempt.answered(WriteOutcome::Done("8".into()));
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Bind { version: "7".into() });
             attempt.answered(answer.clone());
-            assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)));
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::AskPod);
+            assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Pause(_)));
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::AskPod);
             attempt.asked(Some(marked("9", mark)));
             if fences {
-                assert_eq!(attempt.next(BEGIN, 0.0), Order::Fence { version: "9".into(), value: MINE.into() });
-                attempt.answered(Answer::Done("10".into()));
+                assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Fence { version: "9".into(), value: MINE.into() });
+                attempt.answered(WriteOutcome::Done("10".into()));
             }
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true }, "{mark}");
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: true }, "{mark}");
             attempt.looked(
                 clock(BEGIN),
                 node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]),
                 None,
             );
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::Release { version: "8".into(), keys: vec![0] });
-            attempt.answered(Answer::Done("11".into()));
-            let over = Outcome { result: Err(Failure::Lost), kept: false };
-            assert_eq!(attempt.next(BEGIN, 0.0), Order::End(over));
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Release { version: "8".into(), keys: vec![0] });
+            attempt.answered(WriteOutcome::Done("11".into()));
+            let over = AttemptOutcome { result: Err(BindFailure::Lost), kept: false };
+            assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::End(over));
         }
     }
     // A pod that another change made newer is bound in that version.
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
     attempt.next(BEGIN, 0.0);
-    attempt.answered(Answer::Done("8".into()));
-    attempt.answered(Answer::Conflict);
+    attempt.answered(WriteOutcome::Done("8".into()));
+    attempt.answered(WriteOutcome::Conflict);
     attempt.next(BEGIN, 0.0);
     attempt.asked(Some(Pod { version: "9".into(), ..pod("p2", "u2") }));
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true });
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: true });
     attempt.looked(clock(BEGIN), node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::Bind { version: "9".into() });
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Bind { version: "9".into() });
 }
 
 /// The lock of a pod that lost it is restored five seconds after that was seen, if the API server confirms it; and if
 /// the present lock is that of a pod that may still be bound, that pod is marked before.
 #[test]
 fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_still_bind() {
-    use attempt::{Answer, Attempt, Order};
+    use attempt::{Attempt, AttemptOrder, WriteOutcome};
     const OTHER: &str = "2026-08-01T06:09:00.000000003Z,default,p2";
     const OLD_OF_P3: &str = "2026-08-01T06:00:00Z,default,p3";
     let waits = || bound("p1", "u1", NODE);
@@ -466,8 +476,8 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
             None,
         );
     };
-    let asks = Order::AskUnrecorded { pod: key("p1", "u1") };
-    let restores = Order::Restore { version: "7".into(), key: 0, pod: key("p1", "u1") };
+    let asks = AttemptOrder::AskUnrecorded { pod: key("p1", "u1") };
+    let restores = AttemptOrder::Restore { version: "7".into(), key: 0, pod: key("p1", "u1") };
     let revoked = Pod { revoked: Some(OLD_OF_P3.into()), ..pod("p3", "u3") };
     let cases = [
         (None, Holder::Unconfirmed, None),
@@ -482,23 +492,26 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
         let mut attempt = attempt_of(MINE, Duration::from_secs(28));
         look(&mut attempt, lock, &holder, BEGIN);
         let until = BEGIN + GRACE;
-        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Wait { until: it, .. } if it == until), "{lock:?}");
+        assert!(matches!(attempt.next(BEGIN, 0.0), AttemptOrder::Wait { until: it, .. } if it == until), "{lock:?}");
         attempt.woken();
         look(&mut attempt, lock, &holder, until);
         assert_eq!(attempt.next(until, 0.0), asks, "{lock:?}");
         // The cache was behind: nothing is written, and the pod is read again after the same time.
         attempt.unrecorded_asked(Some(&Pod { started: true, ..waits() }));
-        assert_eq!(attempt.next(until, 0.0), Order::Look { live: false });
+        assert_eq!(attempt.next(until, 0.0), AttemptOrder::Look { live: false });
         look(&mut attempt, lock, &holder, until);
-        assert!(matches!(attempt.next(until, 0.0), Order::Wait { until: it, .. } if it == until + GRACE), "{lock:?}");
+        assert!(
+            matches!(attempt.next(until, 0.0), AttemptOrder::Wait { until: it, .. } if it == until + GRACE),
+            "{lock:?}"
+        );
         attempt.woken();
         look(&mut attempt, lock, &holder, until + GRACE);
         assert_eq!(attempt.next(until + GRACE, 0.0), asks, "{lock:?}");
         attempt.unrecorded_asked(Some(&waits()));
         if let Some(pod) = marks {
-            let order = Order::Revoke { pod, value: lock.unwrap_or_default().into() };
+            let order = AttemptOrder::Revoke { pod, value: lock.unwrap_or_default().into() };
             assert_eq!(attempt.next(until + GRACE, 0.0), order, "{lock:?}");
-            attempt.answered(Answer::Done("9".into()));
+            attempt.answered(WriteOutcome::Done("9".into()));
         }
         assert_eq!(attempt.next(until + GRACE, 0.0), restores, "{lock:?}");
     }
@@ -507,7 +520,7 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
 /// A foreign scheduler's locks under both keys are looked up once for each.
 #[test]
 fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more() {
-    use attempt::{Attempt, Node, Order, Request};
+    use attempt::{Attempt, AttemptOrder, ObservedNode, Request};
     let values = vec![MINE.into(), "2026-08-01T06:10:00.000000007Z".into()];
     let (takeover, retry) = (Takeover::State, Retry::CLASSIC);
     let deadline = BEGIN + Duration::from_secs(28);
@@ -516,38 +529,38 @@ fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more()
     let keys = ["2026-08-01T06:08:00Z,default,p2", "2026-08-01T06:07:00Z,default,p2"].into_iter();
     let sights =
         keys.flat_map(|it| node_with("7", Some(Lock::read(it, None)), Holder::Unconfirmed, vec![]).unwrap().keys);
-    let node = Node { version: "7".into(), keys: sights.collect() };
+    let node = ObservedNode { version: "7".into(), keys: sights.collect() };
     for _ in 0..2 {
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: false });
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: false });
         attempt.looked(clock(BEGIN), Some(node.clone()), None);
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::AskPod);
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::AskPod);
         attempt.asked(Some(pod("p2", "u2")));
     }
     attempt.looked(clock(BEGIN), Some(node), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { version: "7".into() });
 }
 
 /// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have shown the Binding.
 #[test]
 fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
-    use attempt::{Node, Order, Sight};
+    use attempt::{AttemptOrder, ObservedNode, Sight};
     let (left, other) = (key("p1", "u1").named(), pod("p2", "u2"));
     let world = |left, waiting| World { left, waiting, ..World::new(Holder::Unconfirmed) };
     assert_eq!(held(&world(Some(left.clone()), vec![]).decide(None, &other)), Some((Why::Unconfirmed, None)));
     let waits = world(Some(left), vec![bound("p1", "u1", NODE)]).decide(None, &other);
     assert_eq!(held(&waits), Some((Why::Unrecorded, None)));
     // A pod knows its own outcome.
-    assert_eq!(world(Some(key("p2", "u2").named()), vec![]).decide(None, &other), Decision::Acquire);
+    assert_eq!(world(Some(key("p2", "u2").named()), vec![]).decide(None, &other), ClaimDecision::Acquire);
 
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
-    let Some(Node { version, mut keys }) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
+    let Some(ObservedNode { version, mut keys }) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
     let left = Some(Lock::read(FRESH, Some(note(FRESH, "u1"))));
     keys = keys.into_iter().map(|sight| Sight { left: left.clone(), ..sight }).collect();
-    attempt.looked(clock(BEGIN), Some(Node { version, keys }), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::AskHolder { pod: key("p1", "u1").named(), value: FRESH.into() });
+    attempt.looked(clock(BEGIN), Some(ObservedNode { version, keys }), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::AskHolder { pod: key("p1", "u1").named(), value: FRESH.into() });
     attempt.holder_asked();
     attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+    assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Claim { version: "7".into() });
 }
 
 #[test]
@@ -556,7 +569,7 @@ fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
     let at =
         |now: &str| World { now: time(now), ..World::new(Holder::Unconfirmed) }.decide(Some(&lock), &pod("p2", "u2"));
     assert_eq!(held(&at("2026-08-01T06:10:00Z")), Some((Why::Nameless, Some(Duration::ZERO))));
-    assert_eq!(taken(&at("2026-08-01T06:10:00.001Z")), Some((Reason::Nameless, false)));
+    assert_eq!(taken(&at("2026-08-01T06:10:00.001Z")), Some((OrphanReason::Nameless, false)));
 }
 
 #[test]
@@ -570,7 +583,7 @@ fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_
     };
     let deadline = until("2026-08-01T06:08:28Z");
     let held_for = |why, millis| (Some((why, Some(Duration::from_millis(millis)))), None);
-    let abandoned = (None, Some((Reason::Abandoned, true)));
+    let abandoned = (None, Some((OrphanReason::Abandoned, true)));
     let unbound = pod("p1", "u1");
     let rows = [
         // The deadline is by another clock, which may be five seconds apart.
@@ -583,7 +596,7 @@ fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_
         ("2026-08-01T06:09:00Z", 4, held_for(Why::Binding, 1_000)),
         ("2026-08-01T06:09:00Z", 5, abandoned),
         // Older than any lock is older than that.
-        ("2026-08-01T06:13:00.001Z", 0, (None, Some((Reason::Expired, true)))),
+        ("2026-08-01T06:13:00.001Z", 0, (None, Some((OrphanReason::Expired, true)))),
     ];
     for (now, seen_for, wanted) in rows {
         assert_eq!(decided(now, seen_for, Some(deadline.clone()), unbound.clone()), wanted, "{now} {seen_for}");
@@ -604,23 +617,23 @@ fn r5_what_was_left_behind_is_taken_from_its_pod_before_the_node_is_written() {
     let node = || node_with("41", Some(lock.clone()), Holder::Seen(pod("p1", "u1")), vec![]);
     let steady = BEGIN + GRACE;
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
-    assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Look { live: false }));
+    assert!(matches!(attempt.next(steady, 0.0), attempt::AttemptOrder::Look { live: false }));
     attempt.looked(clock(steady), node(), None);
     let revoke = attempt.next(steady, 0.0);
     assert!(
-        matches!(&revoke, attempt::Order::Revoke { pod, value } if pod.key == key("p1", "u1") && **value == *FRESH)
+        matches!(&revoke, attempt::AttemptOrder::Revoke { pod, value } if pod.key == key("p1", "u1") && **value == *FRESH)
     );
-    attempt.answered(attempt::Answer::Done("8".into()));
-    assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Claim { version } if *version == *"41"));
+    attempt.answered(attempt::WriteOutcome::Done("8".into()));
+    assert!(matches!(attempt.next(steady, 0.0), attempt::AttemptOrder::Claim { version } if *version == *"41"));
 
     let mut sweep = sweep::Sweep::new(NODE.into(), TTL, Takeover::State, sweep::Mode::Repair);
     sweep.looked(clock(steady), node());
-    let attempt::Order::Revoke { pod: from, value } = revoke else { return };
-    assert_eq!(sweep.next(), Some(sweep::Order::Revoke { pod: from, value }));
-    sweep.answered(&attempt::Answer::Done("8".into()));
-    assert_eq!(sweep.next(), Some(sweep::Order::Release { version: "41".into(), keys: vec![0] }));
-    sweep.answered(&attempt::Answer::Done("42".into()));
-    assert!(sweep.removed() && sweep.findings().iter().all(|finding| finding.reason == Reason::Abandoned));
+    let attempt::AttemptOrder::Revoke { pod: from, value } = revoke else { return };
+    assert_eq!(sweep.next(), Some(sweep::SweepOrder::Revoke { pod: from, value }));
+    sweep.answered(&attempt::WriteOutcome::Done("8".into()));
+    assert_eq!(sweep.next(), Some(sweep::SweepOrder::Release { version: "41".into(), keys: vec![0] }));
+    sweep.answered(&attempt::WriteOutcome::Done("42".into()));
+    assert!(sweep.removed() && sweep.findings().iter().all(|finding| finding.reason == OrphanReason::Abandoned));
 }
 
 #[test]
@@ -645,7 +658,7 @@ fn n6_a_pod_of_the_cache_is_no_proof_against_a_value_that_has_only_its_name() {
     };
     assert_eq!(held(&decided(false, false)), Some((Why::Unconfirmed, None)));
     for (confirmed, noted) in [(true, false), (false, true), (true, true)] {
-        assert_eq!(taken(&decided(confirmed, noted)), Some((Reason::Started, false)));
+        assert_eq!(taken(&decided(confirmed, noted)), Some((OrphanReason::Started, false)));
     }
 }
 
@@ -688,7 +701,11 @@ fn n6_a_free_node_is_not_free_while_a_pod_waits_there_for_its_device_plugin() {
         Pod { node: Some("gpu-2".into()), ..waits.clone() },
         pod("p1", "u1"),
     ] {
-        assert_eq!(world(vec![over.clone()], Holder::Unconfirmed).decide(None, &other), Decision::Acquire, "{over:?}");
+        assert_eq!(
+            world(vec![over.clone()], Holder::Unconfirmed).decide(None, &other),
+            ClaimDecision::Acquire,
+            "{over:?}"
+        );
     }
 }
 
@@ -703,7 +720,7 @@ fn n6_a_lock_of_a_bound_pod_is_taken_over_for_age_only_where_that_is_configured(
         world.decide(Some(&Lock::read(value, None)), &pod("p2", "u2"))
     };
     assert_eq!(held(&world(OLD, Takeover::State)), Some((Why::Stuck, None)));
-    assert_eq!(taken(&world(OLD, Takeover::Age)), Some((Reason::Age, false)));
+    assert_eq!(taken(&world(OLD, Takeover::Age)), Some((OrphanReason::Age, false)));
     assert_eq!(held(&world(FRESH, Takeover::Age)), Some((Why::Allocating, Some(Duration::from_secs(180)))));
 }
 

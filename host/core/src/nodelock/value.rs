@@ -21,7 +21,7 @@ const SHOWN: usize = 80;
 
 /// A value that was understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
+pub struct ParsedValue {
     /// When the writer says that it was written, by its own clock.
     pub time: Timestamp,
     /// The namespace of the pod; empty in a value without a pod.
@@ -63,7 +63,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-impl Value {
+impl ParsedValue {
     /// A value of this pod. The nanoseconds of the time are the token of the attempt.
     #[must_use]
     pub fn of(time: Timestamp, namespace: &str, name: &str) -> Self {
@@ -98,7 +98,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ParsedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.9},{},{}", self.time, self.namespace, self.name)
     }
@@ -163,23 +163,23 @@ mod tests {
     /// The table and the examples of A2.
     #[test]
     fn a2_every_form_that_was_ever_written() {
-        let owned = Value::parse("2024-01-15T10:30:00Z,default,my-gpu-pod").unwrap();
-        assert_eq!(owned, Value::of(time("2024-01-15T10:30:00Z"), "default", "my-gpu-pod"));
+        let owned = ParsedValue::parse("2024-01-15T10:30:00Z,default,my-gpu-pod").unwrap();
+        assert_eq!(owned, ParsedValue::of(time("2024-01-15T10:30:00Z"), "default", "my-gpu-pod"));
         assert_eq!(owned.owner(), Some(("default", "my-gpu-pod")));
         let ownerless = ["2026-07-03T15:35:10+08:00", "2026-07-03T07:35:10Z,,", "2026-07-03T07:35:10Z,ns,"];
         for text in ownerless {
-            let value = Value::parse(text).unwrap();
+            let value = ParsedValue::parse(text).unwrap();
             assert_eq!((value.time, value.owner()), (time("2026-07-03T07:35:10Z"), None), "{text}");
         }
-        let fraction = Value::parse("2026-01-02T03:04:05.678901234Z,ns,name").unwrap();
+        let fraction = ParsedValue::parse("2026-01-02T03:04:05.678901234Z,ns,name").unwrap();
         assert_eq!(fraction.time, time("2026-01-02T03:04:05.678901234Z"));
-        let longer = Value::parse("2026-01-02T03:04:05.678901234999-00:00,ns,name").unwrap();
+        let longer = ParsedValue::parse("2026-01-02T03:04:05.678901234999-00:00,ns,name").unwrap();
         assert_eq!(longer, fraction);
     }
 
     #[test]
     fn a2_what_is_not_understood_says_why() {
-        let why = |text: &str| Value::parse(text).unwrap_err().to_string();
+        let why = |text: &str| ParsedValue::parse(text).unwrap_err().to_string();
         assert_eq!(
             why("2024-01-15T10:30:00Z,default"),
             "expected 3 parts (time, namespace, pod) or 1 (time), and found 2 in \"2024-01-15T10:30:00Z,default\""
@@ -205,7 +205,7 @@ mod tests {
             "２０２４-01-15T10:30:00Z",   // digits of another script
         ];
         for text in refused {
-            assert!(Value::parse(text).is_err(), "{text}");
+            assert!(ParsedValue::parse(text).is_err(), "{text}");
         }
     }
 
@@ -221,17 +221,17 @@ mod tests {
             ("default", &long),
             (&long, "p"),
         ] {
-            let why = Value::parse(&named(namespace, name)).unwrap_err().to_string();
+            let why = ParsedValue::parse(&named(namespace, name)).unwrap_err().to_string();
             assert!(why.starts_with("cannot name a pod") && why.len() < 300, "{why}");
         }
-        assert!(Value::parse(&named(&"a".repeat(63), &"b.c".repeat(84))).is_ok());
+        assert!(ParsedValue::parse(&named(&"a".repeat(63), &"b.c".repeat(84))).is_ok());
     }
 
     #[test]
     fn a_huge_value_is_shown_with_its_beginning_only() {
         for text in ["é".repeat(100_000), ",".repeat(200_000), format!("2024-01-15T10:30:00.{}Z", "9".repeat(99_999))]
         {
-            if let Err(error) = Value::parse(&text) {
+            if let Err(error) = ParsedValue::parse(&text) {
                 assert!(error.to_string().len() < 400, "{}", error.to_string().len());
             }
         }
@@ -239,9 +239,12 @@ mod tests {
 
     #[test]
     fn what_is_written_has_the_token_in_nine_digits() {
-        let value = Value::of(time("2026-08-01T06:10:00.000000700Z"), "default", "p1");
+        let value = ParsedValue::of(time("2026-08-01T06:10:00.000000700Z"), "default", "p1");
         assert_eq!(value.to_string(), "2026-08-01T06:10:00.000000700Z,default,p1");
-        assert_eq!(Value::of(time("2026-08-01T06:10:00Z"), "a", "b").to_string(), "2026-08-01T06:10:00.000000000Z,a,b");
+        assert_eq!(
+            ParsedValue::of(time("2026-08-01T06:10:00Z"), "a", "b").to_string(),
+            "2026-08-01T06:10:00.000000000Z,a,b"
+        );
         assert_eq!(bare(time("2026-08-01T06:10:00.5Z")), "2026-08-01T06:10:00.500000000Z");
     }
 
@@ -251,15 +254,15 @@ mod tests {
             second in 0_i64..=253_402_300_799, token in 0_i32..1_000_000_000, namespace in "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
             name in "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]{1,31}){0,5}",
         ) {
-            let value = Value::of(Timestamp::new(second, token).unwrap(), &namespace, &name);
-            prop_assert_eq!(Value::parse(&value.to_string()), Ok(value.clone()));
-            let alone = Value::parse(&bare(value.time)).unwrap();
+            let value = ParsedValue::of(Timestamp::new(second, token).unwrap(), &namespace, &name);
+            prop_assert_eq!(ParsedValue::parse(&value.to_string()), Ok(value.clone()));
+            let alone = ParsedValue::parse(&bare(value.time)).unwrap();
             prop_assert_eq!((alone.time, alone.owner()), (value.time, None));
         }
 
         #[test]
         fn no_text_is_too_odd_to_read(text in "\\PC{0,60}|[0-9TZ:.,+-]{0,60}") {
-            let _ = Value::parse(&text);
+            let _ = ParsedValue::parse(&text);
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::holder::{Standing, Why};
+use super::holder::{LockState, Why};
 use super::names::{LockValue, NodeName};
 use super::sweep::{Mode, Stands};
 
@@ -17,7 +17,7 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// How nodes were found.
 #[derive(Debug, Default)]
 pub struct Watchlist {
-    known: HashMap<NodeName, Known>,
+    known: HashMap<NodeName, WatchedNode>,
     /// Locks by their word.
     counts: BTreeMap<&'static str, usize>,
     /// Nodes with a stuck lock, and since when it has been seen.
@@ -26,7 +26,7 @@ pub struct Watchlist {
 
 /// What follows from a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Verdict {
+pub struct SweepVerdict {
     /// What has to be reported, each state once.
     pub report: Vec<Stands>,
     /// How long a device plugin still has to give a lock back before it may be removed.
@@ -35,14 +35,14 @@ pub struct Verdict {
 
 /// What is known of a node since it was looked at first.
 #[derive(Debug, Default)]
-struct Known {
+struct WatchedNode {
     stands: Vec<Stands>,
-    values: HashMap<LockValue, Value>,
+    values: HashMap<LockValue, WatchedValue>,
 }
 
 /// What is known of a value.
 #[derive(Debug, Clone, Copy)]
-struct Value {
+struct WatchedValue {
     seen: Duration,
     /// Since when no pod holds it.
     leaked: Option<Duration>,
@@ -58,9 +58,9 @@ impl Watchlist {
     }
 
     /// A sweep has found this on a node.
-    pub fn enter(&mut self, node: &NodeName, stands: &[Stands], mode: Mode, now: Duration) -> Verdict {
+    pub fn enter(&mut self, node: &NodeName, stands: &[Stands], mode: Mode, now: Duration) -> SweepVerdict {
         self.uncount(node);
-        let mut verdict = Verdict::default();
+        let mut verdict = SweepVerdict::default();
         if stands.is_empty() {
             self.known.remove(node);
             return verdict;
@@ -70,11 +70,11 @@ impl Watchlist {
         known.values.retain(|value, _| stands.iter().any(|stands| stands.value.as_ref() == Some(value)));
         for stands in stands {
             let Some(value) = &stands.value else { continue };
-            let first = Value { seen: now, leaked: None, reported: None };
+            let first = WatchedValue { seen: now, leaked: None, reported: None };
             let entry = known.values.entry(value.clone()).or_insert(first);
             match &stands.standing {
-                Standing::Held(_) => entry.leaked = None,
-                Standing::Over(reason) => {
+                LockState::Held(_) => entry.leaked = None,
+                LockState::Over(reason) => {
                     let since = *entry.leaked.get_or_insert(now);
                     let left = (since + LINGER).saturating_sub(now);
                     if reason.may_be_given_back() && !left.is_zero() {
@@ -127,28 +127,28 @@ impl Watchlist {
     }
 }
 
-fn is_worth_reporting(standing: &Standing, mode: Mode) -> bool {
+fn is_worth_reporting(standing: &LockState, mode: Mode) -> bool {
     match standing {
-        Standing::Held(held) => matches!(held.why, Why::Stuck | Why::Unparsable),
+        LockState::Held(held) => matches!(held.why, Why::Stuck | Why::Unparsable),
         // What is removed is reported when it is.
-        Standing::Over(_) => mode == Mode::Report,
+        LockState::Over(_) => mode == Mode::Report,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::holder::{Held, Reason};
+    use super::super::holder::{LockHeld, OrphanReason};
     use super::super::sweep::LEAKED;
     use super::*;
 
     const LONG_AGO: Duration = Duration::from_secs(100);
 
-    fn held(why: Why) -> Standing {
-        Standing::Held(Held { holder: None, left: None, why })
+    fn held(why: Why) -> LockState {
+        LockState::Held(LockHeld { holder: None, left: None, why })
     }
 
-    fn found(found: &[(&str, &Standing)]) -> Vec<Stands> {
-        let stands = |(value, standing): &(&str, &Standing)| Stands {
+    fn found(found: &[(&str, &LockState)]) -> Vec<Stands> {
+        let stands = |(value, standing): &(&str, &LockState)| Stands {
             key: 0,
             value: Some((*value).into()),
             pod: None,
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn a_node_counts_as_it_was_found_last() {
-        let (stuck, leaked) = (held(Why::Stuck), Standing::Over(Reason::Gone));
+        let (stuck, leaked) = (held(Why::Stuck), LockState::Over(OrphanReason::Gone));
         let mut list = Watchlist::default();
-        let mut enter = |node: &str, what: &[(&str, &Standing)], seconds: u64| {
+        let mut enter = |node: &str, what: &[(&str, &LockState)], seconds: u64| {
             let now = Duration::from_secs(seconds);
             let _ = list.enter(&node.into(), &found(what), Mode::Repair, now);
             let count = |of: &str| list.counts().find(|(word, _)| *word == of).map_or(0, |(_, count)| count);
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn each_state_of_a_value_is_reported_once_and_what_is_repaired_is_not_reported_before() {
-        let (stuck, leaked) = (held(Why::Stuck), Standing::Over(Reason::Gone));
+        let (stuck, leaked) = (held(Why::Stuck), LockState::Over(OrphanReason::Gone));
         let node: NodeName = "n".into();
         let mut list = Watchlist::default();
-        let mut reported = |what: &[(&str, &Standing)], mode| {
+        let mut reported = |what: &[(&str, &LockState)], mode| {
             let verdict = list.enter(&node, &found(what), mode, LONG_AGO);
             assert_eq!(verdict.linger, None);
             verdict.report.iter().map(Stands::word).collect::<Vec<_>>()
@@ -206,11 +206,11 @@ mod tests {
     fn a_device_plugin_that_has_answered_has_a_moment_to_give_its_lock_back() {
         let node: NodeName = "n".into();
         let mut list = Watchlist::default();
-        let mut enter = |standing: &Standing, millis: u64| {
+        let mut enter = |standing: &LockState, millis: u64| {
             let verdict = list.enter(&node, &found(&[("1", standing)]), Mode::Report, Duration::from_millis(millis));
             (verdict.linger.map(|left| left.as_millis()), verdict.report.len())
         };
-        let started = Standing::Over(Reason::Started);
+        let started = LockState::Over(OrphanReason::Started);
         assert_eq!(enter(&started, 1_000), (Some(1_000), 0));
         assert_eq!(enter(&started, 1_999), (Some(1), 0));
         // Held again in between, it has as long again.
@@ -218,6 +218,6 @@ mod tests {
         assert_eq!(enter(&started, 2_500), (Some(1_000), 0));
         assert_eq!(enter(&started, 3_500), (None, 1));
         // No plugin releases the lock of a pod that is gone.
-        assert_eq!(enter(&Standing::Over(Reason::Gone), 3_500), (None, 0));
+        assert_eq!(enter(&LockState::Over(OrphanReason::Gone), 3_500), (None, 0));
     }
 }

@@ -97,9 +97,9 @@ pub struct GrantedEndpoint {
     pub permission: EndpointPermission,
 }
 
-/// A requirement that the operator did not grant. Prints a sentence; [`Refusal::yaml`] prints the lines that grant it.
+/// A requirement that the operator did not grant. Prints a sentence; [`NotGranted::yaml`] prints the lines that grant it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NotGranted {
     /// A label key.
     NodeLabel(String),
     /// An annotation key.
@@ -140,7 +140,11 @@ pub enum Refusal {
 /// # Errors
 ///
 /// Everything that is missing, at once. A plugin with only some of its grants would answer with half a topology.
-pub fn grant(requirements: &Requirements, permissions: &Permissions, origin: Origin) -> Result<Granted, Vec<Refusal>> {
+pub fn grant(
+    requirements: &Requirements,
+    permissions: &Permissions,
+    origin: Origin,
+) -> Result<Granted, Vec<NotGranted>> {
     let mut granted = Granted::default();
     let mut refused = Vec::new();
     let embedded = origin == Origin::Embedded;
@@ -148,14 +152,14 @@ pub fn grant(requirements: &Requirements, permissions: &Permissions, origin: Ori
         if embedded || permissions.node_labels.iter().any(|pattern| pattern.matches(key)) {
             granted.labels.insert(key.as_str().into());
         } else {
-            refused.push(Refusal::NodeLabel(key.clone()));
+            refused.push(NotGranted::NodeLabel(key.clone()));
         }
     }
     for key in &requirements.node_annotations {
         if embedded || permissions.node_annotations.iter().any(|pattern| pattern.matches(key)) {
             granted.annotations.insert(key.as_str().into());
         } else {
-            refused.push(Refusal::NodeAnnotation(key.clone()));
+            refused.push(NotGranted::NodeAnnotation(key.clone()));
         }
     }
     for endpoint in &requirements.endpoints {
@@ -176,10 +180,10 @@ fn as_required(endpoint: &Endpoint) -> EndpointPermission {
 }
 
 /// What the plugin asked for, if the operator's permission covers it.
-fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermission, Vec<Refusal>> {
+fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermission, Vec<NotGranted>> {
     let name = &endpoint.name;
     let Some(permitted) = permissions.endpoints.get(name) else {
-        return Err(vec![Refusal::Endpoint {
+        return Err(vec![NotGranted::Endpoint {
             name: name.clone(),
             purpose: endpoint.purpose.clone(),
             methods: endpoint.methods.clone(),
@@ -188,14 +192,14 @@ fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermi
     };
     let mut refused = Vec::new();
     if !endpoint.methods.iter().all(|method| permitted.methods.contains(method)) {
-        refused.push(Refusal::Methods { name: name.clone(), methods: endpoint.methods.clone() });
+        refused.push(NotGranted::Methods { name: name.clone(), methods: endpoint.methods.clone() });
     }
     let uncovered: Vec<String> =
         endpoint.paths.iter().filter(|path| !permitted.paths.iter().any(|at| is_below(path, at))).cloned().collect();
     let gives_all = permitted.paths.is_empty() || permitted.paths.iter().any(|path| path == "/");
     let wants_all = endpoint.paths.is_empty();
     if !gives_all && (wants_all || !uncovered.is_empty()) {
-        refused.push(Refusal::Paths { name: name.clone(), paths: uncovered });
+        refused.push(NotGranted::Paths { name: name.clone(), paths: uncovered });
     }
     if refused.is_empty() { Ok(as_required(endpoint)) } else { Err(refused) }
 }
@@ -208,7 +212,7 @@ fn is_below(path: &str, prefix: &str) -> bool {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for NotGranted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodeLabel(key) => write!(f, "the plugin reads the node label {key}, which is not permitted"),
@@ -232,7 +236,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Refusal {
+impl NotGranted {
     /// The lines that grant all of these, for the entry. Lists that exist there must be extended.
     #[must_use]
     pub fn yaml(refusals: &[Self]) -> String {
@@ -362,7 +366,7 @@ mod tests {
         let refused = grant(&requirements, &Permissions::default(), Origin::Foreign).unwrap_err();
         assert_eq!(refused.len(), 3);
         assert_eq!(
-            Refusal::yaml(&refused),
+            NotGranted::yaml(&refused),
             "permissions:\n  nodeLabels: [\"acme.example/rack\"]\n  nodeAnnotations: [\"acme.example/switch\"]\n  \
              endpoints:\n    \"fabric\":\n      url: \"https://...\"  # reads the fabric\n      methods: [GET, POST]\n      \
              paths: [\"/api\"]\n"
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn text_of_a_plugin_cannot_add_lines_to_the_yaml() {
-        let refusal = Refusal::NodeLabel("a\"]\nendpoints: {}".into());
-        assert_eq!(Refusal::yaml(&[refusal]), "permissions:\n  nodeLabels: [\"a\\\"]\\U0000000aendpoints: {}\"]\n");
+        let refusal = NotGranted::NodeLabel("a\"]\nendpoints: {}".into());
+        assert_eq!(NotGranted::yaml(&[refusal]), "permissions:\n  nodeLabels: [\"a\\\"]\\U0000000aendpoints: {}\"]\n");
     }
 }

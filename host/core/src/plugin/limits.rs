@@ -10,7 +10,7 @@ pub mod table;
 use std::time::Duration;
 
 pub use amount::{Amount, Unit};
-pub use table::{Limit, Row, Setting};
+pub use table::{Limit, LimitRow, LimitSetting};
 
 /// What kind of program a plugin is: the defaults depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -248,11 +248,11 @@ mod tests {
     fn words_and_keys_are_unique_and_meanings_are_sentences() {
         let words: BTreeSet<_> = Limit::ALL.iter().map(|limit| limit.word()).collect();
         assert_eq!(words.len(), Limit::ALL.len());
-        let own = |limit: &&Limit| matches!(limit.row().setting, Setting::Entry { .. });
+        let own = |limit: &&Limit| matches!(limit.row().setting, LimitSetting::Entry { .. });
         let keys: BTreeSet<_> = Limit::ALL.iter().filter(own).map(|limit| limit.key()).collect();
         assert_eq!(keys.len(), Limit::ALL.iter().filter(own).count());
         for limit in Limit::ALL {
-            let Row { word, meaning, .. } = limit.row();
+            let LimitRow { word, meaning, .. } = limit.row();
             assert!(word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{word}");
             assert!(meaning.ends_with('.') && meaning.starts_with(' '), "{word}: {meaning}");
         }
@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn defaults_have_one_unit_and_lie_in_their_range() {
         for limit in Limit::ALL {
-            let Row { standard, large, setting, .. } = limit.row();
+            let LimitRow { standard, large, setting, .. } = limit.row();
             assert_eq!(standard.unit(), large.unit(), "{limit:?}");
-            if let Setting::Entry { low, high, .. } | Setting::Host { low, high, .. } = setting {
+            if let LimitSetting::Entry { low, high, .. } | LimitSetting::Host { low, high, .. } = setting {
                 assert_eq!((low.unit(), high.unit()), (standard.unit(), standard.unit()), "{limit:?}");
                 assert!(low <= standard && standard <= large && large <= high, "{limit:?}");
             }
-            if let Setting::With(other) = setting {
+            if let LimitSetting::With(other) = setting {
                 assert_eq!((standard, large), (other.row().standard, other.row().large), "{limit:?}");
             }
         }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn every_row_with_a_key_can_be_set() {
         for limit in Limit::ALL {
-            let Setting::Entry { low, .. } = limit.row().setting else { continue };
+            let LimitSetting::Entry { low, .. } = limit.row().setting else { continue };
             let mut limits = Limits::default();
             limits.set(*limit, low);
             assert_ne!(limits, Limits::default(), "{limit:?}");

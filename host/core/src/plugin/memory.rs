@@ -22,7 +22,7 @@ pub enum Growth {
 #[derive(Debug, Clone)]
 pub struct Memory {
     total: usize,
-    calls: Vec<Held>,
+    calls: Vec<CallMemory>,
     /// Requests that wait, numbered in their order.
     asked: u64,
     peak: usize,
@@ -30,7 +30,7 @@ pub struct Memory {
 
 /// What one call holds.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct CallMemory {
     call: u64,
     now: usize,
     /// The most that it may ever hold.
@@ -39,7 +39,7 @@ struct Held {
     wants: Option<(u64, usize)>,
 }
 
-impl Held {
+impl CallMemory {
     fn is_new(&self) -> bool {
         self.now == 0
     }
@@ -83,7 +83,7 @@ impl Memory {
         }
         if !self.calls.iter().any(|held| held.call == call) {
             let most = most.min(self.total);
-            self.calls.push(Held { call, now: 0, most, wants: None });
+            self.calls.push(CallMemory { call, now: 0, most, wants: None });
         }
         self.asked += 1;
         let asked = self.asked;
@@ -137,13 +137,13 @@ impl Memory {
         granted
     }
 
-    fn of(&mut self, call: u64) -> Option<&mut Held> {
+    fn of(&mut self, call: u64) -> Option<&mut CallMemory> {
         self.calls.iter_mut().find(|held| held.call == call)
     }
 
     /// Whether all calls could end, one after the other, if this one held that sum.
     fn is_safe_with(&self, call: u64, sum: usize) -> bool {
-        let now = |held: &Held| if held.call == call { held.now.max(sum) } else { held.now };
+        let now = |held: &CallMemory| if held.call == call { held.now.max(sum) } else { held.now };
         let Some(mut free) = self.total.checked_sub(self.calls.iter().map(now).sum()) else { return false };
         let mut needs: Vec<(usize, usize)> =
             self.calls.iter().map(|held| (held.most.saturating_sub(now(held)), now(held))).collect();

@@ -70,7 +70,7 @@ impl Rhythm {
 #[derive(Debug, Clone, Default)]
 pub struct Pacing {
     rhythm: Rhythm,
-    columns: Option<Waiting>,
+    columns: Option<ChangesWaiting>,
     names: bool,
     asked: bool,
     extra: Option<Time>,
@@ -85,7 +85,7 @@ pub struct Pacing {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct ChangesWaiting {
     first: Time,
     last: Time,
 }
@@ -99,7 +99,7 @@ impl Pacing {
     /// A required column changed.
     pub fn columns_changed(&mut self, now: Time) {
         let first = self.columns.map_or(now, |waiting| waiting.first);
-        self.columns = Some(Waiting { first, last: now });
+        self.columns = Some(ChangesWaiting { first, last: now });
     }
 
     /// A node appeared or disappeared.

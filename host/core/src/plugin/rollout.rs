@@ -1,6 +1,6 @@
 //! Which bytes are active for a source, which wait, and which were active before (`wasm-plugins.md` 7).
 //!
-//! A state machine and nothing else: an [`Event`] goes in, an [`Order`] comes out, time is an argument. It never
+//! A state machine and nothing else: an [`Event`] goes in, an [`RolloutOrder`] comes out, time is an argument. It never
 //! touches bytes, only their [`Digest`]. For each plugin that is active, is the candidate, or was active before, it
 //! holds the handle `R` that the caller made of it: its revision.
 //!
@@ -30,8 +30,8 @@ use std::time::Duration;
 
 pub use compare::{Comparison, Objects, Rails, compare};
 pub use last::{Another, Last, LastFailed};
-pub use words::{Call, Cause, Event, Failed, Order, Step};
-pub use work::Work;
+pub use words::{Call, Cause, Event, Failed, RolloutOrder, RolloutStep};
+pub use work::RolloutWork;
 
 use super::Digest;
 
@@ -59,7 +59,7 @@ pub type Time = Duration;
 
 /// The active plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Serving<R> {
+pub struct ServingPlugin<R> {
     /// Its bytes.
     pub digest: Digest,
     /// Its revision.
@@ -109,7 +109,7 @@ pub enum Stage {
     /// It failed.
     Refused {
         /// At which step.
-        step: Step,
+        step: RolloutStep,
         /// When it is tried again; `None`: a person has to decide.
         until: Option<Time>,
     },
@@ -118,9 +118,9 @@ pub enum Stage {
 /// The state. `R` is what the caller makes of bytes: a handle, cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Rollout<R> {
-    serving: Option<Serving<R>>,
+    serving: Option<ServingPlugin<R>>,
     candidate: Option<Candidate<R>>,
-    work: Option<Work>,
+    work: Option<RolloutWork>,
     /// The revision that served before, whole: a rollback to it takes no time. It belongs to the first of `previous`.
     earlier: Option<(Digest, R)>,
     /// Something else may be wanted than what the machine knows: [`Event::Wanted`] is due.
@@ -136,7 +136,7 @@ pub struct Rollout<R> {
 
 /// What the host knew before its restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct RolloutMemory {
     /// What served before the last one, newest first.
     pub previous: Vec<Digest>,
     /// The digests that were rolled back.
@@ -148,7 +148,7 @@ pub struct Memory {
 impl<R: Clone> Rollout<R> {
     /// Nothing serves yet, and nothing is known of what is wanted.
     #[must_use]
-    pub fn new(memory: Memory) -> Self {
+    pub fn new(memory: RolloutMemory) -> Self {
         let mut rollout = Self {
             serving: None,
             candidate: None,
@@ -171,7 +171,7 @@ impl<R: Clone> Rollout<R> {
 
     /// The active plugin.
     #[must_use]
-    pub fn serving(&self) -> Option<&Serving<R>> {
+    pub fn serving(&self) -> Option<&ServingPlugin<R>> {
         self.serving.as_ref()
     }
 
@@ -273,14 +273,14 @@ impl<R: Clone> Rollout<R> {
     }
 
     /// Handles an event. An event about other bytes than the present candidate is late and changes nothing.
-    pub fn handle(&mut self, event: Event<R>, now: Time) -> Option<Order> {
+    pub fn handle(&mut self, event: Event<R>, now: Time) -> Option<RolloutOrder> {
         let was_rolling_back = self.is_rolling_back();
         let order = self.step(event, now);
         match order {
-            Some(Order::Prepare(digest)) => self.work = Some(Work::Prepare(digest)),
+            Some(RolloutOrder::Prepare(digest)) => self.work = Some(RolloutWork::Prepare(digest)),
             // A shadow round begins when the caller is ready for it.
-            Some(Order::Shadow(_) | Order::Swap(_)) => self.work = None,
-            Some(Order::Renew(_) | Order::Renewed(_) | Order::Quarantine(_)) | None => {}
+            Some(RolloutOrder::Shadow(_) | RolloutOrder::Swap(_)) => self.work = None,
+            Some(RolloutOrder::Renew(_) | RolloutOrder::Renewed(_) | RolloutOrder::Quarantine(_)) | None => {}
         }
         self.abandon_what_is_not_wanted();
         // What was wanted during a rollback was ignored.
@@ -288,7 +288,7 @@ impl<R: Clone> Rollout<R> {
         order
     }
 
-    fn step(&mut self, event: Event<R>, now: Time) -> Option<Order> {
+    fn step(&mut self, event: Event<R>, now: Time) -> Option<RolloutOrder> {
         match event {
             Event::Wanted(digest, cause) => self.wanted(digest, cause),
             Event::Unwanted => {
@@ -309,8 +309,8 @@ impl<R: Clone> Rollout<R> {
             Event::Again => self.again(),
             Event::Renew => {
                 let digest = self.serving.as_ref().filter(|_| self.may_renew())?.digest;
-                self.work = Some(Work::Renew(digest));
-                Some(Order::Renew(digest))
+                self.work = Some(RolloutWork::Renew(digest));
+                Some(RolloutOrder::Renew(digest))
             }
             Event::Prepared(digest, revision) => self.prepared(digest, revision, now),
             Event::Failed(digest, step, failed) => self.failed(digest, step, failed, now),
@@ -319,7 +319,8 @@ impl<R: Clone> Rollout<R> {
             Event::Forgiven(digest) => {
                 self.taken_back.retain(|taken| *taken != digest);
                 let refused = |candidate: &Candidate<R>| {
-                    candidate.digest == digest && matches!(candidate.stage, Stage::Refused { step: Step::Watch, .. })
+                    candidate.digest == digest
+                        && matches!(candidate.stage, Stage::Refused { step: RolloutStep::Watch, .. })
                 };
                 self.candidate.take_if(|candidate| refused(candidate));
                 None
@@ -329,7 +330,7 @@ impl<R: Clone> Rollout<R> {
         }
     }
 
-    fn wanted(&mut self, digest: Digest, cause: Cause) -> Option<Order> {
+    fn wanted(&mut self, digest: Digest, cause: Cause) -> Option<RolloutOrder> {
         self.is_wish_due = false;
         let back = self.candidate.as_ref().filter(|candidate| candidate.cause == Cause::Rollback);
         if back.is_some_and(|candidate| candidate.stage == Stage::Preparing) {
@@ -349,34 +350,34 @@ impl<R: Clone> Rollout<R> {
         }
         // A lasting request, like a pin, must not activate again what failed: that takes a new request of a person.
         let stage = match self.taken_back.contains(&digest) {
-            true => Stage::Refused { step: Step::Watch, until: None },
+            true => Stage::Refused { step: RolloutStep::Watch, until: None },
             false => Stage::Preparing,
         };
-        let order = (stage == Stage::Preparing).then_some(Order::Prepare(digest));
+        let order = (stage == Stage::Preparing).then_some(RolloutOrder::Prepare(digest));
         let ready = self.candidate.take().filter(|old| old.digest == digest).and_then(|old| old.ready);
         self.candidate = Some(Candidate { digest, ready, stage, strikes: 0, cause });
         order
     }
 
     /// What was rolled back stays refused: an edit of something else must not activate it.
-    fn again(&mut self) -> Option<Order> {
+    fn again(&mut self) -> Option<RolloutOrder> {
         let candidate = self.candidate.as_mut()?;
         let again = match candidate.stage {
-            Stage::Refused { step, .. } => step != Step::Watch,
+            Stage::Refused { step, .. } => step != RolloutStep::Watch,
             Stage::Preparing | Stage::Shadow | Stage::Held(_) => true,
         };
         again.then(|| {
             candidate.stage = Stage::Preparing;
             candidate.strikes = 0;
-            Order::Prepare(candidate.digest)
+            RolloutOrder::Prepare(candidate.digest)
         })
     }
 
-    fn prepared(&mut self, digest: Digest, revision: R, now: Time) -> Option<Order> {
-        if self.work == Some(Work::Renew(digest)) {
+    fn prepared(&mut self, digest: Digest, revision: R, now: Time) -> Option<RolloutOrder> {
+        if self.work == Some(RolloutWork::Renew(digest)) {
             self.work = None;
             self.serving.as_mut()?.revision = revision;
-            return Some(Order::Renewed(digest));
+            return Some(RolloutOrder::Renewed(digest));
         }
         let first = self.serving.is_none();
         let candidate = self.current(digest, |stage| *stage == Stage::Preparing)?;
@@ -387,11 +388,11 @@ impl<R: Clone> Rollout<R> {
             return self.swap(now);
         }
         candidate.stage = Stage::Shadow;
-        Some(Order::Shadow(digest))
+        Some(RolloutOrder::Shadow(digest))
     }
 
-    fn failed(&mut self, digest: Digest, step: Step, failed: Failed, now: Time) -> Option<Order> {
-        if self.work == Some(Work::Renew(digest)) {
+    fn failed(&mut self, digest: Digest, step: RolloutStep, failed: Failed, now: Time) -> Option<RolloutOrder> {
+        if self.work == Some(RolloutWork::Renew(digest)) {
             // The active plugin continues with the entry that it has.
             self.work = None;
             return None;
@@ -414,7 +415,7 @@ impl<R: Clone> Rollout<R> {
         None
     }
 
-    fn shadowed(&mut self, digest: Digest, comparison: Option<Comparison>, now: Time) -> Option<Order> {
+    fn shadowed(&mut self, digest: Digest, comparison: Option<Comparison>, now: Time) -> Option<RolloutOrder> {
         let rails = self.rails;
         let candidate = self.current(digest, |stage| *stage == Stage::Shadow)?;
         match comparison.filter(|comparison| candidate.cause != Cause::Operator && rails.hold(comparison)) {
@@ -426,7 +427,7 @@ impl<R: Clone> Rollout<R> {
         }
     }
 
-    fn go_on(&mut self, digest: Digest, now: Time) -> Option<Order> {
+    fn go_on(&mut self, digest: Digest, now: Time) -> Option<RolloutOrder> {
         let candidate = self.candidate.as_mut().filter(|candidate| candidate.digest == digest)?;
         if candidate.cause == Cause::Rollback {
             return None;
@@ -437,14 +438,14 @@ impl<R: Clone> Rollout<R> {
             Stage::Refused { .. } => {
                 candidate.strikes = 0;
                 candidate.stage = Stage::Preparing;
-                Some(Order::Prepare(digest))
+                Some(RolloutOrder::Prepare(digest))
             }
             Stage::Preparing | Stage::Shadow => None,
         }
     }
 
     /// The candidate replaces the active plugin, which is kept.
-    fn swap(&mut self, now: Time) -> Option<Order> {
+    fn swap(&mut self, now: Time) -> Option<RolloutOrder> {
         let candidate = self.candidate.take_if(|candidate| candidate.ready.is_some())?;
         let Candidate { digest, cause, ready: Some(revision), .. } = candidate else { return None };
         let is_first = self.serving.is_none();
@@ -458,7 +459,7 @@ impl<R: Clone> Rollout<R> {
                 self.taken_back.retain(|taken| *taken != old.digest);
                 self.taken_back.push_front(old.digest);
                 self.taken_back.truncate(REMEMBERED);
-                let stage = Stage::Refused { step: Step::Watch, until: None };
+                let stage = Stage::Refused { step: RolloutStep::Watch, until: None };
                 let strikes = old.strikes;
                 let cause = Cause::Delivery;
                 self.candidate = Some(Candidate { digest: old.digest, ready: None, stage, strikes, cause });
@@ -473,11 +474,11 @@ impl<R: Clone> Rollout<R> {
         let was_watched = self.watched.take() == Some(digest);
         let is_new = cause != Cause::Rollback && (!is_first || was_watched);
         let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });
-        self.serving = Some(Serving { digest, revision, strikes: 0, watch, quarantine: None });
-        Some(Order::Swap(digest))
+        self.serving = Some(ServingPlugin { digest, revision, strikes: 0, watch, quarantine: None });
+        Some(RolloutOrder::Swap(digest))
     }
 
-    fn called(&mut self, call: Call, now: Time) -> Option<Order> {
+    fn called(&mut self, call: Call, now: Time) -> Option<RolloutOrder> {
         let serving = self.serving.as_mut()?;
         match call {
             Call::Circumstance => return None,
@@ -507,7 +508,7 @@ impl<R: Clone> Rollout<R> {
 
     /// Rolls back to the latest earlier bytes. Without any, the active plugin continues: no longer watched, and with
     /// long pauses after too many faults.
-    fn go_back(&mut self, now: Time) -> Option<Order> {
+    fn go_back(&mut self, now: Time) -> Option<RolloutOrder> {
         let Some(to) = self.previous.front().copied() else {
             let serving = self.serving.as_mut()?;
             if serving.strikes < STRIKES {
@@ -522,18 +523,18 @@ impl<R: Clone> Rollout<R> {
         self.candidate =
             Some(Candidate { digest: to, ready, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
         // A whole one is as it was when it served: nothing has to be prepared, and nothing can fail.
-        if is_whole { self.swap(now) } else { Some(Order::Prepare(to)) }
+        if is_whole { self.swap(now) } else { Some(RolloutOrder::Prepare(to)) }
     }
 
-    fn quarantine(&mut self, now: Time) -> Option<Order> {
+    fn quarantine(&mut self, now: Time) -> Option<RolloutOrder> {
         let serving = self.serving.as_mut()?;
         let pause = serving.quarantine.map_or(FIRST_QUARANTINE, |old| (old.pause * 2).min(LONGEST_QUARANTINE));
         serving.watch = None;
         serving.quarantine = Some(Quarantine { pause, until: now + pause });
-        Some(Order::Quarantine(serving.digest))
+        Some(RolloutOrder::Quarantine(serving.digest))
     }
 
-    fn tick(&mut self, now: Time) -> Option<Order> {
+    fn tick(&mut self, now: Time) -> Option<RolloutOrder> {
         if let Some(serving) = &mut self.serving {
             serving.watch = serving.watch.filter(|watch| now < watch.until);
         }
@@ -541,7 +542,7 @@ impl<R: Clone> Rollout<R> {
         match candidate.stage {
             Stage::Refused { until: Some(until), .. } if until <= now => {
                 candidate.stage = Stage::Preparing;
-                Some(Order::Prepare(candidate.digest))
+                Some(RolloutOrder::Prepare(candidate.digest))
             }
             _ => None,
         }

@@ -13,7 +13,7 @@ pub enum Added {
 
 /// Why a key was not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum NotAdded {
     /// The queue has as many keys as it may have. Add the key again at the next resync.
     #[error("the queue is full")]
     Full,
@@ -35,7 +35,7 @@ pub enum Next<K> {
 
 /// What happens to a key that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryVerdict {
     /// It is tried again after this pause.
     AgainAfter(Duration),
     /// It failed too often and is dropped; its count starts again. It stays known, and
@@ -47,7 +47,7 @@ pub enum Verdict {
 
 /// How full a queue is, and how often each event happened so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Keys that wait for a worker.
     pub waiting: usize,
     /// Keys that are added later, at a set time.
@@ -68,14 +68,14 @@ pub struct Counts {
 
 /// The work that is under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningWork {
     /// The time since the oldest work began.
     pub longest: Duration,
     /// The sum of the times of all work.
     pub total: Duration,
 }
 
-impl Counts {
+impl QueueCounts {
     /// The sums over two queues.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -92,7 +92,7 @@ impl Counts {
     }
 }
 
-impl Running {
+impl RunningWork {
     /// The same for two queues together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

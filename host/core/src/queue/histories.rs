@@ -71,16 +71,16 @@ impl Model {
         self.line.iter().copied().chain(busy).chain(later).chain(self.dropped.iter().copied()).collect()
     }
 
-    fn admit(&mut self, key: u8) -> Result<(), Refused> {
+    fn admit(&mut self, key: u8) -> Result<(), NotAdded> {
         if self.closed {
-            return Err(Refused::Closed);
+            return Err(NotAdded::Closed);
         }
         let known = self.known();
         let remembered: BTreeSet<u8> = self.failures.keys().copied().filter(|key| !known.contains(key)).collect();
         if known.contains(&key) || remembered.contains(&key) || known.len() + remembered.len() < CAPACITY {
             return Ok(());
         }
-        let first = remembered.first().ok_or(Refused::Full)?;
+        let first = remembered.first().ok_or(NotAdded::Full)?;
         self.failures.remove(first);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Model {
         Added::Queued
     }
 
-    fn add(&mut self, key: u8, pause: u64) -> Result<Added, Refused> {
+    fn add(&mut self, key: u8, pause: u64) -> Result<Added, NotAdded> {
         self.admit(key)?;
         if pause == 0 {
             return Ok(self.arrive(key));
@@ -111,7 +111,7 @@ impl Model {
         Ok(Added::Queued)
     }
 
-    fn add_rate_limited(&mut self, key: u8) -> Result<u64, Refused> {
+    fn add_rate_limited(&mut self, key: u8) -> Result<u64, NotAdded> {
         self.admit(key)?;
         let elapsed = i64::try_from(self.now - self.filled).unwrap();
         self.tokens = (self.tokens + elapsed).min(INTERVAL * BURST) - INTERVAL;
@@ -152,16 +152,16 @@ impl Model {
         }
     }
 
-    fn failed(&mut self, nth: usize) -> Verdict {
+    fn failed(&mut self, nth: usize) -> RetryVerdict {
         let (key, _) = self.busy[nth];
         if self.failures.get(&key).is_some_and(|failures| *failures >= MOST) {
             self.failures.remove(&key);
             self.end(nth, true);
-            return Verdict::Dropped;
+            return RetryVerdict::Dropped;
         }
         let pause = self.add_rate_limited(key);
         self.end(nth, false);
-        pause.map_or(Verdict::Closed, |pause| Verdict::AgainAfter(Duration::from_millis(pause)))
+        pause.map_or(RetryVerdict::Closed, |pause| RetryVerdict::AgainAfter(Duration::from_millis(pause)))
     }
 
     fn revive(&mut self) -> usize {
@@ -233,7 +233,7 @@ impl Both {
                 let Some(key) = busy(&self.model, nth) else { return };
                 let verdict = self.queue.failed(&key, Requeue::at_most(MOST), now);
                 assert_eq!(verdict, self.model.failed(nth));
-                if matches!(verdict, Verdict::AgainAfter(_)) {
+                if matches!(verdict, RetryVerdict::AgainAfter(_)) {
                     self.owed.insert(key);
                 }
             }
@@ -304,7 +304,7 @@ impl Both {
         }
         assert!(self.queue.is_drained());
         assert_eq!(self.owed, BTreeSet::new(), "accepted and never served");
-        assert_eq!(self.queue.add(0, now), Err(Refused::Closed));
+        assert_eq!(self.queue.add(0, now), Err(NotAdded::Closed));
     }
 }
 

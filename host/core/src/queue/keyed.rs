@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use super::Refused;
+use super::NotAdded;
 
 /// One request per key: a newer one is merged into the present one.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ impl<K: Ord + Clone, V> Keyed<K, V> {
     /// Notes a request. The caller adds its key to the queue afterwards.
     ///
     /// # Errors
-    /// [`Refused::Full`]: there are too many keys, and nothing was noted.
-    pub fn put(&mut self, key: K, request: V) -> Result<(), Refused> {
+    /// [`NotAdded::Full`]: there are too many keys, and nothing was noted.
+    pub fn put(&mut self, key: K, request: V) -> Result<(), NotAdded> {
         let request = match self.requests.remove(&key) {
             Some(older) => (self.merge)(older, request),
-            None if self.requests.len() >= self.capacity.get() => return Err(Refused::Full),
+            None if self.requests.len() >= self.capacity.get() => return Err(NotAdded::Full),
             None => request,
         };
         self.requests.insert(key, request);
@@ -100,7 +100,7 @@ mod tests {
         let mut requests = Keyed::latest(TWO);
         requests.put("a", 1).unwrap();
         requests.put("b", 1).unwrap();
-        assert_eq!(requests.put("c", 1), Err(Refused::Full));
+        assert_eq!(requests.put("c", 1), Err(NotAdded::Full));
         requests.put("a", 2).unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!(requests.take(&"a"), Some(2));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::{Added, Counts, Decision, Limiter, Next, Refused, Requeue, Running, Verdict};
+use super::{Added, Limiter, Next, NotAdded, QueueCounts, Requeue, RequeueDecision, RetryVerdict, RunningWork};
 
 /// A line of keys: first come, first served; a key is worked on by one worker at a time.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct Queue<K> {
     /// Keys added for the same time are served in the order in which they were added.
     sequence: u64,
     open: Openness,
-    counts: Counts,
+    counts: QueueCounts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +31,13 @@ enum Openness {
 /// What is known about a key. It is forgotten when it rests, has no time at which it is added, and never failed.
 #[derive(Debug, Clone, Default)]
 struct Item {
-    place: Place,
+    place: LinePlace,
     later: Option<(Duration, u64)>,
     failures: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum LinePlace {
     #[default]
     Resting,
     Waiting,
@@ -68,7 +68,7 @@ impl<K: Ord + Clone> Queue<K> {
             remembered: BTreeSet::new(),
             sequence: 0,
             open: Openness::Open,
-            counts: Counts::default(),
+            counts: QueueCounts::default(),
         }
     }
 
@@ -76,8 +76,8 @@ impl<K: Ord + Clone> Queue<K> {
     /// when that work is done. A time at which it is added later is kept.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add(&mut self, key: K, now: Duration) -> Result<Added, Refused> {
+    /// See [`NotAdded`].
+    pub fn add(&mut self, key: K, now: Duration) -> Result<Added, NotAdded> {
         self.wake(now);
         self.admit(&key)?;
         Ok(self.arrive(key))
@@ -86,8 +86,8 @@ impl<K: Ord + Clone> Queue<K> {
     /// Adds a key after a pause. Of several times the earliest counts.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add_after(&mut self, key: K, pause: Duration, now: Duration) -> Result<Added, Refused> {
+    /// See [`NotAdded`].
+    pub fn add_after(&mut self, key: K, pause: Duration, now: Duration) -> Result<Added, NotAdded> {
         if pause.is_zero() {
             return self.add(key, now);
         }
@@ -111,8 +111,8 @@ impl<K: Ord + Clone> Queue<K> {
     /// Counts a failure of a key and adds it after its pause, which is returned.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add_rate_limited(&mut self, key: K, now: Duration) -> Result<Duration, Refused> {
+    /// See [`NotAdded`].
+    pub fn add_rate_limited(&mut self, key: K, now: Duration) -> Result<Duration, NotAdded> {
         self.wake(now);
         self.admit(&key)?;
         let item = self.items.entry(key.clone()).or_default();
@@ -132,7 +132,7 @@ impl<K: Ord + Clone> Queue<K> {
                 Openness::Closed => Next::Closed,
             };
         };
-        self.items.entry(key.clone()).or_default().place = Place::Processing { since: now, then: Then::Rest };
+        self.items.entry(key.clone()).or_default().place = LinePlace::Processing { since: now, then: Then::Rest };
         self.counts.processing += 1;
         Next::Take(key)
     }
@@ -140,24 +140,24 @@ impl<K: Ord + Clone> Queue<K> {
     /// The work on a key ended. Does nothing for a key that is not worked on.
     pub fn done(&mut self, key: &K, now: Duration) {
         self.wake(now);
-        self.end(key, Place::Resting);
+        self.end(key, LinePlace::Resting);
     }
 
     /// The work on a key failed: it ends, and the key is tried again or dropped. A key that was added meanwhile is
     /// queued in any case. For a key that is not worked on, only the failure is counted.
-    pub fn failed(&mut self, key: &K, requeue: Requeue, now: Duration) -> Verdict {
+    pub fn failed(&mut self, key: &K, requeue: Requeue, now: Duration) -> RetryVerdict {
         self.wake(now);
-        if requeue.decide(self.requeues(key)) == Decision::Drop {
+        if requeue.decide(self.requeues(key)) == RequeueDecision::Drop {
             self.counts.drops += 1;
             if let Some(item) = self.items.get_mut(key) {
                 item.failures = 0;
             }
-            self.end(key, Place::Dropped);
-            return Verdict::Dropped;
+            self.end(key, LinePlace::Dropped);
+            return RetryVerdict::Dropped;
         }
         let added = self.add_rate_limited(key.clone(), now);
-        self.end(key, Place::Resting);
-        added.map_or(Verdict::Closed, Verdict::AgainAfter)
+        self.end(key, LinePlace::Resting);
+        added.map_or(RetryVerdict::Closed, RetryVerdict::AgainAfter)
     }
 
     /// Sets the count of failures of a key to zero.
@@ -180,7 +180,7 @@ impl<K: Ord + Clone> Queue<K> {
         if self.open == Openness::Closed {
             return 0;
         }
-        let dropped = self.items.iter().filter(|(_, item)| item.place == Place::Dropped);
+        let dropped = self.items.iter().filter(|(_, item)| item.place == LinePlace::Dropped);
         let dropped: Vec<K> = dropped.map(|(key, _)| key.clone()).collect();
         let revived = dropped.len();
         for key in dropped {
@@ -213,16 +213,16 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// How full it is, and the counts so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
-        Counts { waiting: self.waiting.len(), later: self.later.len(), ..self.counts }
+    pub fn counts(&self) -> QueueCounts {
+        QueueCounts { waiting: self.waiting.len(), later: self.later.len(), ..self.counts }
     }
 
     /// How long the present work has been under way.
     #[must_use]
-    pub fn running(&self, now: Duration) -> Running {
-        let mut running = Running::default();
+    pub fn running(&self, now: Duration) -> RunningWork {
+        let mut running = RunningWork::default();
         for item in self.items.values() {
-            if let Place::Processing { since, .. } = item.place {
+            if let LinePlace::Processing { since, .. } = item.place {
                 let time = now.saturating_sub(since);
                 running.longest = running.longest.max(time);
                 running.total = running.total.saturating_add(time);
@@ -249,14 +249,14 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Whether a key may be added. Makes room if that loses only a count of failures.
-    fn admit(&mut self, key: &K) -> Result<(), Refused> {
+    fn admit(&mut self, key: &K) -> Result<(), NotAdded> {
         if self.open == Openness::Closed {
-            return Err(Refused::Closed);
+            return Err(NotAdded::Closed);
         }
         if !self.items.contains_key(key) && self.items.len() >= self.capacity.get() {
             let Some(forgotten) = self.remembered.pop_first() else {
                 self.counts.refusals += 1;
-                return Err(Refused::Full);
+                return Err(NotAdded::Full);
             };
             self.items.remove(&forgotten);
         }
@@ -267,10 +267,10 @@ impl<K: Ord + Clone> Queue<K> {
     fn arrive(&mut self, key: K) -> Added {
         let item = self.items.entry(key.clone()).or_default();
         match &mut item.place {
-            Place::Waiting | Place::Processing { then: Then::Again, .. } => return Added::Known,
-            Place::Processing { then, .. } => *then = Then::Again,
-            Place::Resting => self.stand(key),
-            Place::Dropped => {
+            LinePlace::Waiting | LinePlace::Processing { then: Then::Again, .. } => return Added::Known,
+            LinePlace::Processing { then, .. } => *then = Then::Again,
+            LinePlace::Resting => self.stand(key),
+            LinePlace::Dropped => {
                 self.counts.dropped_now -= 1;
                 self.stand(key);
             }
@@ -280,20 +280,20 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     fn stand(&mut self, key: K) {
-        self.items.entry(key.clone()).or_default().place = Place::Waiting;
+        self.items.entry(key.clone()).or_default().place = LinePlace::Waiting;
         self.waiting.push_back(key);
     }
 
     /// Ends the work on a key. It goes to `place`, unless it was added meanwhile.
-    fn end(&mut self, key: &K, place: Place) {
+    fn end(&mut self, key: &K, place: LinePlace) {
         let Some(item) = self.items.get_mut(key) else { return };
-        let Place::Processing { then, .. } = item.place else { return };
+        let LinePlace::Processing { then, .. } = item.place else { return };
         self.counts.processing -= 1;
-        item.place = Place::Resting;
+        item.place = LinePlace::Resting;
         match then {
             Then::Again => self.stand(key.clone()),
-            Then::Rest if place == Place::Dropped => {
-                item.place = Place::Dropped;
+            Then::Rest if place == LinePlace::Dropped => {
+                item.place = LinePlace::Dropped;
                 self.counts.dropped_now += 1;
             }
             Then::Rest => self.settle(key),
@@ -303,7 +303,7 @@ impl<K: Ord + Clone> Queue<K> {
     /// Forgets a key about which nothing is left to remember.
     fn settle(&mut self, key: &K) {
         let Some(item) = self.items.get(key) else { return };
-        if item.place != Place::Resting || item.later.is_some() {
+        if item.place != LinePlace::Resting || item.later.is_some() {
             return;
         }
         if item.failures == 0 {

@@ -10,7 +10,7 @@ pub struct Requeue {
 
 /// What happens to a key that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum RequeueDecision {
     /// It is tried again after its pause.
     Again,
     /// It was tried often enough.
@@ -36,8 +36,8 @@ impl Requeue {
 
     /// Decides about a key that was tried again this often before.
     #[must_use]
-    pub fn decide(self, requeues: u32) -> Decision {
-        if self.most.is_none_or(|most| requeues < most) { Decision::Again } else { Decision::Drop }
+    pub fn decide(self, requeues: u32) -> RequeueDecision {
+        if self.most.is_none_or(|most| requeues < most) { RequeueDecision::Again } else { RequeueDecision::Drop }
     }
 }
 
@@ -64,17 +64,17 @@ mod tests {
     #[test]
     fn a_key_is_tried_once_and_then_as_often_as_the_flag_says() {
         for (flag, requeues, decision) in [
-            (2, 0, Decision::Again),
-            (2, 1, Decision::Again),
-            (2, 2, Decision::Drop),
-            (15, 14, Decision::Again),
-            (15, 15, Decision::Drop),
-            (15, 16, Decision::Drop),
-            (0, 0, Decision::Drop),
-            (-1, 0, Decision::Again),
-            (-1, u32::MAX, Decision::Again),
-            (i64::MIN, u32::MAX, Decision::Again),
-            (i64::MAX, u32::MAX - 1, Decision::Again),
+            (2, 0, RequeueDecision::Again),
+            (2, 1, RequeueDecision::Again),
+            (2, 2, RequeueDecision::Drop),
+            (15, 14, RequeueDecision::Again),
+            (15, 15, RequeueDecision::Drop),
+            (15, 16, RequeueDecision::Drop),
+            (0, 0, RequeueDecision::Drop),
+            (-1, 0, RequeueDecision::Again),
+            (-1, u32::MAX, RequeueDecision::Again),
+            (i64::MIN, u32::MAX, RequeueDecision::Again),
+            (i64::MAX, u32::MAX - 1, RequeueDecision::Again),
         ] {
             assert_eq!(Requeue::of_flag(flag).decide(requeues), decision, "{flag} after {requeues}");
         }

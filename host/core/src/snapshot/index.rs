@@ -34,12 +34,12 @@ impl Entries for Vec<Arc<str>> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
     /// The length is zero or a power of two.
-    slots: Vec<Slot>,
+    slots: Vec<IndexSlot>,
     used: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct IndexSlot {
     hash: u32,
     /// 0 = free, n = position n-1.
     code: u32,
@@ -57,10 +57,10 @@ impl Index {
         // Three quarters full: beyond that, linear probing needs many steps.
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             let old = std::mem::take(&mut self.slots);
-            self.slots = vec![Slot::default(); (old.len() * 2).max(8)];
+            self.slots = vec![IndexSlot::default(); (old.len() * 2).max(8)];
             old.into_iter().filter(|slot| slot.code != 0).for_each(|slot| self.place(slot));
         }
-        self.place(Slot { hash: hash(text), code: at + 1 });
+        self.place(IndexSlot { hash: hash(text), code: at + 1 });
         self.used += 1;
     }
 
@@ -79,7 +79,7 @@ impl Index {
                 hole = next;
             }
         }
-        self.set(hole, Slot::default());
+        self.set(hole, IndexSlot::default());
         self.used = self.used.saturating_sub(1);
     }
 
@@ -87,11 +87,11 @@ impl Index {
     pub(crate) fn renumber(&mut self, from: u32, to: u32, text: &str) {
         let hash = hash(text);
         if let Some(slot) = self.probe(hash, |other| other == from) {
-            self.set(slot, Slot { hash, code: to + 1 });
+            self.set(slot, IndexSlot { hash, code: to + 1 });
         }
     }
 
-    fn place(&mut self, entry: Slot) {
+    fn place(&mut self, entry: IndexSlot) {
         let mask = self.mask();
         let mut at = entry.hash as usize & mask;
         while self.slots.get(at).is_some_and(|slot| slot.code != 0) {
@@ -118,7 +118,7 @@ impl Index {
         self.slots.len().wrapping_sub(1)
     }
 
-    fn set(&mut self, at: usize, entry: Slot) {
+    fn set(&mut self, at: usize, entry: IndexSlot) {
         if let Some(slot) = self.slots.get_mut(at) {
             *slot = entry;
         }

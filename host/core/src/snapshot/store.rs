@@ -84,7 +84,7 @@ impl Store {
 
     /// A node was deleted. A running relist takes the event in too.
     pub fn remove(&mut self, name: &str) -> Change {
-        let mut writer = Writer::new(&mut self.live);
+        let mut writer = TableWriter::new(&mut self.live);
         writer.remove(name);
         let change = writer.change();
         if let Some(staging) = &mut self.staging {
@@ -158,7 +158,7 @@ impl Store {
             }
         });
         let values = self.live.pick(labels, node.annotations);
-        let mut writer = Writer::new(&mut self.live);
+        let mut writer = TableWriter::new(&mut self.live);
         writer.upsert(&NameRef::Read(node.name), &values);
         let change = writer.change();
         self.count(change)
@@ -184,7 +184,7 @@ impl Store {
         }
         let gone: Vec<Arc<str>> =
             self.live.names.list().iter().filter(|name| staging.names.find(name).is_none()).cloned().collect();
-        let mut writer = Writer::new(&mut self.live);
+        let mut writer = TableWriter::new(&mut self.live);
         for name in &gone {
             writer.remove(name);
         }
@@ -210,12 +210,12 @@ impl Store {
 }
 
 /// Writes to a table and remembers what that changed.
-struct Writer<'t> {
+struct TableWriter<'t> {
     table: &'t mut Table,
     change: Change,
 }
 
-impl<'t> Writer<'t> {
+impl<'t> TableWriter<'t> {
     fn new(table: &'t mut Table) -> Self {
         Self { table, change: Change::default() }
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::NodeCount;
-use super::nodes::{Marks, Nodes};
+use super::nodes::{Marks, NodeNumbers};
 use super::select::Chooser;
 use crate::topology::Selector;
 
 /// HyperNodes by number, including those that are listed but not stored.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    slots: Vec<Slot>,
+    slots: Vec<GraphSlot>,
     by_name: BTreeMap<Arc<str>, u32>,
     free: Vec<u32>,
     /// Numbers that may be neither stored nor listed any more.
@@ -19,16 +19,16 @@ pub(super) struct Graph {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct GraphSlot {
     name: Arc<str>,
-    entry: Option<Entry>,
+    entry: Option<GraphEntry>,
     /// The HyperNodes that list it, each once.
     parents: Vec<u32>,
 }
 
 /// One stored HyperNode.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct GraphEntry {
     pub(super) tier: u32,
     pub(super) source: Option<Arc<str>>,
     /// Exact Node members: distinct numbers, ascending.
@@ -65,7 +65,7 @@ impl Graph {
         if let Some(id) = self.find(name) {
             return id;
         }
-        let slot = Slot { name: Arc::clone(name), ..Slot::default() };
+        let slot = GraphSlot { name: Arc::clone(name), ..GraphSlot::default() };
         let id = match self.free.pop() {
             Some(id) => {
                 if let Some(place) = self.slots.get_mut(id as usize) {
@@ -87,26 +87,26 @@ impl Graph {
         self.slots.get(id as usize).map(|slot| &slot.name)
     }
 
-    pub(super) fn entry(&self, id: u32) -> Option<&Entry> {
+    pub(super) fn entry(&self, id: u32) -> Option<&GraphEntry> {
         self.slots.get(id as usize)?.entry.as_ref()
     }
 
-    pub(super) fn entry_mut(&mut self, id: u32) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, id: u32) -> Option<&mut GraphEntry> {
         self.slots.get_mut(id as usize)?.entry.as_mut()
     }
 
     /// All stored HyperNodes.
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut GraphEntry)> {
         (0u32..).zip(&mut self.slots).filter_map(|(id, slot)| slot.entry.as_mut().map(|entry| (id, entry)))
     }
 
     /// All stored HyperNodes by name.
-    pub(super) fn by_name(&self) -> impl Iterator<Item = (&Arc<str>, u32, &Entry)> {
+    pub(super) fn by_name(&self) -> impl Iterator<Item = (&Arc<str>, u32, &GraphEntry)> {
         self.by_name.iter().filter_map(|(name, id)| self.entry(*id).map(|entry| (name, *id, entry)))
     }
 
     /// Replaces an entry and returns the old one.
-    pub(super) fn replace(&mut self, id: u32, entry: Option<Entry>) -> Option<Entry> {
+    pub(super) fn replace(&mut self, id: u32, entry: Option<GraphEntry>) -> Option<GraphEntry> {
         let old = self.slots.get_mut(id as usize).and_then(|slot| slot.entry.take());
         for child in old.iter().flat_map(|entry| &entry.children) {
             if let Some(slot) = self.slots.get_mut(*child as usize) {
@@ -143,7 +143,7 @@ impl Graph {
     pub(super) fn nodes_below(
         &self,
         top: u32,
-        nodes: &Nodes,
+        nodes: &NodeNumbers,
         marks: &mut Walks,
         mut visit: impl FnMut(u32),
     ) -> Option<()> {
@@ -175,7 +175,7 @@ impl Graph {
             let is_known = self.by_name.get(&slot.name) == Some(&id);
             if is_known && slot.entry.is_none() && slot.parents.is_empty() {
                 self.by_name.remove(&slot.name);
-                *slot = Slot::default();
+                *slot = GraphSlot::default();
                 self.free.push(id);
             }
         }

@@ -165,10 +165,10 @@ impl Naive<'_> {
         }
         let mut overlaps = Vec::new();
         for (tier, nodes) in tiers {
-            let shared: Vec<Shared> = nodes
+            let shared: Vec<SharedNode> = nodes
                 .into_iter()
                 .filter(|(_, holders)| holders.len() > 1)
-                .map(|(node, holders)| Shared {
+                .map(|(node, holders)| SharedNode {
                     node: node.into(),
                     hyper_nodes: [holders[0].clone(), holders[1].clone()],
                 })

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::graph::{Dynamic, Entry, Graph, Walks};
-use super::nodes::Nodes;
+use super::graph::{Dynamic, Graph, GraphEntry, Walks};
+use super::nodes::NodeNumbers;
 use super::select::Chooser;
-use super::{Missing, NodeCount, Overlap, Settled, Shared, first_named};
+use super::{Missing, NodeCount, Overlap, Settled, SharedNode, first_named};
 use crate::snapshot::{Change, ColumnKey, View};
 use crate::topology::{Object, Spec};
 
@@ -17,7 +17,7 @@ const COMPILED: usize = 256;
 /// Counts Nodes below HyperNodes, incrementally.
 #[derive(Debug, Default)]
 pub struct StatusIndex {
-    nodes: Nodes,
+    nodes: NodeNumbers,
     graph: Graph,
     /// HyperNodes whose own members changed.
     dirty: BTreeSet<u32>,
@@ -53,7 +53,7 @@ impl StatusIndex {
                     dynamic.chosen = known.chosen.take();
                 }
             }
-            let selectors = |entry: &Entry| entry.dynamic.iter().map(|d| d.selector.clone()).collect::<Vec<_>>();
+            let selectors = |entry: &GraphEntry| entry.dynamic.iter().map(|d| d.selector.clone()).collect::<Vec<_>>();
             same = old.exact == entry.exact && old.children == entry.children && selectors(old) == selectors(&entry);
         }
         let old = self.graph.replace(id, Some(entry));
@@ -171,7 +171,7 @@ impl StatusIndex {
             }
             let nodes = shared.len() as u64;
             let named = |(node, names): (u32, [&Arc<str>; 2])| {
-                Some(Shared { node: self.nodes.name(node).cloned()?, hyper_nodes: names.map(Arc::clone) })
+                Some(SharedNode { node: self.nodes.name(node).cloned()?, hyper_nodes: names.map(Arc::clone) })
             };
             if nodes > 0 {
                 overlaps.push(Overlap {
@@ -185,7 +185,7 @@ impl StatusIndex {
     }
 
     /// Numbers and choosers for the members of a spec.
-    fn read(&mut self, spec: &Spec) -> Entry {
+    fn read(&mut self, spec: &Spec) -> GraphEntry {
         let mut exact: Vec<u32> = Vec::new();
         for name in spec.exact_nodes() {
             exact.push(self.nodes.refer(name));
@@ -220,11 +220,11 @@ impl StatusIndex {
             }
             dynamic.push(Dynamic { selector: member.selector.clone(), chooser, chosen: None });
         }
-        Entry { tier: 0, source: None, exact, dynamic, children, settled: None }
+        GraphEntry { tier: 0, source: None, exact, dynamic, children, settled: None }
     }
 
     /// Releases the references that [`read`](Self::read) made.
-    fn release(&mut self, entry: Option<Entry>) {
+    fn release(&mut self, entry: Option<GraphEntry>) {
         let Some(entry) = entry else { return };
         entry.exact.iter().for_each(|id| self.nodes.release(*id));
         for dynamic in entry.dynamic {
@@ -281,7 +281,7 @@ impl StatusIndex {
         (self.nodes.bound(), self.graph.bound())
     }
 
-    fn missing(&self, entry: &Entry) -> Missing {
+    fn missing(&self, entry: &GraphEntry) -> Missing {
         let absent = entry.exact.iter().filter(|id| !self.nodes.exists(**id));
         let names: Vec<Arc<str>> = absent.filter_map(|id| self.nodes.name(*id)).cloned().collect();
         Missing { count: names.len() as u64, first: first_named(names) }
@@ -290,7 +290,7 @@ impl StatusIndex {
 
 impl Dynamic {
     /// Evaluates these Nodes again, or all when there is no answer yet. Returns whether the answer may differ.
-    fn refresh(&mut self, asked: &[u32], nodes: &Nodes, view: &View) -> bool {
+    fn refresh(&mut self, asked: &[u32], nodes: &NodeNumbers, view: &View) -> bool {
         if self.chosen.is_some() && asked.is_empty() {
             return false;
         }

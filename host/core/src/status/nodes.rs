@@ -7,7 +7,7 @@ use crate::snapshot::index::Index;
 /// Names by number. A number stays the same for as long as the Node exists or is referenced. Rows of a view do not,
 /// since the last row takes the place of a deleted one.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
+pub(super) struct NodeNumbers {
     names: Vec<Arc<str>>,
     index: Index,
     exists: Vec<bool>,
@@ -18,7 +18,7 @@ pub(super) struct Nodes {
     free: Vec<u32>,
 }
 
-impl Nodes {
+impl NodeNumbers {
     /// All numbers are smaller.
     pub(super) fn bound(&self) -> usize {
         self.names.len()

@@ -59,7 +59,7 @@ pub(super) fn translate(pattern: &str) -> Result<String, PatternError> {
         rest: pattern,
         out: String::with_capacity(pattern.len()),
         open: Vec::new(),
-        top: Level::default(),
+        top: OpenGroup::default(),
         after_repeat: false,
     };
     while !translator.rest.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn translate(pattern: &str) -> Result<String, PatternError> {
 
 /// One open group.
 #[derive(Debug, Default)]
-struct Level {
+struct OpenGroup {
     /// What a repetition would repeat.
     atom: Option<Atom>,
     /// The greatest [`Atom::copies`] of the atoms before it.
@@ -93,8 +93,8 @@ struct Translator<'p> {
     pattern: &'p str,
     rest: &'p str,
     out: String,
-    open: Vec<Level>,
-    top: Level,
+    open: Vec<OpenGroup>,
+    top: OpenGroup,
     /// The last token was a repetition: another one is an error in Go.
     after_repeat: bool,
 }
@@ -247,7 +247,7 @@ impl<'p> Translator<'p> {
             self.out.push_str("(?:");
         }
         self.flush();
-        let outer = std::mem::replace(&mut self.top, Level { start, ..Level::default() });
+        let outer = std::mem::replace(&mut self.top, OpenGroup { start, ..OpenGroup::default() });
         self.open.push(outer);
         Ok(())
     }

@@ -120,11 +120,11 @@ impl Pattern {
 #[derive(Debug, Clone)]
 pub(crate) struct Requirement {
     key: ColumnKey,
-    rule: Rule,
+    rule: SelectorRule,
 }
 
 #[derive(Debug, Clone)]
-enum Rule {
+enum SelectorRule {
     In(BTreeSet<String>),
     NotIn(BTreeSet<String>),
     Exists,
@@ -132,10 +132,10 @@ enum Rule {
 }
 
 impl Requirement {
-    fn new(key: &str, rule: Rule) -> Option<Self> {
+    fn new(key: &str, rule: SelectorRule) -> Option<Self> {
         let values = match &rule {
-            Rule::In(values) | Rule::NotIn(values) => Some(values),
-            Rule::Exists | Rule::DoesNotExist => None,
+            SelectorRule::In(values) | SelectorRule::NotIn(values) => Some(values),
+            SelectorRule::Exists | SelectorRule::DoesNotExist => None,
         };
         let valid =
             is_label_key(key) && values.is_none_or(|set| !set.is_empty() && set.iter().all(|v| is_label_value(v)));
@@ -145,10 +145,10 @@ impl Requirement {
     fn read(requirement: &LabelRequirement) -> Option<Self> {
         let values = || requirement.values.iter().cloned().collect();
         let rule = match &requirement.operator {
-            LabelOperator::In => Rule::In(values()),
-            LabelOperator::NotIn => Rule::NotIn(values()),
-            LabelOperator::Exists if requirement.values.is_empty() => Rule::Exists,
-            LabelOperator::DoesNotExist if requirement.values.is_empty() => Rule::DoesNotExist,
+            LabelOperator::In => SelectorRule::In(values()),
+            LabelOperator::NotIn => SelectorRule::NotIn(values()),
+            LabelOperator::Exists if requirement.values.is_empty() => SelectorRule::Exists,
+            LabelOperator::DoesNotExist if requirement.values.is_empty() => SelectorRule::DoesNotExist,
             LabelOperator::Exists | LabelOperator::DoesNotExist | LabelOperator::Unknown(_) => return None,
         };
         Self::new(&requirement.key, rule)
@@ -156,17 +156,18 @@ impl Requirement {
 
     fn allows(&self, value: Option<&str>) -> bool {
         match &self.rule {
-            Rule::In(values) => value.is_some_and(|value| values.contains(value)),
-            Rule::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-            Rule::Exists => value.is_some(),
-            Rule::DoesNotExist => value.is_none(),
+            SelectorRule::In(values) => value.is_some_and(|value| values.contains(value)),
+            SelectorRule::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            SelectorRule::Exists => value.is_some(),
+            SelectorRule::DoesNotExist => value.is_none(),
         }
     }
 }
 
 /// All requirements of a selector. `None` when it is empty or one of them is invalid: then it selects nothing.
 fn requirements(selector: &LabelSelector) -> Option<Vec<Requirement>> {
-    let labels = selector.match_labels.iter().map(|(k, v)| Requirement::new(k, Rule::In(BTreeSet::from([v.clone()]))));
+    let labels =
+        selector.match_labels.iter().map(|(k, v)| Requirement::new(k, SelectorRule::In(BTreeSet::from([v.clone()]))));
     let expressions = selector.match_expressions.iter().map(Requirement::read);
     let all: Vec<Requirement> = labels.chain(expressions).collect::<Option<_>>()?;
     (!all.is_empty()).then_some(all)

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 
 use thiserror::Error;
 
-use super::guard::{self, Judged, Loss, Losses, Safety, Verdict};
+use super::guard::{self, GuardVerdict, Judged, Loss, Losses, Safety};
 use super::{
-    About, Finding, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Violations,
-    Wanted, diff, validate,
+    Finding, FindingSubject, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput,
+    Violations, Wanted, diff, validate,
 };
 use crate::snapshot::{ColumnKey, View};
 
@@ -49,16 +49,16 @@ pub struct Decision {
     /// The writes.
     pub plan: Arc<Plan>,
     /// Whether they may be written.
-    pub verdict: Verdict,
+    pub verdict: GuardVerdict,
     /// The Nodes that have no place any more.
     pub loss: Loss,
     /// Numbers for the report.
-    pub numbers: Numbers,
+    pub numbers: DecisionNumbers,
 }
 
 /// Numbers for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub struct DecisionNumbers {
     /// Existing Nodes with a place in the result.
     pub covered: usize,
     /// Existing Nodes.
@@ -117,7 +117,7 @@ struct Meaning {
 
 /// The last meaning, and what it is the meaning of. One for each source.
 #[derive(Debug, Default)]
-pub struct Memory(Option<Remembered>);
+pub struct DecisionMemory(Option<Remembered>);
 
 #[derive(Debug)]
 struct Remembered {
@@ -128,7 +128,7 @@ struct Remembered {
     meaning: Meaning,
 }
 
-impl Memory {
+impl DecisionMemory {
     fn meaning(&mut self, answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Meaning {
         let observed = Arc::downgrade(inputs.observed);
         let is_the_same = |known: &&Remembered| {
@@ -161,15 +161,15 @@ impl Meaning {
 /// Decides what a valid result means for the cluster as it is now.
 #[must_use]
 pub fn decide(answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
-    decide_again(answer, inputs, &mut Memory::default())
+    decide_again(answer, inputs, &mut DecisionMemory::default())
 }
 
 /// As [`decide`], for a source that may have decided about the same before.
 #[must_use]
-pub fn decide_again(answer: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> Decision {
+pub fn decide_again(answer: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut DecisionMemory) -> Decision {
     let Meaning { forest, hash, named, plan, overlaps } = memory.meaning(answer, inputs);
     let Judged { verdict, loss } = judge(&named, inputs);
-    let numbers = Numbers { overlaps, ..numbers(&forest, inputs.view) };
+    let numbers = DecisionNumbers { overlaps, ..numbers(&forest, inputs.view) };
     Decision { forest, hash, named, plan, verdict, loss, numbers }
 }
 
@@ -184,7 +184,7 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Judged {
             desired.add(&object.name, &object.spec, inputs.view);
         }
     }
-    guard::judge(&guard::Round {
+    guard::judge(&guard::GuardedRound {
         source: inputs.source,
         stored: &stored,
         desired: &desired,
@@ -197,18 +197,18 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Judged {
     })
 }
 
-fn numbers(forest: &Forest, view: &View) -> Numbers {
-    let mut numbers = Numbers {
+fn numbers(forest: &Forest, view: &View) -> DecisionNumbers {
+    let mut numbers = DecisionNumbers {
         covered: forest.nodes().into_iter().filter(|node| view.find(node).is_some()).count(),
         total: view.names().len(),
-        ..Numbers::default()
+        ..DecisionNumbers::default()
     };
     for domain in forest.domains() {
         *numbers.by_tier.entry(domain.tier.get()).or_default() += 1;
     }
     for finding in forest.findings() {
         let count = match &finding.subject {
-            About::Nodes(nodes) => nodes.len().max(1),
+            FindingSubject::Nodes(nodes) => nodes.len().max(1),
             _ => 1,
         };
         let said = || (0, example(finding) + &meant(finding, view));
@@ -249,7 +249,7 @@ fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
 
 /// Which label was most likely meant by one that no Node has: a plugin sees none but those that it asks for.
 fn meant(finding: &Finding, view: &View) -> String {
-    let About::Name(label) = &finding.subject else { return String::new() };
+    let FindingSubject::Name(label) = &finding.subject else { return String::new() };
     match view.labels().nearest(label) {
         Some(nearest) if &*finding.code == NO_SUCH_LABEL => format!("; the nearest that Nodes have is {nearest:?}"),
         _ => String::new(),
@@ -260,18 +260,18 @@ fn meant(finding: &Finding, view: &View) -> String {
 #[must_use]
 pub fn example(finding: &Finding) -> String {
     match &finding.subject {
-        About::Source => finding.detail.clone(),
-        About::Nodes(nodes) => match nodes.as_slice() {
+        FindingSubject::Source => finding.detail.clone(),
+        FindingSubject::Nodes(nodes) => match nodes.as_slice() {
             [] => finding.detail.clone(),
             [one] => format!("{one}: {}", finding.detail),
             [first, rest @ ..] => format!("{first} and {} more: {}", rest.len(), finding.detail),
         },
-        About::Group(id) => format!("group {id}: {}", finding.detail),
-        About::Name(name) => format!("{name}: {}", finding.detail),
+        FindingSubject::Group(id) => format!("group {id}: {}", finding.detail),
+        FindingSubject::Name(name) => format!("{name}: {}", finding.detail),
     }
 }
 
-impl Numbers {
+impl DecisionNumbers {
     /// All groups.
     #[must_use]
     pub fn groups(&self) -> usize {
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn the_same_is_not_thought_about_twice_and_anything_else_is() {
         let (source, view): (Arc<str>, _) = ("fabric".into(), view());
-        let mut memory = Memory::default();
+        let mut memory = DecisionMemory::default();
         let mut decided = |answer: &Arc<Forest>, observed: &Arc<Observed>, tier_names_elsewhere: &TierNames| {
             let safety = Safety::default();
             let inputs = Inputs {

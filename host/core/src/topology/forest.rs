@@ -48,12 +48,12 @@ pub struct Domain {
     /// Nodes in it by selector, sorted and distinct.
     pub selectors: Vec<Selector>,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: DomainOrigin,
 }
 
 /// Where a domain comes from, and whether it is already known which stored object it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum DomainOrigin {
     /// The discoverer's answer; naming finds its object.
     Answer,
     /// The discoverer's answer; merging found that it continues the stored object of this name.
@@ -68,14 +68,14 @@ pub struct Finding {
     /// A short stable word, for counting.
     pub code: Arc<str>,
     /// What it is about.
-    pub subject: About,
+    pub subject: FindingSubject,
     /// A sentence for a person.
     pub detail: String,
 }
 
 /// What a [`Finding`] is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum About {
+pub enum FindingSubject {
     /// The answer as a whole.
     Source,
     /// Nodes.

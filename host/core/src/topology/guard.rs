@@ -1,7 +1,7 @@
 //! The guard: decides whether a result may be written at once, or is held until it is confirmed (decision H6).
 //!
 //! Owns the three rules, the explanation of losses, the memory of recent losses ([`Losses`]), and the path from held to
-//! confirmed ([`Hold`]). Never writes, never schedules: [`Standing`] has the time at which a round would count, the
+//! confirmed ([`Hold`]). Never writes, never schedules: [`ConfirmationState`] has the time at which a round would count, the
 //! host runs it.
 //!
 //! # The reference
@@ -53,7 +53,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-pub use hold::{Confirmation, Hold, Seen, Standing};
+pub use hold::{Confirmation, ConfirmationState, DecisionCause, Hold};
 pub use losses::{Bucket, FEW, Loss, Losses};
 pub use safety::{Safety, SafetyError};
 
@@ -62,7 +62,7 @@ use crate::snapshot::{ColumnKey, View};
 
 /// The input of the guard.
 #[derive(Debug, Clone, Copy)]
-pub struct Round<'a> {
+pub struct GuardedRound<'a> {
     /// The source, for the sentence.
     pub source: &'a str,
     /// All stored objects of the source.
@@ -142,33 +142,33 @@ pub(crate) fn placed(spec: &Spec, view: &View) -> Vec<u32> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// Whether it may be written.
-    pub verdict: Verdict,
+    pub verdict: GuardVerdict,
     /// The reference, and the Nodes of it that the result loses.
     pub loss: Loss,
 }
 
 /// The verdict of the guard about a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GuardVerdict {
     /// It may be written.
     Pass,
     /// Nothing of it is written until it is confirmed.
-    Held(Held),
+    Held(GuardHold),
 }
 
 /// Why a round is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct GuardHold {
     /// The first rule that holds it. The empty rule comes before all others, since time does not confirm an empty
     /// result.
-    pub rule: Rule,
+    pub rule: GuardRule,
     /// For the operator: what would be lost, which limit it exceeds, and what to do. Names every rule that holds it.
     pub sentence: String,
 }
 
 /// The rules of the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum GuardRule {
     /// The result is empty while the source has objects.
     Empty {
         /// Stored objects.
@@ -194,7 +194,7 @@ pub enum Rule {
     },
 }
 
-impl Rule {
+impl GuardRule {
     /// Whether agreeing rounds confirm what this rule holds.
     #[must_use]
     pub fn yields_to_time(self) -> bool {
@@ -204,24 +204,24 @@ impl Rule {
 
 /// Judges a round.
 #[must_use]
-pub fn judge(round: &Round<'_>) -> Judged {
+pub fn judge(round: &GuardedRound<'_>) -> Judged {
     let (loss, counts) = explain::count(round);
-    let Some(counts) = counts else { return Judged { verdict: Verdict::Pass, loss } };
+    let Some(counts) = counts else { return Judged { verdict: GuardVerdict::Pass, loss } };
     let safety = round.safety;
     let takes = loss.fresh > 0 || counts.objects > 0;
-    let empty = Rule::Empty { objects: round.stored.len() as u64 };
-    let deletes = Rule::Deletes { deletes: counts.deletes, of: counts.objects, explained: counts.explained };
-    let loses = Rule::Loses { nodes: loss.lost, of: loss.reference, earlier: loss.lost - loss.fresh };
+    let empty = GuardRule::Empty { objects: round.stored.len() as u64 };
+    let deletes = GuardRule::Deletes { deletes: counts.deletes, of: counts.objects, explained: counts.explained };
+    let loses = GuardRule::Loses { nodes: loss.lost, of: loss.reference, earlier: loss.lost - loss.fresh };
     let is_empty = round.desired.names.is_empty() && takes && (loss.reference > FEW || counts.is_unknown);
     let holds = [
         (empty, is_empty && !safety.allow_empty),
         (deletes, round.config == Config::Same && exceeds(counts.deletes, counts.objects, safety.max_delete_percent)),
         (loses, loss.fresh > 0 && !loss.is_few(safety)),
     ];
-    let rules: Vec<Rule> = holds.into_iter().filter(|(_, holds)| *holds).map(|(rule, _)| rule).collect();
+    let rules: Vec<GuardRule> = holds.into_iter().filter(|(_, holds)| *holds).map(|(rule, _)| rule).collect();
     let verdict = match rules.first() {
-        None => Verdict::Pass,
-        Some(rule) => Verdict::Held(Held { rule: *rule, sentence: sentence(round, *rule, &rules) }),
+        None => GuardVerdict::Pass,
+        Some(rule) => GuardVerdict::Held(GuardHold { rule: *rule, sentence: sentence(round, *rule, &rules) }),
     };
     Judged { verdict, loss }
 }
@@ -231,14 +231,16 @@ fn exceeds(part: u64, of: u64, percent: u8) -> bool {
     part >= 2 && u128::from(part) * 100 > u128::from(of) * u128::from(percent)
 }
 
-fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
+fn sentence(round: &GuardedRound<'_>, first: GuardRule, rules: &[GuardRule]) -> String {
     let Safety { max_delete_percent, max_lose_percent, confirmations, hold_for, .. } = round.safety;
     let mut text = String::from("Held, nothing was written: the result");
     for (i, rule) in rules.iter().enumerate() {
         text.push_str(if i == 0 { " " } else { ", and " });
         let _ = match rule {
-            Rule::Empty { objects } => write!(text, "is empty while the source has {}", many(*objects, "HyperNode")),
-            Rule::Deletes { deletes, of, explained } => {
+            GuardRule::Empty { objects } => {
+                write!(text, "is empty while the source has {}", many(*objects, "HyperNode"))
+            }
+            GuardRule::Deletes { deletes, of, explained } => {
                 let _ =
                     write!(text, "would delete {deletes} of {} (limit {max_delete_percent} %", many(*of, "HyperNode"));
                 match explained {
@@ -246,7 +248,7 @@ fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
                     _ => write!(text, "; {explained} more are not counted, their Nodes explain them)"),
                 }
             }
-            Rule::Loses { nodes, of, earlier } => {
+            GuardRule::Loses { nodes, of, earlier } => {
                 let placed = many(*of, "placed Node");
                 let _ = write!(text, "would leave {nodes} of {placed} without a place (limit ");
                 let _ = match losses::share(*of, *max_lose_percent) {

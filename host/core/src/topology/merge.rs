@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::forest::{Domain, Forest, Origin, Overlaps};
+use super::forest::{Domain, DomainOrigin, Forest, Overlaps};
 use super::model::{Coverage, Member, MemberKind, Object, Selector};
 use super::names::{Kind, Tier};
 use super::naming::{Adoption, own_by_age};
@@ -85,8 +85,8 @@ impl<'a> Merge<'a> {
         for (object, domain) in own.iter().zip(domain_of) {
             all.push((*domain).unwrap_or(domains.len()));
             match domain.and_then(|at| domains.get_mut(at)) {
-                Some(domain) if domain.origin == Origin::Answer => {
-                    domain.origin = Origin::Continued(Arc::clone(&object.name));
+                Some(domain) if domain.origin == DomainOrigin::Answer => {
+                    domain.origin = DomainOrigin::Continued(Arc::clone(&object.name));
                 }
                 Some(_) => {}
                 None => {
@@ -178,8 +178,8 @@ impl<'a> Merge<'a> {
 
 fn kept_name(domain: &Domain) -> Option<&Arc<str>> {
     match &domain.origin {
-        Origin::Answer | Origin::Continued(_) => None,
-        Origin::Kept(name) => Some(name),
+        DomainOrigin::Answer | DomainOrigin::Continued(_) => None,
+        DomainOrigin::Kept(name) => Some(name),
     }
 }
 
@@ -201,7 +201,7 @@ fn kept(object: &Object, kind: Kind, tier_names: &mut BTreeMap<Arc<str>, Tier>) 
         nodes: Vec::new(),
         children: Vec::new(),
         selectors: Vec::new(),
-        origin: Origin::Kept(Arc::clone(&object.name)),
+        origin: DomainOrigin::Kept(Arc::clone(&object.name)),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Plan`] is a value: the host prints, compares and executes it. Its steps are listed in an order in which they can
 //! be executed one by one. An executor that runs several steps at once waits for exactly the steps named in
-//! [`Step::after`], and skips every step that depends, directly or not, on one that failed. Every state that can be
-//! reached in this way is valid: [`Step::after`] keeps apart every two states of two objects that must not meet.
+//! [`PlanStep::after`], and skips every step that depends, directly or not, on one that failed. Every state that can be
+//! reached in this way is valid: [`PlanStep::after`] keeps apart every two states of two objects that must not meet.
 
 mod show;
 
@@ -17,7 +17,7 @@ use crate::version::ResourceVersion;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// The writes, in an order in which they can be executed one by one.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// What is wanted but cannot be written, sorted by object.
     pub blocked: Vec<Blocked>,
 }
@@ -28,7 +28,7 @@ pub struct StepId(pub usize);
 
 /// One write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     /// The object.
     pub name: Arc<str>,
     /// What is done to it.
@@ -45,7 +45,7 @@ pub enum Action {
         /// What is written.
         write: Write,
         /// Whether that is all of it.
-        part: Part,
+        part: WritePart,
     },
     /// The object exists as `base` says.
     Update {
@@ -61,7 +61,7 @@ pub enum Action {
         /// The version that it was decided on.
         base: Base,
         /// Whether a later step creates it again under its name.
-        part: Part,
+        part: WritePart,
     },
 }
 
@@ -118,7 +118,7 @@ pub struct Changes {
     /// Whether one of our annotations changes.
     pub annotations: Annotations,
     /// Whether a later step completes the object, because a cycle forces a second write.
-    pub part: Part,
+    pub part: WritePart,
 }
 
 /// A value before and after.
@@ -142,7 +142,7 @@ pub enum Annotations {
 
 /// Whether a write is all that its object needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Part {
+pub enum WritePart {
     /// Afterwards the object is as wanted.
     #[default]
     Whole,

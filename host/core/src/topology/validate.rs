@@ -12,7 +12,7 @@ mod problem;
 
 use std::sync::Arc;
 
-pub use problem::{Problem, SelectorProblem, Violation, Violations};
+pub use problem::{BrokenRule, SelectorProblem, Violation, Violations};
 
 use super::forest::{Domain, Forest, Overlaps};
 use super::model::{Members, Topology};
@@ -41,7 +41,7 @@ pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest
     let max = Limit::Groups.fixed().of_nodes(nodes);
     if groups > max {
         // The count alone refuses the answer; checking the groups would cost time for nothing.
-        violations.push(None, Problem::TooManyGroups { is: groups, nodes, max });
+        violations.push(None, BrokenRule::TooManyGroups { is: groups, nodes, max });
         return Err(violations);
     }
     let mut checks = GroupChecks::new(input);

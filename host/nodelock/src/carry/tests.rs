@@ -13,7 +13,7 @@ use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::{Retry, Takeover};
 
 use super::*;
-use crate::crowd::Bounds;
+use crate::crowd::CrowdBounds;
 use crate::lock::{EXPIRE_DEFAULT, NodeLock, Options};
 
 const LOCK: &str = "hami.io/mutex.lock";
@@ -104,7 +104,7 @@ impl Scene {
         let requests = Requests::new(kube::Client::new(service, "default"), backends);
         let options = Options { ttl: EXPIRE_DEFAULT, takeover: Takeover::State, retry: Retry::CLASSIC };
         let carrier = Carrier::new(Arc::clone(&view), requests, "one".into(), 1);
-        let lock = NodeLock::bounded(carrier, options, Bounds::NONE, Switch::new(ReadOnly::No));
+        let lock = NodeLock::bounded(carrier, options, CrowdBounds::NONE, Switch::new(ReadOnly::No));
         let scene = Self { lock, view, server };
         let meta = scene.server().meta();
         for event in [Event::Init(Earlier::Valid), Event::InitApply(meta), Event::whole("10".into())] {

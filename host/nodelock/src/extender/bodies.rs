@@ -43,12 +43,12 @@ pub struct Read {
 }
 
 /// An answer that takes the room of its request until it was sent.
-struct Answer {
+struct ReservedBody {
     bytes: Vec<u8>,
     _room: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for ReservedBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -96,7 +96,7 @@ impl Read {
             return Err(format!("the answer is {} bytes long, and other requests use the memory for it", bytes.len()));
         };
         room.merge(more);
-        Ok(Bytes::from_owner(Answer { bytes, _room: room }))
+        Ok(Bytes::from_owner(ReservedBody { bytes, _room: room }))
     }
 }
 

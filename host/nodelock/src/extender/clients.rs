@@ -14,7 +14,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use topoloom_core::seldom::Seldom;
 use topoloom_core::text;
 
-use crate::metrics::{BindMetrics, Refused};
+use crate::metrics::{BindMetrics, RefusedClient};
 
 /// Longest name of a stranger in a line of the log.
 const SHOWN: usize = 120;
@@ -36,10 +36,10 @@ impl Clients {
     /// A verifier that asks for the name after this one has found the certificate to be good.
     #[must_use]
     pub fn verifier(self: &Arc<Self>, certificates: Arc<dyn ClientCertVerifier>) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Named { certificates, clients: Arc::clone(self) })
+        Arc::new(NamedClients { certificates, clients: Arc::clone(self) })
     }
 
-    fn refused(&self, why: Refused, subject: &Subject, more: &str) {
+    fn refused(&self, why: RefusedClient, subject: &CertificateSubject, more: &str) {
         self.metrics.refused(why);
         if let Some(times) = self.line.due(Instant::now()) {
             let client = text::line(&subject.to_string(), SHOWN);
@@ -51,18 +51,18 @@ impl Clients {
     }
 }
 
-struct Named {
+struct NamedClients {
     certificates: Arc<dyn ClientCertVerifier>,
     clients: Arc<Clients>,
 }
 
-impl fmt::Debug for Named {
+impl fmt::Debug for NamedClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Named").field(&self.clients.names).finish()
+        f.debug_tuple("NamedClients").field(&self.clients.names).finish()
     }
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for NamedClients {
     fn offer_client_auth(&self) -> bool {
         self.certificates.offer_client_auth()
     }
@@ -81,15 +81,15 @@ impl ClientCertVerifier for Named {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let subject = Subject::of(end_entity);
+        let subject = CertificateSubject::of(end_entity);
         let verified = self.certificates.verify_client_cert(end_entity, intermediates, now).inspect_err(|error| {
-            self.clients.refused(Refused::Certificate, &subject, &error.to_string());
+            self.clients.refused(RefusedClient::Certificate, &subject, &error.to_string());
         })?;
         if subject.has_one_of(&self.clients.names) {
             return Ok(verified);
         }
         self.clients.refused(
-            Refused::Name,
+            RefusedClient::Name,
             &subject,
             "neither its name nor its organisation is in --extender-client-names",
         );
@@ -121,12 +121,12 @@ impl ClientCertVerifier for Named {
 
 /// The names in the subject of a certificate that count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Subject {
+struct CertificateSubject {
     common: Vec<String>,
     organisations: Vec<String>,
 }
 
-impl Subject {
+impl CertificateSubject {
     /// Of a certificate. One that cannot be read has no names.
     fn of(certificate: &CertificateDer<'_>) -> Self {
         let mut store = RootCertStore::empty();
@@ -165,7 +165,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for CertificateSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.common.is_empty() && self.organisations.is_empty() {
             return f.write_str("a certificate without a name");
@@ -219,7 +219,7 @@ mod tests {
 
     fn admits(name: &[u8]) -> bool {
         let names: [Box<str>; 1] = ["system:kube-scheduler".into()];
-        Subject::read(name).unwrap_or_default().has_one_of(&names)
+        CertificateSubject::read(name).unwrap_or_default().has_one_of(&names)
     }
 
     #[test]
@@ -237,15 +237,16 @@ mod tests {
         assert!(!admits(&part(3, 0x1e, wanted)), "another alphabet");
         assert!(!admits(&[common("me"), common(wanted)].concat()), "two common names");
         assert!(!admits(&[]));
-        let said = Subject::read(&[organisation("system:nodes"), common("system:node:gpu-1")].concat()).unwrap();
+        let said =
+            CertificateSubject::read(&[organisation("system:nodes"), common("system:node:gpu-1")].concat()).unwrap();
         assert_eq!(said.to_string(), "CN=system:node:gpu-1,O=system:nodes");
     }
 
     proptest::proptest! {
         #[test]
         fn whatever_stands_in_a_certificate_is_read_or_has_no_name(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
-            let _ = Subject::read(&bytes);
-            assert_eq!(Subject::of(&CertificateDer::from(bytes)), Subject::default());
+            let _ = CertificateSubject::read(&bytes);
+            assert_eq!(CertificateSubject::of(&CertificateDer::from(bytes)), CertificateSubject::default());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::crowd::Bounds;
+use crate::crowd::CrowdBounds;
 
 /// The extender. Validated: it listens on loopback, or requires client certificates, or the operator allowed anonymous
 /// clients.
@@ -32,8 +32,8 @@ impl ExtenderOptions {
 
     /// How many Binds there may be.
     #[must_use]
-    pub fn crowd(&self) -> Bounds {
-        Bounds { waiting: self.max_waiting, under_way: self.max_waiting + Self::AT_WORK }
+    pub fn crowd(&self) -> CrowdBounds {
+        CrowdBounds { waiting: self.max_waiting, under_way: self.max_waiting + Self::AT_WORK }
     }
 
     /// How many connections there may be.

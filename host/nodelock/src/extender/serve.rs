@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
-use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::nodelock::attempt::{BindFailure, Bound};
 use topoloom_core::nodelock::sightings::Blocks;
 use topoloom_core::nodelock::{NodeName, PodId};
 use topoloom_core::seldom::Seldom;
@@ -24,7 +24,7 @@ use super::announce::Announcer;
 use super::bodies::{self, Bodies};
 use super::options::{ExtenderOptions, Filter};
 use super::wire::{BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
-use crate::lock::{NodeLock, Observer, Report};
+use crate::lock::{BindReport, NodeLock, Observer};
 use crate::metrics::BindMetrics;
 use crate::pods;
 use crate::view::View;
@@ -145,7 +145,7 @@ fn requested(body: &[u8]) -> Result<(PodId, NodeName), String> {
 }
 
 /// A failure, with all that its reader has to know.
-fn why(failure: &Failure, report: &Report, pod: &PodId, node: &str) -> String {
+fn why(failure: &BindFailure, report: &BindReport, pod: &PodId, node: &str) -> String {
     let kept = match report.kept {
         true => "; its lock is left on the node until it is certain that the pod is not bound",
         false => "",
@@ -161,11 +161,11 @@ struct Observed {
 }
 
 impl Observer for Observed {
-    fn ended(&mut self, report: &Report) {
+    fn ended(&mut self, report: &BindReport) {
         self.extender.ended(report);
     }
 
-    fn answered(self, report: &Report) {
+    fn answered(self, report: &BindReport) {
         self.extender.report(report, &self.pod, &self.node);
     }
 }
@@ -179,14 +179,14 @@ impl Extender {
     }
 
     /// A Bind has ended, whether or not its caller waited for it.
-    fn ended(&self, report: &Report) {
+    fn ended(&self, report: &BindReport) {
         // This one still counts.
         self.metrics.under_way(self.lock.under_way().saturating_sub(1));
         self.metrics.bound(report);
     }
 
     /// Logs how a Bind ended, and writes an Event.
-    fn report(&self, report: &Report, pod: &PodId, node: &str) {
+    fn report(&self, report: &BindReport, pod: &PodId, node: &str) {
         let uid = &*pod.uid;
         for reason in &report.took {
             tracing::warn!(%pod, uid, node, reason = reason.word(), "took over an orphaned lock: {reason}");
@@ -200,9 +200,11 @@ impl Extender {
                 }
             }
             // All that wait are answered at once, and the next replica says the rest.
-            Err(failure @ Failure::Stopping) => tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}"),
+            Err(failure @ BindFailure::Stopping) => {
+                tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}")
+            }
             // The scheduler reports one that was crowded out: a line and an Event for each would make the crowd worse.
-            Err(failure @ Failure::Crowded { .. }) => {
+            Err(failure @ BindFailure::Crowded { .. }) => {
                 tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}");
                 if let Some(times) = self.crowded.due(Instant::now()) {
                     tracing::warn!(
@@ -215,7 +217,7 @@ impl Extender {
                 let why = why(failure, report, pod, node);
                 tracing::warn!(%pod, uid, node, reason = failure.word(), kept = report.kept, "{why}");
                 // There is no pod that an Event could be about (A16, step 1).
-                if !matches!(failure, Failure::PodGone | Failure::PodReplaced(_)) {
+                if !matches!(failure, BindFailure::PodGone | BindFailure::PodReplaced(_)) {
                     self.announcer.failed(pod, &why);
                 }
             }

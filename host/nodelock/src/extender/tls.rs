@@ -10,14 +10,14 @@ use tokio::sync::watch;
 
 use super::clients::Clients;
 use super::options::ServingFiles;
-use topoloom_serving::Tls;
+use topoloom_serving::TlsSettings;
 use topoloom_serving::tls::{TlsError, certificates, key_file};
 
 /// How often the files are read. A certificate is renewed long before the old one ends.
 pub const LOOKS: Duration = Duration::from_secs(10);
 
 /// The clients that the server trusts, and the authority of the cluster to compare theirs with.
-pub struct Trust {
+pub struct ClientTrust {
     /// Which clients of the authorities are served.
     pub clients: Arc<Clients>,
     /// Authorities of the cluster itself, in DER.
@@ -29,7 +29,7 @@ pub struct Trust {
 ///
 /// # Errors
 /// Names the flag, the file and what is wrong with it.
-pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn server(files: &ServingFiles, trust: &ClientTrust) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates("extender-tls-cert-file", &files.certificate)?;
     let refused = |why: String| TlsError::new("extender-tls-private-key-file", &files.key, why);
@@ -67,7 +67,10 @@ pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, 
 ///
 /// # Errors
 /// When the files cannot be used at the beginning.
-pub fn kept(files: ServingFiles, trust: Trust) -> Result<(Tls, impl Future<Output = ()> + Send + 'static), TlsError> {
+pub fn kept(
+    files: ServingFiles,
+    trust: ClientTrust,
+) -> Result<(TlsSettings, impl Future<Output = ()> + Send + 'static), TlsError> {
     // First what they hold: files that are swapped in between are read again.
     let mut known = contents(&files);
     let (sender, receiver) = watch::channel(server(&files, &trust)?);

@@ -55,7 +55,7 @@ pub struct BindArgs {
     pub namespace: String,
     /// `PodUID`.
     pub uid: String,
-    /// `Node`.
+    /// `WireNode`.
     pub node: String,
 }
 
@@ -75,7 +75,7 @@ pub struct FilterArgs<'a> {
     /// `Nodes`, where the scheduler sends whole ones.
     pub nodes: Option<NodeList<'a>>,
     /// `NodeNames`, where it does not.
-    pub names: Option<Vec<Name<'a>>>,
+    pub names: Option<Vec<WireNodeName<'a>>>,
 }
 
 /// What `filter` answers.
@@ -85,7 +85,7 @@ pub struct FilterResult<'a> {
     /// The nodes that are left, where whole ones were sent.
     pub nodes: Option<NodeList<'a>>,
     /// The names of those that are left, where names were sent.
-    pub node_names: Option<Vec<Name<'a>>>,
+    pub node_names: Option<Vec<WireNodeName<'a>>>,
     /// Why others are not, by name.
     pub failed_nodes: Option<BTreeMap<String, String>>,
     /// The same for those that no preemption would help; none are.
@@ -96,7 +96,7 @@ pub struct FilterResult<'a> {
 
 /// The name of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
+pub struct WireNodeName<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// A list of nodes, which are returned unchanged.
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,7 +152,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
 #[must_use]
 pub fn name_of(node: &RawValue) -> Cow<'_, str> {
     #[derive(Deserialize)]
-    struct Node<'a> {
+    struct WireNode<'a> {
         #[serde(default, borrow)]
         metadata: Metadata<'a>,
     }
@@ -161,7 +161,7 @@ pub fn name_of(node: &RawValue) -> Cow<'_, str> {
         #[serde(default, borrow)]
         name: Cow<'a, str>,
     }
-    serde_json::from_str::<Node<'_>>(node.get()).map(|node| node.metadata.name).unwrap_or_default()
+    serde_json::from_str::<WireNode<'_>>(node.get()).map(|node| node.metadata.name).unwrap_or_default()
 }
 
 /// The fields of the one object of a body, by their names in lower case. Of two that differ in case only, the last
@@ -175,13 +175,13 @@ impl<'a> Fields<'a> {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Err(DecodeError::Empty);
         }
-        let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Pairs<'a>>();
+        let mut values = serde_json::Deserializer::from_slice(body).into_iter::<ObjectPairs<'a>>();
         let pairs = match values.next() {
             None => return Err(DecodeError::Empty),
             Some(Err(error)) if error.is_eof() => return Err(DecodeError::Cut(most)),
             Some(Err(error)) if error.is_data() => return Err(DecodeError::NoObject),
             Some(Err(error)) => return Err(DecodeError::Syntax(error.to_string())),
-            Some(Ok(Pairs(pairs))) => pairs,
+            Some(Ok(ObjectPairs(pairs))) => pairs,
         };
         let named = |name: &str| wanted.iter().find(|wanted| wanted.to_lowercase() == name.to_lowercase());
         Ok(Self(pairs.into_iter().filter_map(|(name, value)| Some((*named(&name)?, value))).collect()))
@@ -199,28 +199,28 @@ impl<'a> Fields<'a> {
 }
 
 /// An object as its pairs, in their order.
-struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct ObjectPairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectPairs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         /// More fields than that are not kept: what is wanted has four.
         const MOST: usize = 256;
         struct Object<'a>(PhantomData<&'a ()>);
         impl<'de: 'a, 'a> Visitor<'de> for Object<'a> {
-            type Value = Pairs<'a>;
+            type Value = ObjectPairs<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'a>, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<ObjectPairs<'a>, A::Error> {
                 let mut pairs = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'a>, &'a RawValue>()? {
+                while let Some((WireNodeName(name), value)) = map.next_entry::<WireNodeName<'a>, &'a RawValue>()? {
                     if pairs.len() < MOST {
                         pairs.push((name, value));
                     }
                 }
-                Ok(Pairs(pairs))
+                Ok(ObjectPairs(pairs))
             }
         }
         deserializer.deserialize_map(Object(PhantomData))
@@ -247,7 +247,7 @@ impl<'a> FilterArgs<'a> {
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut fields = Fields::decode(body, bodies::FILTER, &["Pod", "Nodes", "NodeNames"])?;
         let (pod, nodes) = (fields.take("Pod")?, fields.take("Nodes")?);
-        let names = fields.take::<Items<Name<'a>>>("NodeNames")?.map(|names| names.0);
+        let names = fields.take::<Items<WireNodeName<'a>>>("NodeNames")?.map(|names| names.0);
         Ok(Self { pod, nodes, names })
     }
 }
@@ -312,7 +312,7 @@ mod tests {
             FilterArgs::decode(br#"{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a","b"]}"#).unwrap();
         assert!(args.pod.is_some());
         assert!(args.nodes.is_none());
-        assert_eq!(args.names, Some(vec![Name("a".into()), Name("b".into())]));
+        assert_eq!(args.names, Some(vec![WireNodeName("a".into()), WireNodeName("b".into())]));
 
         let old = br#"{"pod":{"metadata":{"name":"p"}},"nodes":{"metadata":{},"items":[{"metadata":{"name":"a"}}]},"nodenames":null}"#;
         let args = FilterArgs::decode(old).unwrap();
@@ -329,7 +329,7 @@ mod tests {
     fn a20_answers_are_written_as_go_writes_them() {
         let text = |result: &FilterResult<'_>| serde_json::to_string(result).unwrap();
         assert_eq!(serde_json::to_string(&BindResult::default()).unwrap(), r#"{"Error":""}"#);
-        let good = FilterResult { node_names: Some(vec![Name("gpu-1".into())]), ..FilterResult::default() };
+        let good = FilterResult { node_names: Some(vec![WireNodeName("gpu-1".into())]), ..FilterResult::default() };
         assert_eq!(
             text(&good),
             r#"{"Nodes":null,"NodeNames":["gpu-1"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}"#

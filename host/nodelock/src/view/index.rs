@@ -19,27 +19,27 @@ pub(super) type NodeList = (Earlier, Vec<(NodeName, NodeRead)>);
 pub(super) type PodList = (Earlier, Vec<PodSighting>);
 
 /// What a watch has brought.
-pub(super) struct Step {
+pub(super) struct SightingChange {
     pub(super) effect: Effect,
     /// Two versions of an object that cannot be of one history.
     pub(super) went_back: Option<(ResourceVersion, ResourceVersion)>,
 }
 
-impl From<Effect> for Step {
+impl From<Effect> for SightingChange {
     fn from(effect: Effect) -> Self {
         Self { effect, went_back: None }
     }
 }
 
 /// The nodes of the sightings, at a moment.
-pub(super) struct Nodes<'a> {
+pub(super) struct SightedNodes<'a> {
     pub(super) sightings: &'a mut Sightings,
     pub(super) now: Duration,
 }
 
-impl Index<&NodeMeta> for Nodes<'_> {
+impl Index<&NodeMeta> for SightedNodes<'_> {
     type List = NodeList;
-    type Change = Step;
+    type Change = SightingChange;
 
     fn begin(&mut self, earlier: Earlier) -> NodeList {
         (earlier, Vec::new())
@@ -49,7 +49,7 @@ impl Index<&NodeMeta> for Nodes<'_> {
         all.push(read_of(node));
     }
 
-    fn reset(&mut self, (earlier, all): NodeList, version: &ResourceVersion) -> Step {
+    fn reset(&mut self, (earlier, all): NodeList, version: &ResourceVersion) -> SightingChange {
         if earlier == Earlier::Void {
             self.sightings.forget_nodes();
         }
@@ -57,15 +57,15 @@ impl Index<&NodeMeta> for Nodes<'_> {
             let known = self.sightings.known_as(name, read.uid.as_ref()?)?;
             contradicted(known, &read.version, version)
         });
-        Step { effect: self.sightings.relisted_nodes(all, self.now), went_back }
+        SightingChange { effect: self.sightings.relisted_nodes(all, self.now), went_back }
     }
 
-    fn apply(&mut self, node: &NodeMeta) -> Step {
+    fn apply(&mut self, node: &NodeMeta) -> SightingChange {
         let (name, read) = read_of(node);
         self.sightings.node(&name, read, self.now).into()
     }
 
-    fn delete(&mut self, node: &NodeMeta) -> Step {
+    fn delete(&mut self, node: &NodeMeta) -> SightingChange {
         self.sightings.node_gone(node.metadata.name.as_deref().unwrap_or_default()).into()
     }
 }
@@ -84,7 +84,7 @@ impl Pods<'_> {
 
 impl Index<Slice> for Pods<'_> {
     type List = PodList;
-    type Change = Step;
+    type Change = SightingChange;
 
     fn begin(&mut self, earlier: Earlier) -> PodList {
         self.sightings.lists_pods();
@@ -96,19 +96,19 @@ impl Index<Slice> for Pods<'_> {
         all.extend(self.keep(&pod).filter(|seen| !seen.keys.is_empty()));
     }
 
-    fn reset(&mut self, (earlier, all): PodList, version: &ResourceVersion) -> Step {
+    fn reset(&mut self, (earlier, all): PodList, version: &ResourceVersion) -> SightingChange {
         let went_back = all.iter().filter(|_| earlier == Earlier::Valid).find_map(|listed| {
             let known = &self.sightings.pod_of(&listed.pod.key)?.pod.version;
             contradicted(known, &listed.pod.version, version)
         });
-        Step { effect: self.sightings.relisted_pods(all), went_back }
+        SightingChange { effect: self.sightings.relisted_pods(all), went_back }
     }
 
-    fn apply(&mut self, pod: Slice) -> Step {
+    fn apply(&mut self, pod: Slice) -> SightingChange {
         self.keep(&pod).map(|seen| self.sightings.pod(seen)).unwrap_or_default().into()
     }
 
-    fn delete(&mut self, pod: Slice) -> Step {
+    fn delete(&mut self, pod: Slice) -> SightingChange {
         self.keep(&pod).map(|seen| self.sightings.pod_gone(&seen.pod.key)).unwrap_or_default().into()
     }
 }

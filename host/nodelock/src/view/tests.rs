@@ -11,7 +11,7 @@ use super::*;
 use crate::metrics::hold_histogram;
 
 const LOCK: &str = "hami.io/mutex.lock";
-const BOTH: [Key; 2] = Key::ALL;
+const BOTH: [LockKey; 2] = LockKey::ALL;
 
 fn view() -> Arc<View> {
     Arc::new(View::new(Backend::known().into(), Histogram::new([])))
@@ -41,7 +41,7 @@ fn value(pod: &str) -> String {
 }
 
 fn sight(view: &View, node: &str) -> Sight {
-    view.node(node, &[Key::Shared], &LiveReads::default()).unwrap().keys.remove(0)
+    view.node(node, &[LockKey::Shared], &LiveReads::default()).unwrap().keys.remove(0)
 }
 
 #[tokio::test]
@@ -99,10 +99,10 @@ async fn a_live_look_at_the_holder_counts_for_its_asker_and_until_it_waits() {
     let (mut live, text) = (LiveReads::default(), LockValue::from(value("p1")));
     let read = pods::of(&pod("p1", "u1", 5, None), view.backends()).unwrap().pod;
     view.confirmed("n", &PodKey { uid: None, ..key("p1", "u1").named() }, &text, Some(read.clone()), &mut live);
-    let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+    let seen = view.node("n", &[LockKey::Shared], &live).unwrap().keys.remove(0);
     assert_eq!((seen.holder, seen.confirmed), (Holder::Seen(read), true));
     live.clear();
-    let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+    let seen = view.node("n", &[LockKey::Shared], &live).unwrap().keys.remove(0);
     assert_eq!((seen.holder, seen.confirmed), (Holder::Unconfirmed, false));
 }
 
@@ -276,7 +276,7 @@ async fn n8_the_filter_leaves_out_nodes_that_are_stuck_or_all_that_are_held() {
         ],
         &[pod("p1", "u1", 5, Some("held")), pod("p2", "u2", 6, Some("stuck"))],
     );
-    let blocked = |node: &str, by| view.blocked(node, &[Key::Shared], &terms, by).map(|held| held.why);
+    let blocked = |node: &str, by| view.blocked(node, &[LockKey::Shared], &terms, by).map(|held| held.why);
     assert_eq!(
         ["stuck", "held", "free", "unknown", "nowhere"].map(|node| blocked(node, Blocks::Stuck)),
         [Some(Why::Stuck), None, None, None, None]
@@ -285,7 +285,7 @@ async fn n8_the_filter_leaves_out_nodes_that_are_stuck_or_all_that_are_held() {
         ["stuck", "held", "free", "unknown"].map(|node| blocked(node, Blocks::Held)),
         [Some(Why::Stuck), Some(Why::Allocating), None, None]
     );
-    assert!(view.blocked("stuck", &[Key::Cambricon], &terms, Blocks::Held).is_none(), "another key");
+    assert!(view.blocked("stuck", &[LockKey::Cambricon], &terms, Blocks::Held).is_none(), "another key");
 }
 
 /// A pod whose lock disappeared may be bound and wait for another vendor's device plugin while the watch of pods is behind.
@@ -322,10 +322,10 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
         let read = read.map(|read| pods::of(&read, view.backends()).unwrap().pod);
         let waits = read.as_ref().is_some_and(|read| read.waits_on("n"));
         view.confirmed("n", &named, &text, read, &mut live);
-        let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+        let seen = view.node("n", &[LockKey::Shared], &live).unwrap().keys.remove(0);
         assert_eq!((seen.left, seen.waiting.len()), (None, usize::from(waits)));
         live.clear();
-        assert!(view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0).left.is_some());
+        assert!(view.node("n", &[LockKey::Shared], &live).unwrap().keys.remove(0).left.is_some());
     }
     // An outcome that the watch shows is final, before or after the lock is gone.
     let mut marked = unbound();

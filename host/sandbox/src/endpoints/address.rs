@@ -8,7 +8,7 @@ use crate::endpoints::spec::{AddressRule, Network};
 
 /// What kind of place an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum AddressClass {
     /// The internet.
     Public,
     /// A private network: RFC 1918, RFC 6598 (shared by carriers and clouds), RFC 4193.
@@ -25,7 +25,7 @@ pub enum Place {
     ApiServer,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public => "a public address",
@@ -58,10 +58,10 @@ const METADATA: [IpAddr; 11] = [
 
 /// What kind of place it is. An IPv4 address that is carried inside an IPv6 one counts as itself.
 #[must_use]
-pub fn place(address: IpAddr) -> Place {
+pub fn place(address: IpAddr) -> AddressClass {
     let address = bare(address);
     if METADATA.contains(&address) {
-        return Place::Metadata;
+        return AddressClass::Metadata;
     }
     match address {
         IpAddr::V4(address) => place_v4(address),
@@ -69,32 +69,32 @@ pub fn place(address: IpAddr) -> Place {
     }
 }
 
-fn place_v4(address: Ipv4Addr) -> Place {
+fn place_v4(address: Ipv4Addr) -> AddressClass {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
-        (127, ..) => Place::Loopback,
-        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Place::Private,
-        (169, 254, _) => Place::LinkLocal,
+        (127, ..) => AddressClass::Loopback,
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => AddressClass::Private,
+        (169, 254, _) => AddressClass::LinkLocal,
         // "This network", protocol assignments, documentation, benchmarks, multicast, reserved, broadcast.
         (0, ..) | (192, 0, 0 | 2) | (198, 18..=19, _) | (198, 51, 100) | (203, 0, 113) | (224..=255, ..) => {
-            Place::Nowhere
+            AddressClass::Nowhere
         }
-        _ => Place::Public,
+        _ => AddressClass::Public,
     }
 }
 
-fn place_v6(address: Ipv6Addr) -> Place {
+fn place_v6(address: Ipv6Addr) -> AddressClass {
     let [first, second, ..] = address.segments();
     match first {
-        _ if address.is_loopback() => Place::Loopback,
-        _ if address.is_unspecified() || address.is_multicast() => Place::Nowhere,
-        0xfc00..=0xfdff => Place::Private,
-        0xfe80..=0xfebf => Place::LinkLocal,
+        _ if address.is_loopback() => AddressClass::Loopback,
+        _ if address.is_unspecified() || address.is_multicast() => AddressClass::Nowhere,
+        0xfc00..=0xfdff => AddressClass::Private,
+        0xfe80..=0xfebf => AddressClass::LinkLocal,
         // Site-local: deprecated, and never routed beyond the site.
-        0xfec0..=0xfeff => Place::Private,
-        0x2001 if second == 0xdb8 => Place::Nowhere,
-        0x2000..=0x3fff => Place::Public,
-        _ => Place::Nowhere,
+        0xfec0..=0xfeff => AddressClass::Private,
+        0x2001 if second == 0xdb8 => AddressClass::Nowhere,
+        0x2000..=0x3fff => AddressClass::Public,
+        _ => AddressClass::Nowhere,
     }
 }
 
@@ -131,32 +131,36 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// What kind of place it is.
-    pub fn check(&self, address: SocketAddr, api_server: &[SocketAddr]) -> Result<(), Place> {
+    pub fn check(&self, address: SocketAddr, api_server: &[SocketAddr]) -> Result<(), AddressClass> {
         let ip = bare(address.ip());
         let is_api_server = api_server.iter().any(|server| bare(server.ip()) == ip && server.port() == address.port());
-        let place = if is_api_server { Place::ApiServer } else { place(ip) };
+        let place = if is_api_server { AddressClass::ApiServer } else { place(ip) };
         let networks =
             || self.rules.iter().filter_map(|rule| if let AddressRule::Network(it) = rule { Some(it) } else { None });
         let allowed = match place {
-            Place::Public => true,
-            Place::Private => self.rules.contains(&AddressRule::Private) || networks().any(|it| it.contains(ip)),
-            Place::Loopback => self.rules.contains(&AddressRule::Loopback) || networks().any(|it| it.contains(ip)),
-            Place::LinkLocal => networks().any(|it| it.contains(ip)),
+            AddressClass::Public => true,
+            AddressClass::Private => self.rules.contains(&AddressRule::Private) || networks().any(|it| it.contains(ip)),
+            AddressClass::Loopback => {
+                self.rules.contains(&AddressRule::Loopback) || networks().any(|it| it.contains(ip))
+            }
+            AddressClass::LinkLocal => networks().any(|it| it.contains(ip)),
             // A network that happens to contain these was not written for them.
-            Place::Metadata | Place::ApiServer => networks().any(|it| it.is_single() && it.contains(ip)),
-            Place::Nowhere => false,
+            AddressClass::Metadata | AddressClass::ApiServer => networks().any(|it| it.is_single() && it.contains(ip)),
+            AddressClass::Nowhere => false,
         };
         if allowed { Ok(()) } else { Err(place) }
     }
 
     /// What an operator adds to the endpoint to allow such an address; nothing for what is never allowed.
     #[must_use]
-    pub fn cure(place: Place, address: IpAddr) -> Option<String> {
+    pub fn cure(place: AddressClass, address: IpAddr) -> Option<String> {
         match place {
-            Place::Public | Place::Nowhere => None,
-            Place::Private => Some("private".to_owned()),
-            Place::Loopback => Some("loopback".to_owned()),
-            Place::LinkLocal | Place::Metadata | Place::ApiServer => Some(format!("\"{}\"", bare(address))),
+            AddressClass::Public | AddressClass::Nowhere => None,
+            AddressClass::Private => Some("private".to_owned()),
+            AddressClass::Loopback => Some("loopback".to_owned()),
+            AddressClass::LinkLocal | AddressClass::Metadata | AddressClass::ApiServer => {
+                Some(format!("\"{}\"", bare(address)))
+            }
         }
     }
 }
@@ -176,45 +180,45 @@ mod tests {
     #[test]
     fn every_address_has_its_place() {
         let rows = [
-            ("8.8.8.8", Place::Public),
-            ("10.1.2.3", Place::Private),
-            ("172.16.0.1", Place::Private),
-            ("172.32.0.1", Place::Public),
-            ("192.168.1.1", Place::Private),
-            ("100.64.0.1", Place::Private),
-            ("100.100.100.200", Place::Metadata),
-            ("127.0.0.1", Place::Loopback),
-            ("127.255.0.9", Place::Loopback),
-            ("0.0.0.0", Place::Nowhere),
-            ("0.1.2.3", Place::Nowhere),
-            ("169.254.1.1", Place::LinkLocal),
-            ("169.254.169.254", Place::Metadata),
-            ("168.63.129.16", Place::Metadata),
-            ("192.0.0.192", Place::Metadata),
-            ("224.0.0.1", Place::Nowhere),
-            ("255.255.255.255", Place::Nowhere),
-            ("240.0.0.1", Place::Nowhere),
-            ("::", Place::Nowhere),
-            ("::1", Place::Loopback),
-            ("fe80::1", Place::LinkLocal),
-            ("fd12::1", Place::Private),
-            ("fd00:ec2::254", Place::Metadata),
-            ("ff02::1", Place::Nowhere),
-            ("2606:4700::1", Place::Public),
-            ("2001:db8::1", Place::Nowhere),
-            ("::ffff:127.0.0.1", Place::Loopback),
-            ("::ffff:169.254.169.254", Place::Metadata),
-            ("::ffff:10.0.0.1", Place::Private),
-            ("::127.0.0.1", Place::Loopback),
-            ("::ffff:0:127.0.0.1", Place::Loopback),
-            ("64:ff9b::7f00:1", Place::Loopback),
-            ("64:ff9b::a9fe:a9fe", Place::Metadata),
-            ("64:ff9b:1::a9fe:a9fe", Place::Nowhere),
-            ("64:ff9b:1:a9fe:a9:fe00::", Place::Nowhere),
-            ("169.254.170.2", Place::Metadata),
-            ("fd20:ce::254", Place::Metadata),
-            ("2002:7f00:1::", Place::Loopback),
-            ("2002:a9fe:a9fe::1", Place::Metadata),
+            ("8.8.8.8", AddressClass::Public),
+            ("10.1.2.3", AddressClass::Private),
+            ("172.16.0.1", AddressClass::Private),
+            ("172.32.0.1", AddressClass::Public),
+            ("192.168.1.1", AddressClass::Private),
+            ("100.64.0.1", AddressClass::Private),
+            ("100.100.100.200", AddressClass::Metadata),
+            ("127.0.0.1", AddressClass::Loopback),
+            ("127.255.0.9", AddressClass::Loopback),
+            ("0.0.0.0", AddressClass::Nowhere),
+            ("0.1.2.3", AddressClass::Nowhere),
+            ("169.254.1.1", AddressClass::LinkLocal),
+            ("169.254.169.254", AddressClass::Metadata),
+            ("168.63.129.16", AddressClass::Metadata),
+            ("192.0.0.192", AddressClass::Metadata),
+            ("224.0.0.1", AddressClass::Nowhere),
+            ("255.255.255.255", AddressClass::Nowhere),
+            ("240.0.0.1", AddressClass::Nowhere),
+            ("::", AddressClass::Nowhere),
+            ("::1", AddressClass::Loopback),
+            ("fe80::1", AddressClass::LinkLocal),
+            ("fd12::1", AddressClass::Private),
+            ("fd00:ec2::254", AddressClass::Metadata),
+            ("ff02::1", AddressClass::Nowhere),
+            ("2606:4700::1", AddressClass::Public),
+            ("2001:db8::1", AddressClass::Nowhere),
+            ("::ffff:127.0.0.1", AddressClass::Loopback),
+            ("::ffff:169.254.169.254", AddressClass::Metadata),
+            ("::ffff:10.0.0.1", AddressClass::Private),
+            ("::127.0.0.1", AddressClass::Loopback),
+            ("::ffff:0:127.0.0.1", AddressClass::Loopback),
+            ("64:ff9b::7f00:1", AddressClass::Loopback),
+            ("64:ff9b::a9fe:a9fe", AddressClass::Metadata),
+            ("64:ff9b:1::a9fe:a9fe", AddressClass::Nowhere),
+            ("64:ff9b:1:a9fe:a9:fe00::", AddressClass::Nowhere),
+            ("169.254.170.2", AddressClass::Metadata),
+            ("fd20:ce::254", AddressClass::Metadata),
+            ("2002:7f00:1::", AddressClass::Loopback),
+            ("2002:a9fe:a9fe::1", AddressClass::Metadata),
         ];
         for (text, expected) in rows {
             assert_eq!(place(text.parse().unwrap()), expected, "{text}");
@@ -225,35 +229,35 @@ mod tests {
     fn every_range_has_its_edges() {
         // The first and the last address of a range, what it is, and the neighbours that are something else.
         let rows = [
-            ("0.0.0.0", "0.255.255.255", Place::Nowhere, &["1.0.0.0"][..]),
-            ("10.0.0.0", "10.255.255.255", Place::Private, &["9.255.255.255", "11.0.0.0"]),
-            ("100.64.0.0", "100.127.255.255", Place::Private, &["100.63.255.255", "100.128.0.0"]),
-            ("127.0.0.0", "127.255.255.255", Place::Loopback, &["126.255.255.255", "128.0.0.0"]),
-            ("169.254.0.0", "169.254.255.255", Place::LinkLocal, &["169.253.255.255", "169.255.0.0"]),
-            ("172.16.0.0", "172.31.255.255", Place::Private, &["172.15.255.255", "172.32.0.0"]),
-            ("192.0.0.0", "192.0.0.255", Place::Nowhere, &["191.255.255.255", "192.0.1.0"]),
-            ("192.0.2.0", "192.0.2.255", Place::Nowhere, &["192.0.1.255", "192.0.3.0"]),
-            ("192.168.0.0", "192.168.255.255", Place::Private, &["192.167.255.255", "192.169.0.0"]),
-            ("198.18.0.0", "198.19.255.255", Place::Nowhere, &["198.17.255.255", "198.20.0.0"]),
-            ("198.51.100.0", "198.51.100.255", Place::Nowhere, &["198.51.99.255", "198.51.101.0"]),
-            ("203.0.113.0", "203.0.113.255", Place::Nowhere, &["203.0.112.255", "203.0.114.0"]),
-            ("224.0.0.0", "255.255.255.255", Place::Nowhere, &["223.255.255.255"]),
-            ("fc00::", "fdff:ffff::", Place::Private, &[]),
-            ("fe80::", "febf:ffff::", Place::LinkLocal, &[]),
-            ("fec0::", "feff:ffff::", Place::Private, &[]),
-            ("2001:db8::", "2001:db8:ffff::", Place::Nowhere, &["2001:db7:ffff::", "2001:db9::"]),
-            ("2000::", "3fff:ffff::", Place::Public, &[]),
-            ("::2:0:0", "1fff:ffff::", Place::Nowhere, &[]),
-            ("4000::", "fbff:ffff::", Place::Nowhere, &[]),
-            ("fe00::", "fe7f:ffff::", Place::Nowhere, &[]),
-            ("ff00::", "ffff:ffff::", Place::Nowhere, &[]),
+            ("0.0.0.0", "0.255.255.255", AddressClass::Nowhere, &["1.0.0.0"][..]),
+            ("10.0.0.0", "10.255.255.255", AddressClass::Private, &["9.255.255.255", "11.0.0.0"]),
+            ("100.64.0.0", "100.127.255.255", AddressClass::Private, &["100.63.255.255", "100.128.0.0"]),
+            ("127.0.0.0", "127.255.255.255", AddressClass::Loopback, &["126.255.255.255", "128.0.0.0"]),
+            ("169.254.0.0", "169.254.255.255", AddressClass::LinkLocal, &["169.253.255.255", "169.255.0.0"]),
+            ("172.16.0.0", "172.31.255.255", AddressClass::Private, &["172.15.255.255", "172.32.0.0"]),
+            ("192.0.0.0", "192.0.0.255", AddressClass::Nowhere, &["191.255.255.255", "192.0.1.0"]),
+            ("192.0.2.0", "192.0.2.255", AddressClass::Nowhere, &["192.0.1.255", "192.0.3.0"]),
+            ("192.168.0.0", "192.168.255.255", AddressClass::Private, &["192.167.255.255", "192.169.0.0"]),
+            ("198.18.0.0", "198.19.255.255", AddressClass::Nowhere, &["198.17.255.255", "198.20.0.0"]),
+            ("198.51.100.0", "198.51.100.255", AddressClass::Nowhere, &["198.51.99.255", "198.51.101.0"]),
+            ("203.0.113.0", "203.0.113.255", AddressClass::Nowhere, &["203.0.112.255", "203.0.114.0"]),
+            ("224.0.0.0", "255.255.255.255", AddressClass::Nowhere, &["223.255.255.255"]),
+            ("fc00::", "fdff:ffff::", AddressClass::Private, &[]),
+            ("fe80::", "febf:ffff::", AddressClass::LinkLocal, &[]),
+            ("fec0::", "feff:ffff::", AddressClass::Private, &[]),
+            ("2001:db8::", "2001:db8:ffff::", AddressClass::Nowhere, &["2001:db7:ffff::", "2001:db9::"]),
+            ("2000::", "3fff:ffff::", AddressClass::Public, &[]),
+            ("::2:0:0", "1fff:ffff::", AddressClass::Nowhere, &[]),
+            ("4000::", "fbff:ffff::", AddressClass::Nowhere, &[]),
+            ("fe00::", "fe7f:ffff::", AddressClass::Nowhere, &[]),
+            ("ff00::", "ffff:ffff::", AddressClass::Nowhere, &[]),
         ];
         for (first, last, expected, beyond) in rows {
             for inside in [first, last] {
                 assert_eq!(place(inside.parse().unwrap()), expected, "{inside}");
             }
             for neighbour in beyond {
-                assert_eq!(place(neighbour.parse().unwrap()), Place::Public, "{neighbour}");
+                assert_eq!(place(neighbour.parse().unwrap()), AddressClass::Public, "{neighbour}");
             }
         }
     }
@@ -274,7 +278,7 @@ mod tests {
             "fd00:42::42",
         ];
         for address in services.map(|text| text.parse::<IpAddr>().unwrap()) {
-            assert_eq!(place(address), Place::Metadata, "{address}");
+            assert_eq!(place(address), AddressClass::Metadata, "{address}");
             let IpAddr::V4(v4) = address else { continue };
             let [a, b, c, d] = v4.octets().map(u16::from);
             let (high, low) = (a << 8 | b, c << 8 | d);
@@ -285,7 +289,7 @@ mod tests {
                 Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
                 Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
             ] {
-                assert_eq!(place(IpAddr::V6(carried)), Place::Metadata, "{carried}");
+                assert_eq!(place(IpAddr::V6(carried)), AddressClass::Metadata, "{carried}");
             }
         }
     }
@@ -308,7 +312,7 @@ mod tests {
                 assert_eq!(check(&[rule.trim_matches('"')], address), Ok(()), "{address}");
             }
         }
-        assert_eq!(AddressPolicy::cure(Place::Public, "8.8.8.8".parse().unwrap()), None);
+        assert_eq!(AddressPolicy::cure(AddressClass::Public, "8.8.8.8".parse().unwrap()), None);
     }
 
     fn policy(rules: &[&str]) -> AddressPolicy {
@@ -320,35 +324,35 @@ mod tests {
         AddressPolicy { rules: rules.iter().map(rule).collect() }
     }
 
-    fn check(rules: &[&str], address: &str) -> Result<(), Place> {
+    fn check(rules: &[&str], address: &str) -> Result<(), AddressClass> {
         policy(rules).check(address.parse().unwrap(), &["10.96.0.1:443".parse().unwrap()])
     }
 
     #[test]
     fn only_what_the_endpoint_says_is_dialled() {
         assert_eq!(check(&[], "8.8.8.8:443"), Ok(()));
-        assert_eq!(check(&[], "10.0.0.1:443"), Err(Place::Private));
+        assert_eq!(check(&[], "10.0.0.1:443"), Err(AddressClass::Private));
         assert_eq!(check(&["private"], "10.0.0.1:443"), Ok(()));
-        assert_eq!(check(&["private"], "127.0.0.1:443"), Err(Place::Loopback));
+        assert_eq!(check(&["private"], "127.0.0.1:443"), Err(AddressClass::Loopback));
         assert_eq!(check(&["10.0.0.0/8"], "10.0.0.1:443"), Ok(()));
         assert_eq!(check(&["10.0.0.0/8"], "[::ffff:10.0.0.1]:443"), Ok(()));
-        assert_eq!(check(&["10.0.0.0/8"], "192.168.0.1:443"), Err(Place::Private));
+        assert_eq!(check(&["10.0.0.0/8"], "192.168.0.1:443"), Err(AddressClass::Private));
         assert_eq!(check(&["loopback"], "[::1]:443"), Ok(()));
-        assert_eq!(check(&["private", "loopback"], "169.254.0.1:80"), Err(Place::LinkLocal));
+        assert_eq!(check(&["private", "loopback"], "169.254.0.1:80"), Err(AddressClass::LinkLocal));
         assert_eq!(check(&["169.254.0.0/16"], "169.254.0.1:80"), Ok(()));
     }
 
     #[test]
     fn metadata_and_the_api_server_must_be_named_one_by_one() {
         let all = ["0.0.0.0/0", "::/0", "private", "loopback", "169.254.0.0/16"];
-        assert_eq!(check(&all, "169.254.169.254:80"), Err(Place::Metadata));
-        assert_eq!(check(&all, "[64:ff9b::a9fe:a9fe]:80"), Err(Place::Metadata));
-        assert_eq!(check(&all, "10.96.0.1:443"), Err(Place::ApiServer));
-        assert_eq!(check(&all, "[::ffff:10.96.0.1]:443"), Err(Place::ApiServer));
+        assert_eq!(check(&all, "169.254.169.254:80"), Err(AddressClass::Metadata));
+        assert_eq!(check(&all, "[64:ff9b::a9fe:a9fe]:80"), Err(AddressClass::Metadata));
+        assert_eq!(check(&all, "10.96.0.1:443"), Err(AddressClass::ApiServer));
+        assert_eq!(check(&all, "[::ffff:10.96.0.1]:443"), Err(AddressClass::ApiServer));
         assert_eq!(check(&all, "10.96.0.1:8443"), Ok(()), "another service on the same address");
         assert_eq!(check(&["169.254.169.254"], "169.254.169.254:80"), Ok(()));
         assert_eq!(check(&["10.96.0.1/32"], "10.96.0.1:443"), Ok(()));
-        assert_eq!(check(&all, "0.0.0.0:80"), Err(Place::Nowhere));
-        assert_eq!(check(&["0.0.0.0"], "0.0.0.0:80"), Err(Place::Nowhere), "the kernel would dial loopback");
+        assert_eq!(check(&all, "0.0.0.0:80"), Err(AddressClass::Nowhere));
+        assert_eq!(check(&["0.0.0.0"], "0.0.0.0:80"), Err(AddressClass::Nowhere), "the kernel would dial loopback");
     }
 }

@@ -16,11 +16,11 @@ const YOUNG: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct ApiServer {
     places: Vec<(String, u16)>,
-    known: Mutex<Known>,
+    known: Mutex<KnownAddresses>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownAddresses {
     addresses: Vec<SocketAddr>,
     looked: Option<Instant>,
 }
@@ -76,7 +76,7 @@ impl ApiServer {
         known.addresses.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownAddresses> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

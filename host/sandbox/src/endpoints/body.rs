@@ -22,7 +22,7 @@ const LARGEST_PIECE: usize = 1 << 20;
 
 /// What a body may be.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct BodyBounds {
     /// Bytes, unpacked.
     pub size: u64,
     /// When its last byte must be there.
@@ -37,7 +37,7 @@ pub struct Body {
     unpack: Option<MultiGzDecoder<Vec<u8>>>,
     /// Received bytes that are not unpacked yet.
     packed: Bytes,
-    bounds: Bounds,
+    bounds: BodyBounds,
     /// Bytes that came, unpacked; and packed, where they were.
     came: u64,
     came_packed: u64,
@@ -58,7 +58,7 @@ enum From {
 impl Body {
     /// A body that is on its way.
     #[must_use]
-    pub fn coming(body: Incoming, packing: Packing, bounds: Bounds, credential: &Credential) -> Self {
+    pub fn coming(body: Incoming, packing: Packing, bounds: BodyBounds, credential: &Credential) -> Self {
         let unpack = match packing {
             Packing::None => None,
             Packing::Gzip => Some(MultiGzDecoder::new(Vec::new())),
@@ -68,11 +68,11 @@ impl Body {
 
     /// A body that is here.
     #[must_use]
-    pub fn here(bytes: Bytes, bounds: Bounds) -> Self {
+    pub fn here(bytes: Bytes, bounds: BodyBounds) -> Self {
         Self::of(From::Memory(bytes), None, bounds, Vec::new())
     }
 
-    fn of(from: From, unpack: Option<MultiGzDecoder<Vec<u8>>>, bounds: Bounds, marks: Vec<Hidden>) -> Self {
+    fn of(from: From, unpack: Option<MultiGzDecoder<Vec<u8>>>, bounds: BodyBounds, marks: Vec<Hidden>) -> Self {
         Self {
             from,
             unpack,
@@ -147,7 +147,7 @@ impl Body {
 
     /// The next bytes of the wire; `None` within: the end.
     async fn next(&mut self) -> Result<Option<Result<Bytes, hyper::Error>>, Error> {
-        let Bounds { deadline, limit, .. } = self.bounds;
+        let BodyBounds { deadline, limit, .. } = self.bounds;
         let late = Error::Timeout { what: Wait::Body, limit };
         tokio::time::timeout_at(deadline, poll_fn(|context| self.poll(context))).await.map_err(|_| late)
     }
@@ -289,9 +289,9 @@ mod tests {
     use crate::endpoints::credential::Material;
     use topoloom_core::plugin::CredentialKind;
 
-    fn bounds(size: u64) -> Bounds {
+    fn bounds(size: u64) -> BodyBounds {
         let limit = Duration::from_secs(5);
-        Bounds { size, deadline: Instant::now() + limit, limit }
+        BodyBounds { size, deadline: Instant::now() + limit, limit }
     }
 
     async fn all(mut body: Body, most: usize) -> Result<Vec<u8>, Error> {
@@ -370,7 +370,7 @@ mod tests {
         assert!(matches!(body.read(100).await, Err(Error::TooLarge(_))));
         assert!(matches!(body.read(100).await, Err(Error::TooLarge(_))), "nothing comes after an error");
         let unpack = Some(MultiGzDecoder::new(Vec::new()));
-        let late = Bounds { deadline: Instant::now(), ..bounds(64 << 20) };
+        let late = BodyBounds { deadline: Instant::now(), ..bounds(64 << 20) };
         let mut body = Body::of(From::Memory(endless.into()), unpack, late, Vec::new());
         assert!(matches!(body.read(100).await, Err(Error::Timeout { .. })));
     }

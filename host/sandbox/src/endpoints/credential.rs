@@ -123,7 +123,7 @@ impl Material {
             CredentialKind::Token => headed("Basic", value(TOKEN))?.recognised_by([value(TOKEN)]),
             CredentialKind::Bearer => headed("Bearer", value(TOKEN))?.recognised_by([value(TOKEN)]),
             CredentialKind::Mtls => {
-                let identity = Identity {
+                let identity = ClientIdentity {
                     certificates: Hidden::new(value(CERTIFICATE).to_vec()),
                     key: Hidden::new(value(KEY).to_vec()),
                 };
@@ -171,7 +171,7 @@ fn trimmed(value: &[u8]) -> &[u8] {
 
 /// A client certificate with its key, as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// The certificate and those that lead to its authority.
     pub certificates: Hidden,
     /// Its private key.
@@ -189,7 +189,7 @@ pub struct Credential {
 #[derive(Default)]
 struct Sent {
     header: Option<HeaderValue>,
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     marks: Vec<Hidden>,
 }
 
@@ -234,7 +234,7 @@ impl Credential {
 
     /// What the connection proves itself with.
     #[must_use]
-    pub fn identity(&self) -> Option<&Identity> {
+    pub fn identity(&self) -> Option<&ClientIdentity> {
         self.sent.identity.as_ref()
     }
 

@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
-use super::address::{AddressPolicy, Place};
+use super::address::{AddressClass, AddressPolicy};
 use super::api_server::ApiServer;
 use super::error::{Denial, Error, Wait};
 
@@ -101,7 +101,7 @@ impl Settings {
                 .map_err(|error| Error::Connect(format!("the name {host:?} cannot be resolved: {error}")))?,
         };
         let api_server = self.api_server.addresses().await;
-        let mut refused: Option<(Place, SocketAddr)> = None;
+        let mut refused: Option<(AddressClass, SocketAddr)> = None;
         let mut allowed = Vec::new();
         for address in found.into_iter().take(TRIED) {
             match self.policy.check(address, &api_server) {
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    fn denied(&self, host: &str, place: Place, address: SocketAddr) -> Error {
+    fn denied(&self, host: &str, place: AddressClass, address: SocketAddr) -> Error {
         let cure = match AddressPolicy::cure(place, address.ip()) {
             Some(cure) => format!(
                 "; if that is right, add `permissions: {{endpoints: {{{}: {{addresses: [{cure}]}}}}}}` to the entry",

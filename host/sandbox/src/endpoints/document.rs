@@ -10,14 +10,14 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 use topoloom_core::plugin::Method;
 
-use super::body::{Body, Bounds};
+use super::body::{Body, BodyBounds};
 use super::error::{Denial, Error, Wait};
 use super::plan::Plan;
 use super::slot::{Look, Slot};
-use super::{Asked, Reply};
+use super::{EndpointRequest, Reply};
 
 /// Where a document is.
-pub(super) enum Document {
+pub(super) enum DocumentServer {
     /// In a ConfigMap.
     Key {
         /// The ConfigMap.
@@ -36,9 +36,9 @@ pub(super) enum Document {
     },
 }
 
-impl Document {
+impl DocumentServer {
     /// The document, or that the plugin has it already.
-    pub(super) async fn get(&self, plan: &Plan, asked: &Asked) -> Result<Reply, Error> {
+    pub(super) async fn get(&self, plan: &Plan, asked: &EndpointRequest) -> Result<Reply, Error> {
         if asked.method != Method::Get {
             return Err(Error::denied(Denial::Method, format!("a document has no {}", asked.method)));
         }
@@ -63,7 +63,7 @@ impl Document {
         });
         let (status, bytes) = if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, bytes) };
         let limit = plan.timeouts.total;
-        let bounds = Bounds { size: plan.max_body, deadline: Instant::now() + limit, limit };
+        let bounds = BodyBounds { size: plan.max_body, deadline: Instant::now() + limit, limit };
         Ok(Reply { status: status.as_u16(), headers: vec![("etag".to_owned(), tag)], body: Body::here(bytes, bounds) })
     }
 }

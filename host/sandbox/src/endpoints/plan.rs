@@ -62,7 +62,7 @@ impl Default for Usual {
 
 /// What the entry says, beside what was granted.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct EntryTerms<'a> {
     /// Whether the plugin's wish counts.
     pub origin: Origin,
     /// The operator's word about this endpoint.
@@ -77,7 +77,7 @@ pub struct Entry<'a> {
 ///
 /// # Errors
 /// What is missing or wrong, with the place in the entry.
-pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String> {
+pub fn plan(granted: &GrantedEndpoint, entry: &EntryTerms<'_>) -> Result<Plan, String> {
     let GrantedEndpoint { required: wish, permission } = granted;
     let trusted = entry.origin == Origin::Embedded;
     let word = entry.word;

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use topoloom_core::plugin::CredentialKind;
 
-use super::body::{Body, Bounds};
+use super::body::{Body, BodyBounds};
 use super::error::{Denial, Error, Wait};
 use super::plan::Usual;
-use super::{Asked, Reply};
+use super::{EndpointRequest, Reply};
 
 /// The version of the form below.
 const VERSION: u32 = 1;
@@ -26,12 +26,12 @@ const VERSION: u32 = 1;
 pub struct Recording {
     version: u32,
     /// The sources, each with its endpoints.
-    sources: BTreeMap<String, Source>,
+    sources: BTreeMap<String, RecordedSource>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Source {
+struct RecordedSource {
     /// The kind of credential of each endpoint that was asked about.
     #[serde(default)]
     credentials: BTreeMap<String, String>,
@@ -129,7 +129,7 @@ impl Recorder {
     }
 
     /// A request and the head of its answer. Answers which exchange it is.
-    pub(super) fn asked(&self, source: &str, asked: &Asked, answer: Result<&Reply, &Error>) -> usize {
+    pub(super) fn asked(&self, source: &str, asked: &EndpointRequest, answer: Result<&Reply, &Error>) -> usize {
         let exchange = Exchange {
             endpoint: asked.endpoint.clone(),
             method: asked.method.as_str().to_owned(),
@@ -193,8 +193,8 @@ impl Replay {
     /// From the beginning.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
-        let left = |(name, source): (String, Source)| {
-            let Source { credentials, missing, exchanges } = source;
+        let left = |(name, source): (String, RecordedSource)| {
+            let RecordedSource { credentials, missing, exchanges } = source;
             (name, Left { credentials, missing, exchanges: exchanges.into() })
         };
         Self(Mutex::new(recording.sources.into_iter().map(left).collect()))
@@ -210,7 +210,7 @@ impl Replay {
         Ok(said.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None))
     }
 
-    pub(super) fn answer(&self, source: &str, asked: &Asked) -> Result<Reply, Error> {
+    pub(super) fn answer(&self, source: &str, asked: &EndpointRequest) -> Result<Reply, Error> {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |exchange: &Exchange| {
             exchange.endpoint == asked.endpoint
@@ -248,7 +248,7 @@ impl Replay {
             (None, None) => Vec::new(),
         };
         let Usual { total: limit, .. } = Usual::default();
-        let bounds = Bounds { size: u64::MAX, deadline: Instant::now() + limit, limit };
+        let bounds = BodyBounds { size: u64::MAX, deadline: Instant::now() + limit, limit };
         let mut body = Body::here(Bytes::from(body), bounds);
         if let Some(error) = &exchange.error {
             body.ends_with(again(error));
@@ -275,8 +275,8 @@ mod tests {
     use super::*;
     use topoloom_core::plugin::Method;
 
-    fn asked(path: &str) -> Asked {
-        Asked {
+    fn asked(path: &str) -> EndpointRequest {
+        EndpointRequest {
             endpoint: "e".into(),
             method: Method::Get,
             path_and_query: path.into(),
@@ -289,7 +289,7 @@ mod tests {
     async fn what_was_recorded_is_answered_again_once() {
         let recorder = Recorder::default();
         let limit = std::time::Duration::from_secs(1);
-        let bounds = Bounds { size: 10, deadline: Instant::now() + limit, limit };
+        let bounds = BodyBounds { size: 10, deadline: Instant::now() + limit, limit };
         let reply =
             Reply { status: 200, headers: vec![("etag".into(), "7".into())], body: Body::here(Bytes::new(), bounds) };
         let at = recorder.asked("s", &asked("/a"), Ok(&reply));

@@ -15,14 +15,14 @@ use topoloom_core::plugin::{CredentialKind, Method};
 
 use super::address::AddressPolicy;
 use super::api_server::ApiServer;
-use super::body::{Body, Bounds, HasBody, Packing};
+use super::body::{Body, BodyBounds, HasBody, Packing};
 use super::credential::{Credential, Hidden, Material};
 use super::dial::{Dialler, Resolve, Settings};
 use super::error::{Denial, Error, Wait};
 use super::plan::Plan;
 use super::slot::{Look, Slot};
 use super::target::{self, BadPath};
-use super::{Asked, Reply, document, headers, tls};
+use super::{EndpointRequest, Reply, document, headers, tls};
 use crate::endpoints::spec::{BaseUrl, Redirects, Verification};
 
 /// Idle connections that are kept between requests of one round.
@@ -35,7 +35,7 @@ const MOST_OF_A_BUNDLE: u64 = 1 << 20;
 const REDIRECTS: usize = 3;
 
 /// One endpoint's servers.
-pub(super) struct Server {
+pub(super) struct EndpointServer {
     bases: Vec<BaseUrl>,
     policy: Arc<AddressPolicy>,
     api_server: Arc<ApiServer>,
@@ -76,7 +76,7 @@ struct Built {
 }
 
 /// Everything that a server is made of.
-pub(super) struct Parts {
+pub(super) struct ServerParts {
     pub(super) bases: Vec<BaseUrl>,
     pub(super) policy: Arc<AddressPolicy>,
     pub(super) api_server: Arc<ApiServer>,
@@ -85,9 +85,9 @@ pub(super) struct Parts {
     pub(super) bundle: Bundle,
 }
 
-impl Server {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { bases, policy, api_server, resolve, lock, bundle } = parts;
+impl EndpointServer {
+    pub(super) fn new(parts: ServerParts) -> Self {
+        let ServerParts { bases, policy, api_server, resolve, lock, bundle } = parts;
         Self { bases, policy, api_server, resolve, lock, bundle, built: Mutex::default() }
     }
 
@@ -98,7 +98,7 @@ impl Server {
 
     /// Sends a request to the first server that answers, or to the one that answered before in the same call: two
     /// members of a pair may not know the same.
-    pub(super) async fn send(&self, plan: &Plan, asked: &Asked, so_far: &mut SoFar) -> Result<Reply, Error> {
+    pub(super) async fn send(&self, plan: &Plan, asked: &EndpointRequest, so_far: &mut SoFar) -> Result<Reply, Error> {
         check(plan, asked)?;
         let begun = Instant::now();
         let built = self.ready(plan, Look::Usual).await?;
@@ -121,7 +121,7 @@ impl Server {
     async fn first(
         &self,
         plan: &Plan,
-        asked: &Asked,
+        asked: &EndpointRequest,
         built: &Built,
         chosen: &mut Option<usize>,
         begun: Instant,
@@ -153,7 +153,7 @@ impl Server {
     async fn one(
         &self,
         plan: &Plan,
-        asked: &Asked,
+        asked: &EndpointRequest,
         built: &Built,
         base: &Uri,
         begun: Instant,
@@ -176,7 +176,7 @@ impl Server {
     async fn exchange(
         &self,
         plan: &Plan,
-        asked: &Asked,
+        asked: &EndpointRequest,
         built: &Built,
         uri: Uri,
         begun: Instant,
@@ -220,7 +220,7 @@ impl Server {
         };
         let packing = Packing::of(reply.headers(), has_body)?;
         let limit = plan.timeouts.total;
-        let bounds = Bounds { size: plan.max_body, deadline: begun + limit, limit };
+        let bounds = BodyBounds { size: plan.max_body, deadline: begun + limit, limit };
         let mut headers = headers::incoming(reply.headers());
         let is_mark = |value: &str| {
             let mut marks = built.credential.marks().iter();
@@ -261,13 +261,14 @@ impl Server {
         };
         let own = material.authority().map(|pem| (self.authority_place(), pem));
         let authorities = bundle.as_deref().map(|pem| (self.bundle_place(), pem)).into_iter().chain(own).collect();
-        let trust = tls::Trust { verification: plan.tls.verification, authorities, identity: credential.identity() };
+        let trust =
+            tls::ServerTrust { verification: plan.tls.verification, authorities, identity: credential.identity() };
         let tls = if self.bases.iter().any(BaseUrl::is_https) || credential.identity().is_some() {
             tls::settings(&trust).map_err(Error::Connect)?
         } else {
             // Nothing here is encrypted, so a system without authorities will do.
             let checked = Verification::Skipped;
-            tls::settings(&tls::Trust { verification: checked, authorities: Vec::new(), identity: None })
+            tls::settings(&tls::ServerTrust { verification: checked, authorities: Vec::new(), identity: None })
                 .map_err(Error::Connect)?
         };
         let dialler = Dialler::new(Settings {
@@ -340,7 +341,7 @@ fn only_asks(method: Method) -> bool {
 }
 
 /// Whether the request is one of those that are granted.
-fn check(plan: &Plan, asked: &Asked) -> Result<(), Error> {
+fn check(plan: &Plan, asked: &EndpointRequest) -> Result<(), Error> {
     let name = &plan.name;
     if !plan.methods.contains(&asked.method) {
         return Err(Error::denied(Denial::Method, format!("{} is not granted on the endpoint {name}", asked.method)));

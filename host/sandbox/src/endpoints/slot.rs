@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
-use super::vault::{Data, Found, Name, Seen, Vault};
+use super::vault::{Data, ObjectData, Vault, VaultEvent, VaultObject};
 
 /// How often an object is looked at that cannot be watched: as often as a kubelet refreshes a mounted one.
 const LOOK: Duration = Duration::from_secs(60);
@@ -35,13 +35,13 @@ pub(super) enum Look {
 /// The state of one object.
 pub(super) struct Slot {
     vault: Vault,
-    name: Name,
+    name: VaultObject,
     keys: Mutex<BTreeSet<String>>,
-    known: Mutex<Known>,
+    known: Mutex<SlotState>,
 }
 
 #[derive(Default)]
-struct Known {
+struct SlotState {
     found: Option<Result<Arc<Data>, String>>,
     is_watched: bool,
     read: Option<Instant>,
@@ -50,7 +50,7 @@ struct Known {
 impl Slot {
     /// Nothing is known yet.
     #[must_use]
-    pub(super) fn new(vault: Vault, name: Name) -> Self {
+    pub(super) fn new(vault: Vault, name: VaultObject) -> Self {
         Self { vault, name, keys: Mutex::default(), known: Mutex::default() }
     }
 
@@ -62,7 +62,7 @@ impl Slot {
 
     /// The object.
     #[must_use]
-    pub(super) fn name(&self) -> &Name {
+    pub(super) fn name(&self) -> &VaultObject {
         &self.name
     }
 
@@ -92,7 +92,7 @@ impl Slot {
     }
 
     /// Current entries, unused ones dropped.
-    async fn read(&self) -> Found {
+    async fn read(&self) -> ObjectData {
         self.vault.read(&self.name).await.map(|data| self.used(data))
     }
 
@@ -109,7 +109,7 @@ impl Slot {
     }
 
     /// Keeps what was found; whether it is something else than before. What is seen first is no change.
-    fn put(&self, found: Found) -> bool {
+    fn put(&self, found: ObjectData) -> bool {
         let mut known = self.lock();
         let same = match (&known.found, &found) {
             (Some(Ok(old)), Ok(new)) => **old == *new,
@@ -146,20 +146,20 @@ impl Slot {
         let mut states = self.vault.watch(&self.name);
         while let Some(seen) = states.next().await {
             match seen {
-                Seen::Now(found) => {
+                VaultEvent::Now(found) => {
                     let is_change = self.put(found.map(|data| self.used(data)));
                     self.lock().is_watched = true;
                     if is_change {
                         bell();
                     }
                 }
-                Seen::Interrupted => self.lock().is_watched = false,
-                Seen::Refused => return,
+                VaultEvent::Interrupted => self.lock().is_watched = false,
+                VaultEvent::Refused => return,
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -169,10 +169,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::endpoints::vault::Kind;
+    use crate::endpoints::vault::ObjectKind;
 
     fn slot(folder: &std::path::Path) -> Slot {
-        let name = Name { kind: Kind::Secret, namespace: "ns".into(), name: "s".into() };
+        let name = VaultObject { kind: ObjectKind::Secret, namespace: "ns".into(), name: "s".into() };
         let slot = Slot::new(Vault::folder(folder.to_owned()), name);
         slot.uses(&["token"]);
         slot

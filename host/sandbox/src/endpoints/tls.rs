@@ -8,25 +8,25 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use super::credential::Identity;
+use super::credential::ClientIdentity;
 use crate::authorities::{self, Authorities};
 use crate::endpoints::spec::Verification;
 
 /// What a client needs of a bundle and a Secret.
-pub(super) struct Trust<'a> {
+pub(super) struct ServerTrust<'a> {
     /// Whether the certificate of the other side is checked.
     pub(super) verification: Verification,
     /// PEM of the authorities that may have signed it, each with where it is from; none: those of the system.
     pub(super) authorities: Vec<(String, &'a [u8])>,
     /// What we prove ourselves with.
-    pub(super) identity: Option<&'a Identity>,
+    pub(super) identity: Option<&'a ClientIdentity>,
 }
 
 /// The settings of a client.
 ///
 /// # Errors
 /// What is wrong with the bundle or the identity. Nothing of their content is repeated.
-pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
+pub(super) fn settings(trust: &ServerTrust<'_>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -38,7 +38,7 @@ pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
         }
         Verification::Skipped => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked { provider })),
     };
-    let Some(Identity { certificates, key }) = trust.identity else {
+    let Some(ClientIdentity { certificates, key }) = trust.identity else {
         return Ok(builder.with_no_client_auth());
     };
     let chain = CertificateDer::pem_slice_iter(certificates.reveal()).collect::<Result<Vec<_>, _>>();

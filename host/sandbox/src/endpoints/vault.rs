@@ -10,21 +10,21 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 
 use super::credential::Hidden;
-use topoloom_cluster::{Reason, Refusal, Restores, single};
+use topoloom_cluster::{Refusal, RefusalReason, Restores, single};
 
 /// The largest file that is read as a key of a Secret.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Which kind of object holds something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A Secret.
     Secret,
     /// A ConfigMap.
     ConfigMap,
 }
 
-impl Kind {
+impl ObjectKind {
     const fn word(self) -> &'static str {
         match self {
             Self::Secret => "Secret",
@@ -35,16 +35,16 @@ impl Kind {
 
 /// One object that an endpoint needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name {
+pub struct VaultObject {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for VaultObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
             // At a desk there is none.
@@ -58,12 +58,12 @@ impl std::fmt::Display for Name {
 pub type Data = BTreeMap<String, Hidden>;
 
 /// What a look at an object found.
-pub type Found = Result<Data, String>;
+pub type ObjectData = Result<Data, String>;
 
 /// What a watch says.
-pub enum Seen {
+pub enum VaultEvent {
     /// The object as it is now.
-    Now(Found),
+    Now(ObjectData),
     /// The watch was interrupted and continues.
     Interrupted,
     /// There is no watch to be had: it is not granted.
@@ -104,11 +104,11 @@ pub struct Folder {
     path: PathBuf,
     /// Whose the files are that lie in it: they are shown to no endpoint but that of the first Secret that was asked
     /// for.
-    owner: Arc<OnceLock<Name>>,
+    owner: Arc<OnceLock<VaultObject>>,
 }
 
 impl Folder {
-    async fn read(&self, name: &Name) -> Found {
+    async fn read(&self, name: &VaultObject) -> ObjectData {
         let own = self.path.join(&name.name);
         if tokio::fs::metadata(&own).await.is_ok_and(|found| found.is_dir()) {
             return read_folder(own).await;
@@ -146,17 +146,19 @@ impl Vault {
     ///
     /// # Errors
     /// Why it cannot be read, with the rule that would allow it; nothing of its content.
-    pub async fn read(&self, name: &Name) -> Found {
+    pub async fn read(&self, name: &VaultObject) -> ObjectData {
         match self {
             Self::Cluster { client, .. } => match name.kind {
-                Kind::Secret => found(name, secrets(client, name).get_opt(&name.name).await, of_secret),
-                Kind::ConfigMap => found(name, config_maps(client, name).get_opt(&name.name).await, of_config_map),
+                ObjectKind::Secret => found(name, secrets(client, name).get_opt(&name.name).await, of_secret),
+                ObjectKind::ConfigMap => {
+                    found(name, config_maps(client, name).get_opt(&name.name).await, of_config_map)
+                }
             },
-            Self::Folder(folder) if name.kind == Kind::Secret => folder.read(name).await,
+            Self::Folder(folder) if name.kind == ObjectKind::Secret => folder.read(name).await,
             Self::Folder(_) => {
                 Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
             }
-            Self::Nothing if name.kind == Kind::ConfigMap => {
+            Self::Nothing if name.kind == ObjectKind::ConfigMap => {
                 Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
             }
             Self::Nothing => Err(format!(
@@ -166,17 +168,17 @@ impl Vault {
     }
 
     /// Every state of the object from now on, where that can be watched.
-    pub fn watch(&self, name: &Name) -> BoxStream<'static, Seen> {
+    pub fn watch(&self, name: &VaultObject) -> BoxStream<'static, VaultEvent> {
         let Self::Cluster { client, restores, .. } = self else {
-            return futures::stream::iter([Seen::Refused]).boxed();
+            return futures::stream::iter([VaultEvent::Refused]).boxed();
         };
         let owned = name.clone();
         match name.kind {
-            Kind::Secret => {
+            ObjectKind::Secret => {
                 let states = single::watch(secrets(client, name), &name.name, restores);
                 states.map(move |state| seen(&owned, state, of_secret)).boxed()
             }
-            Kind::ConfigMap => {
+            ObjectKind::ConfigMap => {
                 let states = single::watch(config_maps(client, name), &name.name, restores);
                 states.map(move |state| seen(&owned, state, of_config_map)).boxed()
             }
@@ -190,11 +192,11 @@ impl Vault {
     }
 }
 
-fn secrets(client: &kube::Client, name: &Name) -> Api<Secret> {
+fn secrets(client: &kube::Client, name: &VaultObject) -> Api<Secret> {
     Api::namespaced(client.clone(), &name.namespace)
 }
 
-fn config_maps(client: &kube::Client, name: &Name) -> Api<ConfigMap> {
+fn config_maps(client: &kube::Client, name: &VaultObject) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), &name.namespace)
 }
 
@@ -208,7 +210,7 @@ fn of_config_map(map: ConfigMap) -> Data {
     text.chain(binary).collect()
 }
 
-fn found<K>(name: &Name, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -> Found {
+fn found<K>(name: &VaultObject, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -> ObjectData {
     match answer {
         Ok(Some(object)) => Ok(data(object)),
         Ok(None) => Err(missing(name)),
@@ -218,22 +220,22 @@ fn found<K>(name: &Name, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -
     }
 }
 
-fn seen<K>(name: &Name, state: Result<Option<K>, Refusal>, data: fn(K) -> Data) -> Seen {
+fn seen<K>(name: &VaultObject, state: Result<Option<K>, Refusal>, data: fn(K) -> Data) -> VaultEvent {
     match state {
-        Ok(Some(object)) => Seen::Now(Ok(data(object))),
-        Ok(None) => Seen::Now(Err(missing(name))),
-        Err(refusal) if refusal.reason == Reason::Forbidden => Seen::Refused,
-        Err(_) => Seen::Interrupted,
+        Ok(Some(object)) => VaultEvent::Now(Ok(data(object))),
+        Ok(None) => VaultEvent::Now(Err(missing(name))),
+        Err(refusal) if refusal.reason == RefusalReason::Forbidden => VaultEvent::Refused,
+        Err(_) => VaultEvent::Interrupted,
     }
 }
 
-fn missing(name: &Name) -> String {
+fn missing(name: &VaultObject) -> String {
     format!("the {name} does not exist")
 }
 
-fn unreadable(name: &Name, refusal: &Refusal) -> String {
+fn unreadable(name: &VaultObject, refusal: &Refusal) -> String {
     match refusal.reason {
-        Reason::Forbidden => format!(
+        RefusalReason::Forbidden => format!(
             "the {name} cannot be read: grant `get` (and `list` and `watch`, to notice changes at once) on the {}s \
              named {:?} in the namespace {} to the host's ServiceAccount",
             name.kind.word(),
@@ -245,7 +247,7 @@ fn unreadable(name: &Name, refusal: &Refusal) -> String {
 }
 
 /// The files of a folder as the keys of a Secret. Only those with names that mean something are opened.
-async fn read_folder(folder: PathBuf) -> Found {
+async fn read_folder(folder: PathBuf) -> ObjectData {
     let mut data = Data::new();
     let is_folder = tokio::fs::metadata(&folder).await.map(|found| found.is_dir());
     if !is_folder.map_err(|error| format!("--credentials {}: {error}", folder.display()))? {
@@ -277,9 +279,9 @@ mod tests {
     #[tokio::test]
     async fn one_folder_is_one_secrets_and_several_have_their_own() {
         let folder = tempfile::tempdir().unwrap();
-        let name = |name: &str| Name { kind: Kind::Secret, namespace: String::new(), name: name.into() };
+        let name = |name: &str| VaultObject { kind: ObjectKind::Secret, namespace: String::new(), name: name.into() };
         let (west, east) = (name("west"), name("east"));
-        let token = |found: Found| found.map(|data| data["token"].reveal().to_vec());
+        let token = |found: ObjectData| found.map(|data| data["token"].reveal().to_vec());
         std::fs::write(folder.path().join("token"), "of west").unwrap();
         let vault = Vault::folder(folder.path().to_owned());
         assert_eq!(token(vault.read(&west).await).unwrap(), b"of west");

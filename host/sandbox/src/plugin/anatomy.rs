@@ -34,7 +34,7 @@ pub struct Anatomy {
 pub fn anatomy(bytes: &[u8], limits: &ScanLimits) -> Anatomy {
     let mut seen = Anatomy::default();
     // Loading it reports what is wrong with it.
-    let _ = scan::look(bytes, limits, &scan::Wanted::default(), &mut seen);
+    let _ = scan::look(bytes, limits, &scan::ScanInterest::default(), &mut seen);
     seen
 }
 

@@ -9,7 +9,7 @@ use topoloom_core::plugin::{Answer, Description, Requirements};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
 
-use super::call::{NoAnswer, Round};
+use super::call::{NoAnswer, RoundInput};
 use super::guest::Guest;
 use super::load::LoadError;
 use super::scan::Version;
@@ -54,7 +54,7 @@ impl Pre {
         }
     }
 
-    pub(super) async fn discover(&self, store: &mut Store<Guest>, round: &Round) -> Result<Answer, NoAnswer> {
+    pub(super) async fn discover(&self, store: &mut Store<Guest>, round: &RoundInput) -> Result<Answer, NoAnswer> {
         match self {
             Self::V0_1(pre) => v0_1::discover(pre, store, round).await,
         }

@@ -41,7 +41,7 @@ use super::Digest;
 use super::compile::{self, IMAGE};
 use super::engine::Optimise;
 use folder::Folder;
-use seal::Identity;
+use seal::ImageIdentity;
 
 pub(super) use seal::Verified;
 
@@ -67,10 +67,10 @@ pub struct CacheOptions {
 /// The cache. Clones share it.
 #[derive(Clone)]
 pub struct Cache {
-    shared: Arc<Shared>,
+    shared: Arc<CacheInner>,
 }
 
-struct Shared {
+struct CacheInner {
     folder: Folder,
     key: CacheKey,
     build: [u8; 32],
@@ -95,7 +95,7 @@ impl Cache {
         let folder = Folder::open(folder, size)?;
         let build = origin::build().map_err(OpenError::Build)?;
         Ok(Self {
-            shared: Arc::new(Shared { folder, key, build, counts: Mutex::default(), reported: Mutex::default() }),
+            shared: Arc::new(CacheInner { folder, key, build, counts: Mutex::default(), reported: Mutex::default() }),
         })
     }
 
@@ -151,9 +151,9 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-impl Shared {
-    fn identity(&self, engine: &Engine, module: Digest, optimise: Optimise) -> Identity {
-        Identity { module, optimise, engine: origin::engine(engine), build: self.build }
+impl CacheInner {
+    fn identity(&self, engine: &Engine, module: Digest, optimise: Optimise) -> ImageIdentity {
+        ImageIdentity { module, optimise, engine: origin::engine(engine), build: self.build }
     }
 
     fn load(&self, engine: &Engine, module: Digest, optimise: Optimise) -> Result<Option<Component>, Trouble> {

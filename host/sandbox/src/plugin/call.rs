@@ -40,7 +40,7 @@ impl<T> Call<T> {
 
 /// The arguments of one `discover`.
 #[derive(Debug, Clone)]
-pub struct Round {
+pub struct RoundInput {
     /// The entry's configuration, a JSON object.
     pub config: Arc<str>,
     /// What `core::plugin::grant` made of the requirements of this very configuration.
@@ -142,7 +142,7 @@ impl Question for Configure {
     }
 }
 
-impl Question for Round {
+impl Question for RoundInput {
     type Answer = Answer;
     const NAME: &'static str = "discover";
 

@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-use topoloom_core::plugin::{Amount, CompileLimits, Limit, Setting};
+use topoloom_core::plugin::{Amount, CompileLimits, Limit, LimitSetting};
 use wasmtime::Engine;
 
 use super::confine::confine;
@@ -87,7 +87,7 @@ fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits)> {
 /// The range is that of the table, for every caller.
 fn within(limit: Limit, amount: Amount) -> wasmtime::Result<Amount> {
     match limit.row().setting {
-        Setting::Entry { low, high, .. } if amount < low || amount > high => {
+        LimitSetting::Entry { low, high, .. } if amount < low || amount > high => {
             Err(wasmtime::format_err!("the limit {} must be {low} to {high}, not {amount}", limit.word()))
         }
         _ => Ok(amount),

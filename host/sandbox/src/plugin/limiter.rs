@@ -17,7 +17,7 @@ use super::guest::Exceeded;
 use super::share::{Grown, Share, WAIT};
 
 /// The result of a growth: the type that the engine's trait has, which is written with a macro there.
-type Answer<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<bool>> + Send + 'a>>;
+type Growth<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<bool>> + Send + 'a>>;
 
 /// What one instance holds and may hold.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Limiter {
 }
 
 impl ResourceLimiterAsync for Limiter {
-    fn memory_growing<'a, 'b>(&'a mut self, current: usize, desired: usize, _max: Option<usize>) -> Answer<'b>
+    fn memory_growing<'a, 'b>(&'a mut self, current: usize, desired: usize, _max: Option<usize>) -> Growth<'b>
     where
         'a: 'b,
         Self: 'b,
@@ -150,7 +150,7 @@ impl ResourceLimiterAsync for Limiter {
         Ok(())
     }
 
-    fn table_growing<'a, 'b>(&'a mut self, current: usize, desired: usize, _max: Option<usize>) -> Answer<'b>
+    fn table_growing<'a, 'b>(&'a mut self, current: usize, desired: usize, _max: Option<usize>) -> Growth<'b>
     where
         'a: 'b,
         Self: 'b,

@@ -17,13 +17,13 @@ use wasmtime::Engine;
 
 use super::bindings::{Linkers, Pre};
 use super::cache::Cache;
-use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
+use super::call::{Call, Configure, Describe, Frame, Job, Question, RoundInput};
 use super::compile::Compiler;
 use super::components::{Code, Components};
 use super::engine::{self, Optimise};
 use super::load::{LoadError, Needs};
 use super::metrics::{Metrics, Series};
-use super::scan::{self, Version, Wanted};
+use super::scan::{self, ScanInterest, Version};
 use super::share::Shares;
 use super::voice::Speaker;
 use super::{Digest, builtin};
@@ -76,10 +76,10 @@ pub enum StartError {
 /// The plugin runtime of the process: one engine, two threads. Clones share it.
 #[derive(Clone)]
 pub struct Runtime {
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeInner>,
 }
 
-struct Shared {
+struct RuntimeInner {
     engine: Engine,
     linkers: Linkers,
     components: Components,
@@ -133,7 +133,8 @@ impl Runtime {
         let scans = Arc::new(Semaphore::new(SCANS));
         let memory = Shares::new(options.memory);
         let calls = AtomicU64::new(0);
-        let shared = Shared { engine, linkers, components, threads, turns, scans, memory, calls, options, metrics };
+        let shared =
+            RuntimeInner { engine, linkers, components, threads, turns, scans, memory, calls, options, metrics };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -170,14 +171,14 @@ impl Runtime {
     }
 }
 
-impl Shared {
+impl RuntimeInner {
     /// The scan is bounded, and may still take a while: meanwhile the plugins' threads continue. It ends with the
     /// future.
-    async fn scan(&self, bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::Facts, LoadError> {
+    async fn scan(&self, bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::ScanFacts, LoadError> {
         let (bytes, limits) = (Arc::clone(bytes), limits.clone());
         let closed = || LoadError::Host("the queue of scans is closed".to_owned());
         let turn = Arc::clone(&self.scans).acquire_owned().await.map_err(|_| closed())?;
-        let wanted = Wanted::default();
+        let wanted = ScanInterest::default();
         let _given_up = GiveUpOnDrop(wanted.clone());
         let scan = tokio::task::spawn_blocking(move || {
             // Until the thread has ended, not until its source stops waiting for it.
@@ -226,7 +227,7 @@ impl Shared {
 /// A loaded plugin: compiled and linked, without any instance. Clones share it, and the one call at a time.
 #[derive(Clone)]
 pub struct Plugin {
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeInner>,
     loaded: Arc<Loaded>,
 }
 
@@ -324,7 +325,7 @@ impl Plugin {
     /// `core::topology::validate`.
     ///
     /// Cancel safe: the guest is stopped within 10 ms of computing.
-    pub async fn discover(&self, source: &Arc<str>, round: Round) -> Call<Answer> {
+    pub async fn discover(&self, source: &Arc<str>, round: RoundInput) -> Call<Answer> {
         self.call(source, Limit::Cpu, round, |_| {}).await
     }
 
@@ -479,7 +480,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-struct GiveUpOnDrop(Wanted);
+struct GiveUpOnDrop(ScanInterest);
 
 impl Drop for GiveUpOnDrop {
     fn drop(&mut self) {

@@ -51,7 +51,7 @@ impl Version {
 
 /// What the scan found out.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct ScanFacts {
     pub(super) version: Version,
 }
 
@@ -60,12 +60,17 @@ pub(super) struct Facts {
 /// # Errors
 ///
 /// The first thing that is wrong with it.
-pub(super) fn scan(bytes: &[u8], limits: &ScanLimits, wanted: &Wanted) -> Result<Facts, LoadError> {
+pub(super) fn scan(bytes: &[u8], limits: &ScanLimits, wanted: &ScanInterest) -> Result<ScanFacts, LoadError> {
     look(bytes, limits, wanted, &mut Anatomy::default())
 }
 
 /// As [`scan`], and fills in what it sees on its way.
-pub(super) fn look(bytes: &[u8], limits: &ScanLimits, wanted: &Wanted, seen: &mut Anatomy) -> Result<Facts, LoadError> {
+pub(super) fn look(
+    bytes: &[u8],
+    limits: &ScanLimits,
+    wanted: &ScanInterest,
+    seen: &mut Anatomy,
+) -> Result<ScanFacts, LoadError> {
     if bytes.len() > limits.file {
         return Err(LoadError::FileTooLarge { size: bytes.len(), limit: limits.file });
     }
@@ -111,9 +116,9 @@ fn features() -> WasmFeatures {
 
 /// Whether a source still waits for what a scan finds out. Clones are the same wish.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted(Arc<AtomicBool>);
+pub(super) struct ScanInterest(Arc<AtomicBool>);
 
-impl Wanted {
+impl ScanInterest {
     /// None does any more.
     pub(super) fn give_up(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -130,7 +135,7 @@ const STEPS: u32 = 1 << 12;
 struct Patience<'a> {
     began: Duration,
     limit: Duration,
-    wanted: &'a Wanted,
+    wanted: &'a ScanInterest,
     steps: u32,
 }
 
@@ -309,7 +314,7 @@ fn within(row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), 
 impl Anatomy {
     /// Imports first: for a component of another world the message names the surplus imports before the missing
     /// exports.
-    fn judge(&self) -> Result<Facts, LoadError> {
+    fn judge(&self) -> Result<ScanFacts, LoadError> {
         if let Some(import) = self.imports.iter().find(|import| !import.starts_with("topoloom:")) {
             return Err(LoadError::ForeignImport { import: import.clone() });
         }
@@ -325,7 +330,7 @@ impl Anatomy {
             }
         }
         match discoverer.and_then(|export| Version::parse(split(export).1)) {
-            Some(version) => Ok(Facts { version }),
+            Some(version) => Ok(ScanFacts { version }),
             None if self.exports.is_empty() => {
                 Err(LoadError::World { export: DISCOVERER, found: "it exports nothing".to_owned() })
             }

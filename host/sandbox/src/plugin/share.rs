@@ -17,17 +17,17 @@ pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// The memory of all calls.
 #[derive(Debug)]
 pub(super) struct Shares {
-    state: Mutex<State>,
+    state: Mutex<ShareState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ShareState {
     memory: Memory,
     /// Those that wait.
     waiting: HashMap<u64, oneshot::Sender<()>>,
 }
 
-impl State {
+impl ShareState {
     /// Notifies those that got something meanwhile.
     fn settle(&mut self) {
         for call in self.memory.settle() {
@@ -54,7 +54,7 @@ pub(super) enum Grown {
 
 impl Shares {
     pub(super) fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State { memory: Memory::new(total), waiting: HashMap::new() }) })
+        Arc::new(Self { state: Mutex::new(ShareState { memory: Memory::new(total), waiting: HashMap::new() }) })
     }
 
     /// What the call of this number has, and may have at most.
@@ -67,7 +67,7 @@ impl Shares {
         self.state().memory.peak()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShareState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

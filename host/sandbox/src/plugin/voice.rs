@@ -18,7 +18,7 @@ const CUT: char = '…';
 
 /// How important a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum LineLevel {
     Debug,
     Info,
     Warn,
@@ -57,7 +57,7 @@ impl Voice {
     }
 
     /// One line. Dropped when the plugin has had its say; the tail keeps it, since the last words matter most.
-    pub(super) fn say(&mut self, level: Level, message: &str) {
+    pub(super) fn say(&mut self, level: LineLevel, message: &str) {
         let line = text::line(message, self.max_line);
         if line.ends_with(CUT) && !message.ends_with(CUT) {
             self.met.insert(Limit::LogLine);
@@ -67,10 +67,10 @@ impl Voice {
             let Speaker { source, plugin, digest, call } = &self.speaker;
             let (source, plugin, digest, call) = (&**source, &**plugin, &**digest, *call);
             match level {
-                Level::Debug => tracing::debug!(source, plugin, digest, call, line, "log line of the plugin"),
-                Level::Info => tracing::info!(source, plugin, digest, call, line, "log line of the plugin"),
-                Level::Warn => tracing::warn!(source, plugin, digest, call, line, "log line of the plugin"),
-                Level::Error => tracing::error!(source, plugin, digest, call, line, "log line of the plugin"),
+                LineLevel::Debug => tracing::debug!(source, plugin, digest, call, line, "log line of the plugin"),
+                LineLevel::Info => tracing::info!(source, plugin, digest, call, line, "log line of the plugin"),
+                LineLevel::Warn => tracing::warn!(source, plugin, digest, call, line, "log line of the plugin"),
+                LineLevel::Error => tracing::error!(source, plugin, digest, call, line, "log line of the plugin"),
             }
         } else {
             self.dropped += 1;
@@ -112,7 +112,7 @@ mod tests {
         let limits = CallLimits { log_lines: 2, ..CallLimits::default() };
         let mut voice = Voice::new(speaker(), &limits);
         for i in 0..10 {
-            voice.say(Level::Info, &format!("line {i}"));
+            voice.say(LineLevel::Info, &format!("line {i}"));
         }
         assert_eq!(voice.end(), (2, 8));
         assert_eq!(voice.tail(), ["line 5", "line 6", "line 7", "line 8", "line 9"]);
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_is_noticed() {
         let mut voice = Voice::new(speaker(), &CallLimits { log_line: 10, ..CallLimits::default() });
-        voice.say(Level::Info, "0123456789");
+        voice.say(LineLevel::Info, "0123456789");
         assert_eq!(voice.met(), LimitSet::default());
-        voice.say(Level::Info, "01234567890");
+        voice.say(LineLevel::Info, "01234567890");
         assert_eq!(voice.met().iter().collect::<Vec<_>>(), [Limit::LogLine]);
     }
 

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The hosts, as collectors on them would report.
-pub(super) struct Nodes {
+pub(super) struct HostRows {
     pub(super) fabric: Arc<Fabric>,
     pub(super) hosts: Vec<u32>,
     pub(super) chassis: Chassis,
     pub(super) observed_at: Timestamp,
 }
 
-impl Rows for Nodes {
+impl Rows for HostRows {
     fn write(&self, index: usize, out: &mut Vec<u8>) {
         let host = self.hosts.get(index).and_then(|index| Some((*index, self.fabric.host(*index)?)));
         match host {
@@ -25,7 +25,7 @@ impl Rows for Nodes {
     }
 }
 
-impl Nodes {
+impl HostRows {
     fn node(&self, index: u32, host: &Host, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"schema\":\"topoloom.fabric/v1\",\"node\":");
         quoted(out, &host.name);

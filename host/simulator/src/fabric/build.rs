@@ -1,6 +1,6 @@
 //! The bricks: a switch, a host, a cable. The generator is made of them, and so is a fabric written by hand in a test.
 
-use super::guid::Kind;
+use super::guid::GuidKind;
 use super::{
     End, Fabric, Guid, Hca, HcaRole, Host, HostKind, Layer, Link, LinkId, LinkState, Management, Mint, Naming, Switch,
     Versions,
@@ -60,7 +60,7 @@ impl Fabric {
 
     pub(super) fn put_switch(&mut self, new: NewSwitch) -> u32 {
         let NewSwitch { name, layer, unit, pod, rail, plane, management } = new;
-        let guid = self.mint.make(Kind::Switch);
+        let guid = self.mint.make(GuidKind::Switch);
         // What the vendor sells for 400 Gbit/s, with and without a management board.
         let model = match management {
             Management::Managed => "MQM9700",
@@ -92,7 +92,7 @@ impl Fabric {
 
     pub(super) fn put_hca(&mut self, host: u32, switch: u32, role: HcaRole) -> Option<Guid> {
         self.switch(switch)?;
-        let guid = self.mint.make(Kind::HostPort);
+        let guid = self.mint.make(GuidKind::HostPort);
         let machine = self.hosts.get_mut(host as usize).filter(|host| host.present)?;
         let hca = machine.hcas.len() as u32;
         machine.hcas.push(Hca { guid, device: hca, role, naming: Naming::Resolved, link: None });

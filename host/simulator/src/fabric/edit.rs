@@ -1,7 +1,7 @@
 //! What happens to a fabric: cables, machines and names change. Every change moves exactly the counters it concerns.
 
 use super::find::missing;
-use super::guid::Kind;
+use super::guid::GuidKind;
 use super::random::Random;
 use super::{End, Fabric, Guid, HcaRole, Host, HostKind, LinkId, LinkState, Missing, Naming, PortName, Switch};
 
@@ -174,7 +174,7 @@ impl Fabric {
     /// There is no such switch.
     pub fn replace_guid(&mut self, name: &str) -> Result<Guid, Missing> {
         let switch = self.find_switch(name)?;
-        let guid = self.mint.make(Kind::Switch);
+        let guid = self.mint.make(GuidKind::Switch);
         self.with_switch(switch, |switch| switch.guid = guid);
         self.cabled();
         self.touch(|versions| versions.switches += 1);

@@ -74,7 +74,7 @@ impl FromStr for PortName {
 
 /// What a GUID is minted for; the number is the first octet of the chassis address, so it must be even (no multicast).
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum GuidKind {
     Switch = 0x7c,
     HostPort = 0x1c,
 }
@@ -97,7 +97,7 @@ impl Mint {
         Self { prefix: (mixed >> 48) | 1, mask: mixed & COUNTER, next: 1 }
     }
 
-    pub(super) fn make(&mut self, kind: Kind) -> Guid {
+    pub(super) fn make(&mut self, kind: GuidKind) -> Guid {
         // An odd factor permutes the numbers below 2^40, so different counters stay different.
         let scrambled = (self.next.wrapping_mul(0x5_DEEC_E66D) & COUNTER) ^ self.mask;
         self.next += 1;
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn minted_guids_and_their_chassis_never_repeat() {
         let mut mint = Mint::new(3);
-        let kinds = [Kind::Switch, Kind::HostPort];
+        let kinds = [GuidKind::Switch, GuidKind::HostPort];
         let guids: Vec<Guid> = (0..10_000).flat_map(|_| kinds).map(|kind| mint.make(kind)).collect();
         assert_eq!(guids.iter().collect::<BTreeSet<_>>().len(), guids.len());
         assert_eq!(guids.iter().map(|guid| guid.chassis()).collect::<BTreeSet<_>>().len(), guids.len());

@@ -12,11 +12,11 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamePattern {
-    parts: Vec<Part>,
+    parts: Vec<NamePart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum NamePart {
     Text(String),
     Number { what: What, width: usize },
 }
@@ -41,8 +41,8 @@ impl NamePattern {
         use fmt::Write as _;
         self.parts.iter().fold(String::new(), |mut name, part| {
             match part {
-                Part::Text(text) => name.push_str(text),
-                Part::Number { what, width } => {
+                NamePart::Text(text) => name.push_str(text),
+                NamePart::Number { what, width } => {
                     let number = match what {
                         What::Index => numbers.index,
                         What::Unit => numbers.unit,
@@ -57,13 +57,13 @@ impl NamePattern {
     }
 
     fn has(&self, wanted: What) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Number { what, .. } if *what == wanted))
+        self.parts.iter().any(|part| matches!(part, NamePart::Number { what, .. } if *what == wanted))
     }
 }
 
 impl Default for NamePattern {
     fn default() -> Self {
-        Self { parts: vec![Part::Text("gpu-".into()), Part::Number { what: What::Index, width: 5 }] }
+        Self { parts: vec![NamePart::Text("gpu-".into()), NamePart::Number { what: What::Index, width: 5 }] }
     }
 }
 
@@ -93,14 +93,15 @@ impl FromStr for NamePattern {
             };
             let width = width.parse().ok().filter(|width| (1..=WIDEST).contains(width));
             let width = width.ok_or_else(|| bad("a width from 1 to 12, such as {index:05}"))?;
-            parts.extend([Part::Text(before.into()), Part::Number { what, width }]);
+            parts.extend([NamePart::Text(before.into()), NamePart::Number { what, width }]);
             rest = after;
         }
-        parts.push(Part::Text(rest.into()));
-        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        parts.push(NamePart::Text(rest.into()));
+        parts.retain(|part| !matches!(part, NamePart::Text(text) if text.is_empty()));
         let pattern = Self { parts };
         // Numbers side by side would run together: unit 1, host 11 and unit 11, host 1 would both be "111".
-        let together = pattern.parts.windows(2).any(|pair| pair.iter().all(|part| matches!(part, Part::Number { .. })));
+        let together =
+            pattern.parts.windows(2).any(|pair| pair.iter().all(|part| matches!(part, NamePart::Number { .. })));
         if together {
             return Err(bad("text between two numbers"));
         }
@@ -129,8 +130,8 @@ impl fmt::Display for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| {
             let (what, width) = match part {
-                Part::Text(text) => return f.write_str(text),
-                Part::Number { what, width } => (what, width),
+                NamePart::Text(text) => return f.write_str(text),
+                NamePart::Number { what, width } => (what, width),
             };
             let what = match what {
                 What::Index => "index",

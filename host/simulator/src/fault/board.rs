@@ -1,24 +1,24 @@
 //! The rules in force, and which of them a request or a connection meets.
 
-use super::{Fault, Rule};
+use super::{Fault, FaultRule};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The rules of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Board(Mutex<Vec<Rule>>);
+pub(crate) struct Board(Mutex<Vec<FaultRule>>);
 
 impl Board {
-    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+    pub(crate) fn new(rules: Vec<FaultRule>) -> Self {
         Self(Mutex::new(rules))
     }
 
     /// Puts these rules in place of all others and answers the others.
-    pub(crate) fn replace(&self, rules: Vec<Rule>) -> Vec<Rule> {
+    pub(crate) fn replace(&self, rules: Vec<FaultRule>) -> Vec<FaultRule> {
         std::mem::replace(&mut *self.rules(), rules)
     }
 
     /// The rules in force; a rule that counts shows how often it will still act.
-    pub(crate) fn active(&self) -> Vec<Rule> {
+    pub(crate) fn active(&self) -> Vec<FaultRule> {
         self.rules().clone()
     }
 
@@ -33,7 +33,7 @@ impl Board {
         self.take(|rule| rule.fault.is_of_connections())
     }
 
-    fn take(&self, fits: impl Fn(&Rule) -> bool) -> Option<Fault> {
+    fn take(&self, fits: impl Fn(&FaultRule) -> bool) -> Option<Fault> {
         let mut rules = self.rules();
         let (place, rule) = rules.iter_mut().enumerate().find(|(_, rule)| fits(rule))?;
         let fault = rule.fault.clone();
@@ -44,7 +44,7 @@ impl Board {
         Some(fault)
     }
 
-    fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
+    fn rules(&self) -> MutexGuard<'_, Vec<FaultRule>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn a_counted_rule_ends_by_itself_and_the_next_one_follows() {
-        let board = Board::new(vec![Rule::new(Fault::Html).times(2), Rule::new(Fault::EmptyList)]);
+        let board = Board::new(vec![FaultRule::new(Fault::Html).times(2), FaultRule::new(Fault::EmptyList)]);
         let met = || board.of_request("/ufmRest/resources/ports", "/resources/ports", "/resources/");
         assert_eq!([met(), met(), met()], [Some(Fault::Html), Some(Fault::Html), Some(Fault::EmptyList)]);
     }
 
     #[test]
     fn a_rule_acts_on_its_paths_only() {
-        let board = Board::new(vec![Rule::new(Fault::Html), Rule::new(Fault::Reset).at("/app/versioning")]);
+        let board = Board::new(vec![FaultRule::new(Fault::Html), FaultRule::new(Fault::Reset).at("/app/versioning")]);
         let met = |path| board.of_request(path, path, "/resources/");
         assert_eq!([met("/app/ufm_version"), met("/app/versioning")], [None, Some(Fault::Reset)]);
         assert_eq!(board.of_connection(), None);
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_whole_path_is_understood_as_well_as_the_one_behind_the_prefix() {
         let acts = |at: &str, prefix: &str| {
-            let board = Board::new(vec![Rule::new(Fault::Html).at(at)]);
+            let board = Board::new(vec![FaultRule::new(Fault::Html).at(at)]);
             board.of_request(&format!("{prefix}/resources/ports"), "/resources/ports", "/resources/").is_some()
         };
         for prefix in ["/ufmRest", "/ufmRestV3", "/site-a/ufm"] {

@@ -9,13 +9,13 @@ use std::str::FromStr;
 /// A fault with its place. Written as `status:429:30 at=/resources/ports times=3`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Rule {
+pub struct FaultRule {
     pub(crate) fault: Fault,
     pub(crate) at: Option<String>,
     pub(crate) times: Option<u32>,
 }
 
-impl Rule {
+impl FaultRule {
     /// The fault on the paths where lists are, until it is taken away.
     pub fn new(fault: Fault) -> Self {
         Self { fault, at: None, times: None }
@@ -71,13 +71,13 @@ impl Rule {
 const PATH: &str = "the beginning of a path, with its first slash and without a query: /ufmRestV3/resources/ports, \
 /resources/ports behind any prefix of UFM, /v1/fabric";
 
-impl From<Fault> for Rule {
+impl From<Fault> for FaultRule {
     fn from(fault: Fault) -> Self {
         Self::new(fault)
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for FaultRule {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
@@ -95,7 +95,7 @@ impl FromStr for Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
         self.at.iter().try_for_each(|at| write!(f, " at={at}"))?;
@@ -103,7 +103,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl TryFrom<String> for Rule {
+impl TryFrom<String> for FaultRule {
     type Error = BadValue;
 
     fn try_from(text: String) -> Result<Self, BadValue> {
@@ -111,8 +111,8 @@ impl TryFrom<String> for Rule {
     }
 }
 
-impl From<Rule> for String {
-    fn from(rule: Rule) -> Self {
+impl From<FaultRule> for String {
+    fn from(rule: FaultRule) -> Self {
         rule.to_string()
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_rule_is_read_as_it_is_written() {
         for text in ["html", "status:429:30 at=/resources/ports times=3", "empty-list at=/", "closed times=2"] {
-            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<FaultRule>().unwrap().to_string(), text);
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
             ("html at=/v1/fabric?limit=1", "at: \"/v1/fabric?limit=1\" is not allowed; expected the beginning"),
             ("", "fault: \"\" is not allowed"),
         ] {
-            let error = text.parse::<Rule>().unwrap_err().to_string();
+            let error = text.parse::<FaultRule>().unwrap_err().to_string();
             assert!(error.starts_with(says), "{text}: {error}");
         }
     }

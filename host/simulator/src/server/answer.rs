@@ -1,6 +1,6 @@
 //! Between an API and the connection: what was asked, what is answered, and what a fault makes of it.
 
-use super::body::{Body, Ending, Source};
+use super::body::{Body, BodySource, Ending};
 use super::bomb::Bomb;
 use super::record::Ticket;
 use crate::fault::Fault;
@@ -56,7 +56,7 @@ impl Tweak {
 pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
-    source: Source,
+    source: BodySource,
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -69,7 +69,7 @@ action=\"/dologin\"><input name=\"httpd_username\"><input name=\"httpd_password\
 
 impl Answer {
     fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Self {
-        let source = Source::Bytes(Some(body.into()).filter(|body: &Bytes| !body.is_empty()));
+        let source = BodySource::Bytes(Some(body.into()).filter(|body: &Bytes| !body.is_empty()));
         Self { status, headers: vec![(CONTENT_TYPE, kind)], source }
     }
 
@@ -86,12 +86,12 @@ impl Answer {
 
     /// A list.
     pub(crate) fn listing(listing: Listing) -> Self {
-        Self { status: StatusCode::OK, headers: vec![(CONTENT_TYPE, JSON)], source: Source::Listing(listing) }
+        Self { status: StatusCode::OK, headers: vec![(CONTENT_TYPE, JSON)], source: BodySource::Listing(listing) }
     }
 
     /// Nothing has changed.
     pub(crate) fn not_modified() -> Self {
-        Self { status: StatusCode::NOT_MODIFIED, headers: Vec::new(), source: Source::Bytes(None) }
+        Self { status: StatusCode::NOT_MODIFIED, headers: Vec::new(), source: BodySource::Bytes(None) }
     }
 
     /// With one more header. A value that is no header value is left out.
@@ -115,7 +115,7 @@ impl Answer {
             Fault::Redirect(target) => Self::new(StatusCode::FOUND, HTML, LOGIN_PAGE).header(LOCATION, target),
             Fault::EmptyObject => Self::new(StatusCode::OK, JSON, "{}"),
             Fault::Bomb(size) => {
-                let source = Source::Bomb(Bomb::new(*size));
+                let source = BodySource::Bomb(Bomb::new(*size));
                 Self { status: StatusCode::OK, headers: vec![(CONTENT_TYPE, JSON)], source }
                     .header(CONTENT_ENCODING, "gzip")
             }
@@ -135,11 +135,11 @@ impl Answer {
             _ => None,
         };
         let source = match self.source {
-            Source::Listing(listing) => Source::Listing(listing.spoiled(spoil)),
+            BodySource::Listing(listing) => BodySource::Listing(listing.spoiled(spoil)),
             other => other,
         };
         let body = match fault {
-            Some(Fault::StallAfterHeaders) => Body::new(Source::Bytes(None), ticket).ending(Ending::Stall),
+            Some(Fault::StallAfterHeaders) => Body::new(BodySource::Bytes(None), ticket).ending(Ending::Stall),
             Some(Fault::StallInBody) => Body::new(source.torn(), ticket).ending(Ending::Stall),
             Some(Fault::Truncated) => Body::new(source.torn(), ticket),
             Some(Fault::Reset) => Body::new(source.torn(), ticket).ending(Ending::Break),

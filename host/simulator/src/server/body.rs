@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Where bytes come from.
-pub(crate) enum Source {
+pub(crate) enum BodySource {
     /// From here.
     Bytes(Option<Bytes>),
     /// From a list.
@@ -29,7 +29,7 @@ pub(crate) enum Source {
 /// A piece of an endless body that has no records.
 static SPACES: [u8; 16 * 1024] = [b' '; 16 * 1024];
 
-impl Source {
+impl BodySource {
     fn next(&mut self) -> Option<Bytes> {
         match self {
             Self::Bytes(bytes) => bytes.take(),
@@ -73,7 +73,7 @@ pub(crate) enum Ending {
 
 /// A body that hyper pulls.
 pub(crate) struct Body {
-    source: Source,
+    source: BodySource,
     ending: Ending,
     drip: Option<Drip>,
     ticket: Ticket,
@@ -86,7 +86,7 @@ struct Drip {
 }
 
 impl Body {
-    pub(crate) fn new(source: Source, ticket: Ticket) -> Self {
+    pub(crate) fn new(source: BodySource, ticket: Ticket) -> Self {
         Self { source, ending: Ending::Proper, drip: None, ticket }
     }
 

@@ -4,7 +4,7 @@ use super::tls::{Authority, Identities, Marked, Validity};
 use super::{Api, Core, Credentials, Record, Simulator};
 use crate::Error;
 use crate::fabric::SharedFabric;
-use crate::fault::{Board, Rule};
+use crate::fault::{Board, FaultRule};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, RwLock};
 
@@ -18,7 +18,7 @@ pub struct Builder<K> {
     transport: Transport,
     names: Vec<String>,
     credentials: Credentials,
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl<K> Builder<K> {
     }
 
     /// Starts with this fault, after those that were named before.
-    pub fn fault(mut self, rule: impl Into<Rule>) -> Self {
+    pub fn fault(mut self, rule: impl Into<FaultRule>) -> Self {
         self.rules.push(rule.into());
         self
     }
@@ -91,7 +91,7 @@ impl<K> Builder<K> {
     /// # Errors
     /// The address is taken, a name cannot be in a certificate, or a rule is not possible.
     pub async fn start(self) -> Result<Simulator, Error> {
-        self.rules.iter().try_for_each(Rule::check)?;
+        self.rules.iter().try_for_each(FaultRule::check)?;
         let identities = match self.transport {
             Transport::Plain => None,
             Transport::OwnAuthority => Some(Identities::new(Authority::generate()?, &self.names)?),

@@ -42,7 +42,7 @@ pub(crate) struct Hall {
 }
 
 /// What can be asked of the task at the door.
-enum Order {
+enum DoorOrder {
     /// Listen, on the address of before.
     Open,
     /// Do not listen.
@@ -56,7 +56,7 @@ enum Order {
 /// Orders for the task at the door.
 #[derive(Clone)]
 pub(crate) struct Door {
-    orders: mpsc::Sender<(Order, oneshot::Sender<std::io::Result<()>>)>,
+    orders: mpsc::Sender<(DoorOrder, oneshot::Sender<std::io::Result<()>>)>,
     pub(crate) address: SocketAddr,
 }
 
@@ -75,27 +75,27 @@ impl Door {
     }
 
     pub(crate) async fn listen(&self) -> Result<(), Error> {
-        self.order(Order::Open).await
+        self.order(DoorOrder::Open).await
     }
 
     /// When this returns the address has no listener, and every connection is broken.
     pub(crate) async fn shut(&self) -> Result<(), Error> {
-        self.order(Order::Shut).await?;
+        self.order(DoorOrder::Shut).await?;
         self.evict().await
     }
 
     /// When this returns every connection that was open is broken.
     pub(crate) async fn evict(&self) -> Result<(), Error> {
-        self.order(Order::Evict).await
+        self.order(DoorOrder::Evict).await
     }
 
     /// When this returns everything has ended.
     pub(crate) async fn end(&self) {
         // Has it ended before, then that is what was wanted.
-        let _ = self.order(Order::End).await;
+        let _ = self.order(DoorOrder::End).await;
     }
 
-    async fn order(&self, order: Order) -> Result<(), Error> {
+    async fn order(&self, order: DoorOrder) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
         self.orders.send((order, done)).await.map_err(|_| Error::Stopped)?;
         let outcome = answer.await.map_err(|_| Error::Stopped)?;
@@ -103,7 +103,7 @@ impl Door {
     }
 }
 
-type Inbox = mpsc::Receiver<(Order, oneshot::Sender<std::io::Result<()>>)>;
+type Inbox = mpsc::Receiver<(DoorOrder, oneshot::Sender<std::io::Result<()>>)>;
 
 async fn stand(listener: TcpListener, address: SocketAddr, mut inbox: Inbox, hall: Arc<Hall>) {
     let mut listener = Some(listener);
@@ -121,17 +121,17 @@ async fn stand(listener: TcpListener, address: SocketAddr, mut inbox: Inbox, hal
             },
         };
         let outcome = match order {
-            Order::Open if listener.is_none() => TcpListener::bind(address).await.map(|new| listener = Some(new)),
-            Order::Open => Ok(()),
-            Order::Shut => {
+            DoorOrder::Open if listener.is_none() => TcpListener::bind(address).await.map(|new| listener = Some(new)),
+            DoorOrder::Open => Ok(()),
+            DoorOrder::Shut => {
                 listener = None;
                 Ok(())
             }
-            Order::Evict => {
+            DoorOrder::Evict => {
                 guests.shutdown().await;
                 Ok(())
             }
-            Order::End => {
+            DoorOrder::End => {
                 drop(listener);
                 guests.shutdown().await;
                 let _ = done.send(Ok(()));

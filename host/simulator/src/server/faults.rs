@@ -2,7 +2,7 @@
 
 use super::door::Door;
 use crate::Error;
-use crate::fault::{Board, Fault, Rule};
+use crate::fault::{Board, Fault, FaultRule};
 use std::sync::Arc;
 
 /// The faults of a running simulator. Clones switch the same simulator.
@@ -27,7 +27,7 @@ impl Faults {
     ///
     /// # Errors
     /// See [`Faults::set_all`].
-    pub async fn set(&self, rule: impl Into<Rule>) -> Result<(), Error> {
+    pub async fn set(&self, rule: impl Into<FaultRule>) -> Result<(), Error> {
         self.set_all(vec![rule.into()]).await
     }
 
@@ -38,10 +38,10 @@ impl Faults {
     ///
     /// # Errors
     /// A rule cannot be, or the listener cannot come back to its port. Nothing has changed in the first case.
-    pub async fn set_all(&self, rules: Vec<Rule>) -> Result<(), Error> {
-        rules.iter().try_for_each(Rule::check)?;
+    pub async fn set_all(&self, rules: Vec<FaultRule>) -> Result<(), Error> {
+        rules.iter().try_for_each(FaultRule::check)?;
         let shuts = rules.iter().any(|rule| *rule.fault() == Fault::Refused);
-        let concerns = |rules: &[Rule]| rules.iter().any(|rule| rule.fault().is_of_connections());
+        let concerns = |rules: &[FaultRule]| rules.iter().any(|rule| rule.fault().is_of_connections());
         let new = concerns(&rules);
         let old = self.board.replace(rules);
         match shuts {
@@ -64,7 +64,7 @@ impl Faults {
     }
 
     /// The rules in force; one that counts shows how often it will still act.
-    pub fn active(&self) -> Vec<Rule> {
+    pub fn active(&self) -> Vec<FaultRule> {
         self.board.active()
     }
 }

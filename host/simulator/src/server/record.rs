@@ -51,20 +51,20 @@ pub struct Counters {
 /// The record of one server.
 #[derive(Debug)]
 pub(crate) struct Record {
-    entries: Mutex<VecDeque<Arc<Entry>>>,
+    entries: Mutex<VecDeque<Arc<RecordedRequest>>>,
     counters: watch::Sender<Counters>,
 }
 
 /// A request and how far its answer has come.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RecordedRequest {
     request: Request,
     status: AtomicU16,
     bytes: AtomicU64,
     ended: AtomicBool,
 }
 
-impl Entry {
+impl RecordedRequest {
     fn show(&self) -> Request {
         let status = Some(self.status.load(Ordering::Relaxed)).filter(|status| *status > 0);
         let (bytes, ended) = (self.bytes.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
@@ -92,7 +92,7 @@ impl Record {
     /// Notes a request; the ticket follows its answer.
     pub(crate) fn begin(self: &Arc<Self>, request: Request) -> Ticket {
         let (status, bytes, ended) = (AtomicU16::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        let entry = Arc::new(Entry { request, status, bytes, ended });
+        let entry = Arc::new(RecordedRequest { request, status, bytes, ended });
         {
             let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
             entries.push_back(entry.clone());
@@ -127,7 +127,7 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     record: Arc<Record>,
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<RecordedRequest>>,
 }
 
 impl Ticket {

@@ -19,7 +19,7 @@
 
 use crate::Error;
 use crate::fabric::{Edit, SharedFabric};
-use crate::fault::{Board, Rule};
+use crate::fault::{Board, FaultRule};
 use crate::server::{Answer, Answering, Credentials, Desk, Door, Faults, Hall, Record, Simulator};
 use http::header::ORIGIN;
 use http::{Method, StatusCode};
@@ -106,14 +106,14 @@ impl Desk for Panel {
 }
 
 /// A status and a message.
-type Refusal = (StatusCode, String);
+type AdminRefusal = (StatusCode, String);
 
-fn bad(message: impl ToString) -> Refusal {
+fn bad(message: impl ToString) -> AdminRefusal {
     (StatusCode::BAD_REQUEST, message.to_string())
 }
 
 impl Panel {
-    async fn route(&self, method: &Method, path: &str, body: &str) -> Result<Answer, Refusal> {
+    async fn route(&self, method: &Method, path: &str, body: &str) -> Result<Answer, AdminRefusal> {
         let path = path.strip_prefix("/_simulator/").unwrap_or_default();
         let (servers, what): (Vec<&Switched>, _) = match path.split_once('/') {
             Some(("ufm", what)) => (vec![&self.ufm], what),
@@ -148,17 +148,17 @@ impl Panel {
     }
 
     /// Tries the edits on a copy, so that a wrong one in the middle leaves the fabric as it was.
-    fn edit(&self, edits: &[Edit]) -> Result<Answer, Refusal> {
+    fn edit(&self, edits: &[Edit]) -> Result<Answer, AdminRefusal> {
         self.fabric.edit(|fabric| {
             let mut changed = fabric.clone();
             edits.iter().try_for_each(|edit| changed.apply(edit).map_err(|error| bad(format!("{edit}: {error}"))))?;
             *fabric = changed;
-            Ok::<_, Refusal>(())
+            Ok::<_, AdminRefusal>(())
         })?;
         Ok(self.fabric())
     }
 
-    fn credentials(&self, body: &str) -> Result<Answer, Refusal> {
+    fn credentials(&self, body: &str) -> Result<Answer, AdminRefusal> {
         // The error of the parser would quote what it has read.
         let shape = "expected {\"users\": [{\"user\", \"password\"}], \"tokens\": [], \"certificates\": []}";
         let credentials: Credentials = serde_json::from_str(body).map_err(|_| bad(shape))?;
@@ -173,7 +173,7 @@ fn show(value: &impl serde::Serialize) -> Answer {
 
 /// The rules in force at any of the servers, each once.
 fn active(servers: &[&Switched]) -> Answer {
-    let mut rules: Vec<Rule> = Vec::new();
+    let mut rules: Vec<FaultRule> = Vec::new();
     for rule in servers.iter().flat_map(|server| server.faults.active()) {
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -182,7 +182,7 @@ fn active(servers: &[&Switched]) -> Answer {
     show(&rules)
 }
 
-async fn switch(servers: &[&Switched], rules: &[Rule]) -> Result<Answer, Refusal> {
+async fn switch(servers: &[&Switched], rules: &[FaultRule]) -> Result<Answer, AdminRefusal> {
     // A rule that cannot be is refused by the first server, before anything has changed.
     for server in servers {
         server.faults.set_all(rules.to_vec()).await.map_err(|error| match error {
@@ -214,7 +214,7 @@ fn requests(servers: &[&Switched]) -> Vec<serde_json::Value> {
 }
 
 /// Reads a JSON list, or an item per line.
-fn list<T: DeserializeOwned + std::str::FromStr<Err = crate::BadValue>>(body: &str) -> Result<Vec<T>, Refusal> {
+fn list<T: DeserializeOwned + std::str::FromStr<Err = crate::BadValue>>(body: &str) -> Result<Vec<T>, AdminRefusal> {
     if body.trim_start().starts_with('[') {
         return serde_json::from_str(body).map_err(bad);
     }
@@ -222,7 +222,7 @@ fn list<T: DeserializeOwned + std::str::FromStr<Err = crate::BadValue>>(body: &s
 }
 
 /// Reads the body, as far as it is allowed to go.
-async fn read(mut body: Incoming) -> Result<String, Refusal> {
+async fn read(mut body: Incoming) -> Result<String, AdminRefusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| bad("the body broke off"))?;

@@ -1,7 +1,7 @@
 //! The links: every cable that is up, once.
 
-use super::Refusal;
-use super::paging::{self, Found, Page};
+use super::ListRefusal;
+use super::paging::{self, FilteredRows, Page};
 use super::ports::{owned_by, string};
 use super::query::{Query, flag, unknown};
 use super::records::{LinkField, Records};
@@ -20,7 +20,7 @@ pub(super) fn list(
     fabric: &Arc<Fabric>,
     tweak: Tweak,
     records: &Arc<Records>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, ListRefusal> {
     let (mut system, mut cables) = (None, false);
     for (key, value) in query.pairs().filter(|(key, _)| !paging::KEYS.contains(key)) {
         match key {
@@ -39,7 +39,7 @@ pub(super) fn list(
     let numbers: Vec<u32> = fabric.links_up().filter(|(_, link)| wanted(link)).map(|(number, _)| number).collect();
     let filtered = numbers.len();
     let rows = Arc::new(LinkRows { fabric: fabric.clone(), numbers, records: records.clone(), cables });
-    Ok(paging::list(Found { rows, filtered, total }, page, tweak, records.layout))
+    Ok(paging::list(FilteredRows { rows, filtered, total }, page, tweak, records.layout))
 }
 
 struct LinkRows {

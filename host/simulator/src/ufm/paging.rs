@@ -1,6 +1,6 @@
 //! The two forms of a list: an array, or a page of it in an object.
 
-use super::Refusal;
+use super::ListRefusal;
 use super::query::{Query, bad};
 use crate::server::{Answer, Tweak};
 use crate::wire::{Layout, Listing, Part, Rows, Run};
@@ -23,7 +23,7 @@ pub(super) enum Page {
 }
 
 impl Page {
-    pub(super) fn parse(query: &Query) -> Result<Self, Refusal> {
+    pub(super) fn parse(query: &Query) -> Result<Self, ListRefusal> {
         let [number, rows] = KEYS.map(|key| {
             let read = |text: &str| {
                 text.parse()
@@ -41,14 +41,14 @@ impl Page {
 }
 
 /// The rows of a list, filtered, and how many there were before.
-pub(super) struct Found {
+pub(super) struct FilteredRows {
     pub(super) rows: Arc<dyn Rows>,
     pub(super) filtered: usize,
     pub(super) total: usize,
 }
 
 /// Answers a list in the form asked for.
-pub(super) fn list(found: Found, page: Page, tweak: Tweak, layout: Layout) -> Answer {
+pub(super) fn list(found: FilteredRows, page: Page, tweak: Tweak, layout: Layout) -> Answer {
     let (filtered, total) = (tweak.rows(found.filtered), tweak.rows(found.total));
     let separator: &'static [u8] = match layout {
         Layout::Indented => b"\n    ",

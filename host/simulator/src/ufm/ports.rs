@@ -1,10 +1,10 @@
 //! The port list: by far the largest of all.
 
-use super::paging::{self, Found, Page};
+use super::paging::{self, FilteredRows, Page};
 use super::query::{Query, bad, flag, unknown};
 use super::records::{PortField, Records};
 use super::side::Side;
-use super::{Filters, Refusal};
+use super::{Filters, ListRefusal};
 use crate::fabric::random::Random;
 use crate::fabric::{End, Fabric, Layer, LinkState, PortName};
 use crate::server::{Answer, Tweak};
@@ -23,7 +23,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn parse(query: &Query, known: Filters) -> Result<Self, Refusal> {
+    fn parse(query: &Query, known: Filters) -> Result<Self, ListRefusal> {
         let mut filter = Self::default();
         for (key, value) in query.pairs().filter(|(key, _)| !paging::KEYS.contains(key)) {
             match (key, known) {
@@ -42,15 +42,15 @@ impl Filter {
     }
 
     fn passes(&self, fabric: &Fabric, end: End) -> bool {
-        let state = State::of(fabric, end);
+        let state = PortState::of(fabric, end);
         let system = || {
             let wanted = self.system.as_deref();
             wanted.is_none_or(|wanted| Side::of(fabric, end).is_some_and(|side| owned_by(&side, wanted)))
         };
         // No port of this fabric has errors.
         !self.high_ber
-            && self.active.is_none_or(|active| active == (state == State::Up))
-            && (self.disabled != Some(false) || state != State::Disabled)
+            && self.active.is_none_or(|active| active == (state == PortState::Up))
+            && (self.disabled != Some(false) || state != PortState::Disabled)
             && self.kind.as_deref().is_none_or(|kind| kind == kind_of(end))
             && system()
     }
@@ -72,13 +72,13 @@ pub(super) fn owned_by(side: &Side<'_>, wanted: &str) -> bool {
 
 /// What UFM says about a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PortState {
     Up,
     Down,
     Disabled,
 }
 
-impl State {
+impl PortState {
     fn of(fabric: &Fabric, end: End) -> Self {
         match (fabric.peer(end), end) {
             (Some((_, LinkState::Up)), _) => Self::Up,
@@ -117,13 +117,13 @@ impl Ports {
         fabric: &Arc<Fabric>,
         tweak: Tweak,
         records: &Arc<Records>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, ListRefusal> {
         let filter = Filter::parse(query, self.filters)?;
         let page = Page::parse(query)?;
         let Selection { ends, total, .. } = self.select(filter, fabric);
         let filtered = ends.len();
         let rows = Arc::new(PortRows { fabric: fabric.clone(), ends, records: records.clone() });
-        Ok(paging::list(Found { rows, filtered, total }, page, tweak, records.layout))
+        Ok(paging::list(FilteredRows { rows, filtered, total }, page, tweak, records.layout))
     }
 
     fn select(&self, filter: Filter, fabric: &Arc<Fabric>) -> Selection {
@@ -149,7 +149,7 @@ pub(super) fn named(
     fabric: &Arc<Fabric>,
     tweak: Tweak,
     records: &Arc<Records>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, ListRefusal> {
     let read = |name: &str| name.parse::<PortName>().map_err(|error| bad(error.to_string()));
     let names = names.split(',').map(read).collect::<Result<Vec<_>, _>>()?;
     let ends: Vec<End> = names.into_iter().filter_map(|name| fabric.find_port(name).ok()).collect();
@@ -158,7 +158,7 @@ pub(super) fn named(
     }
     let filtered = ends.len();
     let rows = Arc::new(PortRows { fabric: fabric.clone(), ends: Arc::new(ends), records: records.clone() });
-    Ok(paging::list(Found { rows, filtered, total: filtered }, Page::Whole, tweak, records.layout))
+    Ok(paging::list(FilteredRows { rows, filtered, total: filtered }, Page::Whole, tweak, records.layout))
 }
 
 struct PortRows {
@@ -174,13 +174,13 @@ impl Rows for PortRows {
             return out.extend_from_slice(b"null");
         };
         let peer = self.fabric.peer(end).and_then(|(far, _)| Side::of(&self.fabric, far));
-        let state = State::of(&self.fabric, end);
+        let state = PortState::of(&self.fabric, end);
         self.records.port.write(out, |field, out| write(field, out, &own, peer.as_ref(), state));
     }
 }
 
-fn write(field: PortField, out: &mut Vec<u8>, own: &Side<'_>, peer: Option<&Side<'_>>, state: State) {
-    let up = state == State::Up;
+fn write(field: PortField, out: &mut Vec<u8>, own: &Side<'_>, peer: Option<&Side<'_>>, state: PortState) {
+    let up = state == PortState::Up;
     match field {
         PortField::Name => string(out, |out| own.name(out)),
         PortField::Guid => quoted_hex(out, own.guid()),
@@ -196,9 +196,9 @@ fn write(field: PortField, out: &mut Vec<u8>, own: &Side<'_>, peer: Option<&Side
         PortField::Path => string(out, |out| path(out, own)),
         PortField::Tier => decimal(out, tier(own)),
         PortField::Physical => out.extend_from_slice(match state {
-            State::Up => b"\"Link Up\"".as_slice(),
-            State::Down => b"\"Polling\"",
-            State::Disabled => b"\"Disabled\"",
+            PortState::Up => b"\"Link Up\"".as_slice(),
+            PortState::Down => b"\"Polling\"",
+            PortState::Disabled => b"\"Disabled\"",
         }),
         PortField::Logical => out.extend_from_slice(if up { b"\"Active\"" } else { b"\"Down\"" }),
         PortField::Speed => out.extend_from_slice(if up { b"\"NDR\"" } else { b"\"N/A\"" }),

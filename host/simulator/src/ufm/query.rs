@@ -1,6 +1,6 @@
 //! The part of an address behind the question mark.
 
-use super::Refusal;
+use super::ListRefusal;
 use http::StatusCode;
 
 /// Decoded keys and values, in order.
@@ -27,16 +27,16 @@ impl Query {
     }
 }
 
-pub(super) fn bad(message: impl Into<String>) -> Refusal {
+pub(super) fn bad(message: impl Into<String>) -> ListRefusal {
     (StatusCode::BAD_REQUEST, message.into())
 }
 
-pub(super) fn unknown(key: &str) -> Refusal {
+pub(super) fn unknown(key: &str) -> ListRefusal {
     bad(format!("unknown filter {key:?}"))
 }
 
 /// Reads `true` or `false`, in any case.
-pub(super) fn flag(key: &str, value: &str) -> Result<bool, Refusal> {
+pub(super) fn flag(key: &str, value: &str) -> Result<bool, ListRefusal> {
     match value.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -45,7 +45,7 @@ pub(super) fn flag(key: &str, value: &str) -> Result<bool, Refusal> {
 }
 
 /// Undoes `%20`.
-pub(super) fn decode(text: &str) -> Result<String, Refusal> {
+pub(super) fn decode(text: &str) -> Result<String, ListRefusal> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,8 +1,8 @@
 //! What a port, a system and a link look like: every key once, with its order and its kind.
 
 use super::Keys;
-use crate::wire::{Layout, Template, Value};
-use Value::{Field, Fixed, List};
+use crate::wire::{Layout, Template, TemplateValue};
+use TemplateValue::{Field, Fixed, List};
 
 /// What differs between two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Records {
     }
 }
 
-fn port_keys() -> Vec<(&'static str, Value<PortField>)> {
+fn port_keys() -> Vec<(&'static str, TemplateValue<PortField>)> {
     use PortField as P;
     vec![
         ("external_number", Field(P::Number)),
@@ -124,7 +124,7 @@ fn port_keys() -> Vec<(&'static str, Value<PortField>)> {
     ]
 }
 
-fn old_port_keys() -> Vec<(&'static str, Value<PortField>)> {
+fn old_port_keys() -> Vec<(&'static str, TemplateValue<PortField>)> {
     use PortField as P;
     vec![
         ("description", Field(P::Kind)),
@@ -146,7 +146,7 @@ fn old_port_keys() -> Vec<(&'static str, Value<PortField>)> {
     ]
 }
 
-fn system_keys() -> Vec<(&'static str, Value<SystemField>)> {
+fn system_keys() -> Vec<(&'static str, TemplateValue<SystemField>)> {
     use SystemField as S;
     vec![
         ("name", Field(S::Guid)),
@@ -175,7 +175,7 @@ fn system_keys() -> Vec<(&'static str, Value<SystemField>)> {
     ]
 }
 
-fn link_keys() -> Vec<(&'static str, Value<LinkField>)> {
+fn link_keys() -> Vec<(&'static str, TemplateValue<LinkField>)> {
     use LinkField as L;
     vec![
         ("source_guid", Field(L::Guid(0))),

@@ -1,11 +1,11 @@
 //! The systems: hosts and switches.
 
-use super::paging::{self, Found, Page};
+use super::paging::{self, FilteredRows, Page};
 use super::ports::string;
 use super::query::{Query, unknown};
 use super::records::{Records, SystemField};
 use super::side::{Side, address};
-use super::{Refusal, ports};
+use super::{ListRefusal, ports};
 use crate::fabric::{End, Fabric, Layer, Management};
 use crate::server::{Answer, Tweak};
 use crate::wire::{Rows, hex, quoted, quoted_hex};
@@ -23,7 +23,7 @@ pub(super) fn list(
     fabric: &Arc<Fabric>,
     tweak: Tweak,
     records: &Arc<Records>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, ListRefusal> {
     let mut kind = None;
     for (key, value) in query.pairs().filter(|(key, _)| !paging::KEYS.contains(key)) {
         match key {
@@ -41,7 +41,12 @@ pub(super) fn list(
     Ok(answer(ends, total, page, fabric, tweak, records))
 }
 
-pub(super) fn named(name: &str, fabric: &Arc<Fabric>, tweak: Tweak, records: &Arc<Records>) -> Result<Answer, Refusal> {
+pub(super) fn named(
+    name: &str,
+    fabric: &Arc<Fabric>,
+    tweak: Tweak,
+    records: &Arc<Records>,
+) -> Result<Answer, ListRefusal> {
     let wanted = |end: &End| Side::of(fabric, *end).is_some_and(|side| ports::owned_by(&side, name));
     let ends: Vec<End> = all(fabric).filter(wanted).collect();
     match ends.len() {
@@ -60,7 +65,7 @@ fn answer(
 ) -> Answer {
     let filtered = ends.len();
     let rows = Arc::new(SystemRows { fabric: fabric.clone(), ends, records: records.clone() });
-    paging::list(Found { rows, filtered, total }, page, tweak, records.layout)
+    paging::list(FilteredRows { rows, filtered, total }, page, tweak, records.layout)
 }
 
 struct SystemRows {

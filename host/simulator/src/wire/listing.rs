@@ -109,9 +109,9 @@ impl Listing {
                     self.parts.pop_front();
                 }
                 Some(Part::Rows(run)) => match step(run, &mut out, self.separator, self.spoil, self.extent) {
-                    Step::More => {}
-                    Step::Done => drop(self.parts.pop_front()),
-                    Step::Torn => self.parts.clear(),
+                    ListingStep::More => {}
+                    ListingStep::Done => drop(self.parts.pop_front()),
+                    ListingStep::Torn => self.parts.clear(),
                 },
             }
         }
@@ -119,22 +119,22 @@ impl Listing {
     }
 }
 
-enum Step {
+enum ListingStep {
     More,
     Done,
     Torn,
 }
 
-fn step(run: &mut Run, out: &mut Vec<u8>, separator: &[u8], spoil: Option<Spoil>, extent: Extent) -> Step {
+fn step(run: &mut Run, out: &mut Vec<u8>, separator: &[u8], spoil: Option<Spoil>, extent: Extent) -> ListingStep {
     if run.at >= run.range.end {
         match extent {
             // Without a single record there is nothing to repeat; space without end is as endless.
             Extent::Endless if run.range.is_empty() => out.resize(out.len() + PIECE, b' '),
             Extent::Endless => run.at = run.range.start,
-            Extent::Whole => return Step::Done,
-            Extent::Torn => return Step::Torn,
+            Extent::Whole => return ListingStep::Done,
+            Extent::Torn => return ListingStep::Torn,
         }
-        return Step::More;
+        return ListingStep::More;
     }
     if run.written > 0 {
         out.push(b',');
@@ -164,11 +164,11 @@ fn step(run: &mut Run, out: &mut Vec<u8>, separator: &[u8], spoil: Option<Spoil>
     }
     if extent == Extent::Torn && run.at - run.range.start >= run.range.len() / 2 {
         out.truncate(start + (out.len() - start) / 2);
-        return Step::Torn;
+        return ListingStep::Torn;
     }
     run.at += 1;
     run.written += 1;
-    Step::More
+    ListingStep::More
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub enum Layout {
 
 /// The value of a key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<F> {
+pub(crate) enum TemplateValue<F> {
     /// This JSON, whatever the record.
     Fixed(&'static str),
     /// An array of these strings, whatever the record.
@@ -32,7 +32,7 @@ pub(crate) struct Template<F> {
 }
 
 impl<F: Copy> Template<F> {
-    pub(crate) fn new(layout: Layout, keys: &[(&str, Value<F>)]) -> Self {
+    pub(crate) fn new(layout: Layout, keys: &[(&str, TemplateValue<F>)]) -> Self {
         let (line, deeper, colon): (&[u8], &[u8], &[u8]) = match layout {
             Layout::Indented => (b"\n        ", b"\n            ", b": "),
             Layout::Compact => (b"", b"", b":"),
@@ -47,9 +47,9 @@ impl<F: Copy> Template<F> {
             super::quoted(&mut constant, key);
             constant.extend_from_slice(colon);
             match value {
-                Value::Fixed(json) => constant.extend_from_slice(json.as_bytes()),
-                Value::List([]) => constant.extend_from_slice(b"[]"),
-                Value::List(items) => {
+                TemplateValue::Fixed(json) => constant.extend_from_slice(json.as_bytes()),
+                TemplateValue::List([]) => constant.extend_from_slice(b"[]"),
+                TemplateValue::List(items) => {
                     constant.push(b'[');
                     for (place, item) in items.iter().enumerate() {
                         if place > 0 {
@@ -61,7 +61,7 @@ impl<F: Copy> Template<F> {
                     constant.extend_from_slice(line);
                     constant.push(b']');
                 }
-                Value::Field(field) => pieces.push((std::mem::take(&mut constant), *field)),
+                TemplateValue::Field(field) => pieces.push((std::mem::take(&mut constant), *field)),
             }
         }
         if layout == Layout::Indented {
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn both_layouts_say_the_same() {
         let keys = [
-            ("a", Value::Fixed("1")),
-            ("b", Value::Field(())),
-            ("c", Value::List(&["x", "y"])),
-            ("d", Value::List(&[])),
+            ("a", TemplateValue::Fixed("1")),
+            ("b", TemplateValue::Field(())),
+            ("c", TemplateValue::List(&["x", "y"])),
+            ("d", TemplateValue::List(&[])),
         ];
         let text = |layout| {
             let mut out = Vec::new();

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
-use topoloom_core::topology::{About, Finding};
+use topoloom_core::topology::{Finding, FindingSubject};
 
 use super::super::ClusterArgs;
 use super::super::desk::{self, DeskArgs};
@@ -45,7 +45,7 @@ pub(in super::super) struct ReportArgs {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in super::super) struct Reports {
-    sources: Vec<Report>,
+    sources: Vec<SourceReport>,
 }
 
 impl Document for Reports {
@@ -55,7 +55,7 @@ impl Document for Reports {
 /// What one source reported.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct SourceReport {
     source: String,
     /// Why a round has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,7 +217,7 @@ fn count(findings: &[&Finding]) -> usize {
 /// How many hosts it is about.
 fn weight(finding: &Finding) -> usize {
     match &finding.subject {
-        About::Nodes(nodes) => nodes.len().max(1),
+        FindingSubject::Nodes(nodes) => nodes.len().max(1),
         _ => 1,
     }
 }
@@ -225,20 +225,20 @@ fn weight(finding: &Finding) -> usize {
 fn line(finding: &Finding) -> String {
     let detail = &finding.detail;
     match &finding.subject {
-        About::Source => detail.to_string(),
-        About::Nodes(nodes) => format!("{}: {detail}", nodes.join(" ")),
-        About::Group(id) => format!("group {id}: {detail}"),
-        About::Name(name) => format!("{name}: {detail}"),
+        FindingSubject::Source => detail.to_string(),
+        FindingSubject::Nodes(nodes) => format!("{}: {detail}", nodes.join(" ")),
+        FindingSubject::Group(id) => format!("group {id}: {detail}"),
+        FindingSubject::Name(name) => format!("{name}: {detail}"),
     }
 }
 
 impl Reports {
     fn of(shots: &[Shot]) -> Self {
-        Self { sources: shots.iter().map(Report::of).collect() }
+        Self { sources: shots.iter().map(SourceReport::of).collect() }
     }
 }
 
-impl Report {
+impl SourceReport {
     fn of(shot: &Shot) -> Self {
         let numbers = shot.result.as_ref().ok().map(|found| &found.decision.numbers);
         Self {
@@ -261,10 +261,12 @@ impl Reported {
             name: None,
         };
         match &finding.subject {
-            About::Source => plain,
-            About::Nodes(nodes) => Self { nodes: Some(nodes.iter().map(ToString::to_string).collect()), ..plain },
-            About::Group(id) => Self { group: Some(id.to_string()), ..plain },
-            About::Name(name) => Self { name: Some(name.clone()), ..plain },
+            FindingSubject::Source => plain,
+            FindingSubject::Nodes(nodes) => {
+                Self { nodes: Some(nodes.iter().map(ToString::to_string).collect()), ..plain }
+            }
+            FindingSubject::Group(id) => Self { group: Some(id.to_string()), ..plain },
+            FindingSubject::Name(name) => Self { name: Some(name.clone()), ..plain },
         }
     }
 }
@@ -276,11 +278,13 @@ mod tests {
     #[test]
     fn the_heading_counts_what_is_not_listed_too() {
         let finding = |subject, detail: &str| Finding { code: "unmatched-host".into(), subject, detail: detail.into() };
-        let nodes = About::Nodes(["a", "b"].map(Into::into).into());
-        let listed = [finding(nodes, "two"), finding(About::Name("x".into()), "one")];
+        let nodes = FindingSubject::Nodes(["a", "b"].map(Into::into).into());
+        let listed = [finding(nodes, "two"), finding(FindingSubject::Name("x".into()), "one")];
         assert_eq!(count(&listed.iter().collect::<Vec<_>>()), 3);
-        let many =
-            [finding(About::Name("x".into()), "one"), finding(About::Source, "and 199 more like these, 1199 in all")];
+        let many = [
+            finding(FindingSubject::Name("x".into()), "one"),
+            finding(FindingSubject::Source, "and 199 more like these, 1199 in all"),
+        ];
         assert_eq!(count(&many.iter().collect::<Vec<_>>()), 1199);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use topoloom_simulator::{
-    Chassis, Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport,
+    Chassis, Edit, FabricCounts, Fault, FaultRule, Field, HostKind, Layout, Options, Running, Shape, Transport,
 };
 
 use super::super::{print, private};
@@ -55,7 +55,7 @@ pub(in super::super) struct SimulateArgs {
     name: Vec<String>,
     /// A fault that is set from the start, as `status:429:30` or `html times=2` (see below)
     #[arg(long, value_name = "FAULT", value_parser = rule)]
-    fault: Vec<Rule>,
+    fault: Vec<FaultRule>,
     /// Write ca.crt, client certificates and nodes.yaml (a Node per host, for `topoloom discover --nodes`) into this
     /// folder
     #[arg(long, value_name = "DIR")]
@@ -69,8 +69,8 @@ fn shape(text: &str) -> Result<Shape, String> {
     text.parse::<Shape>().map_err(|error| error.to_string())
 }
 
-fn rule(text: &str) -> Result<Rule, String> {
-    text.parse::<Rule>().map_err(|error| error.to_string())
+fn rule(text: &str) -> Result<FaultRule, String> {
+    text.parse::<FaultRule>().map_err(|error| error.to_string())
 }
 
 fn user(text: &str) -> Result<(String, String), String> {
@@ -166,7 +166,7 @@ fn running_text(running: &Running<'_>, folder: Option<&Path>) -> String {
     if let Some(admin) = &running.admin {
         push_line!(text, "faults, edits   {admin}");
     }
-    let Counts { hosts, switches, links, active_ports, .. } = running.counts;
+    let FabricCounts { hosts, switches, links, active_ports, .. } = running.counts;
     push_line!(text, "fabric          {hosts} hosts, {switches} switches, {links} cables, {active_ports} ports");
     match folder {
         Some(folder) => {

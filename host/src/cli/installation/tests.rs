@@ -27,7 +27,7 @@ fn charts(namespace: &str) -> Installation {
     deployed(namespace, &args, env)
 }
 
-fn leased(namespace: &str, name: &str, renewed: &str) -> (Installation, Standing) {
+fn leased(namespace: &str, name: &str, renewed: &str) -> (Installation, LeaseFreshness) {
     let lease = json!({
         "metadata": {
             "namespace": namespace, "name": name, "annotations": {"topoloom.dev/configuration": "conf/map"},
@@ -37,15 +37,15 @@ fn leased(namespace: &str, name: &str, renewed: &str) -> (Installation, Standing
     of_lease(&serde_json::from_value(lease).unwrap(), NOW.parse().unwrap()).unwrap()
 }
 
-fn fresh(namespace: &str, name: &str) -> (Installation, Standing) {
+fn fresh(namespace: &str, name: &str) -> (Installation, LeaseFreshness) {
     leased(namespace, name, "2026-01-01T00:00:55.000000Z")
 }
 
-fn old(namespace: &str, name: &str) -> (Installation, Standing) {
+fn old(namespace: &str, name: &str) -> (Installation, LeaseFreshness) {
     leased(namespace, name, "2025-01-01T00:00:00.000000Z")
 }
 
-fn found(deployed: Vec<Installation>, leased: Vec<(Installation, Standing)>) -> Vec<String> {
+fn found(deployed: Vec<Installation>, leased: Vec<(Installation, LeaseFreshness)>) -> Vec<String> {
     candidates(deployed, leased).into_iter().map(|found| found.what).collect()
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::sweep::Stands;
-use topoloom_core::nodelock::{Lock, Named, Note, Pod, PodKey, Standing, Why, is_owner};
+use topoloom_core::nodelock::{Lock, LockState, NamedHolder, Note, Pod, PodKey, Why, is_owner};
 use topoloom_core::text;
 
 use super::NodeArgs;
@@ -69,7 +69,7 @@ pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
         let pod = look.pod(stands).await?;
         let lock = look.lock(&judged.node, Judged::key(stands));
         let live = look.endangered(&judged.node, stands).await?;
-        let about = About { node: &judged.node, lock: lock.as_ref(), pod: pod.as_ref(), live: live.as_ref() };
+        let about = LockDetails { node: &judged.node, lock: lock.as_ref(), pod: pod.as_ref(), live: live.as_ref() };
         said.locks.push(explain(stands, &about, &look.terms));
     }
     args.output.print(&said, text)?;
@@ -86,7 +86,7 @@ fn text(said: &Locks) -> String {
 }
 
 /// What was read about a lock.
-struct About<'a> {
+struct LockDetails<'a> {
     node: &'a str,
     lock: Option<&'a Lock>,
     /// The pod that it is about.
@@ -95,8 +95,8 @@ struct About<'a> {
     live: Option<&'a PodKey>,
 }
 
-fn explain(stands: &Stands, about: &About<'_>, terms: &Options) -> Explained {
-    let About { node, lock, pod, live } = *about;
+fn explain(stands: &Stands, about: &LockDetails<'_>, terms: &Options) -> Explained {
+    let LockDetails { node, lock, pod, live } = *about;
     let value = stands.value.as_deref();
     let waits = live.filter(|live| stands.pod.as_ref() != Some(*live));
     Explained {
@@ -147,16 +147,16 @@ fn written(lock: &Lock) -> String {
         seconds => format!("{} ago", age(seconds)),
     };
     match &lock.named {
-        Named::Pod { time, note: Some(note), .. } => {
+        NamedHolder::Pod { time, note: Some(note), .. } => {
             let Note { attempt, instance, deadline, .. } = note;
             let (attempt, instance) = (text::line(attempt, SHOWN), text::line(instance, SHOWN));
             format!("{} by {instance}, attempt {attempt}, which gives up at {deadline}", ago(*time))
         }
-        Named::Pod { time, note: None, .. } => {
+        NamedHolder::Pod { time, note: None, .. } => {
             format!("{} by a program that does not record the pod's UID", ago(*time))
         }
-        Named::NoPod { time } => format!("{} by a program that does not name a pod", ago(*time)),
-        Named::Unparsable(why) => format!("by an unknown program: {why}"),
+        NamedHolder::NoPod { time } => format!("{} by a program that does not name a pod", ago(*time)),
+        NamedHolder::Unparsable(why) => format!("by an unknown program: {why}"),
     }
 }
 
@@ -186,11 +186,11 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
 }
 
 /// What happens by itself, and what a person should do.
-fn next(standing: &Standing, terms: &Options) -> String {
+fn next(standing: &LockState, terms: &Options) -> String {
     let ttl = Go(terms.ttl);
     match standing {
-        Standing::Over(_) => "free: the next pod may take over the lock; the sweeper removes it if --nodelock-sweep=repair".to_owned(),
-        Standing::Held(held) => match held.why {
+        LockState::Over(_) => "free: the next pod may take over the lock; the sweeper removes it if --nodelock-sweep=repair".to_owned(),
+        LockState::Held(held) => match held.why {
             Why::Binding => format!("other pods wait; if this pod is not bound when the lock is older than {ttl}, the lock expires"),
             Why::Allocating => format!("other pods wait for the device plugin of this node; after {ttl} the lock counts as stuck"),
             Why::Stuck => {
@@ -213,7 +213,7 @@ fn by_hand(node: &str, value: &str, live: Option<&PodKey>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use topoloom_core::nodelock::{Held, Reason, Retry, Takeover};
+    use topoloom_core::nodelock::{LockHeld, OrphanReason, Retry, Takeover};
 
     use super::*;
 
@@ -224,7 +224,7 @@ mod tests {
         PodKey { namespace: "default".into(), name: "p1".into(), uid: Some("b3f0".into()) }
     }
 
-    fn said(standing: Standing, pod: Option<&Pod>, live: Option<&PodKey>) -> String {
+    fn said(standing: LockState, pod: Option<&Pod>, live: Option<&PodKey>) -> String {
         let note = Note {
             value: VALUE.into(),
             uid: "b3f0".into(),
@@ -236,13 +236,13 @@ mod tests {
         let stands = Stands { key: 0, value: Some(VALUE.into()), pod: Some(key()), standing };
         let mut said = String::new();
         let lock = Lock::read(VALUE, Some(note));
-        explain(&stands, &About { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
+        explain(&stands, &LockDetails { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
         said
     }
 
     #[test]
     fn a_pod_that_waits_too_long_comes_with_what_to_look_at() {
-        let held = Held { holder: Some(key()), left: None, why: Why::Stuck };
+        let held = LockHeld { holder: Some(key()), left: None, why: Why::Stuck };
         let pod = Pod {
             key: key().id().unwrap(),
             version: "1".into(),
@@ -253,7 +253,7 @@ mod tests {
             deleting: false,
             revoked: None,
         };
-        let said = said(Standing::Held(held), Some(&pod), Some(&key()));
+        let said = said(LockState::Held(held), Some(&pod), Some(&key()));
         for words in [
             "  hami.io/mutex.lock  2026-08-01T06:10:00.000000007Z,default,p1\n",
             "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn an_unnamed_pod_that_waits_is_shown_and_needs_force_too() {
         let other = PodKey { name: "p2".into(), uid: Some("c4e1".into()), ..key() };
-        let held = Held { holder: Some(other.clone()), left: None, why: Why::Unrecorded };
-        let said = said(Standing::Held(held), None, Some(&other));
+        let held = LockHeld { holder: Some(other.clone()), left: None, why: Why::Unrecorded };
+        let said = said(LockState::Held(held), None, Some(&other));
         assert!(said.contains("waits    default/p2 (UID c4e1) is bound here"), "{said}");
         assert!(said.contains(" --even-if-live\n"), "{said}");
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
-        let said = said(Standing::Over(Reason::Gone), None, None);
+        let said = said(LockState::Over(OrphanReason::Gone), None, None);
         assert!(said.contains("pod      default/p1 (UID b3f0), which does not exist\n"), "{said}");
         assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
     }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use topoloom_core::nodelock::Named;
+use topoloom_core::nodelock::NamedHolder;
 use topoloom_core::nodelock::sweep::Stands;
 use topoloom_core::text;
 
-use super::ListArgs;
+use super::LockListArgs;
 use super::look::{Judged, Look};
 use crate::cli::output::Document;
 use crate::cli::print;
@@ -59,7 +59,7 @@ struct Row {
 }
 
 /// Lists.
-pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: LockListArgs) -> anyhow::Result<ExitCode> {
     let look = Look::everywhere(&args.terms).await?;
     let (mut rows, mut complete, now) = (Vec::new(), true, Timestamp::now());
     for (node, judged) in look.judge_all().await {
@@ -93,8 +93,8 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     let key = Judged::key(stands);
     let lock = look.lock(&judged.node, key);
     let time = lock.as_ref().and_then(|lock| match &lock.named {
-        Named::Pod { time, .. } | Named::NoPod { time } => Some(*time),
-        Named::Unparsable(_) => None,
+        NamedHolder::Pod { time, .. } | NamedHolder::NoPod { time } => Some(*time),
+        NamedHolder::Unparsable(_) => None,
     });
     Row {
         node: judged.node.to_string(),

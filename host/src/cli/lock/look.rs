@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
 use prometheus_client::metrics::histogram::Histogram;
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep};
-use topoloom_core::nodelock::{Held, Lock, NodeName, Pod, PodKey, Sightings, Standing, Why};
+use topoloom_core::nodelock::{Lock, LockHeld, LockState, NodeName, Pod, PodKey, Sightings, Why};
 
 use super::TermsArgs;
 use crate::cluster::{Refusal, instance};
@@ -43,14 +43,14 @@ impl Judged {
     /// Why, in a sentence.
     pub(super) fn why(stands: &Stands) -> String {
         match &stands.standing {
-            Standing::Held(Held { why, .. }) => why.to_string(),
-            Standing::Over(reason) => reason.to_string(),
+            LockState::Held(LockHeld { why, .. }) => why.to_string(),
+            LockState::Over(reason) => reason.to_string(),
         }
     }
 
     /// The annotation that holds it.
-    pub(super) fn key(stands: &Stands) -> Key {
-        Key::ALL.get(stands.key).copied().unwrap_or(Key::Shared)
+    pub(super) fn key(stands: &Stands) -> LockKey {
+        LockKey::ALL.get(stands.key).copied().unwrap_or(LockKey::Shared)
     }
 }
 
@@ -104,7 +104,7 @@ impl Look {
 
     /// The pod that may be given the devices of another one, or another one its, once this lock is gone.
     pub(super) async fn endangered(&self, node: &str, stands: &Stands) -> Result<Option<PodKey>, Refusal> {
-        let Standing::Held(held) = &stands.standing else { return Ok(None) };
+        let LockState::Held(held) = &stands.standing else { return Ok(None) };
         match held.why {
             Why::Vanished => Ok(None),
             // Its writer did not name a pod.
@@ -121,7 +121,7 @@ impl Look {
     }
 
     /// The lock of a key as it was read.
-    pub(super) fn lock(&self, node: &str, key: Key) -> Option<Lock> {
+    pub(super) fn lock(&self, node: &str, key: LockKey) -> Option<Lock> {
         self.carrier.view().known(|known| known.lock_of(node, key).cloned())
     }
 

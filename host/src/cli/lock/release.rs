@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use topoloom_core::nodelock::attempt::Answer;
-use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::attempt::WriteOutcome;
+use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sweep::Stands;
-use topoloom_core::nodelock::{LockValue, NodeName, PodKey, Standing, Why};
+use topoloom_core::nodelock::{LockState, LockValue, NodeName, PodKey, Why};
 use topoloom_core::text;
 
 use super::ReleaseArgs;
@@ -23,14 +23,14 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let node: NodeName = args.node.as_str().into();
     let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, &node)) };
     let expect = &LockValue::from(expect.as_str());
-    let standing = |key: &Key| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
-    let key = Key::ALL.into_iter().find(standing);
+    let standing = |key: &LockKey| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
+    let key = LockKey::ALL.into_iter().find(standing);
     let key = key.with_context(|| {
         format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, &node))
     })?;
 
     let mut stands = judge(&look, &node, key).await?;
-    if let Standing::Held(held) = &stands.standing
+    if let LockState::Held(held) = &stands.standing
         && held.why == Why::Vanished
     {
         // A kubelet may be in the middle of asking for its devices.
@@ -42,9 +42,9 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
     match &stands.standing {
         // Its pod is not marked yet, and an attempt that wakes late would bind it.
-        Standing::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
-        Standing::Over(_) => {}
-        Standing::Held(held) => {
+        LockState::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
+        LockState::Over(_) => {}
+        LockState::Held(held) => {
             if let Some(live) = look.endangered(&node, &stands).await? {
                 if !args.even_if_live {
                     bail!("{}", refused(held.why, &live));
@@ -83,7 +83,7 @@ fn refused(why: Why, live: &PodKey) -> String {
 
 /// The locks of the node, with the commands that release them.
 fn what_stands(look: &Look, node: &str) -> String {
-    let locks = Key::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
+    let locks = LockKey::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
     let lines: Vec<String> = locks
         .map(|(key, lock)| {
             let value = text::shell_word(&lock.value);
@@ -96,7 +96,7 @@ fn what_stands(look: &Look, node: &str) -> String {
     }
 }
 
-async fn judge(look: &Look, node: &NodeName, key: Key) -> anyhow::Result<Stands> {
+async fn judge(look: &Look, node: &NodeName, key: LockKey) -> anyhow::Result<Stands> {
     let judged = look.judge(node.clone()).await?;
     let found = judged.stands.into_iter().find(|stands| Judged::key(stands) == key && stands.value.is_some());
     found.context("the lock has gone meanwhile")
@@ -106,21 +106,21 @@ async fn judge(look: &Look, node: &NodeName, key: Key) -> anyhow::Result<Stands>
 async fn revoke(look: &Look, stands: &Stands, value: &LockValue) -> anyhow::Result<()> {
     let Some(pod) = look.pod(stands).await? else { return Ok(()) };
     match look.carrier.revoke(&pod, value).await {
-        Answer::Done(_) | Answer::Absent => Ok(()),
-        Answer::Conflict => bail!("its pod changed meanwhile, so nothing was released: look again"),
-        Answer::Refused(why) | Answer::Unknown(why) => {
+        WriteOutcome::Done(_) | WriteOutcome::Absent => Ok(()),
+        WriteOutcome::Conflict => bail!("its pod changed meanwhile, so nothing was released: look again"),
+        WriteOutcome::Refused(why) | WriteOutcome::Unknown(why) => {
             bail!("the lock could not be revoked, so nothing was released: {why}")
         }
     }
 }
 
-async fn remove(look: &Look, node: &str, key: Key, value: &LockValue) -> anyhow::Result<()> {
+async fn remove(look: &Look, node: &str, key: LockKey, value: &LockValue) -> anyhow::Result<()> {
     match look.carrier.remove(node, key, value).await? {
         None => bail!("it is another lock meanwhile, so nothing was released: look again"),
-        Some(Answer::Done(_)) => Ok(()),
-        Some(Answer::Absent) => bail!("the node is gone, and its locks with it"),
-        Some(Answer::Conflict) => bail!("the node changed at every try, so nothing was released: try again"),
-        Some(Answer::Refused(why)) => bail!("it was not released: {why}"),
-        Some(Answer::Unknown(why)) => bail!("it is unknown whether it was released, look again: {why}"),
+        Some(WriteOutcome::Done(_)) => Ok(()),
+        Some(WriteOutcome::Absent) => bail!("the node is gone, and its locks with it"),
+        Some(WriteOutcome::Conflict) => bail!("the node changed at every try, so nothing was released: try again"),
+        Some(WriteOutcome::Refused(why)) => bail!("it was not released: {why}"),
+        Some(WriteOutcome::Unknown(why)) => bail!("it is unknown whether it was released, look again: {why}"),
     }
 }

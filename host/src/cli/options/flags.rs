@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::location;
-use crate::config::options_file::{Key, Values};
+use crate::config::options_file::{OptionKey, Values};
 use crate::nodelock::lock;
 
 /// The verb that this room is about.
@@ -80,7 +80,7 @@ pub(in crate::cli) fn all(command: &Command) -> Vec<Flag> {
 }
 
 /// What an options file may hold.
-pub(in crate::cli) fn keys(flags: &[Flag]) -> Vec<Key> {
+pub(in crate::cli) fn keys(flags: &[Flag]) -> Vec<OptionKey> {
     let here = flags.iter().filter(|flag| flag.name != FILE);
-    here.map(|flag| Key { name: flag.name.clone(), values: flag.values }).collect()
+    here.map(|flag| OptionKey { name: flag.name.clone(), values: flag.values }).collect()
 }

@@ -38,12 +38,12 @@ impl fmt::Display for Origin {
 
 /// The values of one flag in one layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) struct Setting {
+pub(in crate::cli) struct LayerValues {
     pub(in crate::cli) origin: Origin,
     pub(in crate::cli) values: Vec<String>,
 }
 
-impl Setting {
+impl LayerValues {
     /// As a sentence names it: flag, value and where it was set.
     pub(super) fn named(&self, flag: &str) -> String {
         let values: Vec<String> = self.values.iter().map(|value| shown(value)).collect();
@@ -69,7 +69,7 @@ fn shown(value: &str) -> String {
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Given {
     /// What was set for each flag, defaults included; the first counts.
-    pub(super) settings: BTreeMap<String, Vec<Setting>>,
+    pub(super) settings: BTreeMap<String, Vec<LayerValues>>,
     /// Flags with a value that cannot be used; their defaults replace them, and rules across flags leave them out.
     pub(super) broken: BTreeSet<String>,
     mistakes: Vec<String>,
@@ -108,7 +108,7 @@ impl Given {
     }
 
     /// A value of a layer is wrong, whether or not it counts.
-    pub(in crate::cli) fn broken(&mut self, flag: &str, setting: &Setting, message: impl fmt::Display) {
+    pub(in crate::cli) fn broken(&mut self, flag: &str, setting: &LayerValues, message: impl fmt::Display) {
         self.broken.insert(flag.to_owned());
         self.mistakes.push(format!("{}: {message}", setting.named(flag)));
     }
@@ -134,12 +134,12 @@ impl Given {
     }
 
     /// What counts for one flag, and where it came from.
-    pub(super) fn counting(&self, flag: &str) -> Option<&Setting> {
+    pub(super) fn counting(&self, flag: &str) -> Option<&LayerValues> {
         self.settings.get(flag)?.first()
     }
 
     /// What every layer says about a flag, for lists that are judged as a whole.
-    pub(in crate::cli) fn layers(&self, flag: &str) -> Vec<Setting> {
+    pub(in crate::cli) fn layers(&self, flag: &str) -> Vec<LayerValues> {
         self.settings.get(flag).cloned().unwrap_or_default()
     }
 }

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, ArgMatches, Command};
 
 use super::flags::{self, Flag};
-use super::given::{Given, Origin, Setting};
+use super::given::{Given, LayerValues, Origin};
 use crate::config::options_file::{self, OptionsFile};
 
 /// Longest value of any flag, in bytes: more than a path may have, and less than a sentence can be asked to carry.
@@ -68,7 +68,7 @@ pub(in crate::cli) fn read_file(command: &Command, path: &Path, file: OptionsFil
     settle(command, &flags, vec![layer], given)
 }
 
-type Layer = BTreeMap<String, Setting>;
+type Layer = BTreeMap<String, LayerValues>;
 
 /// The command with flags that take any text, so that everything can be collected before anything is judged.
 fn texts(command: Command) -> Command {
@@ -150,14 +150,14 @@ fn settings_of(path: &Path, flags: &[Flag], file: OptionsFile, given: &mut Given
 /// Puts values into a layer, if they are texts of a sane length. Empty ones are left out where they mean nothing.
 fn put(layer: &mut Layer, flag: &Flag, origin: Origin, values: Option<Vec<String>>, given: &mut Given) {
     let Some(mut values) = values else {
-        given.broken(&flag.name, &Setting { origin, values: Vec::new() }, "is not UTF-8 text");
+        given.broken(&flag.name, &LayerValues { origin, values: Vec::new() }, "is not UTF-8 text");
         return;
     };
     values.retain(|value| !value.is_empty() || !flag.empty_is_nothing());
     if values.is_empty() {
         return;
     }
-    let setting = Setting { origin, values };
+    let setting = LayerValues { origin, values };
     if setting.values.iter().any(|value| value.len() > MAX_VALUE || value.contains('\0')) {
         given.broken(&flag.name, &setting, format!("must be at most {MAX_VALUE} bytes, and none of them zero"));
         return;
@@ -172,14 +172,14 @@ fn settle(command: &Command, flags: &[Flag], layers: Vec<Layer>, mut given: Give
     for (flag, setting) in layers.iter().flatten() {
         for value in &setting.values {
             if let Err(error) = typed.clone().try_get_matches_from(["topoloom", flags::VERB, &word(flag, value)]) {
-                let alone = Setting { origin: setting.origin.clone(), values: vec![value.clone()] };
+                let alone = LayerValues { origin: setting.origin.clone(), values: vec![value.clone()] };
                 given.broken(flag, &alone, reason(&error));
             }
         }
     }
     let mut words = vec!["topoloom".to_owned(), flags::VERB.to_owned()];
     for flag in flags {
-        let mut said: Vec<Setting> = layers.iter().filter_map(|layer| layer.get(&flag.name)).cloned().collect();
+        let mut said: Vec<LayerValues> = layers.iter().filter_map(|layer| layer.get(&flag.name)).cloned().collect();
         if let Some(setting) = said.first().filter(|_| !given.broken.contains(&flag.name)) {
             let count = match flag.values {
                 options_file::Values::One => 1,
@@ -188,7 +188,7 @@ fn settle(command: &Command, flags: &[Flag], layers: Vec<Layer>, mut given: Give
             let counted = setting.values.iter().skip(setting.values.len().saturating_sub(count));
             words.extend(counted.map(|value| word(&flag.name, value)));
         }
-        said.push(Setting { origin: Origin::Default, values: flag.default.clone() });
+        said.push(LayerValues { origin: Origin::Default, values: flag.default.clone() });
         given.settings.insert(flag.name.clone(), said);
     }
     match typed.try_get_matches_from(words) {

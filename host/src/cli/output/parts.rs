@@ -8,7 +8,7 @@ use serde::Serialize;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, NodeCoverage};
 use topoloom_core::topology::Spec;
 
-use crate::discovery::oneshot::{Found, Shot};
+use crate::discovery::oneshot::{OneshotResult, Shot};
 
 /// A plugin: its own name and version, and its digest.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,14 +43,14 @@ impl Plugin {
 /// How much of the cluster has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct Nodes {
+pub(in crate::cli) struct PlacedNodes {
     /// Existing Nodes that have a place.
     pub(in crate::cli) covered: i64,
     /// Existing Nodes.
     pub(in crate::cli) total: i64,
 }
 
-impl From<NodeCoverage> for Nodes {
+impl From<NodeCoverage> for PlacedNodes {
     fn from(NodeCoverage { covered, total }: NodeCoverage) -> Self {
         Self { covered, total }
     }
@@ -60,17 +60,17 @@ impl From<NodeCoverage> for Nodes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Round {
-    nodes: Nodes,
+    nodes: PlacedNodes,
     /// HyperNodes of its result.
     groups: usize,
     /// What it dropped, corrected or noticed, by kind.
-    diagnostics: Vec<Diagnostic>,
+    diagnostics: Vec<RoundDiagnostic>,
 }
 
 /// Something that a round dropped, corrected or reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Diagnostic {
+struct RoundDiagnostic {
     /// A short stable word for the kind.
     code: String,
     /// How often.
@@ -81,16 +81,16 @@ struct Diagnostic {
 
 impl Round {
     /// What the round of a source found.
-    pub(in crate::cli) fn of(found: &Found) -> Self {
+    pub(in crate::cli) fn of(found: &OneshotResult) -> Self {
         let numbers = &found.decision.numbers;
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let diagnostics = numbers.diagnostics.iter().map(|(code, (count, example))| Diagnostic {
+        let diagnostics = numbers.diagnostics.iter().map(|(code, (count, example))| RoundDiagnostic {
             code: code.to_string(),
             count: *count,
             example: example.clone(),
         });
         Self {
-            nodes: Nodes { covered: number(numbers.covered), total: number(numbers.total) },
+            nodes: PlacedNodes { covered: number(numbers.covered), total: number(numbers.total) },
             groups: numbers.groups(),
             diagnostics: diagnostics.collect(),
         }

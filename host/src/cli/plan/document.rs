@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use topoloom_core::topology::guard::Verdict;
-use topoloom_core::topology::plan::{Action, Because, Dependency, Part, Step, Write};
+use topoloom_core::topology::guard::GuardVerdict;
+use topoloom_core::topology::plan::{Action, Because, Dependency, PlanStep, Write, WritePart};
 
 use crate::cli::output::Document;
 use crate::cli::output::parts::{Content, Plugin, Round};
@@ -114,7 +114,7 @@ impl SourcePlan {
     fn of(shot: &Shot) -> Self {
         let found = shot.result.as_ref().ok();
         let held = found.and_then(|found| match &found.decision.verdict {
-            Verdict::Held(held) => {
+            GuardVerdict::Held(held) => {
                 Some(Held { result: found.decision.hash.to_string(), sentence: held.sentence.clone() })
             }
             _ => None,
@@ -134,7 +134,7 @@ impl SourcePlan {
 }
 
 impl PlannedWrite {
-    fn of(number: usize, step: &Step) -> Self {
+    fn of(number: usize, step: &PlanStep) -> Self {
         let content = |write: &Write| Some(Content::of(&write.spec, &write.labels, write.description.as_ref()));
         let (action, content, part) = match &step.action {
             Action::Create { write, part } => (Verb::Create, content(write), *part),
@@ -157,7 +157,7 @@ impl PlannedWrite {
             name: step.name.to_string(),
             line: step.to_string(),
             content,
-            partly: part == Part::First,
+            partly: part == WritePart::First,
             after: after.collect(),
         }
     }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use topoloom_core::plugin::grant::{Origin, Refusal};
+use topoloom_core::plugin::grant::{NotGranted, Origin};
 use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
 use topoloom_core::text;
 
@@ -183,8 +183,8 @@ impl Wishes {
         let nothing = Permissions::default();
         let asked = self.requirements.as_ref().and_then(|asked| grant(asked, &nothing, origin).err());
         let mut refusals = asked.unwrap_or_default();
-        refusals.extend(self.node_names.then_some(Refusal::NodeNames));
-        (!refusals.is_empty()).then(|| Refusal::yaml(&refusals))
+        refusals.extend(self.node_names.then_some(NotGranted::NodeNames));
+        (!refusals.is_empty()).then(|| NotGranted::yaml(&refusals))
     }
 }
 

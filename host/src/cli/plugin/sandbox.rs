@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use topoloom_core::plugin::{Description, Limit, Limits, Setting};
+use topoloom_core::plugin::{Description, Limit, LimitSetting, Limits};
 
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
@@ -61,7 +61,7 @@ impl Sandbox {
     /// What a plugin says about itself. There is no entry that could give the compiler more time, so it has as much as
     /// an entry can give.
     pub(super) async fn describe(&self, bytes: &Arc<[u8]>, mut limits: Limits) -> anyhow::Result<Description> {
-        if let Setting::Entry { high, .. } = Limit::CompileCpu.row().setting {
+        if let LimitSetting::Entry { high, .. } = Limit::CompileCpu.row().setting {
             limits.set(Limit::CompileCpu, high);
         }
         let plugin = self.load(bytes, limits).await?;

@@ -25,7 +25,7 @@ const LEAST: usize = 6;
 
 /// Flags of `plugin list`.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ListArgs {
+pub(in crate::cli) struct PluginListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(in crate::cli) struct ContinueArgs {
 }
 
 /// Shows the plugins of all sources.
-pub(super) async fn show(args: ListArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn show(args: PluginListArgs) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect().await?;
     let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;
     sources.sort_by(|a, b| a.status.source.cmp(&b.status.source));

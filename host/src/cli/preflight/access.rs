@@ -13,7 +13,7 @@ use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 
 use super::line::Line;
 use crate::cluster::Refusal;
-use crate::manager::rights::{Need, Place, Question, Right, Setting};
+use crate::manager::rights::{Need, Question, Right, RightScope, RightsSettings};
 
 /// Questions under way at a time.
 const CONCURRENCY: usize = 8;
@@ -42,7 +42,7 @@ impl Subject {
 }
 
 /// Asks for every right that the setting needs.
-pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &Setting) -> Vec<Line> {
+pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &RightsSettings) -> Vec<Line> {
     let rights = setting.rights();
     let mut questions: Vec<Question> = rights.iter().flat_map(Right::questions).collect();
     questions.sort();
@@ -90,8 +90,8 @@ fn judged(right: &Right, has: impl Fn(&Question) -> bool) -> Line {
 fn scope(right: &Right) -> String {
     let names = if right.names.is_empty() { String::new() } else { format!(" {}", right.names.join(", ")) };
     match &right.place {
-        Place::Cluster => names,
-        Place::Namespace(namespace) => format!("{names} in {namespace}"),
+        RightScope::Cluster => names,
+        RightScope::Namespace(namespace) => format!("{names} in {namespace}"),
     }
 }
 
@@ -103,8 +103,8 @@ async fn review(client: &kube::Client, subject: &Subject, question: &Question) -
         verb: Some(question.verb.to_owned()),
         name: question.name.clone(),
         namespace: match &question.place {
-            Place::Cluster => None,
-            Place::Namespace(namespace) => Some(namespace.clone()),
+            RightScope::Cluster => None,
+            RightScope::Namespace(namespace) => Some(namespace.clone()),
         },
         ..ResourceAttributes::default()
     };
@@ -139,7 +139,7 @@ mod tests {
 
     fn right(need: Need) -> Right {
         Right {
-            place: Place::Namespace("ns".into()),
+            place: RightScope::Namespace("ns".into()),
             group: "",
             resource: "configmaps",
             names: vec!["a".into(), "b".into()],

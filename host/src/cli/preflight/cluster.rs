@@ -8,10 +8,10 @@ use serde_json::json;
 use topoloom_api::{HyperNode, discovery_source, hyper_node};
 
 use super::line::Line;
-use crate::cluster::leases::{self, Held, Standing};
-use crate::cluster::{Reason, Refusal};
-use crate::manager::rights::{Extent, Setting};
-use crate::topology::writers::{self, Writer, Writers};
+use crate::cluster::leases::{self, LeaseFreshness, LeaseStatus};
+use crate::cluster::{Refusal, RefusalReason};
+use crate::manager::rights::{Extent, RightsSettings};
+use crate::topology::writers::{self, ForeignWriter, Writers};
 
 /// The HyperNode that is never stored.
 const PROBE: &str = "topoloom-preflight";
@@ -56,13 +56,13 @@ async fn served(client: &kube::Client, version: &str, plural: &str) -> Result<bo
             let has = |name: &str| list.resources.iter().any(|resource| resource.name == name);
             Ok(has(plural) && has(&format!("{plural}/status")))
         }
-        Err(refusal) if matches!(refusal.reason, Reason::NoSuchResource | Reason::NotFound) => Ok(false),
+        Err(refusal) if matches!(refusal.reason, RefusalReason::NoSuchResource | RefusalReason::NotFound) => Ok(false),
         Err(refusal) => Err(refusal),
     }
 }
 
 /// The leader of each group.
-pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
+pub(super) async fn leaders(client: &kube::Client, setting: &RightsSettings, now: Timestamp) -> Vec<Line> {
     let Some((namespace, name)) = &setting.leases else { return Vec::new() };
     let mut lines = Vec::new();
     for group in setting.groups() {
@@ -71,7 +71,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
         lines.push(match leases::read(client, namespace, &name, now).await {
             // Without its namespace no replica ever leads; reading it alone does not show that.
             Ok(None) => match leases::could_be_made(client, namespace, &name).await {
-                Err(refusal) if refusal.reason == Reason::NotFound => Line::fail(
+                Err(refusal) if refusal.reason == RefusalReason::NotFound => Line::fail(
                     &what,
                     format!("it cannot be created: {refusal}"),
                     "create the namespace, or name another one with --namespace or --leader-elect-resource-namespace",
@@ -80,9 +80,9 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
                 _ => Line::ok(&what, "it does not exist yet: the first replica creates it"),
             },
             Ok(Some(held)) => match held.standing {
-                Standing::Fresh => Line::ok(&what, format!("{} leads", held.holder)),
-                Standing::Free => Line::ok(&what, "no replica leads: the next one takes over at once"),
-                Standing::Expired => Line::warn(
+                LeaseFreshness::Fresh => Line::ok(&what, format!("{} leads", held.holder)),
+                LeaseFreshness::Free => Line::ok(&what, "no replica leads: the next one takes over at once"),
+                LeaseFreshness::Expired => Line::warn(
                     &what,
                     format!(
                         "no replica leads: {} renewed it last {} s ago",
@@ -99,7 +99,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
 }
 
 /// Whether another program writes HyperNodes.
-pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
+pub(super) async fn second_writers(client: &kube::Client, setting: &RightsSettings, now: Timestamp) -> Vec<Line> {
     let what = SECOND_WRITER;
     let mut lines = Vec::new();
     let (rivals, unseen) = writers::rivals(client, &setting.rivals, now).await;
@@ -126,7 +126,7 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
     match writers::of_objects(client, now).await {
         Ok(found) => lines.extend(other_writers(&found, &rivals)),
         // There are none to write.
-        Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => {}
         Err(refusal) => lines.push(Line::warn(what, format!("HyperNodes could not be listed: {refusal}"), "")),
     }
     if lines.is_empty() {
@@ -136,10 +136,10 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
 }
 
 /// What the managers of fields show. Old writes of Volcano count only if nothing else shows that it runs.
-fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
+fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[LeaseStatus]) -> Vec<Line> {
     let mut lines: Vec<Line> = lately
         .iter()
-        .map(|Writer { manager, objects, example }| {
+        .map(|ForeignWriter { manager, objects, example }| {
             let found = format!("{manager} changed {objects} HyperNodes of ours lately, {example} among them");
             let todo = "find that program: the host repairs its changes, and stops writing if it keeps changing them";
             Line::warn(SECOND_WRITER, found, todo)
@@ -147,7 +147,7 @@ fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec
         .collect();
     let is_shown = |manager: &str| !rivals.is_empty() || lately.iter().any(|writer| writer.manager == manager);
     let unsure = volcanos.iter().filter(|volcano| !is_shown(&volcano.manager));
-    lines.extend(unsure.map(|Writer { manager, objects, example }| {
+    lines.extend(unsure.map(|ForeignWriter { manager, objects, example }| {
         let found = format!(
             "{manager} wrote {objects} HyperNodes that topoloom never wrote, {example} among them. Whether Volcano's \
              HyperNode controller still runs is not known: inside of vc-controller-manager, as by default, it has no lease"
@@ -189,22 +189,22 @@ fn refused(refusal: &Refusal, extent: Extent) -> Line {
         false => Line::warn(what, found, format!("before HyperNodes are written here: {todo}")),
     };
     match refusal.reason {
-        Reason::AlreadyExists => Line::ok(what, "answers"),
-        Reason::WebhookUnreachable => {
+        RefusalReason::AlreadyExists => Line::ok(what, "answers"),
+        RefusalReason::WebhookUnreachable => {
             missing(format!("WebhookUnreachable: {refusal}"), "make the webhook answer, or remove it")
         }
-        Reason::DeniedByAdmission => missing(
+        RefusalReason::DeniedByAdmission => missing(
             format!("DeniedByAdmission: a valid HyperNode is refused: {refusal}"),
             "the owner of this policy or webhook must allow valid HyperNodes",
         ),
         // Where they are written, the rights say more about it. Where they are not, the host itself has no such right,
         // as it should be.
-        Reason::Forbidden if writes => Line::warn(what, "not tried: the caller may not create HyperNodes", ""),
-        Reason::Forbidden => Line::ok(
+        RefusalReason::Forbidden if writes => Line::warn(what, "not tried: the caller may not create HyperNodes", ""),
+        RefusalReason::Forbidden => Line::ok(
             what,
             "not tried: no HyperNodes are written, and the caller may not create any; a caller who may asks with the same flags",
         ),
-        Reason::NoSuchResource => Line::warn(what, "not tried: there is no definition of HyperNodes", ""),
+        RefusalReason::NoSuchResource => Line::warn(what, "not tried: there is no definition of HyperNodes", ""),
         _ => Line::warn(what, format!("could not be tried: {refusal}"), ""),
     }
 }
@@ -214,15 +214,15 @@ mod tests {
     use super::*;
     use crate::cli::preflight::line::Mark;
 
-    fn writer(manager: &str) -> Writer {
-        Writer { manager: manager.to_owned(), objects: 3, example: "rack".to_owned() }
+    fn writer(manager: &str) -> ForeignWriter {
+        ForeignWriter { manager: manager.to_owned(), objects: 3, example: "rack".to_owned() }
     }
 
-    fn held() -> Held {
-        Held {
+    fn held() -> LeaseStatus {
+        LeaseStatus {
             namespace: "v".to_owned(),
             name: "l".to_owned(),
-            standing: Standing::Fresh,
+            standing: LeaseFreshness::Fresh,
             holder: "volcano-0".to_owned(),
             since: None,
             renewed_seconds_ago: Some(1),
@@ -259,14 +259,14 @@ mod tests {
             let refusal = Refusal { reason, message: "no".to_owned(), retry_after: None };
             refused(&refusal, extent).mark
         };
-        for reason in [Reason::DeniedByAdmission, Reason::WebhookUnreachable] {
+        for reason in [RefusalReason::DeniedByAdmission, RefusalReason::WebhookUnreachable] {
             assert_eq!(mark(reason, Extent::Everything), Mark::Fail, "{reason:?}");
             for watches in [Extent::NoHyperNodes, Extent::LeasesOnly] {
                 assert_eq!(mark(reason, watches), Mark::Warn, "{reason:?}");
             }
         }
         // A host that only watches must not be able to create any, so that it cannot ask is as it should be.
-        assert_eq!(mark(Reason::Forbidden, Extent::NoHyperNodes), Mark::Ok);
-        assert_eq!(mark(Reason::Forbidden, Extent::Everything), Mark::Warn);
+        assert_eq!(mark(RefusalReason::Forbidden, Extent::NoHyperNodes), Mark::Ok);
+        assert_eq!(mark(RefusalReason::Forbidden, Extent::Everything), Mark::Warn);
     }
 }

@@ -7,8 +7,8 @@ use kube::{Api, ResourceExt};
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::line::Line;
-use super::wishes::{self, Said};
-use crate::cluster::{Reason, Refusal, client};
+use super::wishes::{self, WishVerdicts};
+use crate::cluster::{Refusal, RefusalReason, client};
 use crate::config::{Document, Load, Location, References};
 use crate::discovery::compat;
 use crate::endpoints::Outside;
@@ -53,7 +53,7 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
             let said = wishes::ask(outside, &document, &objects, &mut references).await.unwrap_or_else(|error| {
                 let found = format!("it is unknown which labels they read: {}", client::chain(&error));
                 lines.push(Line::warn("plugins of this binary", found, ""));
-                Said::default()
+                WishVerdicts::default()
             });
             lines.extend(judged(&location.to_string(), &document, said));
             references
@@ -71,14 +71,14 @@ async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<
     match writers::made(client).await {
         Ok(made) => made.into_iter().for_each(|(source, made)| objects.entry(source).or_default().push(made)),
         // There are none.
-        Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => {}
         Err(refusal) => return Err(refusal),
     }
     Ok(objects)
 }
 
 /// The lines about a readable document, with the checks of plugins.
-fn judged(place: &str, document: &Document, said: Said) -> Vec<Line> {
+fn judged(place: &str, document: &Document, said: WishVerdicts) -> Vec<Line> {
     let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
     let errors: Vec<String> = document.errors().map(ToString::to_string).chain(said.refused).collect();
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
@@ -116,7 +116,8 @@ mod tests {
 
     fn lines_with(text: &str, refused: &[&str]) -> Vec<(Mark, String)> {
         let document = crate::config::parse(text).unwrap();
-        let said = Said { refused: refused.iter().map(ToString::to_string).collect(), ..Said::default() };
+        let said =
+            WishVerdicts { refused: refused.iter().map(ToString::to_string).collect(), ..WishVerdicts::default() };
         judged("ns/map", &document, said).into_iter().map(|line| (line.mark, line.found)).collect()
     }
 

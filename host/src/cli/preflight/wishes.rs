@@ -13,13 +13,13 @@ use crate::delivery::Module;
 use crate::discovery::compat;
 use crate::discovery::revision::{Host, prepare};
 use crate::endpoints::Outside;
-use crate::endpoints::vault::{Kind, Name};
+use crate::endpoints::vault::{ObjectKind, VaultObject};
 use crate::plugin::{Compiler, Runtime, StartError};
 use crate::topology::writers::Made;
 
 /// What plugins say of entries.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct WishVerdicts {
     /// Entries that are refused, and why.
     pub(super) refused: Vec<String>,
     /// Parts that are left out of entries that run otherwise, and why.
@@ -36,9 +36,9 @@ pub(super) async fn ask(
     document: &Document,
     objects: &BTreeMap<String, Vec<Made>>,
     references: &mut References,
-) -> Result<Said, StartError> {
+) -> Result<WishVerdicts, StartError> {
     let entries: Vec<_> = document.enabled().filter_map(|entry| Some((entry, Arc::new(module(entry)?)))).collect();
-    let mut said = Said::default();
+    let mut said = WishVerdicts::default();
     if entries.is_empty() {
         return Ok(said);
     }
@@ -55,9 +55,9 @@ pub(super) async fn ask(
                 {
                     said.left_out.push(message(entry, why.message));
                 }
-                revision.endpoints.objects().cloned().for_each(|Name { kind, namespace, name }| match kind {
-                    Kind::Secret => references.add_secret((namespace, name)),
-                    Kind::ConfigMap => references.add_config_map((namespace, name)),
+                revision.endpoints.objects().cloned().for_each(|VaultObject { kind, namespace, name }| match kind {
+                    ObjectKind::Secret => references.add_secret((namespace, name)),
+                    ObjectKind::ConfigMap => references.add_config_map((namespace, name)),
                 })
             }
             Err(why) => said.refused.push(message(entry, why.message)),
@@ -133,7 +133,8 @@ networkTopologyDiscovery:
         .unwrap();
         assert_eq!(document.errors().next(), None);
         let mut references = document.references("conf");
-        let Said { refused, left_out } = ask(&outside(), &document, &BTreeMap::new(), &mut references).await.unwrap();
+        let WishVerdicts { refused, left_out } =
+            ask(&outside(), &document, &BTreeMap::new(), &mut references).await.unwrap();
         assert_eq!(left_out, [""; 0]);
         let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
         assert_eq!(
@@ -179,6 +180,6 @@ networkTopologyDiscovery:
         let wanted = |sources: &[&str]| -> Vec<String> {
             sources.iter().map(|source| format!("source {source}: {why}")).collect()
         };
-        assert_eq!(said, Said { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
+        assert_eq!(said, WishVerdicts { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
     }
 }

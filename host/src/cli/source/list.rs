@@ -9,7 +9,7 @@ use serde::Serialize;
 use topoloom_api::DiscoverySource;
 
 use crate::cli::live::list;
-use crate::cli::output::parts::{Nodes, Plugin};
+use crate::cli::output::parts::{PlacedNodes, Plugin};
 use crate::cli::output::{Document, OutputArgs};
 use crate::cli::{ClusterArgs, print};
 
@@ -18,7 +18,7 @@ const DIGEST: usize = 19;
 
 /// Flags of `source list`.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ListArgs {
+pub(in crate::cli) struct SourceListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -50,7 +50,7 @@ struct Source {
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<Plugin>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    nodes: Option<Nodes>,
+    nodes: Option<PlacedNodes>,
     /// HyperNodes of the topology in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<i64>,
@@ -60,7 +60,7 @@ struct Source {
 }
 
 /// Shows every source.
-pub(in crate::cli) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) async fn run(args: &SourceListArgs) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect().await?;
     let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;
     sources.sort_by(|a, b| a.status.source.cmp(&b.status.source));
@@ -76,7 +76,7 @@ fn source(object: &DiscoverySource) -> Source {
         state: status.state.map(|state| state.as_str()),
         message: status.message.clone(),
         plugin: Plugin::serving(status),
-        nodes: status.nodes.map(Nodes::from),
+        nodes: status.nodes.map(PlacedNodes::from),
         groups: status.groups,
         last_success: status.last_success.clone(),
     }

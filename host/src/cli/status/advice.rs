@@ -40,7 +40,7 @@ impl Configuration<'_> {
 
     fn unread(&self, refusal: &Refusal) -> Waiting {
         let command = match refusal.reason {
-            cluster::Reason::Forbidden => "topoloom preflight".to_owned(),
+            cluster::RefusalReason::Forbidden => "topoloom preflight".to_owned(),
             _ => String::new(),
         };
         Waiting { what: format!("{} could not be read: {refusal}", self.location), command }
@@ -142,9 +142,9 @@ mod tests {
         assert!(what.contains("cannot be read: line ") && command.contains(EDIT), "{what} {command}");
         assert_eq!(waits(&found(Some(&[("volcano-controller.conf", "")])), &[]), []);
         let refusal = |reason| Refusal { reason, message: "no".to_owned(), retry_after: None };
-        let [(_, command)] = waits(&Err(refusal(cluster::Reason::Forbidden)), &[]).try_into().unwrap();
+        let [(_, command)] = waits(&Err(refusal(cluster::RefusalReason::Forbidden)), &[]).try_into().unwrap();
         assert_eq!(command, "topoloom preflight");
-        let [(_, command)] = waits(&Err(refusal(cluster::Reason::Unreachable)), &[]).try_into().unwrap();
+        let [(_, command)] = waits(&Err(refusal(cluster::RefusalReason::Unreachable)), &[]).try_into().unwrap();
         assert_eq!(command, "");
     }
 

@@ -13,11 +13,11 @@ use super::advice::Configuration;
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
-use crate::cli::output::parts::Nodes;
-use crate::cluster::{Reason, Refusal, leases};
+use crate::cli::output::parts::PlacedNodes;
+use crate::cluster::{Refusal, RefusalReason, leases};
 use crate::config::Load;
 use crate::discovery::decide::NO_SUCH_LABEL;
-use crate::manager::election::Group;
+use crate::manager::election::LeaseGroup;
 use crate::topology::writers;
 
 /// The chart's name for our pods, unless its values give another.
@@ -25,7 +25,7 @@ const PODS: &str = "app.kubernetes.io/name=topoloom";
 /// The labels by which the chart distinguishes our pods from others.
 const TELLING: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];
 /// Groups that may have a lease.
-const GROUPS: [Group; 2] = [Group::HyperNode, Group::NodeLock];
+const GROUPS: [LeaseGroup; 2] = [LeaseGroup::HyperNode, LeaseGroup::NodeLock];
 /// Warnings about the configuration that are shown; `topoloom config check` and `preflight` show all.
 const WARNINGS: usize = 10;
 /// The digits of a digest that are shown.
@@ -51,7 +51,7 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
         match leases::read(&client, &namespace, &name, server.now).await {
             Ok(Some(held)) => status.leases.push(Lease { group: group.as_str(), held }),
             // No controller of the other group runs so far.
-            Ok(None) if group == Group::HyperNode => {
+            Ok(None) if group == LeaseGroup::HyperNode => {
                 status.remarks.push(format!("there is no lease {namespace}/{name}: no replica has run yet"));
             }
             Ok(None) => {}
@@ -101,7 +101,7 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
     status.remarks.extend(rivals.left_out().map(|why| format!("--volcano-leases: {why}")));
     match writers::of_objects(&client, server.now).await {
         Ok(found) => status.second_writers.managers = found.lately,
-        Err(refusal) if refusal.reason == Reason::NoSuchResource => {
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => {
             status.remarks.push(format!("there are no HyperNodes: {refusal}"));
         }
         Err(refusal) => status.remarks.push(format!("HyperNodes could not be listed: {refusal}")),
@@ -135,7 +135,7 @@ fn replicas(leases: &[Lease], pods: &[v1::Pod], now: Timestamp) -> Vec<Replica> 
         let name = pod.name_any();
         replicas.insert(name.clone(), Replica { name, leads: Vec::new(), pod: Some(pod_of(pod, now)) });
     }
-    for lease in leases.iter().filter(|lease| lease.held.standing == leases::Standing::Fresh) {
+    for lease in leases.iter().filter(|lease| lease.held.standing == leases::LeaseFreshness::Fresh) {
         let name = lease.held.replica().to_owned();
         let replica = replicas.entry(name.clone()).or_insert_with(|| Replica { name, ..Replica::default() });
         replica.leads.push(lease.group);
@@ -186,7 +186,7 @@ fn source_of(object: &DiscoverySource, now: Timestamp, configuration: &Configura
         state: status.state.unwrap_or_default().as_str(),
         plugin: plugin.map(|plugin| format!("{} {}", plugin.name, plugin.version)).unwrap_or_default(),
         digest: plugin.map(|plugin| plugin.digest.chars().take(DIGITS).collect()).unwrap_or_default(),
-        nodes: status.nodes.map(Nodes::from),
+        nodes: status.nodes.map(PlacedNodes::from),
         groups: status.groups,
         lag_seconds: success.map(|success| now.duration_since(success).as_secs().max(0)),
         message: status.message.clone(),
@@ -211,7 +211,7 @@ mod tests {
 
     fn lease(holder: &str, now: &str) -> Lease {
         let lease = json!({"spec": {"holderIdentity": holder, "renewTime": now.replace('Z', ".000000Z")}});
-        let held = leases::Held::of(&serde_json::from_value(lease).unwrap(), now.parse().unwrap());
+        let held = leases::LeaseStatus::of(&serde_json::from_value(lease).unwrap(), now.parse().unwrap());
         Lease { group: "hypernode", held }
     }
 
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_holder_that_is_gone_is_no_replica() {
         let then = lease("host-a_1", "2026-01-01T00:00:00Z");
-        let late = leases::Held { standing: leases::Standing::Expired, ..then.held.clone() };
+        let late = leases::LeaseStatus { standing: leases::LeaseFreshness::Expired, ..then.held.clone() };
         assert_eq!(replicas(&[Lease { held: late, ..then }], &[], Timestamp::UNIX_EPOCH), []);
     }
 }

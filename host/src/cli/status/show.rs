@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Lease, Replica, Source, Status};
 use crate::cli::print::{span, table};
-use crate::cluster::leases::Standing;
+use crate::cluster::leases::LeaseFreshness;
 
 /// Everything, the most urgent first.
 pub(super) fn text(status: &Status) -> String {
@@ -93,9 +93,9 @@ fn leases(leases: &[Lease]) -> Vec<Vec<String>> {
     let mut rows = head(["GROUP", "LEASE", "LEADER", "SINCE", "RENEWED", "TRANSITIONS"]);
     rows.extend(leases.iter().map(|Lease { group, held }| {
         let leader = match held.standing {
-            Standing::Fresh => held.holder.clone(),
-            Standing::Expired => format!("no leader; {} held it", held.holder),
-            Standing::Free => {
+            LeaseFreshness::Fresh => held.holder.clone(),
+            LeaseFreshness::Expired => format!("no leader; {} held it", held.holder),
+            LeaseFreshness::Free => {
                 held.released_by.as_ref().map_or("no leader".to_owned(), |by| format!("no leader; released by {by}"))
             }
         };
@@ -161,14 +161,14 @@ fn ago(seconds: i64) -> String {
 mod tests {
     use super::*;
     use crate::cli::status::waits::Waiting;
-    use crate::cluster::leases::Held;
+    use crate::cluster::leases::LeaseStatus;
 
     #[test]
     fn what_waits_stands_below_the_tables_with_its_command() {
-        let held = Held {
+        let held = LeaseStatus {
             namespace: "n".into(),
             name: "l".into(),
-            standing: Standing::Fresh,
+            standing: LeaseFreshness::Fresh,
             holder: "pod-a_1".into(),
             since: None,
             renewed_seconds_ago: Some(3),

@@ -7,7 +7,7 @@ use crate::config::{PluginOrigin, Profile};
 use crate::endpoints::spec::{
     AddressRule, CaBundle, Carrier, Endpoint, GivenTimeouts, Network, Redirects, Verification,
 };
-use topoloom_core::plugin::{Amount, KeyPattern, Limit, Method, Setting};
+use topoloom_core::plugin::{Amount, KeyPattern, Limit, LimitSetting, Method};
 
 fn plugin(lines: &str) -> String {
     let plugin = config(lines).plugin;
@@ -221,7 +221,7 @@ fn limits_are_overrides_with_ranges() {
 #[test]
 fn every_limit_with_a_key_is_read() {
     for limit in Limit::ALL {
-        let Setting::Entry { key, low, high } = limit.row().setting else { continue };
+        let LimitSetting::Entry { key, low, high } = limit.row().setting else { continue };
         for amount in [low, high] {
             assert_eq!(config(&format!("limits: {{{key}: {amount}}}")).limits.get(*limit), Some(amount), "{key}");
         }

@@ -9,7 +9,7 @@ use topoloom_core::plugin::{
 };
 
 use crate::config;
-use crate::endpoints::plan::{Entry, Plan, Usual, plan};
+use crate::endpoints::plan::{EntryTerms, Plan, Usual, plan};
 use crate::endpoints::spec::{AddressRule, CaBundle, Carrier, Credentials, Endpoint as Word, SecretRef, Verification};
 
 fn wish(location: Location) -> GrantedEndpoint {
@@ -48,7 +48,7 @@ fn planned_among(origin: Origin, wish: &GrantedEndpoint, yaml: Option<&str>, amo
     let words = yaml.map(words).unwrap_or_default();
     let secret = Credentials::Secret(SecretRef { name: "of-entry".into(), namespace: None });
     let usual = Usual { total: Duration::from_secs(7), max_body: 1000 };
-    plan(wish, &Entry { origin, word: words.get("fabric"), credentials: Some((&secret, among)), usual })
+    plan(wish, &EntryTerms { origin, word: words.get("fabric"), credentials: Some((&secret, among)), usual })
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! From parser events to the tree, without recursion.
 
 use super::scalar::Scalar;
-use super::tree::{Content, Field, Kind, MisreadKey, Node, RepeatedKey, Tree};
+use super::tree::{Field, MisreadKey, RepeatedKey, Tree, ValueKind, YamlContent, YamlNode};
 use super::{MAX_DEPTH, MAX_WEIGHT};
 use crate::config::{Error, MAX_BYTES};
 use saphyr_parser::{Event, Marker, Parser, ScanError};
@@ -37,7 +37,7 @@ pub(in crate::config) fn load_all(text: &str) -> Result<Vec<Tree>, Error> {
         let (event, span) = event.map_err(|error| builder.syntax(&error))?;
         if builder.event(event, span.start)? == Progress::Finished {
             let Builder { root, repeated, misread, .. } = std::mem::take(&mut builder);
-            let says_something = root.as_ref().is_some_and(|root| root.kind() != Kind::Null);
+            let says_something = root.as_ref().is_some_and(|root| root.kind() != ValueKind::Null);
             trees.extend(says_something.then_some(Tree { root, repeated, misread, further: None }));
         }
     }
@@ -68,8 +68,8 @@ enum Progress {
 struct Builder {
     lines_before: usize,
     stack: Vec<Frame>,
-    anchors: BTreeMap<usize, Rc<Node>>,
-    root: Option<Rc<Node>>,
+    anchors: BTreeMap<usize, Rc<YamlNode>>,
+    root: Option<Rc<YamlNode>>,
     repeated: Vec<RepeatedKey>,
     misread: Vec<MisreadKey>,
 }
@@ -84,12 +84,12 @@ struct Frame {
 }
 
 enum Open {
-    List(Vec<Rc<Node>>),
-    Map { own: Vec<Field>, index: BTreeMap<String, usize>, merged: Vec<Rc<Node>>, key: Option<Key> },
+    List(Vec<Rc<YamlNode>>),
+    Map { own: Vec<Field>, index: BTreeMap<String, usize>, merged: Vec<Rc<YamlNode>>, key: Option<PendingKey> },
 }
 
 /// A key that waits for its value.
-enum Key {
+enum PendingKey {
     Named { key: String, line: usize },
     Merge,
 }
@@ -100,8 +100,8 @@ impl Builder {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let weight = 1 + text.len();
-                let content = Content::Scalar(Scalar::new(&text, style, tag.as_deref()));
-                self.finish(Node { line, weight, content }, anchor)?;
+                let content = YamlContent::Scalar(Scalar::new(&text, style, tag.as_deref()));
+                self.finish(YamlNode { line, weight, content }, anchor)?;
             }
             Event::SequenceStart(anchor, _) => self.open(line, anchor, Open::List(Vec::new()))?,
             Event::MappingStart(anchor, _) => {
@@ -133,16 +133,16 @@ impl Builder {
     fn close(&mut self) -> Result<(), Error> {
         let Some(Frame { line, anchor, weight, content }) = self.stack.pop() else { return Ok(()) };
         let (content, weight) = match content {
-            Open::List(items) => (Content::List(items), weight),
+            Open::List(items) => (YamlContent::List(items), weight),
             Open::Map { own, index, merged, .. } => {
                 let (fields, weight) = merge(own, index, &merged, weight, line)?;
-                (Content::Map(fields), weight)
+                (YamlContent::Map(fields), weight)
             }
         };
-        self.finish(Node { line, weight, content }, anchor)
+        self.finish(YamlNode { line, weight, content }, anchor)
     }
 
-    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Error> {
+    fn finish(&mut self, node: YamlNode, anchor: usize) -> Result<(), Error> {
         let node = Rc::new(node);
         if anchor != 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
@@ -152,7 +152,7 @@ impl Builder {
     }
 
     /// Puts a finished value where it belongs.
-    fn put(&mut self, node: Rc<Node>, start: Marker) -> Result<(), Error> {
+    fn put(&mut self, node: Rc<YamlNode>, start: Marker) -> Result<(), Error> {
         let (line, column) = (start.line() + self.lines_before, start.col() + 1);
         let wrong = |message: &str| Error::Syntax { line, column, message: message.to_owned() };
         let no_key = || wrong("a key must be a text, a number or a boolean");
@@ -169,26 +169,26 @@ impl Builder {
             Open::List(items) => items.push(node),
             Open::Map { own, index, merged, key } => match key.take() {
                 None => {
-                    let Content::Scalar(scalar) = &node.content else { return Err(no_key()) };
+                    let YamlContent::Scalar(scalar) = &node.content else { return Err(no_key()) };
                     *key = Some(if scalar.is_merge() {
-                        Key::Merge
+                        PendingKey::Merge
                     } else {
                         let named = scalar.key().ok_or_else(no_key)?;
                         if named != scalar.text {
                             let (written, kind) = (scalar.text.clone(), scalar.kind());
                             self.misread.push(MisreadKey { written, kind, key: named.clone(), line });
                         }
-                        Key::Named { key: named, line }
+                        PendingKey::Named { key: named, line }
                     });
                 }
-                Some(Key::Merge) => match &node.content {
-                    Content::Map(_) => merged.push(node),
-                    Content::List(items) if items.iter().all(|item| item.map().is_some()) => {
+                Some(PendingKey::Merge) => match &node.content {
+                    YamlContent::Map(_) => merged.push(node),
+                    YamlContent::List(items) if items.iter().all(|item| item.map().is_some()) => {
                         merged.extend(items.iter().cloned());
                     }
                     _ => return Err(no_merge()),
                 },
-                Some(Key::Named { key, line }) => {
+                Some(PendingKey::Named { key, line }) => {
                     let field = Field { key: key.clone(), value: node };
                     match index.get(&key).and_then(|position| own.get_mut(*position)) {
                         Some(earlier) => {
@@ -220,7 +220,7 @@ impl Builder {
 fn merge(
     mut own: Vec<Field>,
     mut index: BTreeMap<String, usize>,
-    merged: &[Rc<Node>],
+    merged: &[Rc<YamlNode>],
     mut weight: usize,
     line: usize,
 ) -> Result<(Vec<Field>, usize), Error> {

@@ -1,11 +1,11 @@
 //! From the tree to JSON, the form in which a plugin gets its configuration.
 
 use super::scalar::{Resolved, Scalar};
-use super::tree::{Content, Node};
+use super::tree::{YamlContent, YamlNode};
 use crate::config::read::Place;
 use serde_json::{Map, Number, Value};
 
-impl Node {
+impl YamlNode {
     /// The value as JSON.
     ///
     /// Integers stay integers, and a fraction that is whole becomes one: `1.0` and `1` are the same number there.
@@ -14,14 +14,14 @@ impl Node {
     /// The place of a number that is not finite, below `path`.
     pub(in crate::config) fn to_json(&self, path: &str) -> Result<Value, Place> {
         match &self.content {
-            Content::Scalar(scalar) => {
+            YamlContent::Scalar(scalar) => {
                 scalar_to_json(scalar).ok_or_else(|| Place { path: path.to_owned(), line: self.line })
             }
-            Content::List(items) => {
+            YamlContent::List(items) => {
                 let items = items.iter().enumerate().map(|(index, item)| item.to_json(&format!("{path}[{index}]")));
                 items.collect::<Result<_, _>>().map(Value::Array)
             }
-            Content::Map(fields) => {
+            YamlContent::Map(fields) => {
                 let fields = fields.iter().map(|field| {
                     let value = field.value.to_json(&format!("{path}.{}", field.key))?;
                     Ok((field.key.clone(), value))
@@ -34,9 +34,9 @@ impl Node {
     /// As [`Self::to_json`] with null for what JSON cannot carry: good for a hash, not for a plugin.
     pub(in crate::config) fn to_json_lossy(&self) -> Value {
         match &self.content {
-            Content::Scalar(scalar) => scalar_to_json(scalar).unwrap_or_default(),
-            Content::List(items) => items.iter().map(|item| item.to_json_lossy()).collect(),
-            Content::Map(fields) => {
+            YamlContent::Scalar(scalar) => scalar_to_json(scalar).unwrap_or_default(),
+            YamlContent::List(items) => items.iter().map(|item| item.to_json_lossy()).collect(),
+            YamlContent::Map(fields) => {
                 fields.iter().map(|field| (field.key.clone(), field.value.to_json_lossy())).collect()
             }
         }

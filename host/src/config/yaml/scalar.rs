@@ -1,6 +1,6 @@
 //! What a scalar means in YAML 1.1.
 
-use super::tree::Kind;
+use super::tree::ValueKind;
 use saphyr_parser::{ScalarStyle, Tag};
 
 /// A scalar as it is written.
@@ -8,13 +8,13 @@ use saphyr_parser::{ScalarStyle, Tag};
 pub(super) struct Scalar {
     /// The text without quotes and with escapes undone.
     pub(super) text: String,
-    reading: Reading,
+    reading: ScalarReading,
     literal: bool,
 }
 
 /// How the text is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum ScalarReading {
     /// Plain: the text decides.
     Plain,
     /// Quoted, a block, or tagged as a text.
@@ -37,27 +37,27 @@ impl Scalar {
     pub(super) fn new(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Self {
         let tag = tag.filter(|tag| tag.is_yaml_core_schema() || tag.handle == "!!").map(|tag| tag.suffix.as_str());
         let reading = match tag {
-            Some("str" | "binary" | "timestamp") => Reading::Text,
-            Some("null" | "bool" | "int" | "float") => Reading::Plain,
-            _ if style == ScalarStyle::Plain => Reading::Plain,
-            _ => Reading::Text,
+            Some("str" | "binary" | "timestamp") => ScalarReading::Text,
+            Some("null" | "bool" | "int" | "float") => ScalarReading::Plain,
+            _ if style == ScalarStyle::Plain => ScalarReading::Plain,
+            _ => ScalarReading::Text,
         };
         Self { text: text.to_owned(), reading, literal: style == ScalarStyle::Literal }
     }
 
     pub(super) fn resolve(&self) -> Resolved {
         match self.reading {
-            Reading::Plain => resolve(&self.text),
-            Reading::Text => Resolved::Text,
+            ScalarReading::Plain => resolve(&self.text),
+            ScalarReading::Text => Resolved::Text,
         }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ValueKind {
         match self.resolve() {
-            Resolved::Null => Kind::Null,
-            Resolved::Bool(_) => Kind::Bool,
-            Resolved::Integer(_) | Resolved::Unsigned(_) | Resolved::Float(_) => Kind::Number,
-            Resolved::Text => Kind::Text,
+            Resolved::Null => ValueKind::Null,
+            Resolved::Bool(_) => ValueKind::Bool,
+            Resolved::Integer(_) | Resolved::Unsigned(_) | Resolved::Float(_) => ValueKind::Number,
+            Resolved::Text => ValueKind::Text,
         }
     }
 
@@ -67,7 +67,7 @@ impl Scalar {
 
     /// Whether this is the key that merges other mappings.
     pub(super) fn is_merge(&self) -> bool {
-        self.reading == Reading::Plain && self.text == "<<"
+        self.reading == ScalarReading::Plain && self.text == "<<"
     }
 
     /// The scalar as a key of a JSON object; nothing for null, which cannot be one.

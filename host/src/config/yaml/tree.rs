@@ -7,7 +7,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(in crate::config) struct Tree {
     /// Its content; nothing where there is none.
-    pub(in crate::config) root: Option<Rc<Node>>,
+    pub(in crate::config) root: Option<Rc<YamlNode>>,
     /// Keys that are more than once in one mapping.
     pub(in crate::config) repeated: Vec<RepeatedKey>,
     /// Keys that YAML reads as something else than what is written.
@@ -22,7 +22,7 @@ pub(in crate::config) struct MisreadKey {
     /// As it is written.
     pub(in crate::config) written: String,
     /// What it is.
-    pub(in crate::config) kind: Kind,
+    pub(in crate::config) kind: ValueKind,
     /// The key that it becomes.
     pub(in crate::config) key: String,
     /// Its line.
@@ -40,18 +40,18 @@ pub(in crate::config) struct RepeatedKey {
 
 /// One value.
 #[derive(Debug)]
-pub(in crate::config) struct Node {
+pub(in crate::config) struct YamlNode {
     /// Its first line, from 1.
     pub(in crate::config) line: usize,
     /// Size of its expansion; see [`super::MAX_WEIGHT`].
     pub(super) weight: usize,
-    pub(super) content: Content,
+    pub(super) content: YamlContent,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum YamlContent {
     Scalar(Scalar),
-    List(Vec<Rc<Node>>),
+    List(Vec<Rc<YamlNode>>),
     Map(Vec<Field>),
 }
 
@@ -59,12 +59,12 @@ pub(super) enum Content {
 #[derive(Clone, Debug)]
 pub(in crate::config) struct Field {
     pub(in crate::config) key: String,
-    pub(in crate::config) value: Rc<Node>,
+    pub(in crate::config) value: Rc<YamlNode>,
 }
 
 /// What a value is, for the sentence that says it should be something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) enum Kind {
+pub(in crate::config) enum ValueKind {
     Null,
     Bool,
     Number,
@@ -73,7 +73,7 @@ pub(in crate::config) enum Kind {
     Map,
 }
 
-impl Kind {
+impl ValueKind {
     pub(in crate::config) const fn words(self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -86,42 +86,42 @@ impl Kind {
     }
 }
 
-impl Node {
-    pub(in crate::config) fn kind(&self) -> Kind {
+impl YamlNode {
+    pub(in crate::config) fn kind(&self) -> ValueKind {
         match &self.content {
-            Content::List(_) => Kind::List,
-            Content::Map(_) => Kind::Map,
-            Content::Scalar(scalar) => scalar.kind(),
+            YamlContent::List(_) => ValueKind::List,
+            YamlContent::Map(_) => ValueKind::Map,
+            YamlContent::Scalar(scalar) => scalar.kind(),
         }
     }
 
     /// What a scalar means.
     pub(in crate::config) fn resolve(&self) -> Option<Resolved> {
         match &self.content {
-            Content::Scalar(scalar) => Some(scalar.resolve()),
-            Content::List(_) | Content::Map(_) => None,
+            YamlContent::Scalar(scalar) => Some(scalar.resolve()),
+            YamlContent::List(_) | YamlContent::Map(_) => None,
         }
     }
 
     /// A scalar but null, as it is written.
     pub(in crate::config) fn text(&self) -> Option<&str> {
         match &self.content {
-            Content::Scalar(scalar) if scalar.resolve() != Resolved::Null => Some(&scalar.text),
-            Content::Scalar(_) | Content::List(_) | Content::Map(_) => None,
+            YamlContent::Scalar(scalar) if scalar.resolve() != Resolved::Null => Some(&scalar.text),
+            YamlContent::Scalar(_) | YamlContent::List(_) | YamlContent::Map(_) => None,
         }
     }
 
     pub(in crate::config) fn list(&self) -> Option<&[Rc<Self>]> {
         match &self.content {
-            Content::List(items) => Some(items),
-            Content::Scalar(_) | Content::Map(_) => None,
+            YamlContent::List(items) => Some(items),
+            YamlContent::Scalar(_) | YamlContent::Map(_) => None,
         }
     }
 
     pub(in crate::config) fn map(&self) -> Option<&[Field]> {
         match &self.content {
-            Content::Map(fields) => Some(fields),
-            Content::Scalar(_) | Content::List(_) => None,
+            YamlContent::Map(fields) => Some(fields),
+            YamlContent::Scalar(_) | YamlContent::List(_) => None,
         }
     }
 
@@ -134,7 +134,7 @@ impl Node {
     /// YAML writer once too often (Helm's `toYaml` of a string does that).
     pub(in crate::config) fn embedded_document(&self) -> Option<(&str, usize)> {
         match &self.content {
-            Content::Scalar(scalar) if scalar.resolve() == Resolved::Text => {
+            YamlContent::Scalar(scalar) if scalar.resolve() == Resolved::Text => {
                 // Only the lines of a literal block are the lines of the outer text, and the parser places a block at
                 // its first line that is not blank.
                 let blank = scalar.text.bytes().take_while(|byte| *byte == b'\n').count();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 
-use super::Wanted;
+use super::FolderQuery;
 use super::subpath::is_mount_point;
 use crate::config::declaration;
 use crate::delivery::Offer;
@@ -25,7 +25,7 @@ const USUAL: [&str; 2] = ["plugin.wasm", "plugin.wasm.zst"];
 const TRIES: usize = 10;
 
 /// What a look found.
-pub(super) enum Found {
+pub(super) enum FolderFound {
     /// The same files as last time.
     Same,
     /// This.
@@ -36,7 +36,7 @@ pub(super) enum Found {
 
 /// What was seen last.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct FolderState {
     files: Option<Vec<Mark>>,
     /// There was a file once: that it is gone is no reason to take another plugin of that name.
     pub(super) had_file: bool,
@@ -47,11 +47,11 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     path: PathBuf,
-    about: Option<About>,
+    about: Option<FileStamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct About {
+struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -61,7 +61,7 @@ struct About {
 
 impl Mark {
     fn of(path: &Path) -> Self {
-        let about = std::fs::metadata(path).ok().map(|about| About {
+        let about = std::fs::metadata(path).ok().map(|about| FileStamp {
             device: about.dev(),
             inode: about.ino(),
             size: about.size(),
@@ -90,9 +90,9 @@ impl Files {
     }
 }
 
-impl Seen {
+impl FolderState {
     /// Looks.
-    pub(super) fn look(&mut self, wanted: &Wanted) -> Found {
+    pub(super) fn look(&mut self, wanted: &FolderQuery) -> FolderFound {
         for _ in 0..TRIES {
             let ways = ways(wanted);
             let Some(files) = locate(wanted) else {
@@ -102,14 +102,14 @@ impl Seen {
                 }
                 let same = self.files.replace(Vec::new()).is_some_and(|files| files.is_empty());
                 return if same {
-                    Found::Same
+                    FolderFound::Same
                 } else {
-                    Found::Nothing(format!("{}: there is no such file", shown(wanted)))
+                    FolderFound::Nothing(format!("{}: there is no such file", shown(wanted)))
                 };
             };
             let marks = files.marks();
             if self.files.as_ref() == Some(&marks) {
-                return Found::Same;
+                return FolderFound::Same;
             }
             let offer = open(&files, wanted);
             // What changed while it was read is read again, also by way of another folder.
@@ -118,15 +118,15 @@ impl Seen {
                 self.warn(wanted);
                 self.had_file = true;
                 self.files = Some(marks);
-                return Found::Offer(offer);
+                return FolderFound::Offer(offer);
             }
         }
-        Found::Same
+        FolderFound::Same
     }
 
     /// A file that is mounted alone never changes.
-    fn warn(&mut self, wanted: &Wanted) {
-        let Wanted::File(path) = wanted else { return };
+    fn warn(&mut self, wanted: &FolderQuery) {
+        let FolderQuery::File(path) = wanted else { return };
         if !std::mem::replace(&mut self.is_warned, true) && is_mount_point(path) {
             tracing::warn!(
                 file = %path.display(),
@@ -136,29 +136,29 @@ impl Seen {
     }
 }
 
-fn shown(wanted: &Wanted) -> String {
+fn shown(wanted: &FolderQuery) -> String {
     match wanted {
-        Wanted::File(path) => format!("plugin.file {}", path.display()),
-        Wanted::Named(folder, name) => format!("plugin {name:?} in {}", folder.display()),
+        FolderQuery::File(path) => format!("plugin.file {}", path.display()),
+        FolderQuery::Named(folder, name) => format!("plugin {name:?} in {}", folder.display()),
     }
 }
 
 /// Where the kubelet's links lead now. Each swap leads somewhere else.
-fn ways(wanted: &Wanted) -> Vec<Option<PathBuf>> {
+fn ways(wanted: &FolderQuery) -> Vec<Option<PathBuf>> {
     wanted.folders().iter().map(|folder| std::fs::canonicalize(folder.join(DATA)).ok()).collect()
 }
 
 /// Where the files are now, by a path that stays the same when the kubelet swaps its link.
-fn locate(wanted: &Wanted) -> Option<Files> {
+fn locate(wanted: &FolderQuery) -> Option<Files> {
     match wanted {
-        Wanted::File(path) => {
+        FolderQuery::File(path) => {
             let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
             // Through the link only if the file really lies behind it.
             let behind = std::fs::canonicalize(folder.join(DATA)).ok().filter(|data| data.join(name).exists());
             let folder = behind.unwrap_or_else(|| folder.to_owned());
             folder.join(name).exists().then(|| Files::of(&folder, name))
         }
-        Wanted::Named(folder, name) => {
+        FolderQuery::Named(folder, name) => {
             let own = [format!("{name}.wasm"), format!("{name}.wasm.zst")];
             let folder = settled(folder);
             let beside = own.iter().find(|file| folder.join(file).exists()).map(|file| Files::of(&folder, file));
@@ -184,7 +184,7 @@ fn declares(file: &Path, name: &str) -> bool {
     text.and_then(|text| declaration::parse(&text).ok()).is_some_and(|declared| declared.name == name)
 }
 
-fn open(files: &Files, wanted: &Wanted) -> Offer {
+fn open(files: &Files, wanted: &FolderQuery) -> Offer {
     let place = shown(wanted);
     let read = || -> Result<Parcel, String> {
         let named = |path: &Path, error: String| format!("plugin.file {}: {error}", path.display());

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::plugin::rollout::{Cause, Memory, Rollout, Step};
+use topoloom_core::plugin::rollout::{Cause, Rollout, RolloutMemory, RolloutStep};
 
 use super::SourceLabels;
 
@@ -89,7 +89,7 @@ impl SwapMetrics {
     }
 
     /// A plugin was refused.
-    pub(super) fn refused(&self, source: &str, step: Step) {
+    pub(super) fn refused(&self, source: &str, step: RolloutStep) {
         self.refusals.get_or_create(&RefusalLabels { source: source.to_owned(), step: step.as_str() }).inc();
     }
 
@@ -124,9 +124,9 @@ impl SwapMetrics {
     /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(super) fn examples(&self, any: &str) {
         self.swapped(any, Cause::Rollback);
-        Step::ALL.into_iter().for_each(|step| self.refused(any, step));
+        RolloutStep::ALL.into_iter().for_each(|step| self.refused(any, step));
         self.serves(any, any, any, any);
-        self.rollout(any, &Rollout::<()>::new(Memory::default()));
+        self.rollout(any, &Rollout::<()>::new(RolloutMemory::default()));
         self.not_stored(any, 0);
         self.succeeded(any, jiff::Timestamp::UNIX_EPOCH);
     }
@@ -148,7 +148,7 @@ impl SwapMetrics {
         self.quarantined.remove(&labels);
         self.waiting.remove(&labels);
         self.not_stored.remove(&labels);
-        for step in Step::ALL {
+        for step in RolloutStep::ALL {
             self.refusals.remove(&RefusalLabels { source: source.to_owned(), step: step.as_str() });
         }
         if let Some(old) = self.serving.lock().unwrap_or_else(PoisonError::into_inner).remove(source) {

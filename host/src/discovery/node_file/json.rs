@@ -7,13 +7,13 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{Collector, Error, FileNode, is_list_kind, is_node_kind};
+use super::{Error, FileNode, NodeCollector, is_list_kind, is_node_kind};
 
-pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Collector<F>) -> Result<(), Error> {
+pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut NodeCollector<F>) -> Result<(), Error> {
     // An own error cannot travel through serde's error type: it waits here while serde unwinds.
     let own: RefCell<Option<Error>> = RefCell::new(None);
     let mut parser = serde_json::Deserializer::from_reader(reader);
-    let result = Document { collector, own: &own }.deserialize(&mut parser).and_then(|()| parser.end());
+    let result = NodeListFile { collector, own: &own }.deserialize(&mut parser).and_then(|()| parser.end());
     match (own.into_inner(), result) {
         (Some(error), _) => Err(error),
         (None, Err(error)) if error.is_data() => Err(Error::NotNodes(error.to_string())),
@@ -23,19 +23,19 @@ pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Col
 }
 
 /// The whole file: a list object, one node, or a bare array of nodes.
-struct Document<'a, F> {
-    collector: &'a mut Collector<F>,
+struct NodeListFile<'a, F> {
+    collector: &'a mut NodeCollector<F>,
     own: &'a RefCell<Option<Error>>,
 }
 
-impl<'de, F: FnMut(FileNode)> DeserializeSeed<'de> for Document<'_, F> {
+impl<'de, F: FnMut(FileNode)> DeserializeSeed<'de> for NodeListFile<'_, F> {
     type Value = ();
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, F: FnMut(FileNode)> Visitor<'de> for Document<'_, F> {
+impl<'de, F: FnMut(FileNode)> Visitor<'de> for NodeListFile<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl<'de, F: FnMut(FileNode)> Visitor<'de> for Document<'_, F> {
                 "kind" => kind = Some(map.next_value()?),
                 "items" => {
                     list = true;
-                    map.next_value_seed(Document { collector: self.collector, own: self.own })?;
+                    map.next_value_seed(NodeListFile { collector: self.collector, own: self.own })?;
                 }
                 "metadata" => metadata = Some(map.next_value()?),
                 _ => {
@@ -82,7 +82,7 @@ impl<'de, F: FnMut(FileNode)> Visitor<'de> for Document<'_, F> {
 }
 
 fn take<F: FnMut(FileNode)>(
-    collector: &mut Collector<F>,
+    collector: &mut NodeCollector<F>,
     own: &RefCell<Option<Error>>,
     item: Item,
 ) -> Result<(), String> {

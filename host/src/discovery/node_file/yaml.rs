@@ -4,9 +4,9 @@ use std::io::BufRead;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use super::{Collector, Error, FileNode, is_list_kind, is_node_kind};
+use super::{Error, FileNode, NodeCollector, is_list_kind, is_node_kind};
 
-pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Collector<F>) -> Result<(), Error> {
+pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut NodeCollector<F>) -> Result<(), Error> {
     let failed = std::cell::RefCell::new(None);
     let mut walk = Walk::default();
     for event in Parser::new_from_iter(Characters { reader, failed: &failed }) {
@@ -85,7 +85,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn event<F: FnMut(FileNode)>(&mut self, event: Event<'_>, collector: &mut Collector<F>) -> Result<(), Error> {
+    fn event<F: FnMut(FileNode)>(&mut self, event: Event<'_>, collector: &mut NodeCollector<F>) -> Result<(), Error> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -179,7 +179,7 @@ impl Walk {
         Ok(())
     }
 
-    fn node_ends<F: FnMut(FileNode)>(&mut self, collector: &mut Collector<F>) -> Result<(), Error> {
+    fn node_ends<F: FnMut(FileNode)>(&mut self, collector: &mut NodeCollector<F>) -> Result<(), Error> {
         let kind = std::mem::take(&mut self.node_kind);
         if !kind.is_empty() && !is_node_kind(&kind) {
             return Err(Error::NotNodes(format!("items[{}].kind is {kind:?}", collector.count)));
@@ -187,7 +187,7 @@ impl Walk {
         collector.node(std::mem::take(&mut self.node))
     }
 
-    fn document_end<F: FnMut(FileNode)>(&mut self, collector: &mut Collector<F>) -> Result<(), Error> {
+    fn document_end<F: FnMut(FileNode)>(&mut self, collector: &mut NodeCollector<F>) -> Result<(), Error> {
         self.open.clear();
         if self.has_items && (self.kind.is_empty() || is_list_kind(&self.kind)) {
             return Ok(());

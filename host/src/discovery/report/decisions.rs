@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::Serialize;
 use topoloom_core::text;
-use topoloom_core::topology::plan::{Action, Step};
+use topoloom_core::topology::plan::{Action, PlanStep};
 
 use crate::discovery::decide::Decision;
-use crate::topology::apply::Outcome;
-use crate::topology::refusals::Refused;
+use crate::topology::apply::ApplyOutcome;
+use crate::topology::refusals::RefusedWrite;
 
 /// Decisions that are remembered of one source.
 const REMEMBERED: usize = 10;
@@ -67,7 +67,7 @@ impl Decided {
     }
 }
 
-fn planned(steps: &[Step], blocked: usize) -> Planned {
+fn planned(steps: &[PlanStep], blocked: usize) -> Planned {
     let mut planned = Planned { blocked, ..Planned::default() };
     for step in steps {
         let count = match step.action {
@@ -81,9 +81,9 @@ fn planned(steps: &[Step], blocked: usize) -> Planned {
 }
 
 /// The outcome of a plan that was executed, in words.
-pub(crate) fn fate(outcome: &Outcome) -> String {
+pub(crate) fn fate(outcome: &ApplyOutcome) -> String {
     let mut fate = format!("{} written", outcome.written);
-    if let Some(Refused { object, refusal, .. }) = outcome.refused.first() {
+    if let Some(RefusedWrite { object, refusal, .. }) = outcome.refused.first() {
         let (refused, left) = (outcome.refused.len(), outcome.left_out);
         fate.push_str(&format!(
             ", {refused} refused, {left} left out; {object}: {}: {refusal}",
@@ -116,8 +116,8 @@ pub(super) fn remember(decisions: &mut VecDeque<Decided>, new: Decided) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Reason, Refusal};
-    use crate::topology::refusals::Verb;
+    use crate::cluster::{Refusal, RefusalReason};
+    use crate::topology::refusals::WriteVerb;
 
     fn decided(second: u32, result: &str) -> Decided {
         let now = format!("1970-01-01T00:00:{second:02}Z");
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn a_fate_names_the_first_object_that_was_refused_and_why() {
-        let refusal = Refusal { reason: Reason::Conflict, message: "modified".into(), retry_after: None };
-        let mut outcome = Outcome { written: 2, ..Outcome::default() };
+        let refusal = Refusal { reason: RefusalReason::Conflict, message: "modified".into(), retry_after: None };
+        let mut outcome = ApplyOutcome { written: 2, ..ApplyOutcome::default() };
         assert_eq!(fate(&outcome), "2 written");
-        outcome.refused.push(Refused { object: "rack".into(), verb: Verb::Update, refusal });
+        outcome.refused.push(RefusedWrite { object: "rack".into(), verb: WriteVerb::Update, refusal });
         outcome.left_out = 3;
         assert_eq!(fate(&outcome), "2 written, 1 refused, 3 left out; rack: Conflict: modified");
     }

@@ -14,8 +14,8 @@ use topoloom_api::object_name;
 
 use super::{Base, Reports};
 use crate::cluster::Check;
-use crate::cluster::{Reason, Refusal};
-use crate::work::{Failure, Outcome, Work};
+use crate::cluster::{Refusal, RefusalReason};
+use crate::work::{Work, WorkFailure, WorkOutcome};
 
 /// How often an absent CRD is looked for.
 const AGAIN: Duration = Duration::from_secs(15);
@@ -28,18 +28,18 @@ const CONFLICTS: usize = 3;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Writes the status of a source where it differs from what the cluster holds.
-pub(super) struct Writer {
+pub(super) struct ReportWriter {
     reports: Arc<Reports>,
     api: Api<DiscoverySource>,
     check: Check,
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<WriteTrouble>,
     /// Sources whose status is given up for now, and why.
     drops: UnboundedSender<(String, String)>,
 }
 
 /// What goes wrong at the moment.
 #[derive(Default)]
-struct Trouble {
+struct WriteTrouble {
     /// The CRD was not there; the API server is not asked before this time, and then once.
     absent_until: Option<Instant>,
     /// The sources whose last write was refused.
@@ -48,7 +48,7 @@ struct Trouble {
     has_written: bool,
 }
 
-impl Writer {
+impl ReportWriter {
     pub(super) fn new(
         reports: Arc<Reports>,
         client: kube::Client,
@@ -58,7 +58,7 @@ impl Writer {
         Self { reports, api: Api::all(client), check, trouble: Mutex::default(), drops }
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+    fn trouble(&self) -> MutexGuard<'_, WriteTrouble> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,17 +111,17 @@ impl Writer {
         Ok(())
     }
 
-    fn refused(&self, source: &str, refusal: Refusal) -> Result<Outcome, Refusal> {
-        if matches!(refusal.reason, Reason::ReadOnly | Reason::NotLeader) {
+    fn refused(&self, source: &str, refusal: Refusal) -> Result<WorkOutcome, Refusal> {
+        if matches!(refusal.reason, RefusalReason::ReadOnly | RefusalReason::NotLeader) {
             // Writes are switched off: that nothing is written is no failure, and nothing is given up.
-            return Ok(Outcome::Again(ALLOWED));
+            return Ok(WorkOutcome::Again(ALLOWED));
         }
-        if refusal.reason == Reason::NoSuchResource {
+        if refusal.reason == RefusalReason::NoSuchResource {
             self.trouble().absent_until = Some(Instant::now() + AGAIN);
             self.check.absent("the CRD discoverysources.topoloom.dev is not installed (`topoloom crd | kubectl apply --server-side -f -`); sources are shown at /sources and in the log only");
-            return Ok(Outcome::Again(AGAIN));
+            return Ok(WorkOutcome::Again(AGAIN));
         }
-        if refusal.reason == Reason::NotFound {
+        if refusal.reason == RefusalReason::NotFound {
             self.reports.with(source, |entry| {
                 entry.uid = None;
                 entry.version = None;
@@ -133,7 +133,7 @@ impl Writer {
         self.check.fail(&refusal);
         match refusal.retry_after {
             // To wait as long as one was asked to is no failure.
-            Some(wait) => Ok(Outcome::Again(wait.min(LONGEST_WAIT))),
+            Some(wait) => Ok(WorkOutcome::Again(wait.min(LONGEST_WAIT))),
             None => Err(refusal),
         }
     }
@@ -164,41 +164,41 @@ impl Writer {
     }
 }
 
-impl Work<String> for Writer {
+impl Work<String> for ReportWriter {
     type Error = Refusal;
 
-    async fn work(&self, source: &String) -> Result<Outcome, Refusal> {
+    async fn work(&self, source: &String) -> Result<WorkOutcome, Refusal> {
         for tried in 0..=CONFLICTS {
-            let Some((status, base)) = self.reports.due_of(source) else { return Ok(Outcome::Done) };
+            let Some((status, base)) = self.reports.due_of(source) else { return Ok(WorkOutcome::Done) };
             if tried == 0
                 && let Some(pause) = self.absent_for()
             {
-                return Ok(Outcome::Again(pause));
+                return Ok(WorkOutcome::Again(pause));
             }
             let looked = match self.apply(status, base).await {
                 Ok((status, object)) => {
                     self.written(status, object);
-                    return Ok(Outcome::Done);
+                    return Ok(WorkOutcome::Done);
                 }
-                Err(refusal) if refusal.reason == Reason::Conflict => self.look_again(source).await,
+                Err(refusal) if refusal.reason == RefusalReason::Conflict => self.look_again(source).await,
                 Err(refusal) => Err(refusal),
             };
             if let Err(refusal) = looked {
                 return self.refused(source, refusal);
             }
         }
-        Ok(Outcome::Again(Duration::ZERO))
+        Ok(WorkOutcome::Again(Duration::ZERO))
     }
 
-    fn dropped(&self, source: &String, failure: &Failure<Refusal>) {
+    fn dropped(&self, source: &String, failure: &WorkFailure<Refusal>) {
         let note = format!("the status of source {source} cannot be written and is left for now: {failure}");
         // While everything ends there is no receiver, and no Event to send either.
         let _ = self.drops.send((source.clone(), note));
         match failure {
-            Failure::Error(refusal) => self.check.fail(refusal),
-            Failure::Panic(_) => {
+            WorkFailure::Error(refusal) => self.check.fail(refusal),
+            WorkFailure::Panic(_) => {
                 let message = format!("the status of source {source} cannot be written: {failure}");
-                self.check.fail(&Refusal { reason: Reason::ServerError, message, retry_after: None });
+                self.check.fail(&Refusal { reason: RefusalReason::ServerError, message, retry_after: None });
             }
         }
     }

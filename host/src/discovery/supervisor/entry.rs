@@ -17,7 +17,7 @@ const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 const PREPARE_SELDOM: Duration = Duration::from_secs(600);
 
 /// The entry of a source.
-pub(super) struct Entry {
+pub(super) struct SourceEntry {
     /// As last received; the revision's own may be an earlier one.
     pub(super) config: Arc<EntryConfig>,
     /// Its position in the document.
@@ -59,7 +59,7 @@ impl From<bool> for Pause {
     }
 }
 
-impl Entry {
+impl SourceEntry {
     /// Not prepared so far.
     pub(super) fn new(config: Arc<EntryConfig>, order: usize, pause: Pause) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use topoloom_api::condition::Reason;
-    use topoloom_core::plugin::rollout::{Failed, Step};
+    use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 
     use super::*;
 
@@ -165,12 +165,12 @@ mod tests {
         Arc::new(document.enabled().next().unwrap().clone())
     }
 
-    fn entry() -> Entry {
-        Entry::new(config(", plugin: {builtin: label}"), 0, Pause::Off)
+    fn entry() -> SourceEntry {
+        SourceEntry::new(config(", plugin: {builtin: label}"), 0, Pause::Off)
     }
 
     fn refused(failed: Failed) -> Refused {
-        Refused::loading(Step::Configure, Reason::InvalidConfig, "no", failed)
+        Refused::loading(RolloutStep::Configure, Reason::InvalidConfig, "no", failed)
     }
 
     #[test]

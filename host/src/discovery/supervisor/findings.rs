@@ -5,14 +5,14 @@ use topoloom_api::discovery_source::{Diagnostic, TierConflict};
 use topoloom_core::text;
 use topoloom_core::topology::Named;
 
-use super::state::{EXAMPLE, Report, integer};
+use super::state::{EXAMPLE, StatusReport, integer};
 use crate::discovery::compat::Assumed;
-use crate::discovery::decide::{Decision, Numbers};
+use crate::discovery::decide::{Decision, DecisionNumbers};
 
 /// Diagnostic codes that the status lists. The full list is on the admin endpoint.
 const CODES: usize = 50;
 
-impl Report {
+impl StatusReport {
     /// A result was decided about.
     pub(super) fn decided(&mut self, decision: &Decision) {
         let numbers = &decision.numbers;
@@ -79,7 +79,7 @@ impl Report {
     }
 
     /// The part of the entry that the plugin left out is added to the message that the entry is valid.
-    fn left_out(&mut self, numbers: &Numbers) {
+    fn left_out(&mut self, numbers: &DecisionNumbers) {
         let left_out = numbers.diagnostics.get("bad-type").map(|(_, example)| example.clone());
         if left_out == self.left_out {
             return;
@@ -90,7 +90,7 @@ impl Report {
         }
     }
 
-    fn compatibility(&mut self, numbers: &Numbers) {
+    fn compatibility(&mut self, numbers: &DecisionNumbers) {
         match numbers.diagnostics.get("differs-from-volcano") {
             Some((count, example)) => {
                 let message = format!("Volcano would give another result in {count} places, for instance: {example}");

@@ -4,7 +4,9 @@
 //! confirmation names exactly one result; while a result is held, no lost Node is forgotten.
 
 use jiff::Timestamp;
-use topoloom_core::topology::guard::{Bucket, Confirmation, Hold, Loss, Losses, Rule, Safety, Seen, Standing, Verdict};
+use topoloom_core::topology::guard::{
+    Bucket, Confirmation, ConfirmationState, DecisionCause, GuardRule, GuardVerdict, Hold, Loss, Losses, Safety,
+};
 
 /// The guard's memory of one source.
 pub(super) struct Guarded {
@@ -12,7 +14,7 @@ pub(super) struct Guarded {
     /// What written results took lately: a part of the guard's reference.
     losses: Losses,
     /// Whether the answer has been decided about since a round gave it: only a round agrees with what is held.
-    seen: Seen,
+    seen: DecisionCause,
     /// The result that the operator confirmed.
     confirmed: Option<String>,
 }
@@ -60,7 +62,7 @@ pub(super) enum Rounds {
 impl Guarded {
     /// Of a source that starts. `confirmed` is what the operator confirmed since the annotation was last read.
     pub(super) fn new(losses: Losses, confirmed: Option<String>) -> Self {
-        Self { hold: Hold::default(), losses, seen: Seen::Again, confirmed }
+        Self { hold: Hold::default(), losses, seen: DecisionCause::Again, confirmed }
     }
 
     /// What written results took lately, as far as it counts now.
@@ -71,24 +73,24 @@ impl Guarded {
 
     /// A round gave an answer.
     pub(super) fn answered(&mut self) {
-        self.seen = Seen::Round;
+        self.seen = DecisionCause::Round;
     }
 
     /// How a decision passes; what is held is kept.
-    pub(super) fn judge(&mut self, result: &str, verdict: &Verdict, now: Timestamp, safety: &Safety) -> Passage {
-        let seen = std::mem::replace(&mut self.seen, Seen::Again);
-        let operator = self.confirmed.take_if(|hash| seen == Seen::Round || hash == result);
-        let rule: Rule = match verdict {
-            Verdict::Held(held) => held.rule,
-            Verdict::Pass => {
+    pub(super) fn judge(&mut self, result: &str, verdict: &GuardVerdict, now: Timestamp, safety: &Safety) -> Passage {
+        let seen = std::mem::replace(&mut self.seen, DecisionCause::Again);
+        let operator = self.confirmed.take_if(|hash| seen == DecisionCause::Round || hash == result);
+        let rule: GuardRule = match verdict {
+            GuardVerdict::Held(held) => held.rule,
+            GuardVerdict::Pass => {
                 self.hold.clear();
                 self.losses.release();
                 return Passage::ByItself;
             }
         };
         match self.hold.agree(result, rule, now, seen, operator.as_deref(), safety) {
-            Standing::Confirmed(by) => Passage::Confirmed(by),
-            Standing::Held { since, agreeing, needed, next_due } => {
+            ConfirmationState::Confirmed(by) => Passage::Confirmed(by),
+            ConfirmationState::Held { since, agreeing, needed, next_due } => {
                 self.losses.hold();
                 Passage::Held { since, agreeing, needed, next: next_due }
             }
@@ -158,23 +160,23 @@ mod tests {
         Timestamp::from_second(1_700_000_000).unwrap()
     }
 
-    fn held() -> Verdict {
-        let rule = Rule::Deletes { deletes: 6, of: 10, explained: 0 };
-        Verdict::Held(guard::Held { rule, sentence: "held".to_owned() })
+    fn held() -> GuardVerdict {
+        let rule = GuardRule::Deletes { deletes: 6, of: 10, explained: 0 };
+        GuardVerdict::Held(guard::GuardHold { rule, sentence: "held".to_owned() })
     }
 
     fn guarded() -> Guarded {
         Guarded::new(Losses::default(), None)
     }
 
-    fn judge(guarded: &mut Guarded, result: &str, verdict: &Verdict) -> Passage {
+    fn judge(guarded: &mut Guarded, result: &str, verdict: &GuardVerdict) -> Passage {
         guarded.judge(result, verdict, now(), &Safety::default())
     }
 
     #[test]
     fn what_passes_is_not_held_and_what_is_held_is_confirmed_by_its_name_alone() {
         let mut guarded = guarded();
-        assert_eq!(judge(&mut guarded, "a", &Verdict::Pass), Passage::ByItself);
+        assert_eq!(judge(&mut guarded, "a", &GuardVerdict::Pass), Passage::ByItself);
         guarded.answered();
         assert!(matches!(judge(&mut guarded, "a", &held()), Passage::Held { agreeing: 1, .. }));
         assert_eq!(guarded.confirm("b", Rounds::Some), Word::Ignored(Some("a".to_owned())));

@@ -16,11 +16,11 @@ use crate::discovery::decide;
 pub(super) struct InForce {
     /// The plugin's own memory.
     state: Arc<[u8]>,
-    answer: Option<Answer>,
+    answer: Option<AcceptedAnswer>,
     /// Whether the present revision gave the answer.
     is_of_present_revision: bool,
     /// What was last decided about it.
-    pub(super) decided: decide::Memory,
+    pub(super) decided: decide::DecisionMemory,
     /// The nodes when a result was last completely applied.
     baseline: Option<View>,
     /// The configuration of the objects in the cluster.
@@ -29,7 +29,7 @@ pub(super) struct InForce {
 
 /// An accepted answer.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct AcceptedAnswer {
     /// What it says.
     pub(super) forest: Arc<Forest>,
     /// The nodes of the answer.
@@ -51,7 +51,7 @@ impl InForce {
     }
 
     /// The present revision answered, and keeps this for its next round.
-    pub(super) fn answered(&mut self, answer: Answer, state: Arc<[u8]>) {
+    pub(super) fn answered(&mut self, answer: AcceptedAnswer, state: Arc<[u8]>) {
         self.state = state;
         self.answer = Some(answer);
         self.is_of_present_revision = true;
@@ -63,7 +63,7 @@ impl InForce {
     }
 
     /// The last answer, of whichever revision.
-    pub(super) fn answer(&self) -> Option<&Answer> {
+    pub(super) fn answer(&self) -> Option<&AcceptedAnswer> {
         self.answer.as_ref()
     }
 
@@ -91,7 +91,7 @@ impl InForce {
     }
 
     /// All of an answer that can be written is in the cluster.
-    pub(super) fn applied(&mut self, answer: Answer) {
+    pub(super) fn applied(&mut self, answer: AcceptedAnswer) {
         self.baseline = Some(answer.view);
         self.config_applied = Some(answer.config_hash);
     }
@@ -112,11 +112,11 @@ mod tests {
     use super::*;
     use crate::discovery::decide::accept;
 
-    fn answer(config: &str) -> Answer {
+    fn answer(config: &str) -> AcceptedAnswer {
         let topology = Topology { groups: Vec::new(), diagnostics: Vec::new(), coverage: Coverage::Complete };
         let view = Store::new().view(&[]);
         let forest = Arc::new(accept(&topology, &"s".into(), &view).unwrap());
-        Answer { forest, view, config_hash: config.to_owned() }
+        AcceptedAnswer { forest, view, config_hash: config.to_owned() }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalStatus};
 use topoloom_core::plugin::Digest;
-use topoloom_core::plugin::rollout::{Comparison, Rollout, Stage, Step};
+use topoloom_core::plugin::rollout::{Comparison, Rollout, RolloutStep, Stage};
 
-use super::state::{Report, integer};
+use super::state::{StatusReport, integer};
 use super::swap::stage_word;
 use crate::cluster::events::Urgency;
 use crate::delivery::Offer;
@@ -38,7 +38,7 @@ pub(super) struct Loaded<'a> {
 }
 
 /// The value of the condition.
-enum Says {
+enum LoadedVerdict {
     Good(String),
     Bad(ConditionType, Reason, String),
     /// Nothing is known yet.
@@ -46,9 +46,9 @@ enum Says {
 }
 
 impl Loaded<'_> {
-    fn says(&self) -> Says {
+    fn says(&self) -> LoadedVerdict {
         let tail = if self.serving.is_some() { "; the last valid version continues" } else { "" };
-        let bad = |reason, message: String| Says::Bad(ConditionType::Loaded, reason, message);
+        let bad = |reason, message: String| LoadedVerdict::Bad(ConditionType::Loaded, reason, message);
         if let Some(pause) = self.rollout.quarantine_pause() {
             // The whole pause and not its remaining time: a status must not change by itself.
             let wait = pause.as_secs() / 60;
@@ -75,7 +75,7 @@ impl Loaded<'_> {
                     );
                     return bad(Reason::CanaryHeld, message);
                 }
-                Stage::Refused { step: Step::Watch, .. } => {
+                Stage::Refused { step: RolloutStep::Watch, .. } => {
                     let why = self.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
                     let message = format!(
                         "plugin {digest} failed while it was active, so the host rolled it back{why}. Deliver another one, \
@@ -85,19 +85,23 @@ impl Loaded<'_> {
                     return bad(Reason::RolledBack, message);
                 }
                 Stage::Refused { until, .. } => {
-                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
+                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else {
+                        return LoadedVerdict::Nothing;
+                    };
                     let again = match until {
                         Some(_) => "; the host tries it again",
                         None => "",
                     };
                     let message = format!("{}{again}{tail}", refused.message);
-                    return Says::Bad(refused.condition, refused.reason, message);
+                    return LoadedVerdict::Bad(refused.condition, refused.reason, message);
                 }
                 // Tried again: what was wrong is still the last word about it.
                 Stage::Preparing | Stage::Shadow if candidate.strikes > 0 => {
-                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
+                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else {
+                        return LoadedVerdict::Nothing;
+                    };
                     let message = format!("{}; the host tries it again{tail}", refused.message);
-                    return Says::Bad(refused.condition, refused.reason, message);
+                    return LoadedVerdict::Bad(refused.condition, refused.reason, message);
                 }
                 Stage::Preparing | Stage::Shadow => {}
             }
@@ -109,29 +113,29 @@ impl Loaded<'_> {
             return bad(reason, format!("{message}{tail}"));
         }
         match (&self.serving, self.offer, self.waits) {
-            (Some(serving), Offer::Module(_), Some((waits, by))) => Says::Good(format!(
+            (Some(serving), Offer::Module(_), Some((waits, by))) => LoadedVerdict::Good(format!(
                 "plugin {serving} is active, which {by}; the delivered one ({}) waits until that ends",
                 waits.short()
             )),
-            (Some(_), ..) => Says::Good("the plugin is loaded and has all that it requests".to_owned()),
-            (None, ..) => Says::Nothing,
+            (Some(_), ..) => LoadedVerdict::Good("the plugin is loaded and has all that it requests".to_owned()),
+            (None, ..) => LoadedVerdict::Nothing,
         }
     }
 }
 
-impl Report {
+impl StatusReport {
     /// Reports the active plugin and the one that waits.
     pub(super) fn loaded(&mut self, loaded: &Loaded<'_>) {
         let serves = loaded.serving.is_some();
         match loaded.says() {
-            Says::Good(message) => {
+            LoadedVerdict::Good(message) => {
                 match loaded.reconfiguring.filter(|refused| refused.condition == ConditionType::Configured) {
                     Some(refused) => self.refused_entry(refused),
                     None => self.entry_is_not_to_blame(),
                 }
                 self.set(ConditionType::Loaded, true, Reason::Ok, message);
             }
-            Says::Bad(condition, reason, message) => {
+            LoadedVerdict::Bad(condition, reason, message) => {
                 if condition == ConditionType::Loaded && serves {
                     self.entry_is_not_to_blame();
                 }
@@ -141,7 +145,7 @@ impl Report {
                     self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");
                 }
             }
-            Says::Nothing => {}
+            LoadedVerdict::Nothing => {}
         }
         if loaded.is_behind && serves {
             self.runs_an_earlier_entry();
@@ -168,7 +172,7 @@ impl Report {
                 stage: stage_word(candidate).to_owned(),
                 step: match &candidate.stage {
                     Stage::Refused { step, .. } => Some(step.as_str().to_owned()),
-                    Stage::Held(_) => Some(Step::Compare.as_str().to_owned()),
+                    Stage::Held(_) => Some(RolloutStep::Compare.as_str().to_owned()),
                     Stage::Preparing | Stage::Shadow => None,
                 },
                 strikes: i64::from(candidate.strikes),

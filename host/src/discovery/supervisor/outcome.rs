@@ -7,27 +7,27 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, LostNodes};
 use topoloom_core::plugin::pacing::Reach;
-use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Losses, Verdict};
+use topoloom_core::topology::guard::{self, Bucket, Confirmation, GuardVerdict, Loss, Losses};
 use topoloom_core::topology::{Observed, TierNames};
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::Supervisor;
 use super::guarded::Passage;
-use super::in_force::Answer;
+use super::in_force::AcceptedAnswer;
 use crate::config::tuning::EmptyResult;
 use crate::discovery::decide::{Decision, Inputs, decide_again};
 use crate::discovery::metrics::Others;
 use crate::discovery::report::{Decided, fate};
 use crate::discovery::revision::Revision;
-use crate::topology::apply::Outcome;
+use crate::topology::apply::ApplyOutcome;
 
 /// How long a plan waits that another program would undo.
 const FIGHT_PAUSE: Duration = Duration::from_secs(30);
 
 /// What a decision rests on.
 struct Basis {
-    answer: Answer,
+    answer: AcceptedAnswer,
     revision: Arc<Revision>,
     observed: Arc<Observed>,
     /// Tier names of earlier entries.
@@ -108,7 +108,7 @@ impl Supervisor {
             tier_names_elsewhere: &basis.elsewhere,
         };
         let decision = decide_again(&basis.answer.forest, &inputs, &mut self.in_force.decided);
-        let verdict = if decision.verdict == Verdict::Pass { "pass" } else { "held" };
+        let verdict = if decision.verdict == GuardVerdict::Pass { "pass" } else { "held" };
         Span::current().record("steps", decision.plan.steps.len()).record("verdict", verdict);
         decision
     }
@@ -135,7 +135,7 @@ impl Supervisor {
     /// Reports what the guard decided, and when the next round is due for that.
     fn report_passage(&mut self, decision: &Decision, passage: Passage) {
         match (passage, &decision.verdict) {
-            (Passage::Held { since, agreeing, needed, next }, Verdict::Held(held)) => {
+            (Passage::Held { since, agreeing, needed, next }, GuardVerdict::Held(held)) => {
                 self.pacing.at(next.map(|next| self.clock.time(from_now(next))));
                 self.report.held(decision, held, since, agreeing, needed, next);
                 tracing::warn!(source = &*self.source, hash = %decision.hash, why = held.sentence, "a result is held");
@@ -197,8 +197,8 @@ impl Supervisor {
     /// Report: a plan is not written now, why, and when it is looked at again.
     fn put_off(&mut self, decision: &Decision, obstacle: Obstacle) {
         let why = match (obstacle, &decision.verdict) {
-            (Obstacle::Held, Verdict::Held(held)) => format!("held: {}", held.sentence),
-            (Obstacle::Held, Verdict::Pass) => "held".to_owned(),
+            (Obstacle::Held, GuardVerdict::Held(held)) => format!("held: {}", held.sentence),
+            (Obstacle::Held, GuardVerdict::Pass) => "held".to_owned(),
             (Obstacle::Observed, _) => "not written: it is only observed".to_owned(),
             (Obstacle::Paused, _) => "not written: it is paused".to_owned(),
             (Obstacle::Fight, _) => "not written: there is a second writer".to_owned(),
@@ -221,7 +221,7 @@ impl Supervisor {
     }
 
     /// Act: write the plan.
-    async fn write(&mut self, decision: &Decision) -> Outcome {
+    async fn write(&mut self, decision: &Decision) -> ApplyOutcome {
         if !decision.plan.is_empty() {
             let writes = decision.plan.steps.len();
             tracing::info!(source = &*self.source, writes, hash = %decision.hash, "writing a topology");
@@ -230,7 +230,7 @@ impl Supervisor {
     }
 
     /// Report: the outcome of a plan, and what follows.
-    fn take_in(&mut self, decision: &Decision, outcome: &Outcome, answer: Answer) -> Next {
+    fn take_in(&mut self, decision: &Decision, outcome: &ApplyOutcome, answer: AcceptedAnswer) -> Next {
         self.remember(decision, fate(outcome));
         if outcome.complete() {
             self.report.applied(decision, answer.config_hash.clone());

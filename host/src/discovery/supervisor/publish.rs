@@ -3,7 +3,7 @@
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 
-use super::state::Report;
+use super::state::StatusReport;
 use super::{Left, Removal, Supervisor, remove};
 use crate::discovery::ready::Runs;
 use crate::topology::observe::Upkeep;
@@ -92,7 +92,7 @@ pub fn describe_invalid(
     reason: Reason,
     message: String,
 ) -> DiscoverySourceStatus {
-    let mut report = Report::remembering(source, known.on_removal.unwrap_or_default(), known);
+    let mut report = StatusReport::remembering(source, known.on_removal.unwrap_or_default(), known);
     report.invalid(reason, message, false);
     report.status(false, false, Runs::Otherwise)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use topoloom_core::topology::{Named, diff};
 
-use crate::cluster::Reason;
+use crate::cluster::RefusalReason;
 use crate::topology::apply::Writer;
 use crate::topology::refusals::Refusals;
 
@@ -50,10 +50,14 @@ pub async fn remove(writer: &Writer, source: &Arc<str>) -> Removal {
 }
 
 /// Whether the same write may succeed in a moment, without anybody changing a permission or a policy.
-fn passes(reason: Reason) -> bool {
+fn passes(reason: RefusalReason) -> bool {
     !matches!(
         reason,
-        Reason::Forbidden | Reason::Unauthorized | Reason::NoSuchResource | Reason::Invalid | Reason::DeniedByAdmission
+        RefusalReason::Forbidden
+            | RefusalReason::Unauthorized
+            | RefusalReason::NoSuchResource
+            | RefusalReason::Invalid
+            | RefusalReason::DeniedByAdmission
     )
 }
 

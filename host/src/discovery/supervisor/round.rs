@@ -17,18 +17,18 @@ use tracing::field::Empty;
 
 use super::Supervisor;
 use super::clock::chance;
-use super::in_force::Answer;
+use super::in_force::AcceptedAnswer;
 use crate::discovery::decide::{Unacceptable, accept};
 use crate::discovery::revision::{Revision, call_failed, call_reason};
 use crate::discovery::shown;
-use crate::plugin::Round;
+use crate::plugin::RoundInput;
 
 /// How long a round waits for the first lists; the mailbox is read in between.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a look at the Nodes does to earlier notes about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum NodeChanges {
     /// A round sees it.
     Known,
     /// A round that is under way has not seen it: the next one will.
@@ -55,7 +55,7 @@ enum Unaccepted {
 impl Supervisor {
     /// The Nodes under the keys of the revision, and under those that selectors of stored objects and of the given
     /// result read: the guard has to see which Nodes these place.
-    async fn look(&mut self, forest: Option<&Forest>, news: News) -> Option<View> {
+    async fn look(&mut self, forest: Option<&Forest>, news: NodeChanges) -> Option<View> {
         let mut keys = self.serving.rollout.revision()?.keys.clone();
         let lists = async {
             self.shared.hyper_nodes.synced().await;
@@ -70,7 +70,7 @@ impl Supervisor {
             keys.append(&mut selected);
             loop {
                 self.shared.nodes.view(&keys).await;
-                if news == News::Known {
+                if news == NodeChanges::Known {
                     // Before the look and not after it: a change in between then causes one round too many, not one too
                     // few.
                     self.wake.take_nodes();
@@ -94,7 +94,7 @@ impl Supervisor {
     pub(super) async fn round(&mut self) {
         let started = Instant::now();
         let last = self.in_force.answer().map(|answer| Arc::clone(&answer.forest));
-        let Some(view) = self.look(last.as_deref(), News::Known).await else {
+        let Some(view) = self.look(last.as_deref(), NodeChanges::Known).await else {
             return ended(Reason::Pending.as_str());
         };
         let Some(revision) = self.serving.rollout.revision().cloned() else { return };
@@ -115,7 +115,7 @@ impl Supervisor {
                         return ended(Reason::Pending.as_str());
                     };
                     let config_hash = revision.entry.config_hash.to_string();
-                    self.take_answer(Answer { forest, view, config_hash }, answer.state.into(), time);
+                    self.take_answer(AcceptedAnswer { forest, view, config_hash }, answer.state.into(), time);
                     self.decide_again().await;
                     "ok"
                 }
@@ -137,7 +137,7 @@ impl Supervisor {
         let observed = self.shared.hyper_nodes.observed();
         let own = shown::objects(observed.of(&self.source), &revision.granted, self.report.has_guessed());
         let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
-        let round = Round {
+        let round = RoundInput {
             config: Arc::clone(&revision.config),
             granted: Arc::clone(&revision.granted),
             nodes: view.under(&revision.keys),
@@ -183,11 +183,11 @@ impl Supervisor {
         if forest.selector_keys().iter().all(|key| view.column(key).is_some()) {
             return Some(view);
         }
-        self.look(Some(forest), News::Kept).await
+        self.look(Some(forest), NodeChanges::Kept).await
     }
 
     /// An answer is accepted.
-    fn take_answer(&mut self, answer: Answer, state: Arc<[u8]>, time: Timestamp) {
+    fn take_answer(&mut self, answer: AcceptedAnswer, state: Arc<[u8]>, time: Timestamp) {
         self.in_force.answered(answer, state);
         self.guarded.answered();
         self.pacing.succeeded();

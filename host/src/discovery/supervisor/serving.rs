@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::{
-    Another, Cause, Event, Last, LastFailed, Memory as Remembered, Rollout, Stage, Step,
+    Another, Cause, Event, Last, LastFailed, Rollout, RolloutMemory as Remembered, RolloutStep, Stage,
 };
 use topoloom_core::topology::ResultHash;
 
@@ -97,7 +97,8 @@ impl<R: Clone> Serving<R> {
     pub(super) fn offered(&mut self, offer: Offer) -> Option<Event<R>> {
         let before = std::mem::replace(&mut self.offer, offer);
         // Whether a digest that is pinned can be had depends on what is offered.
-        let early = |stage: &Stage| matches!(stage, Stage::Refused { step: Step::Receive | Step::Trust, .. });
+        let early =
+            |stage: &Stage| matches!(stage, Stage::Refused { step: RolloutStep::Receive | RolloutStep::Trust, .. });
         // The same bytes with other words beside them are another delivery.
         let anew = |digest: Digest| {
             matches!(&self.offer, Offer::Module(module) if module.digest == digest) && self.offer != before
@@ -179,7 +180,7 @@ impl<R: Clone> Serving<R> {
         if self.last.failed(refused.failed, another) == LastFailed::TriedAgain {
             return false;
         }
-        if refused.step != Step::Receive {
+        if refused.step != RolloutStep::Receive {
             // Its bytes are there: a rollback may still bring it back.
             self.rollout.remember(digest);
         }
@@ -240,7 +241,7 @@ mod tests {
 
     use topoloom_api::condition::Reason;
     use topoloom_api::discovery_source::PluginOrigin;
-    use topoloom_core::plugin::rollout::{Failed, Order};
+    use topoloom_core::plugin::rollout::{Failed, RolloutOrder};
 
     use super::*;
     use crate::delivery::Module;
@@ -264,14 +265,14 @@ mod tests {
         let of = digest(name);
         let _ = serving.rollout.handle(Event::Wanted(of, Cause::Delivery), S);
         let mut order = serving.rollout.handle(Event::Prepared(of, of), S);
-        if order == Some(Order::Shadow(of)) {
+        if order == Some(RolloutOrder::Shadow(of)) {
             order = serving.rollout.handle(Event::Shadowed(of, None), S);
         }
-        assert_eq!(order, Some(Order::Swap(of)));
+        assert_eq!(order, Some(RolloutOrder::Swap(of)));
         serving.swapped(of);
     }
 
-    fn refused(step: Step, failed: Failed) -> Refused {
+    fn refused(step: RolloutStep, failed: Failed) -> Refused {
         Refused::loading(step, Reason::PluginInvalid, "broken", failed)
     }
 
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_served_last_and_is_gone_makes_way_and_is_kept_for_a_rollback_where_its_bytes_are_there() {
-        for (step, kept) in [(Step::Receive, vec![]), (Step::Configure, vec![digest("old")])] {
+        for (step, kept) in [(RolloutStep::Receive, vec![]), (RolloutStep::Configure, vec![digest("old")])] {
             let mut serving = serving(Some("old"));
             let _ = serving.offered(module("new"));
             let pins = Pins::default();
@@ -325,14 +326,14 @@ mod tests {
     fn a_refused_candidate_is_tried_again_when_another_delivery_may_mend_it() {
         let (mut serving, of) = (serving(None), digest("new"));
         let _ = serving.offered(module("new"));
-        for (step, again) in [(Step::Receive, true), (Step::Trust, true), (Step::Scan, false)] {
+        for (step, again) in [(RolloutStep::Receive, true), (RolloutStep::Trust, true), (RolloutStep::Scan, false)] {
             let _ = serving.rollout.handle(Event::Wanted(of, Cause::Delivery), S);
             let _ = serving.rollout.handle(Event::Failed(of, step, Failed::ForGood), S);
             assert_eq!(serving.offered(module("new")).is_some(), again, "{step}");
             let _ = serving.rollout.handle(Event::Unwanted, S);
         }
         let _ = serving.rollout.handle(Event::Wanted(of, Cause::Delivery), S);
-        let _ = serving.rollout.handle(Event::Failed(of, Step::Scan, Failed::ForGood), S);
+        let _ = serving.rollout.handle(Event::Failed(of, RolloutStep::Scan, Failed::ForGood), S);
         let _ = serving.offered(Offer::Pending);
         assert_eq!(serving.offered(module("new")), Some(Event::Again), "it is delivered anew");
     }
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(serving.go_on(digest("other")), GoOn::Ignored, "something serves, and it does not wait");
         let _ = serving.rollout.handle(Event::Wanted(new, Cause::Delivery), S);
         assert_eq!(serving.early_go_on(), None, "it does not wait yet");
-        let _ = serving.rollout.handle(Event::Failed(new, Step::Scan, Failed::ForGood), S);
+        let _ = serving.rollout.handle(Event::Failed(new, RolloutStep::Scan, Failed::ForGood), S);
         assert_eq!(serving.early_go_on(), Some(new));
         assert_eq!(serving.early_go_on(), None, "a word counts once");
     }
@@ -354,7 +355,7 @@ mod tests {
     fn why_a_candidate_was_refused_goes_with_the_candidate() {
         let (mut serving, new) = (serving(None), digest("new"));
         let _ = serving.rollout.handle(Event::Wanted(new, Cause::Delivery), S);
-        serving.refuse(new, refused(Step::Scan, Failed::ForGood));
+        serving.refuse(new, refused(RolloutStep::Scan, Failed::ForGood));
         serving.forget_others();
         assert!(serving.refused().is_some());
         let _ = serving.rollout.handle(Event::Wanted(digest("newer"), Cause::Delivery), S);

@@ -6,19 +6,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use topoloom_api::condition::Reason;
-use topoloom_core::plugin::rollout::{Event, Failed, Objects, Step, compare};
+use topoloom_core::plugin::rollout::{Event, Failed, Objects, RolloutStep, compare};
 use topoloom_core::plugin::{Answered, CallError, Digest, Granted};
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::{Forest, Object};
 
 use super::swap::Done;
-use super::{Shared, Supervisor};
+use super::{SourceContext, Supervisor};
 use crate::delivery::Refused;
 use crate::discovery::decide::accept;
 use crate::discovery::revision::{Revision, call_failed, call_reason};
 use crate::discovery::shown;
 use crate::endpoints::Endpoints;
-use crate::plugin::{Plugin, Round};
+use crate::plugin::{Plugin, RoundInput};
 
 /// How long a shadow round waits for the lists that it needs.
 const LISTS: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ impl Supervisor {
     pub(super) fn start_shadow(&mut self) {
         let Some((ready, serving)) = self.serving.rollout.begin_shadow() else { return };
         let digest = ready.plugin.digest();
-        let asked = Asked {
+        let asked = ShadowRound {
             source: Arc::clone(&self.source),
             candidate: Questioned::of(&ready, Arc::from([])),
             serving: Questioned::of(&serving, self.in_force.state()),
@@ -101,8 +101,8 @@ impl Questioned {
         }
     }
 
-    async fn answer(&self, asked: &Asked, view: &View, own: &[Arc<Object>]) -> Result<Answered, CallError> {
-        let round = Round {
+    async fn answer(&self, asked: &ShadowRound, view: &View, own: &[Arc<Object>]) -> Result<Answered, CallError> {
+        let round = RoundInput {
             config: Arc::clone(&self.config),
             granted: Arc::clone(&self.granted),
             endpoints: Arc::clone(&self.endpoints),
@@ -116,7 +116,7 @@ impl Questioned {
 }
 
 /// A shadow round before it begins.
-struct Asked {
+struct ShadowRound {
     source: Arc<str>,
     candidate: Questioned,
     serving: Questioned,
@@ -126,10 +126,10 @@ struct Asked {
     has_guessed: bool,
 }
 
-impl Asked {
+impl ShadowRound {
     /// Both answer about the same nodes.
     #[tracing::instrument(level = "debug", skip_all, fields(source = &*self.source))]
-    async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
+    async fn shadow(self, shared: &SourceContext) -> Result<Shadow, Refused> {
         let mut keys = shared.hyper_nodes.selector_keys();
         keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
         let _kept = shared.nodes.keep(keys.clone());
@@ -139,10 +139,10 @@ impl Asked {
         };
         let view = tokio::time::timeout(LISTS, lists).await.map_err(|_| {
             let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
-            Refused::loading(Step::Shadow, Reason::Pending, message, Failed::Circumstance)
+            Refused::loading(RolloutStep::Shadow, Reason::Pending, message, Failed::Circumstance)
         })?;
         let own: Vec<Arc<Object>> = shared.hyper_nodes.observed().of(&self.source).cloned().collect();
-        let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
+        let refused = |reason, message: String, failed| Refused::loading(RolloutStep::Shadow, reason, message, failed);
         let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
         let candidate = match self.candidate.answer(&self, &view, &own).await {
             Ok(Answered::Topology(topology)) => {

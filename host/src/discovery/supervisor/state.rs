@@ -13,12 +13,12 @@ use topoloom_api::discovery_source::{
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::Time;
 use topoloom_core::text;
-use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Rule, Safety};
+use topoloom_core::topology::guard::{self, Bucket, Confirmation, GuardRule, Loss, Safety};
 
 use super::foreign::Foreign;
 use super::removal::Removal;
 use super::wake::Drift;
-use crate::cluster::Reason as Cause;
+use crate::cluster::RefusalReason as Cause;
 use crate::cluster::events::Urgency;
 use crate::cluster::pause;
 use crate::delivery;
@@ -26,8 +26,8 @@ use crate::discovery::compat::Assumed;
 use crate::discovery::decide::Decision;
 use crate::discovery::ready::seconds;
 use crate::discovery::revision::Revision;
-use crate::topology::apply::Outcome;
-use crate::topology::refusals::{Refusals, Refused};
+use crate::topology::apply::ApplyOutcome;
+use crate::topology::refusals::{Refusals, RefusedWrite};
 use crate::topology::rival::Rival;
 
 /// The longest message of a condition, in bytes; the schema has room for 32 KiB.
@@ -40,7 +40,7 @@ pub(super) const EXAMPLE: usize = 512;
 const NAMED: usize = 3;
 
 /// The status of a source as it grows, and the one before.
-pub(super) struct Report {
+pub(super) struct StatusReport {
     pub(super) status: DiscoverySourceStatus,
     /// The candidate that was last compared with what serves, and how far off it was.
     pub(super) compared: Option<(Digest, ComparisonStatus)>,
@@ -65,7 +65,7 @@ pub(super) struct Report {
     pub(super) fresh: BTreeSet<ConditionType>,
 }
 
-impl Report {
+impl StatusReport {
     /// The report of a source that starts: what it reported before the host's restart is kept until there is something
     /// newer.
     pub(super) fn remembering(source: &str, on_removal: OnRemoval, old: DiscoverySourceStatus) -> Self {
@@ -276,7 +276,7 @@ impl Report {
     pub(super) fn held(
         &mut self,
         decision: &Decision,
-        held: &guard::Held,
+        held: &guard::GuardHold,
         since: Timestamp,
         agreeing: u32,
         needed: u32,
@@ -284,9 +284,9 @@ impl Report {
     ) {
         self.status.held = Some(Held {
             rule: match held.rule {
-                Rule::Empty { .. } => HeldRule::Empty,
-                Rule::Deletes { .. } => HeldRule::Deletions,
-                Rule::Loses { .. } => HeldRule::LostNodes,
+                GuardRule::Empty { .. } => HeldRule::Empty,
+                GuardRule::Deletes { .. } => HeldRule::Deletions,
+                GuardRule::Loses { .. } => HeldRule::LostNodes,
             },
             sentence: held.sentence.clone(),
             hash: decision.hash.to_string(),
@@ -295,9 +295,9 @@ impl Report {
             next_round: next.map(seconds),
         });
         let reason = match held.rule {
-            Rule::Empty { .. } => Reason::EmptyResult,
-            Rule::Deletes { .. } => Reason::TooManyDeletions,
-            Rule::Loses { .. } => Reason::TooManyNodesLost,
+            GuardRule::Empty { .. } => Reason::EmptyResult,
+            GuardRule::Deletes { .. } => Reason::TooManyDeletions,
+            GuardRule::Loses { .. } => Reason::TooManyNodesLost,
         };
         let rounds = match next {
             Some(_) => format!(" ({agreeing} of {needed} agreeing rounds)"),
@@ -402,7 +402,7 @@ impl Report {
 
     /// Some writes were refused, and so many wait for them.
     pub(super) fn write_failed(&mut self, refusals: &Refusals, waiting: usize) {
-        let Some(Refused { object, verb, refusal }) = refusals.first() else { return };
+        let Some(RefusedWrite { object, verb, refusal }) = refusals.first() else { return };
         let more = waiting.saturating_sub(1);
         let rest = if more == 0 { String::new() } else { format!(" (and {more} more writes wait)") };
         // No pause is named: a status is written when its content changes, and pauses do each time.
@@ -420,7 +420,7 @@ impl Report {
     }
 
     /// The process stops in the middle of a plan.
-    pub(super) fn cut_short(&mut self, outcome: &Outcome) {
+    pub(super) fn cut_short(&mut self, outcome: &ApplyOutcome) {
         let message = format!(
             "this replica was asked to stop: it made {} writes and leaves {} to the next leader; what is written is \
                 a valid forest",

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, State};
 
-use super::state::Report;
+use super::state::StatusReport;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::NO_SUCH_LABEL;
 use crate::discovery::ready::{self, PARTS, Runs};
@@ -30,7 +30,7 @@ pub fn removal_held(mut status: DiscoverySourceStatus, held: &Held) -> Discovery
     status
 }
 
-impl Report {
+impl StatusReport {
     /// The status as it is now.
     pub(super) fn status(&mut self, paused: bool, observing: bool, runs: Runs) -> DiscoverySourceStatus {
         let is_broken = |type_: &ConditionType| {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_core::plugin::Digest;
-use topoloom_core::plugin::rollout::{Call, Candidate, Cause, Event, Failed, Order, Stage, Step};
+use topoloom_core::plugin::rollout::{Call, Candidate, Cause, Event, Failed, RolloutOrder, RolloutStep, Stage};
 
 use super::loaded::Loaded;
 use super::serving::Pins;
@@ -63,12 +63,12 @@ impl Supervisor {
     pub(super) fn happens(&mut self, event: Event<Arc<Revision>>) {
         let before = self.serving.rollout.revision().cloned();
         match self.serving.rollout.handle(event, self.clock.now()) {
-            Some(Order::Prepare(digest) | Order::Renew(digest)) => self.start_preparing(digest),
-            Some(Order::Swap(digest)) => self.swapped(digest, before.as_deref()),
-            Some(Order::Renewed(_)) => self.serve(before.as_deref()),
-            Some(Order::Quarantine(_)) => self.quarantine(),
+            Some(RolloutOrder::Prepare(digest) | RolloutOrder::Renew(digest)) => self.start_preparing(digest),
+            Some(RolloutOrder::Swap(digest)) => self.swapped(digest, before.as_deref()),
+            Some(RolloutOrder::Renewed(_)) => self.serve(before.as_deref()),
+            Some(RolloutOrder::Quarantine(_)) => self.quarantine(),
             // It begins with a turn of its own.
-            Some(Order::Shadow(_)) | None => {}
+            Some(RolloutOrder::Shadow(_)) | None => {}
         }
         if self.serving.rollout.work().is_none() {
             // Work that is no longer wanted is cut off.
@@ -115,7 +115,7 @@ impl Supervisor {
             (Some(Done::Shadowed(digest, result)), _) => self.shadowed(digest, *result),
             (None, Some(work)) => {
                 let message = "the host failed while it prepared the plugin";
-                let refused = Refused::loading(Step::Compile, Reason::PluginInvalid, message, Failed::Fault);
+                let refused = Refused::loading(RolloutStep::Compile, Reason::PluginInvalid, message, Failed::Fault);
                 self.prepared(work.digest(), Err(refused));
             }
             (None, None) => {}

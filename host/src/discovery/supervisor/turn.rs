@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 /// What the next turn depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct TurnFacts {
     /// Something else may be wanted than the rollout knows.
     pub(super) is_wish_due: bool,
     /// Rounds may run: something serves with the entry that it has, and the operator did not pause the source.
@@ -27,7 +27,7 @@ pub(super) struct Facts {
 
 /// What a source does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SourceStep {
     /// Says what is wanted.
     Wish,
     /// Tries the candidate in the shadow.
@@ -48,34 +48,34 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Before anything that arrives.
-    Now(Step),
+    Now(SourceStep),
     /// At that time, unless something arrives before it.
-    At(Instant, Step),
+    At(Instant, SourceStep),
     /// Nothing before something arrives.
     Rest,
 }
 
 /// The next turn: a change of the active plugin comes before a round, a round before deciding again. Of turns that wait
 /// for a time, the earliest is first.
-pub(super) fn due(facts: &Facts, now: Instant) -> Turn {
+pub(super) fn due(facts: &TurnFacts, now: Instant) -> Turn {
     if facts.is_wish_due {
-        return Turn::Now(Step::Wish);
+        return Turn::Now(SourceStep::Wish);
     }
     // No round begins with a configuration that was just edited away.
     if facts.is_active && facts.is_shadow_due {
-        return Turn::Now(Step::Shadow);
+        return Turn::Now(SourceStep::Shadow);
     }
     if facts.is_active && facts.is_removal_due {
-        return Turn::Now(Step::Remove);
+        return Turn::Now(SourceStep::Remove);
     }
     if facts.is_behind {
-        return Turn::Now(Step::Prepare);
+        return Turn::Now(SourceStep::Prepare);
     }
     let timed = [
-        (facts.tick, Step::Tick),
-        (facts.prepare, Step::Prepare),
-        (facts.round.filter(|_| facts.is_active), Step::Round),
-        (facts.decide.filter(|_| facts.is_active), Step::Decide),
+        (facts.tick, SourceStep::Tick),
+        (facts.prepare, SourceStep::Prepare),
+        (facts.round.filter(|_| facts.is_active), SourceStep::Round),
+        (facts.decide.filter(|_| facts.is_active), SourceStep::Decide),
     ];
     // What is late is as due as what is due now; the first of equals is taken.
     let timed = timed.into_iter().filter_map(|(at, step)| Some((at?.max(now), step)));
@@ -92,46 +92,60 @@ mod tests {
     fn the_next_turn_by_what_is_due() {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
-        let rest = Facts { is_active: true, ..Facts::default() };
-        let timed =
-            Facts { tick: Some(at(4)), prepare: Some(at(3)), round: Some(at(2)), decide: Some(at(1)), ..rest.clone() };
-        let all =
-            Facts { is_wish_due: true, is_shadow_due: true, is_removal_due: true, is_behind: true, ..timed.clone() };
+        let rest = TurnFacts { is_active: true, ..TurnFacts::default() };
+        let timed = TurnFacts {
+            tick: Some(at(4)),
+            prepare: Some(at(3)),
+            round: Some(at(2)),
+            decide: Some(at(1)),
+            ..rest.clone()
+        };
+        let all = TurnFacts {
+            is_wish_due: true,
+            is_shadow_due: true,
+            is_removal_due: true,
+            is_behind: true,
+            ..timed.clone()
+        };
         let late = |seconds| Some(now.checked_sub(Duration::from_secs(seconds)).unwrap_or(now));
-        let overdue = Facts { tick: late(1), prepare: late(2), round: late(3), decide: late(4), ..rest.clone() };
-        let still = |facts: &Facts| Facts { is_active: false, ..facts.clone() };
+        let overdue = TurnFacts { tick: late(1), prepare: late(2), round: late(3), decide: late(4), ..rest.clone() };
+        let still = |facts: &TurnFacts| TurnFacts { is_active: false, ..facts.clone() };
         for (what, facts, turn) in [
             ("nothing", rest.clone(), Turn::Rest),
-            ("a wish comes first", all.clone(), Turn::Now(Step::Wish)),
-            ("a wish, paused", still(&all), Turn::Now(Step::Wish)),
-            ("then the shadow", Facts { is_wish_due: false, ..all.clone() }, Turn::Now(Step::Shadow)),
+            ("a wish comes first", all.clone(), Turn::Now(SourceStep::Wish)),
+            ("a wish, paused", still(&all), Turn::Now(SourceStep::Wish)),
+            ("then the shadow", TurnFacts { is_wish_due: false, ..all.clone() }, Turn::Now(SourceStep::Shadow)),
             (
                 "then the removal",
-                Facts { is_wish_due: false, is_shadow_due: false, ..all.clone() },
-                Turn::Now(Step::Remove),
+                TurnFacts { is_wish_due: false, is_shadow_due: false, ..all.clone() },
+                Turn::Now(SourceStep::Remove),
             ),
-            ("then the entry", Facts { is_behind: true, ..timed.clone() }, Turn::Now(Step::Prepare)),
+            ("then the entry", TurnFacts { is_behind: true, ..timed.clone() }, Turn::Now(SourceStep::Prepare)),
             (
                 "paused: no shadow and no removal, but the entry",
-                Facts { is_wish_due: false, ..still(&all) },
-                Turn::Now(Step::Prepare),
+                TurnFacts { is_wish_due: false, ..still(&all) },
+                Turn::Now(SourceStep::Prepare),
             ),
-            ("the earliest time", timed.clone(), Turn::At(at(1), Step::Decide)),
-            ("paused: no round, nothing decided", still(&timed), Turn::At(at(3), Step::Prepare)),
-            ("a round before a decision", Facts { decide: Some(at(9)), ..timed.clone() }, Turn::At(at(2), Step::Round)),
-            ("what is late, in its order", overdue.clone(), Turn::At(now, Step::Tick)),
-            ("late without a tick", Facts { tick: None, ..overdue.clone() }, Turn::At(now, Step::Prepare)),
+            ("the earliest time", timed.clone(), Turn::At(at(1), SourceStep::Decide)),
+            ("paused: no round, nothing decided", still(&timed), Turn::At(at(3), SourceStep::Prepare)),
+            (
+                "a round before a decision",
+                TurnFacts { decide: Some(at(9)), ..timed.clone() },
+                Turn::At(at(2), SourceStep::Round),
+            ),
+            ("what is late, in its order", overdue.clone(), Turn::At(now, SourceStep::Tick)),
+            ("late without a tick", TurnFacts { tick: None, ..overdue.clone() }, Turn::At(now, SourceStep::Prepare)),
             (
                 "a late round before a late decision",
-                Facts { tick: None, prepare: None, ..overdue.clone() },
-                Turn::At(now, Step::Round),
+                TurnFacts { tick: None, prepare: None, ..overdue.clone() },
+                Turn::At(now, SourceStep::Round),
             ),
             (
                 "a decision alone",
-                Facts { tick: None, prepare: None, round: None, ..overdue },
-                Turn::At(now, Step::Decide),
+                TurnFacts { tick: None, prepare: None, round: None, ..overdue },
+                Turn::At(now, SourceStep::Decide),
             ),
-            ("paused and nothing else", Facts { tick: None, prepare: None, ..still(&timed) }, Turn::Rest),
+            ("paused and nothing else", TurnFacts { tick: None, prepare: None, ..still(&timed) }, Turn::Rest),
         ] {
             assert_eq!(due(&facts, now), turn, "{what}");
         }

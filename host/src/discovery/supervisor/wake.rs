@@ -15,7 +15,7 @@ const MAX_DRIFT: usize = 64;
 /// The bell of one source.
 #[derive(Default)]
 pub(super) struct Wake {
-    news: Mutex<News>,
+    news: Mutex<WakeEvents>,
     /// Whether an object of another owner is in the way of the last result.
     obstructed: AtomicBool,
     bell: Notify,
@@ -23,7 +23,7 @@ pub(super) struct Wake {
 
 /// What happened.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct WakeEvents {
     /// A required column changed.
     pub(super) columns: bool,
     /// A node appeared or disappeared.
@@ -48,7 +48,7 @@ pub(super) struct Drift {
 }
 
 impl Wake {
-    fn lock(&self) -> MutexGuard<'_, News> {
+    fn lock(&self) -> MutexGuard<'_, WakeEvents> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ impl Wake {
     }
 
     /// What happened since the last time.
-    pub(super) fn take(&self) -> News {
+    pub(super) fn take(&self) -> WakeEvents {
         std::mem::take(&mut self.lock())
     }
 

@@ -15,7 +15,7 @@ use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL, RELEASED_A
 use topoloom_core::election::Record;
 
 /// What a holder writes.
-pub(super) struct Wanted<'a> {
+pub(super) struct HolderEntry<'a> {
     pub(super) name: &'a str,
     pub(super) holder: &'a str,
     pub(super) duration: Duration,
@@ -39,7 +39,7 @@ pub(super) fn record(lease: &Lease) -> Record {
 }
 
 /// A Lease that we hold from now on.
-pub(super) fn claim(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&str>) -> Lease {
+pub(super) fn claim(stored: Option<&Lease>, wanted: &HolderEntry<'_>, base: Option<&str>) -> Lease {
     let now = MicroTime(Timestamp::now());
     let mut lease = changed(stored.filter(|_| base.is_some()), wanted, base, &now);
     let spec = lease.spec.get_or_insert_default();
@@ -53,12 +53,12 @@ pub(super) fn claim(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&s
 }
 
 /// The Lease that we hold, renewed.
-pub(super) fn renew(stored: Option<&Lease>, wanted: &Wanted<'_>, base: &str) -> Lease {
+pub(super) fn renew(stored: Option<&Lease>, wanted: &HolderEntry<'_>, base: &str) -> Lease {
     changed(stored, wanted, Some(base), &MicroTime(Timestamp::now()))
 }
 
 /// The Lease that we held, released: others need not wait.
-pub(super) fn release(stored: Option<&Lease>, wanted: &Wanted<'_>, base: &str) -> Lease {
+pub(super) fn release(stored: Option<&Lease>, wanted: &HolderEntry<'_>, base: &str) -> Lease {
     let mut lease = changed(stored, wanted, Some(base), &MicroTime(Timestamp::now()));
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
@@ -69,7 +69,7 @@ pub(super) fn release(stored: Option<&Lease>, wanted: &Wanted<'_>, base: &str) -
     lease
 }
 
-fn changed(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&str>, now: &MicroTime) -> Lease {
+fn changed(stored: Option<&Lease>, wanted: &HolderEntry<'_>, base: Option<&str>, now: &MicroTime) -> Lease {
     let old = stored.cloned().unwrap_or_default();
     let annotations: BTreeMap<String, String> = old
         .metadata

@@ -5,9 +5,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use topoloom_core::election::Answer;
+use topoloom_core::election::LeaseOutcome;
 
-use super::{Group, Role};
+use super::{LeaseGroup, Role};
 
 /// Counts the outcomes of lease writes.
 #[derive(Debug, Clone, Default)]
@@ -41,28 +41,28 @@ impl Metrics {
     }
 
     /// The role of this replica.
-    pub(in crate::manager) fn role(&self, group: Group, role: &Role) {
+    pub(in crate::manager) fn role(&self, group: LeaseGroup, role: &Role) {
         let labels = GroupLabels { group: group.as_str() };
         self.leader.get_or_create(&labels).set(i64::from(*role == Role::Leader));
     }
 
-    pub(super) fn attempt(&self, group: Group, answer: &Answer) {
+    pub(super) fn attempt(&self, group: LeaseGroup, answer: &LeaseOutcome) {
         self.attempts.get_or_create(&AttemptLabels { group: group.as_str(), result: word(answer) }).inc();
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(in crate::manager) fn examples(&self, any: &'static str) {
         self.leader.get_or_create(&GroupLabels { group: any }).set(0);
-        for answer in [Answer::Confirmed(any.into()), Answer::Conflict, Answer::Unknown] {
+        for answer in [LeaseOutcome::Confirmed(any.into()), LeaseOutcome::Conflict, LeaseOutcome::Unknown] {
             self.attempts.get_or_create(&AttemptLabels { group: any, result: word(&answer) }).inc();
         }
     }
 }
 
-fn word(answer: &Answer) -> &'static str {
+fn word(answer: &LeaseOutcome) -> &'static str {
     match answer {
-        Answer::Confirmed(_) => "confirmed",
-        Answer::Conflict => "conflict",
-        Answer::Unknown => "unknown",
+        LeaseOutcome::Confirmed(_) => "confirmed",
+        LeaseOutcome::Conflict => "conflict",
+        LeaseOutcome::Unknown => "unknown",
     }
 }

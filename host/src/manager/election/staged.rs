@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Election, Group, History, LeaseName, Pulse, Role};
+use super::{Election, History, LeaseGroup, LeaseName, Pulse, Role};
 use crate::cluster::gate::{Gate, ReadOnly, Switch};
 
 /// An election, and what its renew loop would say.
@@ -18,7 +18,7 @@ pub(in crate::manager) struct Staged {
 
 impl Staged {
     /// One whose lease was not read yet.
-    pub(in crate::manager) fn new(group: Group, grace: Duration) -> Self {
+    pub(in crate::manager) fn new(group: LeaseGroup, grace: Duration) -> Self {
         let (sender, role) = watch::channel(Role::Unknown);
         let lease = LeaseName { namespace: "default".into(), name: group.lease("test"), identity: "me".into() };
         let election = Election {

@@ -6,12 +6,12 @@ mod served;
 
 use std::time::Duration;
 
-use topoloom_core::election::{Lost, Record, Standing};
+use topoloom_core::election::{ElectionPosition, Lost, Record};
 
-use super::lease::{Wanted, claim, record, release, renew};
-use super::{Group, Role, identity, role};
+use super::lease::{HolderEntry, claim, record, release, renew};
+use super::{LeaseGroup, Role, identity, role};
 
-const WANTED: Wanted<'_> = Wanted {
+const WANTED: HolderEntry<'_> = HolderEntry {
     name: "l",
     holder: "me",
     duration: Duration::from_millis(2500),
@@ -41,7 +41,7 @@ fn a_lease_is_claimed_renewed_and_given_back() {
     assert_eq!((&*holder, released_by.as_deref(), transitions), ("", Some("me"), 4));
     assert_eq!(duration, Duration::from_secs(1));
     // The next holder removes the annotation, and keeps those of others.
-    let next = claim(Some(&given), &Wanted { holder: "next", ..WANTED }, Some("9"));
+    let next = claim(Some(&given), &HolderEntry { holder: "next", ..WANTED }, Some("9"));
     assert_eq!(record(&next).released_by, None);
     assert_eq!(next.metadata.annotations, claimed.metadata.annotations);
 }
@@ -71,13 +71,15 @@ fn a_lease_that_another_program_wrote_oddly_is_read() {
 #[test]
 fn a_holder_is_cut_and_escaped_before_anybody_reads_of_it() {
     let odd = format!("a\u{200b}\n{}", "x".repeat(200_000));
-    let Role::Follower(follows) = role(&Standing::Following(odd.as_str().into())) else { panic!("it follows") };
-    let Role::Lost(Lost::Taken(taken)) = role(&Standing::Lost(Lost::Taken(odd.into()))) else { panic!("it is taken") };
+    let Role::Follower(follows) = role(&ElectionPosition::Following(odd.as_str().into())) else { panic!("it follows") };
+    let Role::Lost(Lost::Taken(taken)) = role(&ElectionPosition::Lost(Lost::Taken(odd.into()))) else {
+        panic!("it is taken")
+    };
     for said in [follows, taken] {
         assert!(said.starts_with("a\\u{200b}\\nxx") && said.ends_with('…') && said.len() < 320, "{} bytes", said.len());
     }
     let usual = format!("{}_5f0cf0a5-2b5b-4f31-9ad8-3a3a6e5c1234", "p".repeat(253));
-    assert_eq!(role(&Standing::Following(usual.as_str().into())), Role::Follower(usual.into()));
+    assert_eq!(role(&ElectionPosition::Following(usual.as_str().into())), Role::Follower(usual.into()));
 }
 
 #[test]
@@ -93,6 +95,6 @@ fn names_are_those_of_the_reference_and_unlike_each_other() {
 
 #[test]
 fn the_first_group_has_the_name_of_the_flag() {
-    assert_eq!(Group::HyperNode.lease("topoloom-hypernode"), "topoloom-hypernode");
-    assert_eq!(Group::NodeLock.lease("topoloom-hypernode"), "topoloom-hypernode-nodelock");
+    assert_eq!(LeaseGroup::HyperNode.lease("topoloom-hypernode"), "topoloom-hypernode");
+    assert_eq!(LeaseGroup::NodeLock.lease("topoloom-hypernode"), "topoloom-hypernode-nodelock");
 }

@@ -6,7 +6,7 @@ use topoloom_core::election::Lost;
 use tower::ServiceExt;
 
 use super::*;
-use crate::cluster::Reason;
+use crate::cluster::RefusalReason;
 use crate::cluster::gate::boot_time;
 use crate::manager::admin;
 use crate::manager::election::staged::Staged;
@@ -24,7 +24,7 @@ async fn ask(health: &Health, page: &str) -> (u16, String) {
 
 /// A process of one group, whose holder may be late by `grace`.
 fn process(grace: Duration) -> (Health, Staged) {
-    let (health, staged) = (Health::default(), Staged::new(Group::HyperNode, grace));
+    let (health, staged) = (Health::default(), Staged::new(LeaseGroup::HyperNode, grace));
     health.election(staged.election.clone());
     (health, staged)
 }
@@ -34,14 +34,14 @@ fn follows() -> Role {
 }
 
 fn trouble() -> Refusal {
-    Refusal { reason: Reason::ServerError, message: "the server stands still".into(), retry_after: None }
+    Refusal { reason: RefusalReason::ServerError, message: "the server stands still".into(), retry_after: None }
 }
 
 #[tokio::test]
 async fn r6_a_holder_whose_renew_loop_is_stuck_is_not_alive() {
     let grace = S / 10;
     let (health, staged) = process(grace);
-    health.election(Staged::new(Group::NodeLock, grace).election);
+    health.election(Staged::new(LeaseGroup::NodeLock, grace).election);
     staged.becomes(Role::Leader);
     staged.confirmed_until(boot_time() - grace - 2 * S);
     for page in ["/healthz", "/healthz/ping"] {
@@ -80,23 +80,23 @@ async fn b10_healthz_says_ok_and_nothing_else_is_served_there() {
 #[tokio::test]
 async fn r3_a_replica_that_leaves_a_lease_to_others_waits_for_nothing_of_its_group() {
     let (health, staged) = process(S);
-    let _ = (health.check(Group::HyperNode.check()), health.check_of_leader("caches", Group::HyperNode));
+    let _ = (health.check(LeaseGroup::HyperNode.check()), health.check_of_leader("caches", LeaseGroup::HyperNode));
     staged.becomes(Role::Leader);
     assert_eq!(ask(&health, "/readyz").await.0, 503);
-    health.stands_back(Group::HyperNode);
+    health.stands_back(LeaseGroup::HyperNode);
     let line = "[-] election hypernode: no controller of this group runs here, so other replicas lead\n";
     assert_eq!(ask(&health, "/readyz").await, (200, line.to_owned()));
     assert!(health.elections().is_empty());
 }
 
 /// The state of a controller's caches.
-type Caches = fn(&Slot);
+type Caches = fn(&CheckSlot);
 
 #[tokio::test]
 async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
     let starting: Caches = |_| {};
     let failing_from_the_start: Caches = |check| check.fail(&trouble());
-    let filled: Caches = Slot::pass;
+    let filled: Caches = CheckSlot::pass;
     let failing: Caches = |check| {
         check.pass();
         check.fail(&trouble());
@@ -136,7 +136,7 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
         (lost(), starting, 503, ["[!] election hypernode: the lease is lost: ", "[ ] caches starting: waiting"]),
     ] {
         let (health, staged) = process(S);
-        caches(&health.check_of_leader("caches", Group::HyperNode));
+        caches(&health.check_of_leader("caches", LeaseGroup::HyperNode));
         staged.becomes(role.clone());
         let (found, text) = ask(&health, "/readyz").await;
         assert_eq!(found, code, "{role:?}: {text}");
@@ -149,7 +149,7 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
 #[tokio::test]
 async fn r6_a_follower_that_is_promoted_is_ready_again_when_its_caches_are_there() {
     let (health, staged) = process(S);
-    let caches = health.check_of_leader("caches", Group::HyperNode);
+    let caches = health.check_of_leader("caches", LeaseGroup::HyperNode);
     let ready = async || ask(&health, "/readyz").await.0;
     staged.becomes(follows());
     assert_eq!(ready().await, 200);
@@ -162,9 +162,9 @@ async fn r6_a_follower_that_is_promoted_is_ready_again_when_its_caches_are_there
 #[tokio::test]
 async fn r6_caches_count_for_the_group_that_leads() {
     let (health, hyper_node) = process(S);
-    let node_lock = Staged::new(Group::NodeLock, S);
+    let node_lock = Staged::new(LeaseGroup::NodeLock, S);
     health.election(node_lock.election.clone());
-    let caches = health.check_of_leader("locks", Group::NodeLock);
+    let caches = health.check_of_leader("locks", LeaseGroup::NodeLock);
     hyper_node.becomes(Role::Leader);
     node_lock.becomes(follows());
     assert_eq!(ask(&health, "/readyz").await.0, 200);
@@ -177,7 +177,7 @@ async fn r6_caches_count_for_the_group_that_leads() {
 #[tokio::test]
 async fn r6_a_follower_that_has_read_the_lease_stays_ready_when_it_cannot_read_it_any_more() {
     let (health, staged) = process(S);
-    let lease = health.check(Group::HyperNode.check());
+    let lease = health.check(LeaseGroup::HyperNode.check());
     lease.fail(&trouble());
     let (code, text) = ask(&health, "/readyz").await;
     assert_eq!(code, 503, "{text}");
@@ -195,11 +195,11 @@ async fn r6_a_follower_that_has_read_the_lease_stays_ready_when_it_cannot_read_i
 async fn r6_a_failure_lasts_from_its_beginning_and_not_from_its_last_word() {
     let (health, staged) = process(S);
     staged.becomes(follows());
-    let lease = health.check(Group::HyperNode.check());
-    lease.counts_for_followers(Group::HyperNode, 30 * S);
+    let lease = health.check(LeaseGroup::HyperNode.check());
+    lease.counts_for_followers(LeaseGroup::HyperNode, 30 * S);
     lease.pass();
     lease.fail(&trouble());
-    health.lock().checks.get_mut(Group::HyperNode.check()).unwrap().failing_since = Some(Instant::now() - 31 * S);
+    health.lock().checks.get_mut(LeaseGroup::HyperNode.check()).unwrap().failing_since = Some(Instant::now() - 31 * S);
     assert_eq!(ask(&health, "/readyz").await.0, 503);
     lease.fail(&trouble());
     assert_eq!(ask(&health, "/readyz").await.0, 503);
@@ -216,8 +216,8 @@ async fn r6_a_follower_that_has_not_read_the_lease_for_too_long_could_not_take_o
         (3600 * S, 200, "[!] lease-hypernode failing: the server stands still\n"),
     ] {
         let (health, staged) = process(S);
-        let lease = health.check(Group::HyperNode.check());
-        lease.counts_for_followers(Group::HyperNode, patience);
+        let lease = health.check(LeaseGroup::HyperNode.check());
+        lease.counts_for_followers(LeaseGroup::HyperNode, patience);
         lease.pass();
         lease.fail(&trouble());
         staged.becomes(follows());
@@ -233,14 +233,15 @@ async fn r6_a_follower_that_has_not_read_the_lease_for_too_long_could_not_take_o
 }
 
 fn forbidden() -> Refusal {
-    Refusal { reason: Reason::Forbidden, message: "nodes is forbidden".into(), retry_after: None }
+    Refusal { reason: RefusalReason::Forbidden, message: "nodes is forbidden".into(), retry_after: None }
 }
 
 #[tokio::test]
 async fn r6_a_follower_that_was_never_allowed_to_read_what_it_needs_is_not_ready_and_a_cold_cache_does_not_count() {
     let (health, staged) = process(S);
     staged.becomes(follows());
-    let nodes = health.check_of_leader("nodes", Group::HyperNode).rights_count_for_followers(Group::HyperNode);
+    let nodes =
+        health.check_of_leader("nodes", LeaseGroup::HyperNode).rights_count_for_followers(LeaseGroup::HyperNode);
     assert_eq!(ask(&health, "/readyz").await.0, 200, "its cache is cold");
     nodes.fail(&trouble());
     assert_eq!(ask(&health, "/readyz").await.0, 200, "an API server that fails, fails for all");
@@ -258,7 +259,8 @@ async fn r6_a_follower_that_was_never_allowed_to_read_what_it_needs_is_not_ready
 async fn r6_a_follower_that_loses_a_right_is_not_ready_after_the_time_that_an_update_waits() {
     let (health, staged) = process(S);
     staged.becomes(follows());
-    let nodes = health.check_of_leader("nodes", Group::HyperNode).rights_count_for_followers(Group::HyperNode);
+    let nodes =
+        health.check_of_leader("nodes", LeaseGroup::HyperNode).rights_count_for_followers(LeaseGroup::HyperNode);
     nodes.pass();
     nodes.fail(&forbidden());
     let (code, text) = ask(&health, "/readyz").await;
@@ -287,7 +289,7 @@ fn the_time_for_rights_is_that_of_the_chart() {
 #[tokio::test]
 async fn m1_a_controller_waits_while_what_it_needs_is_absent() {
     let (health, staged) = process(S);
-    let check = health.check_of_controller("hypernodes", Group::HyperNode, "a");
+    let check = health.check_of_controller("hypernodes", LeaseGroup::HyperNode, "a");
     staged.becomes(Role::Leader);
     check.fail(&trouble());
     assert_eq!(ask(&health, "/readyz").await.0, 503, "what fails is not absent");
@@ -331,8 +333,8 @@ async fn m1_controllers_that_wait_are_disabled_or_failed_are_named_and_do_not_co
 async fn a_failure_that_was_not_repeated_is_over() {
     let (health, staged) = process(S);
     staged.becomes(Role::Leader);
-    let check = health.check_of_leader("caches", Group::HyperNode);
-    check.set(State::Failing("a stumble".into(), Instant::now() - FORGOTTEN));
+    let check = health.check_of_leader("caches", LeaseGroup::HyperNode);
+    check.set(CheckState::Failing("a stumble".into(), Instant::now() - FORGOTTEN));
     let (code, text) = ask(&health, "/readyz").await;
     assert_eq!(code, 200);
     assert!(text.contains("[+] caches ok\n"), "{text}");

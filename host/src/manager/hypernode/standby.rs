@@ -15,14 +15,14 @@ use crate::cluster::nodes::Interest;
 use crate::config::{EntryConfig, Load};
 use crate::delivery::{Offer, Subscription};
 use crate::discovery::revision::{Revision, prepare};
-use crate::discovery::supervisor::Shared;
+use crate::discovery::supervisor::SourceContext;
 
 /// How long the first list of Nodes waits for the plugins' wishes.
 const FIRST_WISHES: Duration = Duration::from_secs(5);
 
 /// Everything that is warm. It stays warm for as long as this lives.
 pub struct Standby {
-    shared: Arc<Shared>,
+    shared: Arc<SourceContext>,
     /// The configuration as it was last received.
     last: Option<Load>,
     entries: BTreeMap<String, Arc<EntryConfig>>,
@@ -32,7 +32,7 @@ pub struct Standby {
 impl Standby {
     /// Nothing yet.
     #[must_use]
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<SourceContext>) -> Self {
         Self { shared, last: None, entries: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
@@ -92,7 +92,7 @@ impl Standby {
 /// What is kept: dropping it lets columns and machine code go.
 type Warm = (Revision, Interest);
 
-async fn keep_warm(shared: Arc<Shared>, entry: Arc<EntryConfig>, mut place: Subscription) {
+async fn keep_warm(shared: Arc<SourceContext>, entry: Arc<EntryConfig>, mut place: Subscription) {
     let mut warm: Option<Warm> = None;
     loop {
         if let Offer::Module(module) = place.offer() {

@@ -19,7 +19,7 @@ async fn a_rule_that_is_missing_is_one_line_per_kind_and_few_lists() {
     let nodes = Arc::new(NodeWatch::new(&Restores::default()));
     let check = Check::from(health.check("lock-nodes"));
     nodes.follow(Arc::clone(&view) as _, Box::new(move |answer| check.take(answer)));
-    let shared = Shared { view, nodes, pods: health.check("lock-pods").into() };
+    let shared = SharedLocks { view, nodes, pods: health.check("lock-pods").into() };
     let (client, asked) = forbidding();
     let (lines, _guard) = Lines::of_warnings();
     let _ = tokio::time::timeout(Duration::from_secs(60), shared.watch(client)).await;

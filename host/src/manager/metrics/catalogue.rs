@@ -29,7 +29,7 @@ const BUCKET: &str = "le";
 
 /// What kind of number a metric is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only grows, until the process starts again.
     Counter,
     /// It is as it is now.
@@ -38,7 +38,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     fn parse(word: &str) -> Option<Self> {
         [Self::Counter, Self::Gauge, Self::Histogram].into_iter().find(|kind| kind.to_string() == word)
     }
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MetricKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Counter => "counter",
@@ -71,7 +71,7 @@ pub struct Described {
     /// What it counts or measures.
     pub help: String,
     /// What kind of number it is.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// In what it is measured, where that is part of the name.
     pub unit: Option<String>,
     /// Its labels by name, each with the values that it can have; none where they are no closed set.
@@ -140,7 +140,7 @@ fn read(text: &str) -> Vec<Described> {
         if let Some((_, sentence)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
             help = sentence.trim_end_matches('.');
         } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            if let Some(kind) = Kind::parse(kind) {
+            if let Some(kind) = MetricKind::parse(kind) {
                 let (name, help) = (name.to_owned(), help.to_owned());
                 all.push(Described { name, help, kind, unit: None, labels: BTreeMap::new() });
             }

@@ -21,14 +21,14 @@ use super::catalogue::PREFIX;
 
 /// What the kernel says of this process.
 #[derive(Debug)]
-struct Seen {
+struct ProcessStat {
     started: Timestamp,
 }
 
 /// A registry with what every process shows. Everything of ours goes into the one that [`ours`] makes in it.
 pub(in crate::manager) fn registry() -> Registry {
     let mut all = Registry::default();
-    all.register_collector(Box::new(Seen { started: Timestamp::now() }));
+    all.register_collector(Box::new(ProcessStat { started: Timestamp::now() }));
     all
 }
 
@@ -53,7 +53,7 @@ pub(super) fn build(registry: &mut Registry) {
     registry.register("build_info", "1 for the version that runs", family);
 }
 
-impl Collector for Seen {
+impl Collector for ProcessStat {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let spent = seconds(time.tv_sec, time.tv_nsec);

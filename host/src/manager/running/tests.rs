@@ -58,7 +58,7 @@ fn ready(
     name: &'static str,
     run: impl FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + 'static,
 ) -> Ready {
-    Ready { name, group: Some(Group::HyperNode), configuration: Configuration::Unused, run: Box::new(run) }
+    Ready { name, group: Some(LeaseGroup::HyperNode), configuration: Configuration::Unused, run: Box::new(run) }
 }
 
 /// Longer than anything here.
@@ -73,7 +73,7 @@ async fn stopped(ready: Vec<Ready>, drain: Duration) -> Result<(), Error> {
     let stop = CancellationToken::new();
     stop.cancel();
     let options = Options { drain, ..options() };
-    Running::start(ready).until(&stop, &[], &mut Tasks::default(), &options).await
+    RunningControllers::start(ready).until(&stop, &[], &mut Tasks::default(), &options).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn r2_controllers_stop_in_the_reverse_order_each_when_the_one_before_is_do
 #[tokio::test(start_paused = true)]
 async fn r4_a_stop_that_was_asked_for_is_no_error_and_the_work_under_way_is_finished() {
     let (story, stop) = (Story::new(), CancellationToken::new());
-    let running = Running::start(story.controllers([("a", 29 * S)]));
+    let running = RunningControllers::start(story.controllers([("a", 29 * S)]));
     let (options, mut served) = (options(), Tasks::default());
     let mut until = std::pin::pin!(running.until(&stop, &[], &mut served, &options));
     assert!(timeout(3600 * S, &mut until).await.is_err(), "the end was not requested");
@@ -133,7 +133,7 @@ async fn r4_a_controller_that_is_slow_goes_on_beside_the_others_until_it_is_done
 
 /// Loses a lease of 15 s that has to be renewed within 10 s; says how long the work after it lasted.
 async fn drained(drain: Duration, election: impl FnOnce(LeaseOptions) -> Elects) -> (Duration, String) {
-    let (story, staged) = (Story::new(), Staged::new(Group::HyperNode, S));
+    let (story, staged) = (Story::new(), Staged::new(LeaseGroup::HyperNode, S));
     let lease = LeaseOptions {
         namespace: "default".into(),
         name: "test".into(),
@@ -144,7 +144,7 @@ async fn drained(drain: Duration, election: impl FnOnce(LeaseOptions) -> Elects)
     let options = Options { drain, election: election(lease), ..options() };
     staged.becomes(Role::Lost(Lost::Taken("another".into())));
     let elections = [staged.election.clone()];
-    let running = Running::start(story.controllers([("a", NEVER)]));
+    let running = RunningControllers::start(story.controllers([("a", NEVER)]));
     let ended = running.until(&CancellationToken::new(), &elections, &mut Tasks::default(), &options).await;
     assert_eq!(story.told(), [at("a hears", 0)]);
     (story.begun.elapsed(), ended.unwrap_err().to_string())
@@ -161,10 +161,10 @@ async fn r5_after_a_lost_lease_work_lasts_until_another_may_hold_it_and_never_be
 
 #[tokio::test(start_paused = true)]
 async fn r5_a_lease_that_is_lost_while_controllers_run_stops_them() {
-    let (story, staged) = (Story::new(), Staged::new(Group::HyperNode, S));
+    let (story, staged) = (Story::new(), Staged::new(LeaseGroup::HyperNode, S));
     staged.becomes(Role::Leader);
     let (elections, stop, options) = ([staged.election.clone()], CancellationToken::new(), options());
-    let (mut served, running) = (Tasks::default(), Running::start(story.controllers([("a", S), ("b", S)])));
+    let (mut served, running) = (Tasks::default(), RunningControllers::start(story.controllers([("a", S), ("b", S)])));
     let mut until = std::pin::pin!(running.until(&stop, &elections, &mut served, &options));
     assert!(timeout(60 * S, &mut until).await.is_err(), "the lease is ours");
     staged.becomes(Role::Lost(Lost::Expired));
@@ -180,7 +180,7 @@ async fn ends(
     let story = Story::new();
     let mut controllers = story.controllers([("goes-on", S)]);
     controllers.push(ready("ends-early", run));
-    let running = Running::start(controllers);
+    let running = RunningControllers::start(controllers);
     let ended = running.until(&CancellationToken::new(), &[], &mut Tasks::default(), &options()).await;
     assert_eq!(story.told(), [at("goes-on hears", 0), at("goes-on ends", 1)], "the others finish their work");
     let ended = ended.unwrap_err();
@@ -204,7 +204,7 @@ async fn a_server_that_ends_early_ends_the_process_with_its_name() {
     let mut served = Tasks::default();
     served.spawn("admin server", std::future::pending());
     served.spawn("metrics server", async {});
-    let running = Running::start(story.controllers([("a", S)]));
+    let running = RunningControllers::start(story.controllers([("a", S)]));
     let ended = running.until(&CancellationToken::new(), &[], &mut served, &options()).await.unwrap_err();
     assert!(matches!(ended, Error::Task(_)), "{ended:?}");
     assert_eq!(ended.to_string(), "task metrics server ended without an error");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, OnRemoval, State};
 
-use super::{Running, Sources, Stopping};
-use crate::config::{Document, Mode, Standing};
+use super::{RunningSource, Sources, Stopping};
+use crate::config::{Document, EntryState, Mode};
 use crate::discovery::supervisor::{Left, removal_held, remove};
 
 /// What happens to the HyperNodes of a source without a task.
@@ -47,18 +47,18 @@ impl Sources {
     fn leftover(&mut self, source: &str, document: &Document) -> Leftover {
         let Some(known) = self.known.get_mut(source) else { return Leftover::Nothing };
         let standing = document.standing(source);
-        let gone = matches!(standing, Standing::Absent | Standing::Disabled(_));
+        let gone = matches!(standing, EntryState::Absent | EntryState::Disabled(_));
         if !gone || self.running.contains_key(source) || known.status.state == Some(State::Disabled) {
             return Leftover::Nothing;
         }
         let (on_removal, silent) = match standing {
-            Standing::Disabled(entry) => (entry.on_removal, entry.mode == Mode::Observe || entry.verbs.pause),
+            EntryState::Disabled(entry) => (entry.on_removal, entry.mode == Mode::Observe || entry.verbs.pause),
             _ => (known.status.on_removal.unwrap_or_default(), false),
         };
         if on_removal == OnRemoval::Keep || silent || known.verbs.pause || self.shared.mode == Mode::Observe {
             return Leftover::Keep;
         }
-        if !document.is_empty() || standing != Standing::Absent {
+        if !document.is_empty() || standing != EntryState::Absent {
             return Leftover::Delete;
         }
         let Some(held) = self.removals.hold(source, &known.status) else { return Leftover::Delete };
@@ -94,7 +94,7 @@ impl Sources {
         let (mailbox, _) = unbounded_channel();
         let (order, entry) = (usize::MAX, None);
         let stopping = Some(Stopping::default());
-        self.running.insert(source.to_owned(), Running { mailbox, order, stopping, entry });
+        self.running.insert(source.to_owned(), RunningSource { mailbox, order, stopping, entry });
         let (shared, name) = (Arc::clone(&self.shared), source.to_owned());
         self.spawn(source.to_owned(), async move {
             if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {

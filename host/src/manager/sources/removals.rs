@@ -10,7 +10,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, HeldRule, OnRe
 use topoloom_core::snapshot::Store;
 use topoloom_core::topology::{Coverage, Topology};
 
-use super::{Running, Sources};
+use super::{RunningSource, Sources};
 use crate::config::Mode;
 use crate::discovery::decide::accept;
 use crate::discovery::supervisor::Command;
@@ -86,7 +86,8 @@ impl Sources {
     /// Lets a source continue that an empty document would remove with its HyperNodes. Returns whether it did.
     pub(super) fn hold_removal(&mut self, source: &str) -> bool {
         // A source that waits for its restart continues, too.
-        let goes_on = |running: &&Running| running.stopping.as_ref().is_none_or(|stopping| stopping.next.is_some());
+        let goes_on =
+            |running: &&RunningSource| running.stopping.as_ref().is_none_or(|stopping| stopping.next.is_some());
         let Some(running) = self.running.get(source).filter(goes_on) else { return false };
         let is_paused = self.known.get(source).is_some_and(|known| known.verbs.pause);
         let deletes = running.entry.as_ref().is_some_and(|entry| {

@@ -75,8 +75,8 @@ impl Scene {
         let shared = Arc::new(shared(&server(sender, &left, &silent), &mut registry, rival, &stop));
         let (loads, received) = unbounded_channel();
         let (says, said) = unbounded_channel();
-        earlier.into_iter().for_each(|object| says.send(Said::Object(Box::new(object))).unwrap());
-        says.send(Said::Complete).unwrap();
+        earlier.into_iter().for_each(|object| says.send(VerbEvent::Object(Box::new(object))).unwrap());
+        says.send(VerbEvent::Complete).unwrap();
         let reports = Arc::clone(&shared.reports);
         reports.register(&mut registry);
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
@@ -180,11 +180,11 @@ fn shared(
     registry: &mut Registry,
     rival: watch::Receiver<rival::Rival>,
     stop: &CancellationToken,
-) -> Shared {
+) -> SourceContext {
     crate::plugin::builtin::embed(&topoloom_builtins::ALL);
     let counted = metrics::Discovery::register(registry);
     let hyper_nodes = Arc::new(HyperNodes::default());
-    Shared {
+    SourceContext {
         runtime: Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap(),
         supply: Supply::offline(),
         trust: TrustOptions::default(),

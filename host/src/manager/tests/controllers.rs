@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use futures::FutureExt;
-use topoloom_core::queue::{Decision, Requeue};
+use topoloom_core::queue::{Requeue, RequeueDecision};
 
 use super::*;
 use crate::manager::election::staged::Staged;
@@ -71,14 +71,14 @@ async fn r3_where_failures_are_tolerated_the_others_run_and_the_one_is_named() {
 async fn r3_a_lease_is_left_to_others_where_no_controller_of_its_group_runs() {
     let options = Options { on_init_failure: OnInitFailure::Tolerate, ..options() };
     let mut process = Process::new(options).await;
-    let staged = [Group::HyperNode, Group::NodeLock].map(|group| Staged::new(group, Duration::ZERO));
+    let staged = [LeaseGroup::HyperNode, LeaseGroup::NodeLock].map(|group| Staged::new(group, Duration::ZERO));
     let elections = staged.each_ref().map(|staged| staged.election.clone());
     // One works for its group, and one failed.
     let mut ready = process.initialise(three()).unwrap();
-    ready.iter_mut().for_each(|ready| ready.group = Some(Group::HyperNode));
+    ready.iter_mut().for_each(|ready| ready.group = Some(LeaseGroup::HyperNode));
     let (needed, idle) = by_need(&elections, &ready);
     let groups = |elections: &[Election]| elections.iter().map(Election::group).collect::<Vec<_>>();
-    assert_eq!((groups(&needed), groups(&idle)), (vec![Group::HyperNode], vec![Group::NodeLock]));
+    assert_eq!((groups(&needed), groups(&idle)), (vec![LeaseGroup::HyperNode], vec![LeaseGroup::NodeLock]));
 }
 
 #[tokio::test]
@@ -97,9 +97,12 @@ async fn m1_a_controller_that_waits_or_is_switched_off_is_named_and_does_not_run
 
 #[test]
 fn b12_queues_try_again_as_often_as_the_flag_says() {
-    for (flag, last, decision) in
-        [(-1, u32::MAX, Decision::Again), (0, 0, Decision::Drop), (15, 14, Decision::Again), (15, 15, Decision::Drop)]
-    {
+    for (flag, last, decision) in [
+        (-1, u32::MAX, RequeueDecision::Again),
+        (0, 0, RequeueDecision::Drop),
+        (15, 14, RequeueDecision::Again),
+        (15, 15, RequeueDecision::Drop),
+    ] {
         let options = Options { requeue: Requeue::of_flag(flag.into()), ..options() };
         let queues = queues(&options, work::Metrics::default());
         assert_eq!(queues.requeue.decide(last), decision, "{flag}");

@@ -14,7 +14,7 @@ fn object(name: &str, uid: &str, version: u64, tier: u32) -> HyperNode {
 
 /// Takes in a whole list as of a version; gives the versions that contradict each other.
 fn lists(
-    inner: &mut Inner,
+    inner: &mut ObservedState,
     earlier: Earlier,
     objects: &[HyperNode],
     version: u64,
@@ -25,14 +25,14 @@ fn lists(
 }
 
 /// Every object as `NAME@VERSION`.
-fn known(inner: &Inner) -> Vec<String> {
+fn known(inner: &ObservedState) -> Vec<String> {
     let all = inner.objects.values().map(|stored| &stored.object);
     all.map(|object| format!("{}@{}", object.name, object.resource_version)).collect()
 }
 
 #[test]
 fn a_list_replaces_what_is_known_but_not_what_was_written_since() {
-    let mut inner = Inner::default();
+    let mut inner = ObservedState::default();
     lists(&mut inner, Earlier::Valid, &[object("a", "1", 3, 1), object("b", "2", 4, 1)], 5);
     assert_eq!(known(&inner), ["a@3", "b@4"]);
     let mut list = inner.begin(Earlier::Valid);
@@ -66,7 +66,7 @@ fn an_object_that_we_deleted_stays_away_until_a_later_list_has_it() {
 
 #[test]
 fn after_a_restore_everything_is_replaced_whatever_its_version() {
-    let mut inner = Inner::default();
+    let mut inner = ObservedState::default();
     lists(&mut inner, Earlier::Valid, &[object("a", "1", 50, 2), object("b", "2", 60, 1)], 70);
     let back = lists(&mut inner, Earlier::Void, &[object("a", "1", 30, 1)], 40);
     assert_eq!((known(&inner), back), (vec!["a@30".to_owned()], None));
@@ -78,7 +78,7 @@ fn after_a_restore_everything_is_replaced_whatever_its_version() {
 
 #[test]
 fn a_list_that_broke_off_after_a_restore_leaves_the_next_one_to_replace_everything() {
-    let mut inner = Inner::default();
+    let mut inner = ObservedState::default();
     lists(&mut inner, Earlier::Valid, &[object("a", "1", 50, 2)], 70);
     drop(inner.begin(Earlier::Void));
     lists(&mut inner, Earlier::Valid, &[object("a", "1", 30, 1)], 40);
@@ -87,7 +87,7 @@ fn a_list_that_broke_off_after_a_restore_leaves_the_next_one_to_replace_everythi
 
 #[test]
 fn a_restore_with_a_raised_revision_shows_by_an_object_that_is_older_than_it_was() {
-    let mut inner = Inner::default();
+    let mut inner = ObservedState::default();
     lists(&mut inner, Earlier::Valid, &[object("a", "1", 50, 2), object("b", "2", 60, 1)], 70);
     let back = lists(&mut inner, Earlier::Valid, &[object("a", "1", 30, 1), object("b", "2", 60, 1)], 1_000_000);
     assert_eq!(back, Some(("50".into(), "30".into())));

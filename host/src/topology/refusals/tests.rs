@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use topoloom_core::topology::plan::{Base, Part, Step};
+use topoloom_core::topology::plan::{Base, PlanStep, WritePart};
 
 use super::*;
 use crate::cluster::pause::LONGEST;
@@ -11,27 +11,27 @@ const FORBIDDEN: &str = "hypernodes.topology.volcano.sh \"a\" is forbidden: User
 /// A plan with one step per object.
 fn plan(objects: &[&str]) -> Plan {
     let base = Base::Observed { uid: "u".into(), resource_version: "1".into() };
-    let step = |name: &&str| Step {
+    let step = |name: &&str| PlanStep {
         name: (*name).into(),
-        action: Action::Delete { base: base.clone(), part: Part::Whole },
+        action: Action::Delete { base: base.clone(), part: WritePart::Whole },
         after: Vec::new(),
     };
     Plan { steps: objects.iter().map(step).collect(), blocked: Vec::new() }
 }
 
-fn refused(object: &str, reason: Reason, message: &str) -> Refused {
+fn refused(object: &str, reason: RefusalReason, message: &str) -> RefusedWrite {
     let refusal = Refusal { reason, message: message.replace("OBJECT", object), retry_after: None };
-    Refused { object: object.into(), verb: Verb::Update, refusal }
+    RefusedWrite { object: object.into(), verb: WriteVerb::Update, refusal }
 }
 
 /// The outcome of a plan of these objects: those that were written and those that were refused.
-fn outcome(wanted: &[&str], wrote: &[&str], refused: &[Refused]) -> Outcome {
-    Outcome {
+fn outcome(wanted: &[&str], wrote: &[&str], refused: &[RefusedWrite]) -> ApplyOutcome {
+    ApplyOutcome {
         written: wrote.len(),
         wrote: wrote.iter().map(|name| (*name).into()).collect(),
         refused: refused.to_vec(),
         left_out: wanted.len() - wrote.len() - refused.len(),
-        ..Outcome::default()
+        ..ApplyOutcome::default()
     }
 }
 
@@ -45,7 +45,7 @@ impl Story {
         Self { refusals: Refusals::default(), now: Instant::now() }
     }
 
-    fn learn(&mut self, wanted: &[&str], wrote: &[&str], refused: &[Refused]) -> Vec<News> {
+    fn learn(&mut self, wanted: &[&str], wrote: &[&str], refused: &[RefusedWrite]) -> Vec<RefusalNews> {
         self.refusals.learn(&plan(wanted), &outcome(wanted, wrote, refused), self.now)
     }
 
@@ -65,7 +65,7 @@ impl Story {
 #[test]
 fn an_object_that_is_refused_pauses_alone_and_longer_and_longer() {
     let mut story = Story::begin();
-    let denied = || refused("b", Reason::DeniedByAdmission, "no");
+    let denied = || refused("b", RefusalReason::DeniedByAdmission, "no");
     story.learn(&["a", "b", "c"], &["a", "c"], &[denied()]);
     assert_eq!((story.pausing(), story.refusals.all_pause(story.now)), (vec!["b".to_owned()], None));
     let pauses: Vec<Duration> = (0..12)
@@ -84,17 +84,17 @@ fn an_object_that_is_refused_pauses_alone_and_longer_and_longer() {
 fn after_something_was_written_what_is_left_waits_for_a_moment_only() {
     let names: Vec<String> = (0..10).map(|name| format!("o{name}")).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let away = |object: &&str| refused(object, Reason::TooManyRequests, "later");
+    let away = |object: &&str| refused(object, RefusalReason::TooManyRequests, "later");
     let mut story = Story::begin();
     for _ in 0..7 {
         // Several are under way at once; together they are one try.
-        let first: Vec<Refused> = all.iter().take(4).map(away).collect();
+        let first: Vec<RefusedWrite> = all.iter().take(4).map(away).collect();
         story.learn(&all, &[], &first);
         story.waits();
     }
     assert!(story.refusals.all_pause(story.now - S).is_some(), "every write would meet the same");
     let (wrote, last) = all.split_at(8);
-    let last: Vec<Refused> = last.iter().map(away).collect();
+    let last: Vec<RefusedWrite> = last.iter().map(away).collect();
     story.learn(&all, wrote, &last);
     let pause = story.waits();
     assert!(pause <= Duration::from_millis(200), "eight of ten were written, and the others wait for {pause:?}");
@@ -103,7 +103,8 @@ fn after_something_was_written_what_is_left_waits_for_a_moment_only() {
 #[test]
 fn what_a_policy_says_of_one_object_stays_true_whatever_else_is_written() {
     let mut story = Story::begin();
-    let (denied, broken) = (refused("a", Reason::DeniedByAdmission, "no"), refused("b", Reason::ServerError, "500"));
+    let (denied, broken) =
+        (refused("a", RefusalReason::DeniedByAdmission, "no"), refused("b", RefusalReason::ServerError, "500"));
     for _ in 0..6 {
         story.learn(&["a", "b"], &[], &[denied.clone(), broken.clone()]);
         story.now += LONGEST;
@@ -123,26 +124,26 @@ fn what_a_policy_says_of_one_object_stays_true_whatever_else_is_written() {
 #[test]
 fn a_write_in_between_is_decided_again_at_once_and_a_fight_is_not() {
     let mut story = Story::begin();
-    let conflict = || refused("a", Reason::Conflict, "modified");
+    let conflict = || refused("a", RefusalReason::Conflict, "modified");
     for _ in 0..QUICK_CONFLICTS {
         assert_eq!(story.learn(&["a"], &[], &[conflict()]), []);
         assert_eq!(story.waits(), Duration::ZERO);
     }
     let news = story.learn(&["a"], &[], &[conflict()]);
-    assert!(matches!(news.as_slice(), [News::Refused(_)]) && story.waits() > Duration::ZERO, "{news:?}");
+    assert!(matches!(news.as_slice(), [RefusalNews::Refused(_)]) && story.waits() > Duration::ZERO, "{news:?}");
 }
 
 #[test]
 fn the_log_hears_of_a_refusal_once_and_of_each_change() {
     let mut story = Story::begin();
-    let forbidden = |object: &str| refused(object, Reason::Forbidden, FORBIDDEN);
-    let told = |news: Vec<News>| -> Vec<String> {
-        let line = |news: News| match news {
-            News::Refused(refused) => {
+    let forbidden = |object: &str| refused(object, RefusalReason::Forbidden, FORBIDDEN);
+    let told = |news: Vec<RefusalNews>| -> Vec<String> {
+        let line = |news: RefusalNews| match news {
+            RefusalNews::Refused(refused) => {
                 let rule = refused.refusal.rule().unwrap_or("no rule").to_owned();
                 format!("{} {} {}: {rule}", refused.verb.as_str(), refused.object, refused.refusal.reason.as_str())
             }
-            News::Over => "over".to_owned(),
+            RefusalNews::Over => "over".to_owned(),
         };
         news.into_iter().map(line).collect()
     };
@@ -157,7 +158,7 @@ fn the_log_hears_of_a_refusal_once_and_of_each_change() {
         );
     }
     story.waits();
-    let denied = |object: &str| refused(object, Reason::DeniedByAdmission, "OBJECT is denied by the policy p");
+    let denied = |object: &str| refused(object, RefusalReason::DeniedByAdmission, "OBJECT is denied by the policy p");
     let next = story.learn(&["rack-a", "rack-b"], &[], &[denied("rack-a"), denied("rack-b")]);
     assert_eq!(told(next), ["update rack-a DeniedByAdmission: no rule"], "one policy, whatever it calls the objects");
     story.waits();
@@ -169,7 +170,7 @@ fn the_log_hears_of_a_refusal_once_and_of_each_change() {
 #[test]
 fn a_word_of_a_person_ends_the_pauses_and_what_was_not_sent_is_not_told() {
     let mut story = Story::begin();
-    let news = story.learn(&["a"], &[], &[refused("a", Reason::ReadOnly, "writes are switched off")]);
+    let news = story.learn(&["a"], &[], &[refused("a", RefusalReason::ReadOnly, "writes are switched off")]);
     assert_eq!(news, []);
     assert!(story.refusals.all_pause(story.now).is_some());
     story.refusals.end_pauses(story.now);

@@ -16,7 +16,7 @@ use crate::process::{forget_peak, held, peak_mib};
 
 /// What a round took, in MiB.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct RoundMemory {
     /// By how much the process grew at most.
     pub(super) growth: f64,
     /// How much of that the guest held.
@@ -24,7 +24,7 @@ pub(super) struct Held {
 }
 
 /// Lets a process of its own run one round.
-pub(super) async fn ask(manager: &Manager) -> Result<Held> {
+pub(super) async fn ask(manager: &Manager) -> Result<RoundMemory> {
     let known = &manager.known;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(super::ALONE).args([&known.ufm, &known.document]).arg(manager.folder.path());
@@ -33,7 +33,7 @@ pub(super) async fn ask(manager: &Manager) -> Result<Held> {
     let text = String::from_utf8(output.stdout)?;
     let numbers: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     let [growth, guest] = numbers.try_into().ok().context("the process for one round says something else")?;
-    Ok(Held { growth, guest })
+    Ok(RoundMemory { growth, guest })
 }
 
 /// In that process: runs the round and prints both numbers.

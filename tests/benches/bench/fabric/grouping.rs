@@ -59,21 +59,21 @@ fn slope(small: Duration, big: Duration) -> f64 {
 }
 
 /// What was measured at one size.
-struct Found {
+struct GroupingFigures {
     inside: Sample,
     outside: Sample,
     /// Bytes.
     state: usize,
 }
 
-async fn side_by_side(hosts: u32, runs: usize) -> Result<Found> {
+async fn side_by_side(hosts: u32, runs: usize) -> Result<GroupingFigures> {
     let manager = Manager::start(hosts, Layout::Compact).await?;
     let known = &manager.known;
     let sandbox = Sandbox::new("ufm", known, manager.folder.path()).await?;
     let native = Native::new(known)?;
     // Natively: a guest is not given a fabric of 16 384 hosts in one answer.
     let state = native.discover(&known.nodes, &[]).await?.answer.state;
-    let mut found = Found { inside: Sample::default(), outside: Sample::default(), state: state.len() };
+    let mut found = GroupingFigures { inside: Sample::default(), outside: Sample::default(), state: state.len() };
     let state: Arc<[u8]> = state.into();
     let fewer = &known.nodes[1..];
     let view = sandbox::view(fewer);

@@ -11,7 +11,7 @@ use topoloom::delivery::Module;
 use topoloom::discovery::revision::{Host, Revision, prepare};
 use topoloom::endpoints::Outside;
 use topoloom::endpoints::vault::Vault;
-use topoloom::plugin::{Compiler, Round, Runtime};
+use topoloom::plugin::{Compiler, RoundInput, Runtime};
 use topoloom_core::plugin::{Answer, Answered, Usage};
 use topoloom_core::snapshot::{NodeMeta, Store, View};
 
@@ -57,7 +57,7 @@ impl Sandbox {
 
     /// One round.
     pub(crate) async fn discover(&self, nodes: &View, state: &Arc<[u8]>) -> Result<Done> {
-        let round = Round {
+        let round = RoundInput {
             config: Arc::clone(&self.revision.config),
             granted: Arc::clone(&self.revision.granted),
             nodes: nodes.clone(),

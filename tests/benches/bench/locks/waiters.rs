@@ -11,7 +11,7 @@ use topoloom_tests::device_plugin::{Kubelets, Settings};
 use topoloom_tests::hami::BIND_TIME;
 use topoloom_tests::host::Host;
 
-use super::{Caller, extender, node_name, pods, scene, told};
+use super::{BindClient, extender, node_name, pods, scene, told};
 use crate::process::cpu;
 use crate::table::{Row, Table, Target};
 
@@ -26,7 +26,7 @@ pub(super) async fn measure(table: &mut Table) -> Result<()> {
     caller.bind(&all[0], &node_name(0)).await?;
     let mut waiting = JoinSet::new();
     for (index, pod) in all.iter().enumerate().skip(1) {
-        let (caller, pod): (Caller, Pod) = (caller.clone(), pod.clone());
+        let (caller, pod): (BindClient, Pod) = (caller.clone(), pod.clone());
         waiting.spawn(async move { caller.bind(&pod, &node_name(0)).await.map(|()| Instant::now()) });
         until_under_way(&host, index).await?;
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use topoloom::plugin::{Load, LoadError, Plugin, Round, Runtime};
+use topoloom::plugin::{Load, LoadError, Plugin, RoundInput, Runtime};
 use topoloom_core::plugin::Limits;
 
 use super::{number, round, runtime, section, stranger};
@@ -124,7 +124,7 @@ fn word(error: &LoadError) -> String {
 }
 
 /// Rounds of the good plugin until something else is done.
-async fn rounds<T>(good: &Plugin, round: &Round, until: impl Future<Output = T>) -> Result<(Sample, T)> {
+async fn rounds<T>(good: &Plugin, round: &RoundInput, until: impl Future<Output = T>) -> Result<(Sample, T)> {
     let mut until = std::pin::pin!(until);
     let source: Arc<str> = "good".into();
     let mut sample = Sample::default();

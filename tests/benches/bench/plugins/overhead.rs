@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use topoloom::plugin::{Load, Plugin, Round};
+use topoloom::plugin::{Load, Plugin, RoundInput};
 use topoloom_core::plugin::{Granted, Limits};
 use topoloom_tests::builtins;
 
@@ -43,7 +43,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     Ok(())
 }
 
-async fn sample(plugin: &Plugin, round: &Round, options: &Options) -> Result<Sample> {
+async fn sample(plugin: &Plugin, round: &RoundInput, options: &Options) -> Result<Sample> {
     let source: Arc<str> = "bench".into();
     let mut sample = Sample::default();
     for run in 0..WARM_UP + options.runs(RUNS) {
@@ -60,8 +60,8 @@ async fn sample(plugin: &Plugin, round: &Round, options: &Options) -> Result<Sam
 }
 
 /// The same nodes for the label plugin.
-fn label_round() -> Round {
+fn label_round() -> RoundInput {
     let config = format!(r#"{{"networkTopologyTypes": {{"gpu": [{{"nodeLabel": "{RACK}"}}]}}}}"#);
     let granted = Granted { labels: [RACK.into()].into(), ..Granted::default() };
-    Round { config: config.into(), granted: Arc::new(granted), ..round(1) }
+    RoundInput { config: config.into(), granted: Arc::new(granted), ..round(1) }
 }

@@ -56,7 +56,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     Ok(())
 }
 
-struct Found {
+struct CrowdFigures {
     resident: f64,
     peak: f64,
     rounds: Rounds,
@@ -69,7 +69,7 @@ struct Rounds {
     calls: Sample,
 }
 
-async fn serve(stage: &Stage, sources: &[String], options: &Options) -> Result<Found> {
+async fn serve(stage: &Stage, sources: &[String], options: &Options) -> Result<CrowdFigures> {
     let mut digests = Vec::new();
     for (number, source) in (FIRST..).zip(sources) {
         let parcel = Parcel::new(source, number)?;
@@ -86,7 +86,7 @@ async fn serve(stage: &Stage, sources: &[String], options: &Options) -> Result<F
     let (resident, peak) = (held(id)?.resident, peak_mib(id)?);
     let rounds = rounds(stage, &host, &sources[0], options.runs(ROUNDS)).await?;
     host.stop().await?;
-    Ok(Found { resident, peak, rounds })
+    Ok(CrowdFigures { resident, peak, rounds })
 }
 
 async fn until_optimised(host: &Host, wanted: usize) {

@@ -18,7 +18,7 @@ use topoloom_tests::scene::NAMESPACE;
 
 use super::{Parcel, Stage, metric};
 use crate::options::Options;
-use crate::process::{Held, held};
+use crate::process::{ProcessMemory, held};
 use crate::table::{Row, Table, Target, mib, time};
 
 const SOURCE: &str = "fabric";
@@ -106,7 +106,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
 /// What is there at one time.
 #[derive(Debug)]
 struct Look {
-    process: Held,
+    process: ProcessMemory,
     cache: Folder,
     modules: Folder,
     maps: usize,

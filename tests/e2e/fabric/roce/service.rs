@@ -1,7 +1,7 @@
 //! A service of the network team, over TLS and behind a token.
 
 use anyhow::Result;
-use topoloom_simulator::{Coverage, Credentials, Fabric, FabricDocument, Rule, Shape, SharedFabric};
+use topoloom_simulator::{Coverage, Credentials, Fabric, FabricDocument, FaultRule, Shape, SharedFabric};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
@@ -175,7 +175,7 @@ async fn a_large_document_is_read_page_by_page() -> Result<()> {
     // Pages of two moments are no document.
     let before = rig.versions().await?;
     rig.fabric.edit(|fabric| fabric.move_host("gpu-00000", 59))?;
-    server.faults().set("changed-between-pages".parse::<Rule>()?).await?;
+    server.faults().set("changed-between-pages".parse::<FaultRule>()?).await?;
     rig.run("roce").await?;
     let message = rig.scene.until_condition("roce", "Discovered", "False", "Upstream").await;
     assert!(message.contains("the generation changed between pages in 4 attempts"), "{message}");

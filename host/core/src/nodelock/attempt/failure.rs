@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::super::go_duration::Go;
 use super::super::names::{NodeName, Uid};
-use super::Held;
+use super::LockHeld;
 
 /// Why a pod is not bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum BindFailure {
     /// There is no pod of that name.
     #[error("the pod is gone")]
     PodGone,
@@ -37,7 +37,7 @@ pub enum Failure {
         /// How long locks last.
         ttl: Duration,
         /// The holder.
-        held: Held,
+        held: LockHeld,
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
     #[error(
@@ -48,7 +48,7 @@ pub enum Failure {
         /// The node.
         node: NodeName,
         /// The holder of the node, if it is known.
-        held: Option<Held>,
+        held: Option<LockHeld>,
     },
     /// So many wait already that this one was refused.
     #[error("node lock contention: node {node} is not free, and {full}{}", Meanwhile(held.as_ref()))]
@@ -58,14 +58,14 @@ pub enum Failure {
         /// Where there was no room.
         full: Full,
         /// The holder of the node, if it is known.
-        held: Option<Held>,
+        held: Option<LockHeld>,
     },
     /// The lock was taken away before the pod was bound.
     #[error("another client took the lock from this attempt before the pod was bound")]
     Lost,
     /// The caller does not wait any more.
     #[error("the caller gave up{}", Meanwhile(.0.as_ref()))]
-    GaveUp(Option<Held>),
+    GaveUp(Option<LockHeld>),
     /// This process is about to end, and this attempt still waits.
     #[error("this replica of the extender stops; another replica takes the next try")]
     Stopping,
@@ -83,7 +83,7 @@ pub enum Failure {
     Broke,
 }
 
-impl Failure {
+impl BindFailure {
     /// Whether another pod held the node until the end (A11): it may be tried again, and nothing is wrong.
     #[must_use]
     pub fn is_contention(&self) -> bool {
@@ -190,7 +190,7 @@ impl fmt::Display for What {
 }
 
 /// The holder of a node, if it is known.
-struct Meanwhile<'a>(Option<&'a Held>);
+struct Meanwhile<'a>(Option<&'a LockHeld>);
 
 impl fmt::Display for Meanwhile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,7 +201,7 @@ impl fmt::Display for Meanwhile<'_> {
     }
 }
 
-struct Whose<'a>(&'a Held);
+struct Whose<'a>(&'a LockHeld);
 
 impl fmt::Display for Whose<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::holder::{Clock, Facts, Held, Holder, Pod, Standing, Takeover, judge, judge_absent};
+use super::super::holder::{Clock, Facts, Holder, LockHeld, LockState, Pod, Takeover, judge, judge_absent};
 use super::super::names::{LockValue, NodeName};
 use super::super::record::{Lock, PodId, PodKey};
 use super::super::retry::Retry;
-use super::Failure;
+use super::BindFailure;
 use crate::version::ResourceVersion;
 
 /// The state of one key, as it was seen.
@@ -53,18 +53,18 @@ impl Sight {
 
     /// Its state; `None` if it is free.
     #[must_use]
-    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<Standing> {
+    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<LockState> {
         let facts = self.facts(node, clock, ttl, takeover);
         match &self.lock {
             Some(lock) => Some(judge(lock, &facts)),
-            None => judge_absent(&facts).map(Standing::Held),
+            None => judge_absent(&facts).map(LockState::Held),
         }
     }
 }
 
 /// A node, as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct ObservedNode {
     /// The version that this was read from.
     pub version: ResourceVersion,
     /// The keys of the attempt, in their order.
@@ -73,7 +73,7 @@ pub struct Node {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum AttemptOrder {
     /// Look at the node: at the API server if `live`, otherwise at what a watch showed last.
     Look {
         /// Whether it has to be the present.
@@ -94,7 +94,7 @@ pub enum Order {
     /// Wait until the node or the holder changes, and no longer than this.
     Wait {
         /// The holder.
-        held: Held,
+        held: LockHeld,
         /// By the steady clock.
         until: Duration,
     },
@@ -146,12 +146,12 @@ pub enum Order {
     /// Wait this long before the next try.
     Pause(Duration),
     /// It is over.
-    End(Outcome),
+    End(AttemptOutcome),
 }
 
 /// The outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum WriteOutcome {
     /// It was applied; with the new version of what was written.
     Done(ResourceVersion),
     /// It was refused, because what it names is not that version, or not in that state.
@@ -166,9 +166,9 @@ pub enum Answer {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AttemptOutcome {
     /// Whether the pod is bound to the node.
-    pub result: Result<Bound, Failure>,
+    pub result: Result<Bound, BindFailure>,
     /// A lock of this attempt may be left on the node: it could not be proved that the pod will not be bound under it, or
     /// it could not be removed. The sweeper resolves it.
     pub kept: bool,

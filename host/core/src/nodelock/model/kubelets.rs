@@ -62,8 +62,8 @@ impl World {
         let key = KEY_OF[vendor];
         let (name, pods) = (name_of(node), &self.store().pods);
         let lock = &self.store().nodes[node].locks[key];
-        let named = lock.value.as_ref().filter(|_| key == SHARED).and_then(|value| Value::parse(value).ok());
-        let found = match named.as_ref().and_then(Value::owner) {
+        let named = lock.value.as_ref().filter(|_| key == SHARED).and_then(|value| ParsedValue::parse(value).ok());
+        let found = match named.as_ref().and_then(ParsedValue::owner) {
             Some((_, named)) => pods.values().find(|stored| *stored.pod.key.name == *named),
             None => {
                 let waits = |(slot, stored): &(&usize, &StoredPod)| {
@@ -76,10 +76,10 @@ impl World {
         let stripped = self.stripped.contains(&(uid.clone(), key)) || self.has_stripped(node, key);
         let me = PodId { namespace: "ns".into(), name: format!("p{slot}").into(), uid: uid.clone() };
         let has_lock = match lock.read().map(|lock| lock.named) {
-            Some(Named::Pod { pod, .. }) => pod.may_be(&me),
+            Some(NamedHolder::Pod { pod, .. }) => pod.may_be(&me),
             // Of an earlier generation, and of the vendor whose values have no name.
-            Some(Named::NoPod { .. }) => key != SHARED,
-            Some(Named::Unparsable(_)) | None => false,
+            Some(NamedHolder::NoPod { .. }) => key != SHARED,
+            Some(NamedHolder::Unparsable(_)) | None => false,
         };
         match found.map(|stored| &stored.pod.key) {
             // `lock release` prints which pod that may harm.
@@ -202,7 +202,7 @@ impl World {
             store.nodes[node].version = version;
             for key in needs(slot) {
                 let value = match *key {
-                    SHARED => Value::of(time, "ns", &stored.pod.key.name).to_string(),
+                    SHARED => ParsedValue::of(time, "ns", &stored.pod.key.name).to_string(),
                     _ => bare(time),
                 };
                 store.nodes[node].locks[*key] = StoredLock { value: Some(value.into()), note: None };
@@ -227,7 +227,7 @@ impl World {
             2 => bare(now),
             3 => bare(later),
             4 => format!("{now},,"),
-            _ => Value::of(now, "ns", "none").to_string(),
+            _ => ParsedValue::of(now, "ns", "none").to_string(),
         };
         self.change(|store, version| {
             store.nodes[node].version = version;
@@ -237,7 +237,7 @@ impl World {
 
     pub(super) fn revoke(&mut self, node: usize, key: usize) {
         let Some(lock) = self.store().nodes[node].locks[key].read() else { return };
-        let Named::Pod { pod: named, note: Some(_), .. } = &lock.named else { return };
+        let NamedHolder::Pod { pod: named, note: Some(_), .. } = &lock.named else { return };
         let unbound = |stored: &StoredPod| named.may_be(&stored.pod.key) && stored.pod.node.is_none();
         let slot = self.store().pods.iter().find(|(_, stored)| unbound(stored)).map(|(slot, _)| *slot);
         if let Some(slot) = slot {

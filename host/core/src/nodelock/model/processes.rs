@@ -11,7 +11,7 @@ impl World {
             if let (Mutation::ClocksAgree, Some(note)) = (self.mutation, &mut stored.note) {
                 note.deadline -= SKEW;
             }
-            Some((Key::ALL[key], stored.read()?))
+            Some((LockKey::ALL[key], stored.read()?))
         };
         let locks = stored.locks.iter().enumerate().filter_map(lock).collect();
         (name_of(node), NodeRead { version: stored.version.to_string().into(), uid: None, locks })
@@ -23,7 +23,7 @@ impl World {
         if self.mutation == Mutation::PhaseAsEvidence {
             pod.finished |= matches!(stored.phase, "success" | "failed");
         }
-        PodSighting { pod, keys: needs(slot).iter().map(|key| Key::ALL[*key]).collect() }
+        PodSighting { pod, keys: needs(slot).iter().map(|key| LockKey::ALL[*key]).collect() }
     }
 
     /// The watch of nodes of a process shows the next change.
@@ -139,13 +139,13 @@ impl World {
     }
 
     /// A write of a process was applied, and the answer has what was written, as it was then.
-    fn written(&mut self, at: usize, node: usize, slot: usize, order: &Order, version: &str) {
+    fn written(&mut self, at: usize, node: usize, slot: usize, order: &AttemptOrder, version: &str) {
         let then = version.parse::<usize>().ok().and_then(|version| self.history.get(version)).cloned();
         let Some(then) = then.filter(|then| then.version > 0) else { return };
         match order {
-            Order::Claim { version: from }
-            | Order::Release { version: from, .. }
-            | Order::Restore { version: from, .. } => {
+            AttemptOrder::Claim { version: from }
+            | AttemptOrder::Release { version: from, .. }
+            | AttemptOrder::Restore { version: from, .. } => {
                 let ((name, read), now) = (self.read_of(node, &then.nodes[node]), self.now);
                 // A server that does not mind the version may have written over others in between.
                 let _ = match self.mutation {
@@ -153,7 +153,7 @@ impl World {
                     _ => self.processes[at].known().written(&name, from, read, now),
                 };
             }
-            Order::Revoke { .. } | Order::Fence { .. } => {
+            AttemptOrder::Revoke { .. } | AttemptOrder::Fence { .. } => {
                 if let Some(stored) = then.pods.get(&slot) {
                     self.pod_read(at, slot, &stored.pod);
                 }
@@ -163,8 +163,8 @@ impl World {
     }
 
     /// A node with these keys, as a process sees it.
-    pub(super) fn sight(&mut self, at: usize, node: usize, keys: &[usize]) -> Node {
-        let (name, of) = (name_of(node), keys.iter().map(|key| Key::ALL[*key]).collect::<Vec<_>>());
+    pub(super) fn sight(&mut self, at: usize, node: usize, keys: &[usize]) -> ObservedNode {
+        let (name, of) = (name_of(node), keys.iter().map(|key| LockKey::ALL[*key]).collect::<Vec<_>>());
         let process = &self.processes[at];
         let known = match self.mutation {
             Mutation::UidIgnored => &self.by_name(&process.sightings),
@@ -189,9 +189,9 @@ impl World {
 
     /// What a process knows, where every pod that has the name in a note has its UID, too.
     fn by_name(&self, known: &Sightings) -> Sightings {
-        let renamed = |(key, lock): &(Key, Lock)| {
+        let renamed = |(key, lock): &(LockKey, Lock)| {
             let mut lock = lock.clone();
-            if let Named::Pod { pod, note: Some(note), .. } = &mut lock.named {
+            if let NamedHolder::Pod { pod, note: Some(note), .. } = &mut lock.named {
                 let same = known.pods().find(|seen| seen.pod.key.name == pod.name);
                 if let Some(uid) = same.map(|seen| seen.pod.key.uid.clone()) {
                     note.uid = uid.clone();
@@ -215,7 +215,7 @@ impl World {
     /// and not in the moment after it has written its value, whatever the clocks show.
     fn judge_in_time(&mut self, at: usize, node: usize, sight: &Sight) {
         let standing = sight.standing(&name_of(node), self.clock_of(at), TTL, Takeover::State);
-        let (Some(Standing::Over(Reason::Abandoned)), Some(lock)) = (standing, &sight.lock) else { return };
+        let (Some(LockState::Over(OrphanReason::Abandoned)), Some(lock)) = (standing, &sight.lock) else { return };
         let now = self.now;
         let wrote = |process: &Process| match &process.machine {
             Some((_, Machine::Bind { attempt, .. })) => {
@@ -241,7 +241,7 @@ impl World {
         self.tokens += 1;
         let time = self.wall_of(at) + jiff::SignedDuration::from_nanos(i64::from(self.tokens));
         let value = |key: &usize| match *key {
-            SHARED => Value::of(time, &cached.key.namespace, &cached.key.name).to_string().into(),
+            SHARED => ParsedValue::of(time, &cached.key.namespace, &cached.key.name).to_string().into(),
             _ => bare(time).into(),
         };
         let request = Request {
@@ -270,8 +270,8 @@ impl World {
         };
         let mut sent = None;
         match (order, &mut machine) {
-            (None | Some(Order::End(_)), machine) => return self.ended(at, node, machine),
-            (Some(Order::Look { live: false }), machine) => {
+            (None | Some(AttemptOrder::End(_)), machine) => return self.ended(at, node, machine),
+            (Some(AttemptOrder::Look { live: false }), machine) => {
                 let seen = self.sight(at, node, machine.keys());
                 match machine {
                     Machine::Bind { attempt, .. } => {
@@ -283,18 +283,18 @@ impl World {
                     Machine::Sweep(sweep) => sweep.looked(clock, Some(seen)),
                 }
             }
-            (Some(Order::Wait { .. }), Machine::Bind { attempt, .. }) => {
+            (Some(AttemptOrder::Wait { .. }), Machine::Bind { attempt, .. }) => {
                 self.processes[at].reads.clear();
                 attempt.woken();
             }
-            (Some(Order::Wait { .. } | Order::Pause(_)), _) => {}
+            (Some(AttemptOrder::Wait { .. } | AttemptOrder::Pause(_)), _) => {}
             (Some(order), machine) => sent = Some(self.request(at, node, order, machine)),
         }
         self.processes[at].machine = Some((node, machine));
         self.processes[at].sent = sent;
     }
 
-    pub(super) fn request(&self, at: usize, node: usize, order: Order, machine: &Machine) -> Sent {
+    pub(super) fn request(&self, at: usize, node: usize, order: AttemptOrder, machine: &Machine) -> Sent {
         let slot_of = |key: &PodKey| (key.name[1..].parse().unwrap_or(usize::MAX), key.uid.clone());
         let (pod, locks) = match machine {
             Machine::Bind { pod: slot, attempt } => {
@@ -318,15 +318,17 @@ impl World {
             Machine::Sweep(_) => ((usize::MAX, None), Vec::new()),
         };
         let pod = match &order {
-            Order::Revoke { pod, .. } => slot_of(&pod.key.named()),
-            Order::AskHolder { pod, .. } => slot_of(pod),
-            Order::AskUnrecorded { pod } => slot_of(&pod.named()),
+            AttemptOrder::Revoke { pod, .. } => slot_of(&pod.key.named()),
+            AttemptOrder::AskHolder { pod, .. } => slot_of(pod),
+            AttemptOrder::AskUnrecorded { pod } => slot_of(&pod.named()),
             _ => pod,
         };
         // Of a release: the keys that go.
         let locks = match &order {
-            Order::Release { keys, .. } => keys.iter().map(|at| (machine.keys()[*at], StoredLock::default())).collect(),
-            Order::Restore { key, pod, .. } => {
+            AttemptOrder::Release { keys, .. } => {
+                keys.iter().map(|at| (machine.keys()[*at], StoredLock::default())).collect()
+            }
+            AttemptOrder::Restore { key, pod, .. } => {
                 vec![(machine.keys()[*key], self.restored(at, machine.keys()[*key], pod))]
             }
             _ => locks,
@@ -338,7 +340,7 @@ impl World {
     /// The lock of a pod that had lost it.
     pub(super) fn restored(&self, at: usize, key: usize, pod: &PodId) -> StoredLock {
         let value: LockValue = match key {
-            SHARED => Value::of(self.wall_of(at), &pod.namespace, &pod.name).to_string().into(),
+            SHARED => ParsedValue::of(self.wall_of(at), &pod.namespace, &pod.name).to_string().into(),
             _ => bare(self.wall_of(at)).into(),
         };
         let note = Note {
@@ -354,7 +356,7 @@ impl World {
 
     pub(super) fn ended(&mut self, at: usize, node: usize, machine: &mut Machine) {
         let Machine::Bind { pod, attempt } = machine else { return };
-        let Order::End(Outcome { result, .. }) = attempt.next(self.now, 0.5) else { return };
+        let AttemptOrder::End(AttemptOutcome { result, .. }) = attempt.next(self.now, 0.5) else { return };
         let uid = attempt.request().pod.uid.clone();
         if let Ok(Bound::Now | Bound::Before) = result {
             let stored = self
@@ -384,55 +386,57 @@ impl World {
         };
         let locks = sent.locks.clone();
         let stands = locks.iter().any(|(key, _)| stored.locks[*key].value.is_some());
-        let conflict = Some(Reply::Wrote(Answer::Conflict));
-        let done = |version| Some(Reply::Wrote(Answer::Done(version)));
+        let conflict = Some(Reply::Wrote(WriteOutcome::Conflict));
+        let done = |version| Some(Reply::Wrote(WriteOutcome::Done(version)));
         let free = |version: &str| match &pod {
-            None => Err(Answer::Absent),
+            None => Err(WriteOutcome::Absent),
             Some(stored) if Some(&stored.pod.key.uid) != uid.as_ref() && self.mutation != Mutation::UidIgnored => {
-                Err(Answer::Conflict)
+                Err(WriteOutcome::Conflict)
             }
-            Some(stored) if stored.pod.node.is_some() || *stored.pod.version != *version => Err(Answer::Conflict),
+            Some(stored) if stored.pod.node.is_some() || *stored.pod.version != *version => Err(WriteOutcome::Conflict),
             Some(stored) => Ok(stored.pod.clone()),
         };
         match sent.order.clone() {
-            Order::Look { .. } => Some(Reply::Node(stored)),
-            Order::AskPod | Order::AskHolder { .. } | Order::AskUnrecorded { .. } => {
+            AttemptOrder::Look { .. } => Some(Reply::Node(stored)),
+            AttemptOrder::AskPod | AttemptOrder::AskHolder { .. } | AttemptOrder::AskUnrecorded { .. } => {
                 Some(Reply::Pod(pod.map(|stored| stored.pod)))
             }
-            Order::AskWaiting => {
+            AttemptOrder::AskWaiting => {
                 let here = self.store().pods.iter().filter(|(_, stored)| stored.pod.waits_on(&name_of(node)));
                 Some(Reply::Waiting(here.map(|(slot, stored)| (*slot, stored.pod.clone())).collect()))
             }
-            Order::Claim { .. } if self.mutation == Mutation::ReleaseThenClaim && !sent.half && stands => {
+            AttemptOrder::Claim { .. } if self.mutation == Mutation::ReleaseThenClaim && !sent.half && stands => {
                 sent.half = true;
                 self.change(write(locks.into_iter().map(|(key, _)| (key, StoredLock::default())).collect()));
                 None
             }
-            Order::Claim { .. } if sent.half && stands => conflict,
-            Order::Claim { .. } if sent.half => done(self.change(write(locks))),
-            Order::Claim { version } | Order::Release { version, .. } | Order::Restore { version, .. }
+            AttemptOrder::Claim { .. } if sent.half && stands => conflict,
+            AttemptOrder::Claim { .. } if sent.half => done(self.change(write(locks))),
+            AttemptOrder::Claim { version }
+            | AttemptOrder::Release { version, .. }
+            | AttemptOrder::Restore { version, .. }
                 if same_node(&version) =>
             {
-                if matches!(sent.order, Order::Claim { .. }) {
+                if matches!(sent.order, AttemptOrder::Claim { .. }) {
                     self.excuse(slot, uid.as_ref(), node);
                     self.written.extend(locks.iter().filter_map(|(_, lock)| Some((lock.value.clone()?, self.now))));
                 }
                 done(self.change(write(locks)))
             }
-            Order::Claim { .. } | Order::Release { .. } | Order::Restore { .. } => conflict,
-            Order::Revoke { .. } if self.mutation == Mutation::TakenUnmarked => done("0".into()),
-            Order::Revoke { pod: seen, value } => match free(&seen.version) {
+            AttemptOrder::Claim { .. } | AttemptOrder::Release { .. } | AttemptOrder::Restore { .. } => conflict,
+            AttemptOrder::Revoke { .. } if self.mutation == Mutation::TakenUnmarked => done("0".into()),
+            AttemptOrder::Revoke { pod: seen, value } => match free(&seen.version) {
                 Err(answer) => Some(Reply::Wrote(answer)),
                 Ok(_) => done(self.change_pod(slot, |stored| stored.pod.revoked = Some(value))),
             },
-            Order::Fence { version, value } => match free(&version) {
+            AttemptOrder::Fence { version, value } => match free(&version) {
                 Err(answer) => Some(Reply::Wrote(answer)),
                 Ok(_) => done(self.change_pod(slot, |stored| {
                     stored.pod.revoked = Some(value);
                     stored.phase = "failed";
                 })),
             },
-            Order::Bind { version } => {
+            AttemptOrder::Bind { version } => {
                 let version: ResourceVersion = match (&pod, self.mutation) {
                     (Some(stored), Mutation::BindingWithoutVersion) => stored.pod.version.clone(),
                     _ => version,
@@ -450,7 +454,7 @@ impl World {
                     }
                 }
             }
-            Order::Wait { .. } | Order::Pause(_) | Order::End(_) => None,
+            AttemptOrder::Wait { .. } | AttemptOrder::Pause(_) | AttemptOrder::End(_) => None,
         }
     }
 
@@ -468,9 +472,9 @@ impl World {
     pub(super) fn serve(&mut self, at: usize) {
         let Some(mut sent) = self.processes[at].sent.take() else { return };
         if sent.reply.is_none() {
-            if self.mutation == Mutation::ReleaseBeforeFence && matches!(sent.order, Order::Fence { .. }) {
+            if self.mutation == Mutation::ReleaseBeforeFence && matches!(sent.order, AttemptOrder::Fence { .. }) {
                 self.late.push(sent.clone());
-                sent.reply = Some(Reply::Wrote(Answer::Done("0".into())));
+                sent.reply = Some(Reply::Wrote(WriteOutcome::Done("0".into())));
             } else {
                 sent.reply = self.apply(&mut sent);
             }
@@ -489,7 +493,7 @@ impl World {
             let found = found.iter().map(|(slot, pod)| self.pod_of(*slot, &stored(pod))).collect();
             self.processes[at].reads.listed(found, after);
         }
-        if let Reply::Wrote(Answer::Done(version)) = &reply {
+        if let Reply::Wrote(WriteOutcome::Done(version)) = &reply {
             self.written(at, node, slot, &order, version);
         }
         self.answered(at, node, slot, &order, Some(reply));
@@ -504,19 +508,19 @@ impl World {
         self.answered(at, node, slot, &order, None);
     }
 
-    fn answered(&mut self, at: usize, node: usize, slot: usize, order: &Order, reply: Option<Reply>) {
+    fn answered(&mut self, at: usize, node: usize, slot: usize, order: &AttemptOrder, reply: Option<Reply>) {
         let clock = self.clock_of(at);
         let Some((of, mut machine)) = self.processes[at].machine.take() else { return };
         match (reply, &mut machine) {
             (None, Machine::Bind { attempt, .. }) => match order {
-                Order::Look { .. }
-                | Order::AskPod
-                | Order::AskHolder { .. }
-                | Order::AskWaiting
-                | Order::AskUnrecorded { .. } => attempt.unread("no answer".into()),
-                _ => attempt.answered(Answer::Unknown("no answer".into())),
+                AttemptOrder::Look { .. }
+                | AttemptOrder::AskPod
+                | AttemptOrder::AskHolder { .. }
+                | AttemptOrder::AskWaiting
+                | AttemptOrder::AskUnrecorded { .. } => attempt.unread("no answer".into()),
+                _ => attempt.answered(WriteOutcome::Unknown("no answer".into())),
             },
-            (None, Machine::Sweep(sweep)) => sweep.answered(&Answer::Unknown("no answer".into())),
+            (None, Machine::Sweep(sweep)) => sweep.answered(&WriteOutcome::Unknown("no answer".into())),
             (Some(Reply::Wrote(answer)), Machine::Bind { attempt, .. }) => attempt.answered(answer),
             (Some(Reply::Wrote(answer)), Machine::Sweep(sweep)) => sweep.answered(&answer),
             (Some(Reply::Node(stored)), machine) => {
@@ -542,14 +546,14 @@ impl World {
                     self.pod_read(at, slot, pod);
                 }
                 match (order, machine) {
-                    (Order::AskHolder { pod: named, value }, machine) => {
+                    (AttemptOrder::AskHolder { pod: named, value }, machine) => {
                         self.confirm(at, node, named, value, pod);
                         match machine {
                             Machine::Bind { attempt, .. } => attempt.holder_asked(),
                             Machine::Sweep(sweep) => sweep.holder_asked(),
                         }
                     }
-                    (Order::AskUnrecorded { .. }, Machine::Bind { attempt, .. }) => {
+                    (AttemptOrder::AskUnrecorded { .. }, Machine::Bind { attempt, .. }) => {
                         attempt.unrecorded_asked(pod.as_ref())
                     }
                     (_, Machine::Bind { attempt, .. }) => {
@@ -587,12 +591,12 @@ impl World {
 }
 
 /// What a sweep asks for, as the request that an attempt would make of it.
-fn request_of(order: sweep::Order) -> Order {
+fn request_of(order: sweep::SweepOrder) -> AttemptOrder {
     match order {
-        sweep::Order::Look => Order::Look { live: false },
-        sweep::Order::AskHolder { pod, value } => Order::AskHolder { pod, value },
-        sweep::Order::AskWaiting => Order::AskWaiting,
-        sweep::Order::Revoke { pod, value } => Order::Revoke { pod, value },
-        sweep::Order::Release { version, keys } => Order::Release { version, keys },
+        sweep::SweepOrder::Look => AttemptOrder::Look { live: false },
+        sweep::SweepOrder::AskHolder { pod, value } => AttemptOrder::AskHolder { pod, value },
+        sweep::SweepOrder::AskWaiting => AttemptOrder::AskWaiting,
+        sweep::SweepOrder::Revoke { pod, value } => AttemptOrder::Revoke { pod, value },
+        sweep::SweepOrder::Release { version, keys } => AttemptOrder::Release { version, keys },
     }
 }

@@ -58,7 +58,7 @@ impl Machine {
 /// A request, with all that its sender knew.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
-    pub(super) order: Order,
+    pub(super) order: AttemptOrder,
     pub(super) node: usize,
     /// The slot of the pod that it is about, and its UID.
     pub(super) pod: (usize, Option<Uid>),
@@ -73,15 +73,20 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn writes(&self) -> bool {
-        let reads =
-            matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting);
-        !reads && !matches!(self.order, Order::AskUnrecorded { .. })
+        let reads = matches!(
+            self.order,
+            AttemptOrder::Look { .. }
+                | AttemptOrder::AskPod
+                | AttemptOrder::AskHolder { .. }
+                | AttemptOrder::AskWaiting
+        );
+        !reads && !matches!(self.order, AttemptOrder::AskUnrecorded { .. })
     }
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Reply {
-    Wrote(Answer),
+    Wrote(WriteOutcome),
     Pod(Option<Pod>),
     Node(StoredNode),
     Waiting(Vec<(usize, Pod)>),
@@ -368,7 +373,7 @@ impl World {
             Deed::Refuse(at) => {
                 let sent = self.processes[at].sent.as_mut();
                 if let Some(sent) = sent.filter(|sent| sent.writes() && sent.reply.is_none()) {
-                    sent.reply = Some(Reply::Wrote(Answer::Refused("an admission policy says no".into())));
+                    sent.reply = Some(Reply::Wrote(WriteOutcome::Refused("an admission policy says no".into())));
                 }
             }
             Deed::Late(which) => {

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use super::super::names::{LockValue, Uid};
-use super::super::needs::Key;
+use super::super::needs::LockKey;
 use super::super::record::Lock;
 use super::reads::Moment;
-use super::{Name, name_of};
+use super::{NamespacedName, name_of};
 use crate::version::ResourceVersion;
 
 /// The locks of a node, by their keys in their order.
-pub type Locks = Vec<(Key, Lock)>;
+pub type Locks = Vec<(LockKey, Lock)>;
 
 /// A node, as far as locks are concerned, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ pub(super) struct NodeSighting {
 struct Gap {
     /// The keys that this concerns: those without a lock that names a pod. Such a lock was written when the pod of the lock
     /// before it was known to wait no longer.
-    keys: Vec<Key>,
+    keys: Vec<LockKey>,
     /// When the last version was passed over.
     opened: Moment,
     closes: Closes,
@@ -61,7 +61,7 @@ pub(super) enum Closes {
 /// What is remembered of a value until it is replaced.
 #[derive(Debug, Clone)]
 struct Remembered {
-    key: Key,
+    key: LockKey,
     value: LockValue,
     /// When it was first seen here.
     first_seen: Duration,
@@ -74,7 +74,7 @@ impl NodeSighting {
     /// values that are gone.
     pub(super) fn replace(&mut self, read: NodeRead, now: Duration) -> Vec<LockValue> {
         let before = std::mem::replace(&mut self.read, read);
-        let value = |key: Key| of(&self.read.locks, key).map(|lock| &lock.value);
+        let value = |key: LockKey| of(&self.read.locks, key).map(|lock| &lock.value);
         self.left.retain(|(key, _)| value(*key).is_none());
         for (key, lock) in before.locks.into_iter().filter(|(key, _)| value(*key).is_none()) {
             let gone = self.remembered.iter().any(|it| it.key == key && it.gone.is_some());
@@ -100,7 +100,7 @@ impl NodeSighting {
 
     /// Versions before the known one were passed over.
     pub(super) fn pass_over(&mut self, opened: Moment, closes: Closes) {
-        let keys: Vec<Key> = Key::ALL.into_iter().filter(|key| names_no_pod(&self.read.locks, *key)).collect();
+        let keys: Vec<LockKey> = LockKey::ALL.into_iter().filter(|key| names_no_pod(&self.read.locks, *key)).collect();
         let never = self.gap.as_ref().is_some_and(|gap| gap.closes == Closes::Never);
         let closes = if never { Closes::Never } else { closes };
         self.gap = (!keys.is_empty()).then_some(Gap { keys, opened, closes });
@@ -134,7 +134,7 @@ impl NodeSighting {
     }
 
     /// When versions were passed over in which a lock may have come and gone under a key.
-    pub(super) fn passed_over(&self, key: Key) -> Option<Moment> {
+    pub(super) fn passed_over(&self, key: LockKey) -> Option<Moment> {
         self.gap.as_ref().filter(|gap| gap.keys.contains(&key)).map(|gap| gap.opened)
     }
 
@@ -150,12 +150,12 @@ impl NodeSighting {
         &self.read.locks
     }
 
-    pub(super) fn lock(&self, key: Key) -> Option<&Lock> {
+    pub(super) fn lock(&self, key: LockKey) -> Option<&Lock> {
         of(&self.read.locks, key)
     }
 
     /// The lock that disappeared from under a key.
-    pub(super) fn left(&self, key: Key) -> Option<&Lock> {
+    pub(super) fn left(&self, key: LockKey) -> Option<&Lock> {
         of(&self.left, key)
     }
 
@@ -168,7 +168,7 @@ impl NodeSighting {
     }
 
     /// The pods that its locks name, those that disappeared included.
-    pub(super) fn names(&self) -> Vec<Name> {
+    pub(super) fn names(&self) -> Vec<NamespacedName> {
         let locks = self.left.iter().chain(&self.read.locks);
         locks.filter_map(|(_, lock)| lock.pod().map(|pod| name_of(&pod.namespace, &pod.name))).collect()
     }
@@ -178,7 +178,7 @@ impl NodeSighting {
         self.remembered.iter().map(|it| &it.value)
     }
 
-    pub(super) fn first_seen(&self, key: Key) -> Option<Duration> {
+    pub(super) fn first_seen(&self, key: LockKey) -> Option<Duration> {
         self.remembered.iter().find(|it| it.key == key).map(|it| it.first_seen)
     }
 
@@ -187,7 +187,7 @@ impl NodeSighting {
         self.remembered.iter().filter(|it| *it.value == *value).find_map(|it| it.gone)
     }
 
-    pub(super) fn gone_under(&self, key: Key, value: &str) -> Option<Duration> {
+    pub(super) fn gone_under(&self, key: LockKey, value: &str) -> Option<Duration> {
         self.remembered.iter().find(|it| it.key == key && *it.value == *value).and_then(|it| it.gone)
     }
 
@@ -202,10 +202,10 @@ impl NodeSighting {
     }
 }
 
-fn names_no_pod(locks: &Locks, key: Key) -> bool {
+fn names_no_pod(locks: &Locks, key: LockKey) -> bool {
     of(locks, key).is_none_or(|lock| lock.pod().is_none())
 }
 
-fn of(locks: &Locks, key: Key) -> Option<&Lock> {
+fn of(locks: &Locks, key: LockKey) -> Option<&Lock> {
     locks.iter().find(|(of, _)| *of == key).map(|(_, lock)| lock)
 }

@@ -1,14 +1,14 @@
 //! Versions of a node that a read or a list has passed over: a lock may have come and gone in them (R18).
 
-use super::super::attempt::{Node, Order, Sight};
-use super::super::needs::Key;
+use super::super::attempt::{AttemptOrder, ObservedNode, Sight};
+use super::super::needs::LockKey;
 use super::super::sightings::{LiveReads, NodeRead, PodSighting};
 use super::*;
 
 const NOW: Duration = Duration::from_secs(7);
 
 fn node(version: &str, lock: Option<&str>) -> NodeRead {
-    let lock = lock.map(|value| (Key::Shared, Lock::read(value, Some(note(value, "u1")))));
+    let lock = lock.map(|value| (LockKey::Shared, Lock::read(value, Some(note(value, "u1")))));
     NodeRead { version: version.into(), uid: Some("node-uid".into()), locks: lock.into_iter().collect() }
 }
 
@@ -22,7 +22,7 @@ fn listed(read: NodeRead) -> Sightings {
 }
 
 fn sight(known: &Sightings, reads: &LiveReads) -> Sight {
-    known.sight(NODE, &[Key::Shared], reads).unwrap().keys.remove(0)
+    known.sight(NODE, &[LockKey::Shared], reads).unwrap().keys.remove(0)
 }
 
 /// Whether versions were passed over, and the value of the lock that disappeared.
@@ -32,7 +32,7 @@ fn seen(known: &Sightings) -> (bool, Option<String>) {
 }
 
 fn waits(name: &str, uid: &str) -> PodSighting {
-    PodSighting { pod: bound(name, uid, NODE), keys: vec![Key::Shared] }
+    PodSighting { pod: bound(name, uid, NODE), keys: vec![LockKey::Shared] }
 }
 
 #[test]
@@ -164,22 +164,22 @@ fn r18_an_attempt_on_a_node_that_was_passed_over_lists_its_pods_before_it_claims
     assert_eq!(held(&world(vec![bound("p1", "u1", NODE)]).decide(None, &other)), Some((Why::Unrecorded, None)));
 
     let with = |missed, waiting: Vec<Pod>| {
-        let Node { version, mut keys } = node_with("7", None, Holder::Unconfirmed, waiting).unwrap();
+        let ObservedNode { version, mut keys } = node_with("7", None, Holder::Unconfirmed, waiting).unwrap();
         keys.iter_mut().for_each(|sight| sight.missed = missed);
-        Some(Node { version, keys })
+        Some(ObservedNode { version, keys })
     };
     for waiting in [vec![], vec![bound("p1", "u1", NODE)]] {
         let mut attempt = attempt_of(MINE, Duration::from_secs(28));
         attempt.looked(clock(BEGIN), with(true, vec![]), None);
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::AskWaiting);
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::AskWaiting);
         attempt.holder_asked();
-        assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: false });
+        assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: false });
         attempt.looked(clock(BEGIN), with(false, waiting.clone()), None);
         let next = attempt.next(BEGIN, 0.0);
         if waiting.is_empty() {
-            assert_eq!(next, Order::Claim { version: "7".into() });
+            assert_eq!(next, AttemptOrder::Claim { version: "7".into() });
         } else {
-            assert!(matches!(&next, Order::Wait { held, .. } if held.why == Why::Unrecorded), "{next:?}");
+            assert!(matches!(&next, AttemptOrder::Wait { held, .. } if held.why == Why::Unrecorded), "{next:?}");
         }
     }
 }

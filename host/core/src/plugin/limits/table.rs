@@ -8,7 +8,7 @@ use super::amount::Amount;
 
 /// Where a limit can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum LimitSetting {
     /// The entry, under this key of `limits`.
     Entry {
         /// The key.
@@ -40,7 +40,7 @@ pub enum Setting {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct LimitRow {
     /// The word for metrics, from a closed set.
     pub word: &'static str,
     /// One sentence.
@@ -50,13 +50,13 @@ pub struct Row {
     /// The default for plugins that carry a language runtime.
     pub large: Amount,
     /// Where it can be changed.
-    pub setting: Setting,
+    pub setting: LimitSetting,
 }
 
 macro_rules! rows {
     (@large $standard:expr) => { $standard };
     (@large $standard:expr, $large:expr) => { $large };
-    (@setting) => { Setting::Fixed };
+    (@setting) => { LimitSetting::Fixed };
     (@setting $setting:expr) => { $setting };
     ($(
         $(#[doc = $meaning:literal])+
@@ -72,9 +72,9 @@ macro_rules! rows {
 
             /// The row of this limit.
             #[must_use]
-            pub const fn row(self) -> Row {
+            pub const fn row(self) -> LimitRow {
                 match self {
-                    $(Self::$name => Row {
+                    $(Self::$name => LimitRow {
                         word: $word,
                         meaning: concat!($($meaning),+),
                         standard: $standard,
@@ -87,12 +87,12 @@ macro_rules! rows {
     };
 }
 
-const fn entry(key: &'static str, low: Amount, high: Amount) -> Setting {
-    Setting::Entry { key, low, high }
+const fn entry(key: &'static str, low: Amount, high: Amount) -> LimitSetting {
+    LimitSetting::Entry { key, low, high }
 }
 
-const fn host(flag: &'static str, low: Amount, high: Amount) -> Setting {
-    Setting::Host { flag, low, high }
+const fn host(flag: &'static str, low: Amount, high: Amount) -> LimitSetting {
+    LimitSetting::Host { flag, low, high }
 }
 
 // Each comment gives the reason for the number; "measured" is on two cores with wasmtime 48.
@@ -156,7 +156,7 @@ rows! {
     CompileMemory "compile-memory": Amount::gib(1);
         entry("compileMemory", Amount::mib(16), Amount::gib(4)),
     /// Memory with which the plugin starts.
-    Initial "initial": Amount::mib(256); Setting::With(Limit::Memory),
+    Initial "initial": Amount::mib(256); LimitSetting::With(Limit::Memory),
     /// All linear memories of an instance together.
     // A round over 100 000 nodes needs 3.5 MiB, a 150 MB fabric document read in pieces 60. Below 1 MiB no guest starts,
     // above 4 GiB no 32-bit guest can grow.
@@ -211,7 +211,7 @@ rows! {
     Connections "connections": Amount::Count(8),
     /// One answer of an endpoint, uncompressed.
     // Four times the answer of a fabric with ten thousand ports (decision P3).
-    Body "body": Amount::mib(64); Setting::Endpoint { key: "maxBody" },
+    Body "body": Amount::mib(64); LimitSetting::Endpoint { key: "maxBody" },
     /// Log lines of one call; further lines are only counted.
     LogLines "log-lines": Amount::Count(200);
         entry("logLines", Amount::Count(1), Amount::Count(10_000)),
@@ -286,26 +286,28 @@ impl Limit {
     #[must_use]
     pub const fn key(self) -> Option<&'static str> {
         match self.row().setting {
-            Setting::Entry { key, .. } => Some(key),
-            Setting::With(other) => match other.row().setting {
-                Setting::Entry { key, .. } => Some(key),
+            LimitSetting::Entry { key, .. } => Some(key),
+            LimitSetting::With(other) => match other.row().setting {
+                LimitSetting::Entry { key, .. } => Some(key),
                 _ => None,
             },
-            Setting::Host { .. } | Setting::Endpoint { .. } | Setting::Fixed => None,
+            LimitSetting::Host { .. } | LimitSetting::Endpoint { .. } | LimitSetting::Fixed => None,
         }
     }
 
     /// What an operator can do about it, as the end of a sentence; `None` for a limit that no one can change.
     #[must_use]
     pub fn hint(self) -> Option<String> {
-        let Row { standard, large, setting, .. } = self.row();
+        let LimitRow { standard, large, setting, .. } = self.row();
         if let Some(key) = self.key() {
             let other = if standard == large { "" } else { ", or take `limits.profile: large`," };
             return Some(format!("raise `limits.{key}` of the entry{other} if the plugin needs it"));
         }
         match setting {
-            Setting::Host { flag, .. } => Some(format!("start the host with a larger `{flag}` if its plugins need it")),
-            Setting::Endpoint { key } => Some(format!("raise `{key}` of the endpoint if it should")),
+            LimitSetting::Host { flag, .. } => {
+                Some(format!("start the host with a larger `{flag}` if its plugins need it"))
+            }
+            LimitSetting::Endpoint { key } => Some(format!("raise `{key}` of the endpoint if it should")),
             _ if standard != large => Some("take `limits.profile: large` if the plugin needs it".to_owned()),
             _ => None,
         }

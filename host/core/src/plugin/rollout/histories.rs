@@ -18,7 +18,7 @@ enum Happens {
     BeginShadow,
     /// The executor reports on its last order, or on anything else.
     Prepared(Option<u8>),
-    Failed(Option<u8>, Step, Failed),
+    Failed(Option<u8>, RolloutStep, Failed),
     Shadowed(Option<u8>, Option<bool>),
     Continue(u8),
     Forgiven(u8),
@@ -44,7 +44,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => Just(Happens::Renew),
         3 => Just(Happens::BeginShadow),
         6 => which().prop_map(Happens::Prepared),
-        3 => (which(), prop::sample::select(&Step::ALL[..]), failed).prop_map(|(w, s, f)| Happens::Failed(w, s, f)),
+        3 => (which(), prop::sample::select(&RolloutStep::ALL[..]), failed).prop_map(|(w, s, f)| Happens::Failed(w, s, f)),
         6 => (which(), prop::option::weighted(0.9, any::<bool>())).prop_map(|(w, c)| Happens::Shadowed(w, c)),
         1 => (0..5_u8).prop_map(Happens::Continue),
         1 => (0..5_u8).prop_map(Happens::Forgiven),
@@ -114,7 +114,7 @@ proptest! {
         standing in prop::option::of((0..5_u8, any::<bool>())),
     ) {
         let previous_digests = previous.iter().copied().map(digest).collect();
-        let memory = Memory { previous: previous_digests, taken_back: Vec::new(), watched: watched.map(digest) };
+        let memory = RolloutMemory { previous: previous_digests, taken_back: Vec::new(), watched: watched.map(digest) };
         let (mut rollout, mut world) = (Rollout::<Digest>::new(memory), World::default());
         world.served.extend(previous.into_iter().map(digest));
         let standing = standing.map(|(which, pinned)| {
@@ -140,8 +140,8 @@ proptest! {
             prop_assert!(old.is_none() || new.is_some(), "{event:?}");
             // The active plugin changes only by such an order, to the candidate of before, and by no other event.
             let changed = old.map(|serving| serving.digest) != new.map(|serving| serving.digest);
-            prop_assert_eq!(changed, matches!(order, Some(Order::Swap(_))), "{:?}", event);
-            if let Some(Order::Swap(to)) = order {
+            prop_assert_eq!(changed, matches!(order, Some(RolloutOrder::Swap(_))), "{:?}", event);
+            if let Some(RolloutOrder::Swap(to)) = order {
                 prop_assert_eq!(to, new.expect("it serves").digest);
                 // Only a candidate swaps, or what served before and is whole.
                 let candidate = before.candidate().filter(|_| may_swap(&event));
@@ -201,31 +201,31 @@ proptest! {
             }
             prop_assert!(rollout.quarantined_until().is_none_or(|until| until <= world.now + LONGEST_QUARANTINE));
             // The end of patience is five faults in a row.
-            if let Some(Order::Quarantine(_)) = order {
+            if let Some(RolloutOrder::Quarantine(_)) = order {
                 prop_assert!(new.is_some_and(|serving| serving.strikes >= STRIKES));
             }
             // What is waited for was asked for.
             match order {
-                Some(Order::Prepare(digest) | Order::Shadow(digest)) => {
+                Some(RolloutOrder::Prepare(digest) | RolloutOrder::Shadow(digest)) => {
                     prop_assert_eq!(candidate.map(|candidate| candidate.digest), Some(digest));
                     world.asked = Some(digest);
                 }
-                Some(Order::Renew(digest)) => {
-                    prop_assert_eq!(rollout.work(), Some(Work::Renew(digest)));
+                Some(RolloutOrder::Renew(digest)) => {
+                    prop_assert_eq!(rollout.work(), Some(RolloutWork::Renew(digest)));
                     prop_assert_eq!(new.map(|serving| serving.digest), Some(digest));
                     world.asked = Some(digest);
                 }
-                Some(Order::Renewed(_)) => prop_assert!(before.is_renewing() && !rollout.is_renewing()),
-                Some(Order::Swap(_) | Order::Quarantine(_)) | None => {}
+                Some(RolloutOrder::Renewed(_)) => prop_assert!(before.is_renewing() && !rollout.is_renewing()),
+                Some(RolloutOrder::Swap(_) | RolloutOrder::Quarantine(_)) | None => {}
             }
             if let Some(Candidate { digest, stage: Stage::Preparing | Stage::Shadow, .. }) = candidate {
                 prop_assert_eq!(world.asked, Some(*digest), "no work is done on the candidate");
             }
             // What is worked on is what waits for it, and nothing else is.
             let work = match candidate.map(|candidate| (candidate.digest, &candidate.stage)) {
-                Some((digest, Stage::Preparing)) => vec![Some(Work::Prepare(digest))],
-                Some((digest, Stage::Shadow)) => vec![None, Some(Work::Shadow(digest))],
-                _ => vec![None, new.map(|serving| Work::Renew(serving.digest))],
+                Some((digest, Stage::Preparing)) => vec![Some(RolloutWork::Prepare(digest))],
+                Some((digest, Stage::Shadow)) => vec![None, Some(RolloutWork::Shadow(digest))],
+                _ => vec![None, new.map(|serving| RolloutWork::Renew(serving.digest))],
             };
             prop_assert!(work.contains(&rollout.work()), "{:?} of {work:?} after {event:?}", rollout.work());
             // What was wanted during a rollback is requested once more after it.

@@ -7,7 +7,7 @@ use crate::plugin::Digest;
 
 /// The steps from bytes to service, in their order; the word of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum RolloutStep {
     /// The bytes arrived and could be unpacked.
     Receive,
     /// Digest and signature are as the policy wants them.
@@ -32,7 +32,7 @@ pub enum Step {
     Watch,
 }
 
-impl Step {
+impl RolloutStep {
     /// All steps, in their order.
     pub const ALL: [Self; 11] = [
         Self::Receive,
@@ -73,7 +73,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RolloutStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -118,7 +118,7 @@ pub enum Event<R> {
     /// The candidate, or the active plugin that is prepared once more, has passed every step up to its grants.
     Prepared(Digest, R),
     /// What is worked on failed.
-    Failed(Digest, Step, Failed),
+    Failed(Digest, RolloutStep, Failed),
     /// The candidate has answered a round; `None`: there is nothing to compare the answer with.
     Shadowed(Digest, Option<Comparison>),
     /// The operator lets the candidate with this digest continue: past a comparison that holds it, or past a refusal.
@@ -144,7 +144,7 @@ pub enum Call {
 
 /// What the caller has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum RolloutOrder {
     /// Make a revision of these bytes.
     Prepare(Digest),
     /// Let the candidate answer a round whose answer is thrown away.

@@ -5,7 +5,7 @@ use crate::plugin::Digest;
 
 /// What is worked on outside of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum RolloutWork {
     /// A revision is made of the candidate's bytes.
     Prepare(Digest),
     /// The candidate answers a round whose answer is thrown away.
@@ -14,7 +14,7 @@ pub enum Work {
     Renew(Digest),
 }
 
-impl Work {
+impl RolloutWork {
     /// The bytes.
     #[must_use]
     pub fn digest(self) -> Digest {
@@ -27,14 +27,14 @@ impl Work {
 impl<R: Clone> Rollout<R> {
     /// What is worked on. What was worked on before is abandoned as soon as it is not this.
     #[must_use]
-    pub fn work(&self) -> Option<Work> {
+    pub fn work(&self) -> Option<RolloutWork> {
         self.work
     }
 
     /// Whether the active plugin is being prepared with another entry.
     #[must_use]
     pub fn is_renewing(&self) -> bool {
-        matches!(self.work, Some(Work::Renew(_)))
+        matches!(self.work, Some(RolloutWork::Renew(_)))
     }
 
     /// Whether the active plugin may be prepared with another entry: nothing is worked on, and no candidate is on its
@@ -56,7 +56,7 @@ impl<R: Clone> Rollout<R> {
     pub fn begin_shadow(&mut self) -> Option<(R, R)> {
         let candidate = self.candidate.as_ref().filter(|_| self.is_shadow_due())?;
         let both = (candidate.ready.clone()?, self.serving.as_ref()?.revision.clone());
-        self.work = Some(Work::Shadow(candidate.digest));
+        self.work = Some(RolloutWork::Shadow(candidate.digest));
         Some(both)
     }
 
@@ -66,9 +66,9 @@ impl<R: Clone> Rollout<R> {
         let stage = |digest| candidate.filter(|candidate| candidate.digest == digest).map(|candidate| &candidate.stage);
         let serving = self.serving.as_ref().map(|serving| serving.digest);
         self.work = self.work.filter(|work| match *work {
-            Work::Prepare(digest) => stage(digest) == Some(&Stage::Preparing),
-            Work::Shadow(digest) => stage(digest) == Some(&Stage::Shadow),
-            Work::Renew(digest) => serving == Some(digest),
+            RolloutWork::Prepare(digest) => stage(digest) == Some(&Stage::Preparing),
+            RolloutWork::Shadow(digest) => stage(digest) == Some(&Stage::Shadow),
+            RolloutWork::Renew(digest) => serving == Some(digest),
         });
     }
 }

@@ -27,7 +27,7 @@ fn tries(requeue: Requeue, most: usize) -> (Vec<Duration>, bool) {
         match queue.next(now) {
             Next::Take(key) => {
                 times.push(now);
-                if queue.failed(&key, requeue, now) == Verdict::Dropped {
+                if queue.failed(&key, requeue, now) == RetryVerdict::Dropped {
                     return (times, true);
                 }
             }
@@ -69,15 +69,15 @@ fn bx_4_of_250_keys_that_fail_at_once_the_bucket_spreads_all_but_a_hundred() {
     for key in 0..250 {
         queue.add(key, ZERO).unwrap();
     }
-    let pauses: Vec<Verdict> = (0..250)
+    let pauses: Vec<RetryVerdict> = (0..250)
         .map(|_| {
             let Next::Take(key) = queue.next(ZERO) else { panic!("a key is missing") };
             queue.failed(&key, Requeue::default(), ZERO)
         })
         .collect();
-    assert!(pauses[..100].iter().all(|verdict| *verdict == Verdict::AgainAfter(5 * MS)), "{pauses:?}");
-    assert_eq!(pauses[100], Verdict::AgainAfter(100 * MS));
-    assert_eq!(pauses[249], Verdict::AgainAfter(15_000 * MS));
+    assert!(pauses[..100].iter().all(|verdict| *verdict == RetryVerdict::AgainAfter(5 * MS)), "{pauses:?}");
+    assert_eq!(pauses[100], RetryVerdict::AgainAfter(100 * MS));
+    assert_eq!(pauses[249], RetryVerdict::AgainAfter(15_000 * MS));
     assert_eq!(served(&mut queue, 5 * MS).len(), 100);
     assert_eq!(served(&mut queue, 14_999 * MS).len(), 149);
     assert_eq!(served(&mut queue, 15_000 * MS), [249]);
@@ -90,7 +90,7 @@ fn a_key_is_once_in_the_queue_and_keeps_its_place() {
     assert_eq!(queue.add("b", ZERO), Ok(Added::Queued));
     assert_eq!(queue.add("a", ZERO), Ok(Added::Known));
     assert_eq!(served(&mut queue, ZERO), ["a", "b"]);
-    assert_eq!(queue.counts(), Counts { adds: 2, ..Counts::default() });
+    assert_eq!(queue.counts(), QueueCounts { adds: 2, ..QueueCounts::default() });
 }
 
 #[test]
@@ -123,14 +123,14 @@ fn a_key_too_many_is_refused_and_counted_and_the_others_stay() {
     let mut queue = queue(2);
     queue.add("a", ZERO).unwrap();
     queue.add_after("b", MS, ZERO).unwrap();
-    assert_eq!(queue.add("c", ZERO), Err(Refused::Full));
-    assert_eq!(queue.add_after("c", MS, ZERO), Err(Refused::Full));
-    assert_eq!(queue.add_rate_limited("c", ZERO), Err(Refused::Full));
+    assert_eq!(queue.add("c", ZERO), Err(NotAdded::Full));
+    assert_eq!(queue.add_after("c", MS, ZERO), Err(NotAdded::Full));
+    assert_eq!(queue.add_rate_limited("c", ZERO), Err(NotAdded::Full));
     assert_eq!(queue.counts().refusals, 3);
     assert_eq!(queue.add("b", ZERO), Ok(Added::Queued), "what is known needs no room");
     assert_eq!(served(&mut queue, ZERO), ["a", "b"]);
     assert_eq!(queue.add("c", ZERO), Ok(Added::Queued), "there is room again");
-    assert_eq!(queue.add("a", ZERO), Err(Refused::Full), "the other is still to come");
+    assert_eq!(queue.add("a", ZERO), Err(NotAdded::Full), "the other is still to come");
 }
 
 #[test]
@@ -151,11 +151,11 @@ fn r8_a_dropped_key_is_known_counts_anew_and_is_revived_once() {
     queue.add("b", ZERO).unwrap();
     for key in ["a", "b"] {
         assert_eq!(queue.next(ZERO), Next::Take(key));
-        assert_eq!(queue.failed(&key, Requeue::of_flag(0), ZERO), Verdict::Dropped);
+        assert_eq!(queue.failed(&key, Requeue::of_flag(0), ZERO), RetryVerdict::Dropped);
     }
     assert_eq!(queue.next(ZERO), Next::Wait(None));
     assert_eq!((queue.counts().dropped_now, queue.counts().drops), (2, 2));
-    assert_eq!(queue.add("c", ZERO), Err(Refused::Full), "a dropped key is not lost for another");
+    assert_eq!(queue.add("c", ZERO), Err(NotAdded::Full), "a dropped key is not lost for another");
     queue.add("b", ZERO).unwrap();
     assert_eq!((queue.revive(ZERO), queue.revive(ZERO)), (1, 0));
     assert_eq!(queue.requeues(&"a"), 0);
@@ -173,7 +173,7 @@ fn r9_retries_count_for_the_key_however_often_it_is_asked_for() {
                 tries += 1;
                 // Another caller asks again while it is worked on.
                 queue.add(key, now).unwrap();
-                if queue.failed(&key, Requeue::of_flag(2), now) == Verdict::Dropped {
+                if queue.failed(&key, Requeue::of_flag(2), now) == RetryVerdict::Dropped {
                     break;
                 }
             }
@@ -190,7 +190,7 @@ fn r8_a_drop_does_not_lose_a_key_that_was_added_meanwhile() {
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.next(ZERO), Next::Take("a"));
     queue.add("a", ZERO).unwrap();
-    assert_eq!(queue.failed(&"a", Requeue::of_flag(0), ZERO), Verdict::Dropped);
+    assert_eq!(queue.failed(&"a", Requeue::of_flag(0), ZERO), RetryVerdict::Dropped);
     assert_eq!(served(&mut queue, ZERO), ["a"]);
     assert_eq!(queue.revive(ZERO), 0);
 }
@@ -205,10 +205,10 @@ fn after_shutdown_waiting_keys_are_served_and_later_ones_are_returned() {
     assert_eq!(queue.next(ZERO), Next::Take("a"));
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.shut_down(ZERO), ["c"]);
-    assert_eq!(queue.add("d", ZERO), Err(Refused::Closed));
-    assert_eq!(queue.add_after("d", MS, ZERO), Err(Refused::Closed));
+    assert_eq!(queue.add("d", ZERO), Err(NotAdded::Closed));
+    assert_eq!(queue.add_after("d", MS, ZERO), Err(NotAdded::Closed));
     assert_eq!(queue.next(ZERO), Next::Take("b"));
-    assert_eq!(queue.failed(&"b", Requeue::UNLIMITED, ZERO), Verdict::Closed);
+    assert_eq!(queue.failed(&"b", Requeue::UNLIMITED, ZERO), RetryVerdict::Closed);
     assert_eq!(queue.next(ZERO), Next::Closed);
     assert!(!queue.is_drained(), "one is still worked on");
     queue.done(&"a", ZERO);
@@ -223,9 +223,9 @@ fn the_times_of_running_work_are_counted() {
     queue.add("b", ZERO).unwrap();
     queue.next(ZERO);
     queue.next(10 * MS);
-    assert_eq!(queue.running(15 * MS), Running { longest: 15 * MS, total: 20 * MS });
+    assert_eq!(queue.running(15 * MS), RunningWork { longest: 15 * MS, total: 20 * MS });
     queue.done(&"a", 15 * MS);
-    assert_eq!(queue.running(16 * MS), Running { longest: 6 * MS, total: 6 * MS });
+    assert_eq!(queue.running(16 * MS), RunningWork { longest: 6 * MS, total: 6 * MS });
 }
 
 #[test]

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::table::Id;
-use super::walk::{History, State};
+use super::walk::{History, OrderedState};
 use super::world::World;
 use super::write::{self, Writes};
 use crate::topology::model::Object;
-use crate::topology::plan::{Action, Base, Because, Dependency, Step, StepId};
+use crate::topology::plan::{Action, Base, Because, Dependency, PlanStep, StepId};
 
 /// From which moment to which moment something was true. Step `n` ends what was before and begins what is after the
 /// moment `n + 1`; moment 0 is the observed state.
@@ -38,7 +38,7 @@ impl Span {
 /// One state of an object, and how long it lasted.
 struct Phase<'h> {
     span: Span,
-    state: Option<&'h State>,
+    state: Option<&'h OrderedState>,
 }
 
 /// One object listing another, and for how long.
@@ -54,7 +54,7 @@ struct Lives<'h> {
 }
 
 /// The steps of the plan.
-pub(super) fn steps(world: &World<'_>, history: &History) -> Vec<Step> {
+pub(super) fn steps(world: &World<'_>, history: &History) -> Vec<PlanStep> {
     let lives = Lives::new(history);
     let mut after: Vec<BTreeMap<usize, Because>> = history.moments.iter().map(|_| BTreeMap::new()).collect();
     let mut order = |pair: Option<(usize, usize)>, because: Because| {
@@ -92,7 +92,7 @@ pub(super) fn steps(world: &World<'_>, history: &History) -> Vec<Step> {
             (None, _) => Action::Delete { base: base(), part: moment.part },
         };
         let after = after.into_iter().map(|(step, because)| Dependency { step: StepId(step), because }).collect();
-        steps.push(Step { name: Arc::clone(world.name[moment.id]), action, after });
+        steps.push(PlanStep { name: Arc::clone(world.name[moment.id]), action, after });
     }
     steps
 }

@@ -19,14 +19,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::Id;
-use super::walk::{OtherMembers, State, Todo, Until, Wait, Walk};
+use super::walk::{OrderedState, OtherMembers, Todo, Until, Wait, Walk};
 use super::world::other_members;
-use crate::topology::plan::Part;
+use crate::topology::plan::WritePart;
 
 /// A smaller step: the object and what it becomes.
 struct Smaller {
     id: Id,
-    state: State,
+    state: OrderedState,
 }
 
 /// Objects that wait for each other. Each entry is an object that waits, and what it waits for.
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
         if whole {
             self.finish(id);
         } else {
-            self.step(id, Some(state), Part::First);
+            self.step(id, Some(state), WritePart::First);
             self.recheck(id);
         }
     }
@@ -115,13 +115,13 @@ impl Walk<'_, '_> {
     }
 
     /// As much of the goal as can be written now: at the new tier, or else at the present one.
-    fn possible_part(&self, id: Id) -> Option<State> {
+    fn possible_part(&self, id: Id) -> Option<OrderedState> {
         let new = self.world.wanted[id]?.spec.tier;
         let tiers = [Some(new), self.tier(id).filter(|now| *now != new)];
         tiers.into_iter().flatten().find_map(|tier| self.part_at(id, tier))
     }
 
-    fn part_at(&self, id: Id, tier: u32) -> Option<State> {
+    fn part_at(&self, id: Id, tier: u32) -> Option<OrderedState> {
         if self.obstacle_above(id, tier).is_some() {
             return None;
         }
@@ -131,10 +131,10 @@ impl Walk<'_, '_> {
             return None;
         }
         if !stay.is_empty() || self.has_others(id, OtherMembers::Wanted) {
-            return Some(State { tier, children: stay, others: OtherMembers::Wanted });
+            return Some(OrderedState { tier, children: stay, others: OtherMembers::Wanted });
         }
         let children: Vec<Id> = come.into_iter().filter(free).collect();
-        if children.is_empty() { None } else { Some(State { tier, children, others: OtherMembers::Wanted }) }
+        if children.is_empty() { None } else { Some(OrderedState { tier, children, others: OtherMembers::Wanted }) }
     }
 
     fn has_others(&self, id: Id, others: OtherMembers) -> bool {
@@ -150,7 +150,11 @@ impl Walk<'_, '_> {
     }
 
     /// Objects that list a child which another object of the circle waits for.
-    fn blocking_parents<'c>(&'c self, circle: &'c Circle, todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
+    fn blocking_parents<'c>(
+        &'c self,
+        circle: &'c Circle,
+        todo: Todo,
+    ) -> impl Iterator<Item = (Id, Id, &'c OrderedState)> {
         circle.iter().filter(move |(_, wait)| self.todo[wait.on] == todo).filter_map(|(waiter, wait)| {
             let child = match wait.until {
                 Until::Releases(child) => child,
@@ -165,7 +169,7 @@ impl Walk<'_, '_> {
     fn keep_one(&self, circle: &Circle) -> Option<Smaller> {
         let mut choices = Vec::new();
         for (id, child, state) in self.blocking_parents(circle, Todo::Write) {
-            let keep = |children| State { tier: state.tier, children, others: state.others };
+            let keep = |children| OrderedState { tier: state.tier, children, others: state.others };
             if self.has_others(id, state.others) {
                 choices.push((0, id, None, keep(Vec::new())));
                 continue;
@@ -236,7 +240,7 @@ impl Walk<'_, '_> {
             self.release_for_now(*lister, released);
         }
         for id in goes {
-            self.step(id, None, Part::First);
+            self.step(id, None, WritePart::First);
             self.recheck(id);
         }
     }
@@ -248,7 +252,7 @@ impl Walk<'_, '_> {
         let unfinished = self.todo[lister] == Todo::Write;
         let part = if unfinished { self.possible_part(lister) } else { None };
         // It must not claim a child, since that child may be deleted too.
-        let keeps = |part: &State| part.children.iter().all(|child| state.children.binary_search(child).is_ok());
+        let keeps = |part: &OrderedState| part.children.iter().all(|child| state.children.binary_search(child).is_ok());
         let state = part.filter(keeps).unwrap_or(state);
         self.todo[lister] = Todo::Write;
         self.advance(Smaller { id: lister, state });
@@ -257,6 +261,6 @@ impl Walk<'_, '_> {
     fn placeholder(&self, circle: &Circle, todo: Todo) -> Option<Smaller> {
         let holders = self.blocking_parents(circle, todo).map(|(id, _, state)| (id, state.tier));
         let (id, tier) = holders.min_by_key(|(id, _)| *id)?;
-        Some(Smaller { id, state: State { tier, children: Vec::new(), others: OtherMembers::Placeholder } })
+        Some(Smaller { id, state: OrderedState { tier, children: Vec::new(), others: OtherMembers::Placeholder } })
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::reach::{Goal, Reach};
 use super::table::{Id, Table};
 use super::world::World;
-use crate::topology::plan::{Blocked, Obstacle, Part, Withheld};
+use crate::topology::plan::{Blocked, Obstacle, Withheld, WritePart};
 
 /// The part of an object's state that needs an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct OrderedState {
     /// The tier.
     pub(super) tier: u32,
     /// Its HyperNode children, sorted and distinct.
@@ -40,11 +40,11 @@ pub(super) struct Moment {
     /// The object.
     pub(super) id: Id,
     /// What it was.
-    pub(super) before: Option<State>,
+    pub(super) before: Option<OrderedState>,
     /// What it is now; `None` when it is gone.
-    pub(super) after: Option<State>,
+    pub(super) after: Option<OrderedState>,
     /// Whether more of it follows.
-    pub(super) part: Part,
+    pub(super) part: WritePart,
 }
 
 /// All writes of a plan, in the order in which they were simulated.
@@ -84,7 +84,7 @@ pub(super) struct Walk<'w, 'a> {
     pub(super) world: &'w World<'a>,
     pub(super) reach: &'w Reach,
     /// The objects now.
-    pub(super) now: Table<Option<State>>,
+    pub(super) now: Table<Option<OrderedState>>,
     /// Who lists whom now.
     pub(super) listed_by: Table<Vec<Id>>,
     pub(super) todo: Table<Todo>,
@@ -93,14 +93,14 @@ pub(super) struct Walk<'w, 'a> {
     waiters: Table<Vec<Id>>,
     /// How many of its wanted children were free when it was last checked: most objects wait for them one by one.
     checked: Table<usize>,
-    ready: BTreeSet<(Turn, Todo, u32, Id)>,
+    ready: BTreeSet<(StepTime, Todo, u32, Id)>,
     /// Where the last circle was found.
     pub(super) looked_until: Id,
 }
 
 /// When a possible step is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum StepTime {
     /// At once.
     Now,
     /// When nothing else is possible: one of its children has yet to change, and perhaps must be released for that.
@@ -124,7 +124,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         let size = world.name.ids().count();
         let state = |id: Id| {
             let tier = world.stored[id]?.spec.tier;
-            Some(State { tier, children: world.lists[id].clone(), others: OtherMembers::Stored })
+            Some(OrderedState { tier, children: world.lists[id].clone(), others: OtherMembers::Stored })
         };
         let todo = |id: Id| match reach.goal[id] {
             Goal::Stay => Todo::Nothing,
@@ -164,7 +164,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// The next object whose step is possible. Circles are opened before any step that might have to be undone for
     /// them.
     fn next(&mut self) -> Option<Id> {
-        while self.ready.first().is_none_or(|(turn, ..)| *turn == Turn::Late) {
+        while self.ready.first().is_none_or(|(turn, ..)| *turn == StepTime::Late) {
             if !self.relax() {
                 break;
             }
@@ -172,8 +172,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.ready.pop_first().map(|(.., id)| id)
     }
 
-    /// Takes one step. After `Part::First` the object still has something to do.
-    pub(super) fn step(&mut self, id: Id, after: Option<State>, part: Part) {
+    /// Takes one step. After `WritePart::First` the object still has something to do.
+    pub(super) fn step(&mut self, id: Id, after: Option<OrderedState>, part: WritePart) {
         let before = self.now[id].take();
         let had = before.as_ref().map_or(&[][..], |state| &state.children);
         let has = after.as_ref().map_or(&[][..], |state| &state.children);
@@ -207,9 +207,9 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    fn turn(&self, id: Id) -> Turn {
+    fn turn(&self, id: Id) -> StepTime {
         let unfinished = |child: &Id| self.todo[*child] != Todo::Nothing;
-        if self.goal(id).iter().any(unfinished) { Turn::Late } else { Turn::Now }
+        if self.goal(id).iter().any(unfinished) { StepTime::Late } else { StepTime::Now }
     }
 
     fn wait(&mut self, id: Id, wait: Wait) {
@@ -218,15 +218,15 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// What an object is to become; `None` when it is to go.
-    pub(super) fn whole(&self, id: Id) -> Option<State> {
+    pub(super) fn whole(&self, id: Id) -> Option<OrderedState> {
         let tier = self.world.wanted[id]?.spec.tier;
-        Some(State { tier, children: self.goal(id).to_vec(), others: OtherMembers::Wanted })
+        Some(OrderedState { tier, children: self.goal(id).to_vec(), others: OtherMembers::Wanted })
     }
 
     pub(super) fn finish(&mut self, id: Id) {
         let after = self.whole(id);
         self.todo[id] = Todo::Nothing;
-        self.step(id, after, Part::Whole);
+        self.step(id, after, WritePart::Whole);
     }
 
     /// The children that an object is to have.

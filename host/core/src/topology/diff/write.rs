@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::table::Id;
-use super::walk::{Moment, OtherMembers, State};
+use super::walk::{Moment, OrderedState, OtherMembers};
 use super::world::{World, other_members, sorted};
 use crate::topology::model::{Member, Object, Spec};
 use crate::topology::naming::Desired;
@@ -93,7 +93,7 @@ fn owned_labels(object: &Object) -> BTreeMap<Arc<str>, Arc<str>> {
     ours.map(|(key, value)| (Arc::clone(key), Arc::clone(value))).collect()
 }
 
-fn spec(world: &World<'_>, id: Id, state: &State) -> Spec {
+fn spec(world: &World<'_>, id: Id, state: &OrderedState) -> Spec {
     let mut members: Vec<Member> =
         state.children.iter().map(|child| Member::hyper_node(Arc::clone(world.name[*child]))).collect();
     members.extend(others(world, id, state.others));
@@ -101,7 +101,7 @@ fn spec(world: &World<'_>, id: Id, state: &State) -> Spec {
 }
 
 /// The tier name changes together with the tier, so that one name belongs to one tier in every state.
-fn tier_name(world: &World<'_>, id: Id, state: &State) -> Option<Arc<str>> {
+fn tier_name(world: &World<'_>, id: Id, state: &OrderedState) -> Option<Arc<str>> {
     let wanted = world.wanted[id].map(|wanted| &wanted.spec);
     let stored = world.stored[id].map(|object| &object.spec);
     let spec = wanted.filter(|spec| spec.tier == state.tier).or(stored).or(wanted);
@@ -122,7 +122,7 @@ fn others(world: &World<'_>, id: Id, others: OtherMembers) -> Vec<Member> {
 pub(super) fn changes(world: &World<'_>, moment: &Moment, writes_before: Writes) -> Changes {
     let (Some(before), Some(after)) = (&moment.before, &moment.after) else { return Changes::default() };
     let id = moment.id;
-    let only_in = |one: &State, other: &State| -> Vec<Arc<str>> {
+    let only_in = |one: &OrderedState, other: &OrderedState| -> Vec<Arc<str>> {
         let only = one.children.iter().filter(|child| other.children.binary_search(child).is_err());
         only.map(|child| Arc::clone(world.name[*child])).collect()
     };

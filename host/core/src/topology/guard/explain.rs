@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{FEW, Loss, Round};
+use super::{FEW, GuardedRound, Loss};
 use crate::snapshot::View;
 use crate::status::select::Chooser;
 use crate::topology::model::{Object, Spec};
@@ -13,7 +13,7 @@ const SPLITS: usize = 8;
 
 /// The numbers that the rules compare. Explained objects are only in `explained`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct GuardCounts {
     pub(super) explained: u64,
     pub(super) objects: u64,
     pub(super) deletes: u64,
@@ -23,7 +23,7 @@ pub(super) struct Counts {
 
 /// The Nodes that one spec lists itself, as rows of the present view. Nodes that no longer exist are explained by that.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ListedNodes {
     /// Those that it places now.
     pub(super) placed: Vec<u32>,
     /// Those that its selectors chose at the baseline. A Node that left a selector by a change of its own labels lost
@@ -36,9 +36,11 @@ pub(super) struct Listed {
 }
 
 /// The Nodes that a spec lists, in the baseline and now.
-pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
-    let mut listed =
-        Listed { placed: spec.exact_nodes().filter_map(|name| now.find(name)).collect(), ..Listed::default() };
+pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> ListedNodes {
+    let mut listed = ListedNodes {
+        placed: spec.exact_nodes().filter_map(|name| now.find(name)).collect(),
+        ..ListedNodes::default()
+    };
     for chooser in spec.members.iter().filter_map(Chooser::of) {
         let present = chooser.rows(now);
         let past = then.and_then(|then| {
@@ -57,9 +59,9 @@ pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
 
 /// Counts a round. Returns only the loss when the round takes a place from no Node: that is the usual round, and
 /// nothing needs an explanation then.
-pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
-    let Round { stored, desired, now, .. } = round;
-    let mut listed: Vec<Listed> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
+pub(super) fn count(round: &GuardedRound<'_>) -> (Loss, Option<GuardCounts>) {
+    let GuardedRound { stored, desired, now, .. } = round;
+    let mut listed: Vec<ListedNodes> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
     let (loss, strangers) = lost(round, &listed);
     let keeps_all = stored.iter().all(|object| desired.names.contains(&object.name));
     if keeps_all && loss.fresh == 0 {
@@ -72,7 +74,7 @@ pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
     let unexplained = unexplained(round, &listed, loss.is_few(round.safety));
     let left: Vec<&&Object> =
         stored.iter().zip(&unexplained).filter(|(_, is_left)| **is_left).map(|(object, _)| object).collect();
-    let counts = Counts {
+    let counts = GuardCounts {
         explained: (stored.len() - left.len()) as u64,
         objects: left.len() as u64,
         deletes: left.iter().filter(|object| !desired.names.contains(&object.name)).count() as u64,
@@ -82,8 +84,8 @@ pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
 }
 
 /// The lost part of the reference, and how many Nodes without a place are not in the reference, as far as is known.
-fn lost(round: &Round<'_>, listed: &[Listed]) -> (Loss, u64) {
-    let Round { stored, desired, now, losses, .. } = round;
+fn lost(round: &GuardedRound<'_>, listed: &[ListedNodes]) -> (Loss, u64) {
+    let GuardedRound { stored, desired, now, losses, .. } = round;
     let mut had = vec![Had::Nothing; now.rows() as usize];
     let mut mark = |row: u32, place| {
         if let Some(had) = had.get_mut(row as usize) {
@@ -132,7 +134,7 @@ enum Had {
 
 /// For each stored object, whether a Node at or below it forbids the deletion: a Node that exists and has an unchanged
 /// place, or that is lost together with too many others.
-fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<bool> {
+fn unexplained(round: &GuardedRound<'_>, listed: &[ListedNodes], lost_are_few: bool) -> Vec<bool> {
     let by_name: BTreeMap<&str, usize> = (0..).zip(round.stored).map(|(i, object)| (&*object.name, i)).collect();
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); round.stored.len()];
     for (i, object) in round.stored.iter().enumerate() {
@@ -148,7 +150,7 @@ fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<
         None => false,
     };
     let mut is_excused = |row: u32| if round.desired.places(row) { changed(row) } else { lost_are_few };
-    let mut is_unexplained = |listed: &Listed| {
+    let mut is_unexplained = |listed: &ListedNodes| {
         listed.is_unknown || listed.placed.iter().chain(&listed.chosen_before).any(|row| !is_excused(*row))
     };
     let mut unexplained: Vec<bool> = listed.iter().map(&mut is_unexplained).collect();
@@ -171,7 +173,12 @@ fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<
 /// Whether an object is deleted because a move is over and it was one half of it. The object that it was split from
 /// still exists and has its Nodes, under the older name (decision H3). The Nodes that moved first are unchanged since
 /// the baseline.
-fn is_other_half(round: &Round<'_>, by_name: &BTreeMap<&str, usize>, object: &Object, listed: &Listed) -> bool {
+fn is_other_half(
+    round: &GuardedRound<'_>,
+    by_name: &BTreeMap<&str, usize>,
+    object: &Object,
+    listed: &ListedNodes,
+) -> bool {
     if round.desired.names.contains(&object.name) || !listed.placed.iter().all(|row| round.desired.places(*row)) {
         return false;
     }
@@ -189,7 +196,7 @@ fn is_other_half(round: &Round<'_>, by_name: &BTreeMap<&str, usize>, object: &Ob
 
 /// Whether an existing Node has another value than at the baseline in a required column. A Node that did not exist then
 /// had no values. A column that one of the views lacks shows no change.
-fn has_changed(round: &Round<'_>, row: u32) -> bool {
+fn has_changed(round: &GuardedRound<'_>, row: u32) -> bool {
     let (Some(then), Some(name)) = (round.baseline, round.now.names().get(row as usize)) else { return false };
     let row_then = then.find(name);
     round.required.iter().any(|key| match (then.column(key), round.now.column(key)) {

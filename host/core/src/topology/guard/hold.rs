@@ -9,22 +9,22 @@
 //!
 //! A failed round neither agrees nor disagrees: the host does not pass it to this machine. A result that is decided
 //! again without a new answer (for instance after an edit of an object) is no new evidence about the source: it is
-//! passed as [`Seen::Again`] and never counts as an agreeing round.
+//! passed as [`DecisionCause::Again`] and never counts as an agreeing round.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Rule, Safety};
+use super::{GuardRule, Safety};
 
 /// The held result of a source, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hold {
-    waiting: Option<Waiting>,
+    waiting: Option<HeldResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Waiting {
+struct HeldResult {
     result: Arc<str>,
     since: Timestamp,
     /// The last round that counted.
@@ -37,7 +37,7 @@ struct Waiting {
 
 /// Why a result is decided about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum DecisionCause {
     /// A round has just returned it.
     Round,
     /// It is the result of the last round; something else changed.
@@ -46,7 +46,7 @@ pub enum Seen {
 
 /// How far the confirmation of a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConfirmationState {
     /// Not confirmed yet.
     Held {
         /// When it was first held.
@@ -80,14 +80,14 @@ impl Hold {
     pub fn agree(
         &mut self,
         result: &str,
-        rule: Rule,
+        rule: GuardRule,
         now: Timestamp,
-        seen: Seen,
+        seen: DecisionCause,
         operator: Option<&str>,
         safety: &Safety,
-    ) -> Standing {
+    ) -> ConfirmationState {
         let same = self.waiting.take().filter(|waiting| &*waiting.result == result);
-        let mut waiting = same.unwrap_or_else(|| Waiting {
+        let mut waiting = same.unwrap_or_else(|| HeldResult {
             result: result.into(),
             since: now,
             counted: now,
@@ -100,18 +100,18 @@ impl Hold {
             waiting.since = waiting.since.min(now);
         }
         let due = waiting.counted.checked_add(safety.hold_for).ok();
-        if seen == Seen::Round && due.is_some_and(|due| due <= now) {
+        if seen == DecisionCause::Round && due.is_some_and(|due| due <= now) {
             waiting.agreeing = waiting.agreeing.saturating_add(1);
             waiting.counted = now;
         }
         waiting.by_operator |= operator == Some(result);
         let standing = if waiting.by_operator {
-            Standing::Confirmed(Confirmation::Operator)
+            ConfirmationState::Confirmed(Confirmation::Operator)
         } else if rule.yields_to_time() && waiting.agreeing >= safety.confirmations {
-            Standing::Confirmed(Confirmation::Time)
+            ConfirmationState::Confirmed(Confirmation::Time)
         } else {
             let next_due = waiting.counted.checked_add(safety.hold_for).ok();
-            Standing::Held {
+            ConfirmationState::Held {
                 since: waiting.since,
                 agreeing: waiting.agreeing,
                 needed: safety.confirmations,
@@ -140,19 +140,19 @@ mod tests {
 
     use super::*;
 
-    const DELETES: Rule = Rule::Deletes { deletes: 6, of: 10, explained: 0 };
-    const EMPTY: Rule = Rule::Empty { objects: 3 };
+    const DELETES: GuardRule = GuardRule::Deletes { deletes: 6, of: 10, explained: 0 };
+    const EMPTY: GuardRule = GuardRule::Empty { objects: 3 };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
     }
 
-    fn agree(hold: &mut Hold, result: &str, seconds: i64) -> Standing {
-        hold.agree(result, DELETES, at(seconds), Seen::Round, None, &Safety::default())
+    fn agree(hold: &mut Hold, result: &str, seconds: i64) -> ConfirmationState {
+        hold.agree(result, DELETES, at(seconds), DecisionCause::Round, None, &Safety::default())
     }
 
-    fn held(since: i64, agreeing: u32, next_due: i64) -> Standing {
-        Standing::Held { since: at(since), agreeing, needed: 2, next_due: Some(at(next_due)) }
+    fn held(since: i64, agreeing: u32, next_due: i64) -> ConfirmationState {
+        ConfirmationState::Held { since: at(since), agreeing, needed: 2, next_due: Some(at(next_due)) }
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let mut hold = Hold::default();
         assert_eq!(agree(&mut hold, "a", 0), held(0, 1, 600));
         assert_eq!(agree(&mut hold, "a", 599), held(0, 1, 600));
-        assert_eq!(agree(&mut hold, "a", 600), Standing::Confirmed(Confirmation::Time));
+        assert_eq!(agree(&mut hold, "a", 600), ConfirmationState::Confirmed(Confirmation::Time));
     }
 
     #[test]
@@ -176,22 +176,22 @@ mod tests {
         let mut hold = Hold::default();
         agree(&mut hold, "a", 0);
         for second in [60, 600, 6000] {
-            let again = hold.agree("a", DELETES, at(second), Seen::Again, None, &Safety::default());
+            let again = hold.agree("a", DELETES, at(second), DecisionCause::Again, None, &Safety::default());
             assert_eq!(again, held(0, 1, 600), "no round has seen it since");
         }
-        assert_eq!(agree(&mut hold, "a", 6001), Standing::Confirmed(Confirmation::Time));
+        assert_eq!(agree(&mut hold, "a", 6001), ConfirmationState::Confirmed(Confirmation::Time));
     }
 
     #[test]
     fn three_confirmations_take_two_waits() {
         let safety = Safety { confirmations: 3, ..Safety::default() };
         let mut hold = Hold::default();
-        let mut agree = |second| hold.agree("a", DELETES, at(second), Seen::Round, None, &safety);
+        let mut agree = |second| hold.agree("a", DELETES, at(second), DecisionCause::Round, None, &safety);
         agree(0);
-        let second = Standing::Held { since: at(0), agreeing: 2, needed: 3, next_due: Some(at(1300)) };
+        let second = ConfirmationState::Held { since: at(0), agreeing: 2, needed: 3, next_due: Some(at(1300)) };
         assert_eq!(agree(700), second);
         assert_eq!(agree(1299), second);
-        assert_eq!(agree(1300), Standing::Confirmed(Confirmation::Time));
+        assert_eq!(agree(1300), ConfirmationState::Confirmed(Confirmation::Time));
     }
 
     #[test]
@@ -206,12 +206,12 @@ mod tests {
     fn the_operator_confirms_that_very_result_at_once() {
         let mut hold = Hold::default();
         let safety = Safety::default();
-        assert_eq!(hold.agree("a", DELETES, at(0), Seen::Round, Some("b"), &safety), held(0, 1, 600));
-        let confirmed = Standing::Confirmed(Confirmation::Operator);
-        assert_eq!(hold.agree("a", DELETES, at(1), Seen::Round, Some("a"), &safety), confirmed);
+        assert_eq!(hold.agree("a", DELETES, at(0), DecisionCause::Round, Some("b"), &safety), held(0, 1, 600));
+        let confirmed = ConfirmationState::Confirmed(Confirmation::Operator);
+        assert_eq!(hold.agree("a", DELETES, at(1), DecisionCause::Round, Some("a"), &safety), confirmed);
         // The annotation is removed and the write failed: still confirmed.
-        assert_eq!(hold.agree("a", DELETES, at(2), Seen::Round, None, &safety), confirmed);
-        assert_eq!(hold.agree("c", DELETES, at(3), Seen::Round, None, &safety), held(3, 1, 603));
+        assert_eq!(hold.agree("a", DELETES, at(2), DecisionCause::Round, None, &safety), confirmed);
+        assert_eq!(hold.agree("c", DELETES, at(3), DecisionCause::Round, None, &safety), held(3, 1, 603));
     }
 
     #[test]
@@ -219,11 +219,11 @@ mod tests {
         let mut hold = Hold::default();
         let safety = Safety::default();
         for day in 0..100 {
-            let standing = hold.agree("e", EMPTY, at(day * 86_400), Seen::Round, None, &safety);
-            assert!(matches!(standing, Standing::Held { next_due: None, .. }), "{standing:?}");
+            let standing = hold.agree("e", EMPTY, at(day * 86_400), DecisionCause::Round, None, &safety);
+            assert!(matches!(standing, ConfirmationState::Held { next_due: None, .. }), "{standing:?}");
         }
-        let confirmed = hold.agree("e", EMPTY, at(0), Seen::Round, Some("e"), &safety);
-        assert_eq!(confirmed, Standing::Confirmed(Confirmation::Operator));
+        let confirmed = hold.agree("e", EMPTY, at(0), DecisionCause::Round, Some("e"), &safety);
+        assert_eq!(confirmed, ConfirmationState::Confirmed(Confirmation::Operator));
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let mut hold = Hold::default();
         agree(&mut hold, "a", 1000);
         assert_eq!(agree(&mut hold, "a", 100), held(100, 1, 700));
-        assert_eq!(agree(&mut hold, "a", 700), Standing::Confirmed(Confirmation::Time));
+        assert_eq!(agree(&mut hold, "a", 700), ConfirmationState::Confirmed(Confirmation::Time));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             for (result, wait) in rounds {
                 now += wait;
                 history.push((result, now));
-                let standing = hold.agree(&result.to_string(), DELETES, at(now), Seen::Round, None, &safety);
+                let standing = hold.agree(&result.to_string(), DELETES, at(now), DecisionCause::Round, None, &safety);
                 let same: Vec<i64> =
                     history.iter().rev().take_while(|(other, _)| *other == result).map(|(_, time)| *time).collect();
                 let mut counted = vec![*same.last().expect("this round")];
@@ -269,17 +269,17 @@ mod tests {
                     }
                 }
                 let confirmed = counted.len() >= confirmations as usize;
-                prop_assert_eq!(standing == Standing::Confirmed(Confirmation::Time), confirmed);
+                prop_assert_eq!(standing == ConfirmationState::Confirmed(Confirmation::Time), confirmed);
             }
             hold.clear();
             let mut due = at(now);
             for _ in 1..confirmations {
-                match hold.agree("x", DELETES, due, Seen::Round, None, &safety) {
-                    Standing::Held { next_due: Some(next), .. } => due = next,
+                match hold.agree("x", DELETES, due, DecisionCause::Round, None, &safety) {
+                    ConfirmationState::Held { next_due: Some(next), .. } => due = next,
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
-            prop_assert_eq!(hold.agree("x", DELETES, due, Seen::Round, None, &safety), Standing::Confirmed(Confirmation::Time));
+            prop_assert_eq!(hold.agree("x", DELETES, due, DecisionCause::Round, None, &safety), ConfirmationState::Confirmed(Confirmation::Time));
         }
     }
 }

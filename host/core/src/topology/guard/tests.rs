@@ -101,12 +101,12 @@ impl World {
     }
 
     /// Judges a result that keeps the objects of these names unchanged and has no others.
-    fn judge(&self, kept: impl Fn(&str) -> bool) -> Verdict {
+    fn judge(&self, kept: impl Fn(&str) -> bool) -> GuardVerdict {
         let kept: Vec<&Object> = self.stored.iter().filter(|object| kept(&object.name)).collect();
         self.judge_result(&kept)
     }
 
-    fn judge_result(&self, result: &[&Object]) -> Verdict {
+    fn judge_result(&self, result: &[&Object]) -> GuardVerdict {
         self.judged(result).verdict
     }
 
@@ -115,7 +115,7 @@ impl World {
         let mut desired = Desired::default();
         result.iter().for_each(|object| desired.add(&object.name, &object.spec, &now));
         let stored: Vec<&Object> = self.stored.iter().collect();
-        judge(&Round {
+        judge(&GuardedRound {
             source: "label",
             stored: &stored,
             desired: &desired,
@@ -129,10 +129,10 @@ impl World {
     }
 }
 
-fn rule(verdict: &Verdict) -> Option<Rule> {
+fn rule(verdict: &GuardVerdict) -> Option<GuardRule> {
     match verdict {
-        Verdict::Pass => None,
-        Verdict::Held(held) => Some(held.rule),
+        GuardVerdict::Pass => None,
+        GuardVerdict::Held(held) => Some(held.rule),
     }
 }
 
@@ -143,7 +143,7 @@ fn from_rack(first: usize) -> impl Fn(&str) -> bool {
 
 #[test]
 fn an_unchanged_result_passes() {
-    assert_eq!(World::new(4, 4).judge(|_| true), Verdict::Pass);
+    assert_eq!(World::new(4, 4).judge(|_| true), GuardVerdict::Pass);
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn more_than_half_of_the_objects_is_held() {
             world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
         racks.cloned().chain([world.all_in("spine")]).collect::<Vec<_>>()
     };
-    assert_eq!(world.judge_result(&from(5).iter().collect::<Vec<_>>()), Verdict::Pass);
+    assert_eq!(world.judge_result(&from(5).iter().collect::<Vec<_>>()), GuardVerdict::Pass);
     let verdict = world.judge_result(&from(6).iter().collect::<Vec<_>>());
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 6, of: 10, explained: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 6, of: 10, explained: 0 }));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn one_object_alone_is_never_held() {
     let mut world = World::new(1, 1);
     world.stored.push(object("empty", vec![]));
     world.safety.max_delete_percent = 0;
-    assert_eq!(world.judge_result(&[&world.all_in("empty")]), Verdict::Pass);
+    assert_eq!(world.judge_result(&[&world.all_in("empty")]), GuardVerdict::Pass);
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn more_than_a_third_of_the_placed_nodes_is_held() {
             .collect();
         world.stored
     };
-    assert_eq!(world.judge_result(&without(3).iter().collect::<Vec<_>>()), Verdict::Pass);
+    assert_eq!(world.judge_result(&without(3).iter().collect::<Vec<_>>()), GuardVerdict::Pass);
     let verdict = world.judge_result(&without(4).iter().collect::<Vec<_>>());
-    assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 40, of: 100, earlier: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Loses { nodes: 40, of: 100, earlier: 0 }));
 }
 
 #[test]
@@ -192,33 +192,33 @@ fn up_to_ten_nodes_may_be_lost_whatever_their_share() {
         let mut world = World::new(5, 2);
         world.restarted = restarted;
         world.relabel(0..5, None);
-        assert_eq!(world.judge(|_| false), Verdict::Pass);
-        assert_eq!(world.judge(|name| name == "rack0"), Verdict::Pass);
+        assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
+        assert_eq!(world.judge(|name| name == "rack0"), GuardVerdict::Pass);
     }
     // A plugin that reads no labels is no exception.
     let mut world = World::new(5, 2);
     world.required.clear();
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
     let mut world = World::new(1, 11);
     world.relabel(0..1, None);
     let verdict = world.judge_result(&[&object("rack0", vec![])]);
-    assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 11, of: 11, earlier: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Loses { nodes: 11, of: 11, earlier: 0 }));
 }
 
 #[test]
 fn a_node_that_lost_its_place_explains_nothing_whatever_changed_on_it() {
     let mut world = World::new(10, 4);
     world.relabel(0..10, None);
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 11 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 11 }));
     let wiped = |racks: usize| {
         let mut world = World::new(10, 4);
         world.relabel(0..racks, None);
         world.judge(from_rack(racks))
     };
-    assert_eq!(rule(&wiped(8)), Some(Rule::Deletes { deletes: 8, of: 11, explained: 0 }));
-    assert_eq!(rule(&wiped(4)), Some(Rule::Loses { nodes: 16, of: 40, earlier: 0 }));
+    assert_eq!(rule(&wiped(8)), Some(GuardRule::Deletes { deletes: 8, of: 11, explained: 0 }));
+    assert_eq!(rule(&wiped(4)), Some(GuardRule::Loses { nodes: 16, of: 40, earlier: 0 }));
     // 12 of 40 are few.
-    assert_eq!(wiped(3), Verdict::Pass);
+    assert_eq!(wiped(3), GuardVerdict::Pass);
 }
 
 #[test]
@@ -229,12 +229,12 @@ fn recent_losses_count_together_with_new_ones() {
     world.stored.retain(|object| from_rack(3)(&object.name));
     world.lost_recently(all[..12].iter().map(String::as_str));
     let verdict = world.judge(from_rack(4));
-    assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 16, of: 40, earlier: 12 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Loses { nodes: 16, of: 40, earlier: 12 }));
     // A round that takes no place is not held for what earlier rounds took.
-    assert_eq!(world.judge(|_| true), Verdict::Pass);
+    assert_eq!(world.judge(|_| true), GuardVerdict::Pass);
     // Nodes that were deleted since then count on neither side.
     world.delete_nodes(0..2);
-    assert_eq!(world.judge(from_rack(4)), Verdict::Pass);
+    assert_eq!(world.judge(from_rack(4)), GuardVerdict::Pass);
     // After a restart only their number is known: any Node without a place may be one of them, and no other.
     let buckets = [Bucket { at: jiff::Timestamp::UNIX_EPOCH, nodes: 12 }];
     world.losses = Losses::remembered(buckets, None);
@@ -242,7 +242,7 @@ fn recent_losses_count_together_with_new_ones() {
     assert_eq!((loss.reference, loss.lost, loss.fresh), (32, 32, 28), "the 4 of rack 2 may be of the 12");
     world.now.extend((0..20).map(|n| (format!("spare{n}"), None)));
     let verdict = world.judge(from_rack(4));
-    assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 16, of: 40, earlier: 12 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Loses { nodes: 16, of: 40, earlier: 12 }));
 }
 
 #[test]
@@ -250,29 +250,29 @@ fn while_a_result_is_held_any_lost_node_holds_the_next() {
     let mut world = World::new(10, 4);
     world.losses.hold();
     let one_is_missing = world.judge(from_rack(1));
-    assert_eq!(rule(&one_is_missing), Some(Rule::Loses { nodes: 4, of: 40, earlier: 0 }));
+    assert_eq!(rule(&one_is_missing), Some(GuardRule::Loses { nodes: 4, of: 40, earlier: 0 }));
     assert!(
         format!("{one_is_missing:?}").contains("4 of 40 placed Nodes without a place (limit 0 while a result is held)")
     );
-    assert_eq!(world.judge(|_| true), Verdict::Pass);
+    assert_eq!(world.judge(|_| true), GuardVerdict::Pass);
     // A missing Node that is deleted does not prolong the hold.
     world.delete_nodes(0..1);
-    assert_eq!(world.judge(from_rack(1)), Verdict::Pass);
+    assert_eq!(world.judge(from_rack(1)), GuardVerdict::Pass);
 }
 
 #[test]
 fn an_empty_result_is_written_by_itself_where_no_more_than_ten_nodes_are_left() {
     let mut world = World::new(3, 4);
     world.safety.max_lose_percent = 100;
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 4 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 4 }));
     world.delete_nodes(0..1);
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
     // Two more had a place within `holdFor`.
     world.now.extend([("x".to_owned(), None), ("y".to_owned(), None), ("z".to_owned(), None)]);
     world.lost_recently(["x", "y"]);
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
     world.lost_recently(["x", "y", "z"]);
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 4 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 4 }));
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_node_that_moves_to_another_object_loses_nothing() {
     let mut kept: Vec<Object> = world.stored.clone();
     kept.iter_mut().for_each(|object| object.spec.members.clear());
     kept[0].spec.members = all;
-    assert_eq!(world.judge_result(&kept.iter().collect::<Vec<_>>()), Verdict::Pass);
+    assert_eq!(world.judge_result(&kept.iter().collect::<Vec<_>>()), GuardVerdict::Pass);
 }
 
 #[test]
@@ -290,15 +290,18 @@ fn a_mass_relabel_explains_itself() {
     let mut world = World::new(10, 4);
     world.relabel(0..10, Some("other"));
     // Every object is replaced, the spine too: its Nodes are those of its racks.
-    assert_eq!(world.judge_result(&[&world.all_in("other")]), Verdict::Pass);
+    assert_eq!(world.judge_result(&[&world.all_in("other")]), GuardVerdict::Pass);
     // But not where their Nodes have no place.
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 11 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 11 }));
 }
 
 #[test]
 fn the_same_loss_without_a_change_of_nodes_is_held() {
-    assert_eq!(rule(&World::new(10, 4).judge(|_| false)), Some(Rule::Empty { objects: 11 }));
-    assert_eq!(rule(&World::new(10, 4).judge(from_rack(8))), Some(Rule::Deletes { deletes: 8, of: 11, explained: 0 }));
+    assert_eq!(rule(&World::new(10, 4).judge(|_| false)), Some(GuardRule::Empty { objects: 11 }));
+    assert_eq!(
+        rule(&World::new(10, 4).judge(from_rack(8))),
+        Some(GuardRule::Deletes { deletes: 8, of: 11, explained: 0 })
+    );
 }
 
 #[test]
@@ -316,11 +319,11 @@ fn the_other_halves_of_moves_that_are_over_are_explained() {
         world.now.insert(format!("n{r}-1"), Some(format!("new{r}")));
     }
     world.safety.max_delete_percent = 0;
-    assert_eq!(world.judge(|name| !name.starts_with("half")), Verdict::Pass);
+    assert_eq!(world.judge(|name| !name.starts_with("half")), GuardVerdict::Pass);
     world.stored.iter_mut().for_each(|object| object.split_from = None);
     assert_eq!(
         rule(&world.judge(|name| !name.starts_with("half"))),
-        Some(Rule::Deletes { deletes: 9, of: 19, explained: 0 })
+        Some(GuardRule::Deletes { deletes: 9, of: 19, explained: 0 })
     );
 }
 
@@ -333,22 +336,22 @@ fn explained_objects_count_on_neither_side() {
             world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
         racks.cloned().chain([world.all_in("spine")]).collect::<Vec<_>>()
     };
-    assert_eq!(world.judge_result(&result(6).iter().collect::<Vec<_>>()), Verdict::Pass);
+    assert_eq!(world.judge_result(&result(6).iter().collect::<Vec<_>>()), GuardVerdict::Pass);
     // Of the 5 that are left, 3 are deleted without an explanation.
     let verdict = world.judge_result(&result(9).iter().collect::<Vec<_>>());
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 3, of: 5, explained: 6 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 3, of: 5, explained: 6 }));
 }
 
 #[test]
 fn one_unchanged_node_keeps_its_object_unexplained() {
     let mut world = World::new(4, 4);
     world.relabel(0..4, Some("other"));
-    assert_eq!(world.judge_result(&[&world.all_in("other")]), Verdict::Pass);
+    assert_eq!(world.judge_result(&[&world.all_in("other")]), GuardVerdict::Pass);
     for rack in 0..4 {
         world.now.insert(format!("n{rack}-0"), Some(rack.to_string()));
     }
     let verdict = world.judge_result(&[&world.all_in("other")]);
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 5, of: 5, explained: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 5, of: 5, explained: 0 }));
 }
 
 #[test]
@@ -356,9 +359,9 @@ fn deleted_nodes_explain_their_objects_even_after_a_restart() {
     let mut world = World::new(10, 4);
     world.restarted = true;
     world.delete_nodes(0..8);
-    assert_eq!(world.judge(from_rack(8)), Verdict::Pass);
+    assert_eq!(world.judge(from_rack(8)), GuardVerdict::Pass);
     world.delete_nodes(0..10);
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
 }
 
 #[test]
@@ -367,7 +370,7 @@ fn a_relabel_across_a_restart_explains_nothing() {
     world.restarted = true;
     world.relabel(0..10, Some("other"));
     let verdict = world.judge_result(&[&world.all_in("other")]);
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 11, of: 11, explained: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 11, of: 11, explained: 0 }));
 }
 
 #[test]
@@ -388,7 +391,7 @@ fn a_change_in_a_column_that_is_not_required_explains_nothing() {
     world.required = vec![ColumnKey::label("zone")];
     world.relabel(0..10, Some("other"));
     let verdict = world.judge_result(&[&world.all_in("other")]);
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 11, of: 11, explained: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 11, of: 11, explained: 0 }));
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn a_required_column_that_the_baseline_lacks_shows_no_change() {
     let mut desired = Desired::default();
     let all = world.all_in("all");
     desired.add(&all.name, &all.spec, &now);
-    let round = Round {
+    let round = GuardedRound {
         source: "label",
         stored: &stored,
         desired: &desired,
@@ -410,7 +413,7 @@ fn a_required_column_that_the_baseline_lacks_shows_no_change() {
         config: Config::Same,
         safety: &Safety::default(),
     };
-    assert_eq!(rule(&judge(&round).verdict), Some(Rule::Deletes { deletes: 5, of: 5, explained: 0 }));
+    assert_eq!(rule(&judge(&round).verdict), Some(GuardRule::Deletes { deletes: 5, of: 5, explained: 0 }));
 }
 
 #[test]
@@ -419,33 +422,33 @@ fn an_edit_of_the_config_lifts_the_delete_rule_alone() {
     world.config = Config::Edited;
     // The racks are deleted; the spine takes their Nodes.
     let all = world.before.keys().map(|name| Member::node(name.as_str().into())).collect();
-    assert_eq!(world.judge_result(&[&object("spine", all)]), Verdict::Pass);
-    assert_eq!(rule(&world.judge(from_rack(6))), Some(Rule::Loses { nodes: 24, of: 40, earlier: 0 }));
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 11 }));
+    assert_eq!(world.judge_result(&[&object("spine", all)]), GuardVerdict::Pass);
+    assert_eq!(rule(&world.judge(from_rack(6))), Some(GuardRule::Loses { nodes: 24, of: 40, earlier: 0 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 11 }));
 }
 
 #[test]
 fn an_empty_result_is_held_even_for_a_single_object() {
     let mut world = World::new(1, 11);
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 1 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 1 }));
     world.safety = Safety { allow_empty: true, max_lose_percent: 100, ..world.safety };
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
 }
 
 #[test]
 fn allow_empty_leaves_the_other_rules() {
     let mut world = World::new(10, 4);
     world.safety.allow_empty = true;
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Deletes { deletes: 11, of: 11, explained: 0 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Deletes { deletes: 11, of: 11, explained: 0 }));
     world.config = Config::Edited;
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Loses { nodes: 40, of: 40, earlier: 0 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Loses { nodes: 40, of: 40, earlier: 0 }));
 }
 
 #[test]
 fn a_source_without_objects_may_stay_empty() {
     let mut world = World::new(2, 2);
     world.stored.clear();
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
 }
 
 #[test]
@@ -455,7 +458,7 @@ fn a_result_that_replaces_all_objects_is_held() {
         world.stored.iter().map(|old| object(&format!("new-{}", old.name), old.spec.members.clone())).collect();
     assert_eq!(
         rule(&world.judge_result(&new.iter().collect::<Vec<_>>())),
-        Some(Rule::Deletes { deletes: 5, of: 5, explained: 0 })
+        Some(GuardRule::Deletes { deletes: 5, of: 5, explained: 0 })
     );
 }
 
@@ -469,24 +472,24 @@ fn selecting(name: &str, key: &str, value: &str) -> Object {
 fn the_nodes_that_a_selector_chose_at_the_baseline_count() {
     let mut world = World::new(2, 8);
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 2 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 2 }));
     world.relabel(0..2, None);
     let empty = world.judge(|_| false);
-    assert_eq!(rule(&empty), Some(Rule::Empty { objects: 2 }));
+    assert_eq!(rule(&empty), Some(GuardRule::Empty { objects: 2 }));
     // After a restart it is not known what they chose; but it is known that many Nodes have no place.
     world.restarted = true;
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 2 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 2 }));
     world.delete_nodes(0..1);
-    assert_eq!(world.judge(|_| false), Verdict::Pass);
+    assert_eq!(world.judge(|_| false), GuardVerdict::Pass);
 
     let mut world = World::new(2, 8);
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
     world.relabel(0..2, Some("other"));
-    assert_eq!(world.judge_result(&[&world.all_in("other")]), Verdict::Pass);
+    assert_eq!(world.judge_result(&[&world.all_in("other")]), GuardVerdict::Pass);
     // The plugin does not require that column, so the Nodes count as unchanged.
     world.required.clear();
     let verdict = world.judge_result(&[&world.all_in("other")]);
-    assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 2, of: 2, explained: 0 }));
+    assert_eq!(rule(&verdict), Some(GuardRule::Deletes { deletes: 2, of: 2, explained: 0 }));
 }
 
 #[test]
@@ -495,9 +498,9 @@ fn nodes_that_left_a_selector_by_their_own_labels_are_not_lost() {
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
     world.required.clear();
     world.relabel(0..1, None);
-    assert_eq!(world.judge(|_| true), Verdict::Pass);
+    assert_eq!(world.judge(|_| true), GuardVerdict::Pass);
     world.stored.push(object("c", vec![]));
-    assert_eq!(world.judge(|name| name != "c"), Verdict::Pass);
+    assert_eq!(world.judge(|name| name != "c"), GuardVerdict::Pass);
 }
 
 #[test]
@@ -505,7 +508,7 @@ fn an_unreadable_selector_explains_nothing() {
     let mut world = World::new(2, 3);
     world.stored = vec![selecting("a", "zone", "0")];
     world.delete_nodes(0..2);
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 1 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 1 }));
 }
 
 #[test]
@@ -515,19 +518,19 @@ fn a_cycle_of_objects_is_explained_through() {
     let mut a = world.all_in("a");
     a.spec.members.push(member("b"));
     world.stored = vec![a, object("b", vec![member("a"), member("b"), member("gone")])];
-    assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 2 }));
+    assert_eq!(rule(&world.judge(|_| false)), Some(GuardRule::Empty { objects: 2 }));
     let elsewhere = world.all_in("c");
-    let held = Rule::Deletes { deletes: 2, of: 2, explained: 0 };
+    let held = GuardRule::Deletes { deletes: 2, of: 2, explained: 0 };
     assert_eq!(rule(&world.judge_result(&[&elsewhere])), Some(held));
     world.relabel(0..1, Some("other"));
-    assert_eq!(world.judge_result(&[&elsewhere]), Verdict::Pass);
+    assert_eq!(world.judge_result(&[&elsewhere]), GuardVerdict::Pass);
 }
 
 #[test]
 fn the_sentence_has_numbers_limits_and_a_remedy() {
     let sentence = |verdict| match verdict {
-        Verdict::Held(held) => held.sentence,
-        Verdict::Pass => "passed".to_owned(),
+        GuardVerdict::Held(held) => held.sentence,
+        GuardVerdict::Pass => "passed".to_owned(),
     };
     let mut world = World::new(10, 4);
     assert_eq!(
@@ -695,9 +698,9 @@ proptest! {
         }
         let verdict = world.judge_result(&result);
         let word = rule(&verdict).map(|rule| match rule {
-            Rule::Empty { .. } => "empty",
-            Rule::Deletes { .. } => "deletes",
-            Rule::Loses { .. } => "loses",
+            GuardRule::Empty { .. } => "empty",
+            GuardRule::Deletes { .. } => "deletes",
+            GuardRule::Loses { .. } => "loses",
         });
         prop_assert_eq!(word, by_a_plain_implementation(&world, &result));
     }
@@ -715,6 +718,6 @@ proptest! {
         let all = world.all_in("all");
         let stored = world.stored.iter().enumerate().filter(|(i, _)| keep >> i & 1 == 1).map(|(_, object)| object);
         let result: Vec<&Object> = stored.chain([&all]).collect();
-        prop_assert_eq!(world.judge_result(&result), Verdict::Pass);
+        prop_assert_eq!(world.judge_result(&result), GuardVerdict::Pass);
     }
 }

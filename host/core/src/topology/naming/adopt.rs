@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::overlap::Overlap;
-use crate::topology::forest::{Domain, Forest, Origin};
+use super::overlap::StoredOverlap;
+use crate::topology::forest::{Domain, DomainOrigin, Forest};
 use crate::topology::model::{Coverage, Object};
 
 /// How many splits are followed back. A longer chain means that a relabel was changed again and again before it
@@ -25,7 +25,7 @@ pub(in crate::topology) fn own_by_age<'a>(source: &str, observed: &'a [Arc<Objec
 pub(in crate::topology) struct Adoption<'a> {
     forest: &'a Forest,
     own: &'a [&'a Object],
-    overlap: Overlap<'a>,
+    overlap: StoredOverlap<'a>,
     /// Per domain, the position of its object.
     object_of: Vec<Option<usize>>,
     /// Per object, its domain.
@@ -50,7 +50,7 @@ impl<'a> Adoption<'a> {
         own: &'a [&'a Object],
         observed: &'a [Arc<Object>],
     ) -> Self {
-        let overlap = Overlap::new(forest, own, observed);
+        let overlap = StoredOverlap::new(forest, own, observed);
         let (domains, objects) = (forest.domains.len(), own.len());
         let mut adoption =
             Self { forest, own, overlap, object_of: vec![None; domains], domain_of: vec![None; objects] };
@@ -131,8 +131,8 @@ impl<'a> Adoption<'a> {
     fn by_name(&mut self) {
         let forest = self.forest;
         let wanted = |domain: &'a Domain| match &domain.origin {
-            Origin::Answer => domain.fixed_name.as_deref(),
-            Origin::Continued(name) | Origin::Kept(name) => Some(&**name),
+            DomainOrigin::Answer => domain.fixed_name.as_deref(),
+            DomainOrigin::Continued(name) | DomainOrigin::Kept(name) => Some(&**name),
         };
         if forest.domains.iter().all(|domain| wanted(domain).is_none()) {
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::adopt::{Adoption, own_by_age};
 use super::suffix::{Identity, new_name};
 use super::{Desired, NameConflict, NameInput, Named, TierNameConflict};
-use crate::topology::forest::{Domain, Forest, Origin};
+use crate::topology::forest::{Domain, DomainOrigin, Forest};
 use crate::topology::model::{Member, MemberKind, Object, Spec};
 use crate::topology::names::Tier;
 
@@ -54,7 +54,7 @@ fn desired(domain: &Domain, stored: Option<&Object>, split_from: Option<Arc<str>
     let continues = stored.map(|object| Arc::clone(&object.uid));
     let group_id = match (&domain.origin, stored) {
         // The answer does not mention it: it keeps the id that it has, or none.
-        (Origin::Kept(_), Some(object)) => object.group_id.clone(),
+        (DomainOrigin::Kept(_), Some(object)) => object.group_id.clone(),
         _ => Some(Arc::clone(&domain.id)),
     };
     let labels = domain.labels.clone();

@@ -21,7 +21,7 @@ enum Leaf<'a> {
 }
 
 /// The comparison of one forest with the stored objects of its source.
-pub(super) struct Overlap<'a> {
+pub(super) struct StoredOverlap<'a> {
     forest: &'a Forest,
     own: &'a [&'a Object],
     observed: &'a [Arc<Object>],
@@ -31,7 +31,7 @@ pub(super) struct Overlap<'a> {
     placed: Option<BTreeSet<Leaf<'a>>>,
 }
 
-impl<'a> Overlap<'a> {
+impl<'a> StoredOverlap<'a> {
     pub(super) fn new(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Arc<Object>]) -> Self {
         let (tiers, sizes) = (BTreeMap::new(), BTreeMap::new());
         Self { forest, own, observed, by_name: None, tiers, sizes, placed: None }

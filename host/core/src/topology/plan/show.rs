@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::topology::model::Spec;
 use crate::topology::plan::{
-    Action, Annotations, Because, Blocked, Changes, Obstacle, Part, Plan, Step, StepId, Withheld,
+    Action, Annotations, Because, Blocked, Changes, Obstacle, Plan, PlanStep, StepId, Withheld, WritePart,
 };
 
 /// How many names a line lists; the rest are counted.
@@ -34,15 +34,15 @@ impl fmt::Display for StepId {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.action {
             Action::Create { write, part } => {
                 write!(f, "create {}: {}{}", self.name, Content(&write.spec), Partly(*part))?;
             }
             Action::Update { changes, .. } => write!(f, "update {}: {changes}", self.name)?,
-            Action::Delete { part: Part::Whole, .. } => write!(f, "delete {}", self.name)?,
-            Action::Delete { part: Part::First, .. } => {
+            Action::Delete { part: WritePart::Whole, .. } => write!(f, "delete {}", self.name)?,
+            Action::Delete { part: WritePart::First, .. } => {
                 write!(f, "delete {} (a later step creates it again)", self.name)?;
             }
         }
@@ -76,13 +76,13 @@ impl fmt::Display for Content<'_> {
     }
 }
 
-struct Partly(Part);
+struct Partly(WritePart);
 
 impl fmt::Display for Partly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Part::Whole => Ok(()),
-            Part::First => f.write_str(" (a later step completes it)"),
+            WritePart::Whole => Ok(()),
+            WritePart::First => f.write_str(" (a later step completes it)"),
         }
     }
 }
@@ -91,10 +91,10 @@ impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if !self.releases.is_empty() {
-            parts.push(format!("drop {}", Names(&self.releases)));
+            parts.push(format!("drop {}", ShownNames(&self.releases)));
         }
         if !self.claims.is_empty() {
-            parts.push(format!("add {}", Names(&self.claims)));
+            parts.push(format!("add {}", ShownNames(&self.claims)));
         }
         if self.dropped > 0 {
             parts.push(format!("drop {} {}", self.dropped, plural(self.dropped, "member")));
@@ -110,7 +110,7 @@ impl fmt::Display for Changes {
             parts.push(format!("tier name {} to {}", text(&name.from), text(&name.to)));
         }
         if !self.labels.is_empty() {
-            parts.push(format!("{} {}", plural(self.labels.len(), "label"), Names(&self.labels)));
+            parts.push(format!("{} {}", plural(self.labels.len(), "label"), ShownNames(&self.labels)));
         }
         if self.annotations == Annotations::Written {
             parts.push("annotations".to_owned());
@@ -122,9 +122,9 @@ impl fmt::Display for Changes {
     }
 }
 
-struct Names<'a>(&'a [std::sync::Arc<str>]);
+struct ShownNames<'a>(&'a [std::sync::Arc<str>]);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for ShownNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         list(f, self.0.iter())
     }

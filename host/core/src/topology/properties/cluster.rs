@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::topology::plan::{Action, Base, Plan, Step, Write};
+use crate::topology::plan::{Action, Base, Plan, PlanStep, Write};
 use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
 use crate::version::ResourceVersion;
 
@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     /// Runs one step with all its preconditions, as the API server would check them.
-    pub(in crate::topology) fn step(&mut self, at: usize, step: &Step, source: &Arc<str>, versions: &mut Versions) {
+    pub(in crate::topology) fn step(&mut self, at: usize, step: &PlanStep, source: &Arc<str>, versions: &mut Versions) {
         self.writes += 1;
         let version = ResourceVersion::from(format!("w{}", self.writes));
         match &step.action {
@@ -103,7 +103,7 @@ impl Cluster {
         }
     }
 
-    fn check(&self, step: &Step, base: &Base, source: &Arc<str>, versions: &Versions) {
+    fn check(&self, step: &PlanStep, base: &Base, source: &Arc<str>, versions: &Versions) {
         let object = self.objects.get(&step.name).unwrap_or_else(|| panic!("{} is gone: {step}", step.name));
         assert_eq!(object.source.as_ref(), Some(source), "an object of another owner: {step}");
         let (uid, version) = match base {

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use super::cluster::{Cluster, arc};
 use super::draw::{Dice, source};
 use crate::snapshot::{ColumnKey, NodeMeta, Store, View};
-use crate::topology::guard::{Desired, Hold, Losses, Round, Safety, Seen, Standing, Verdict, judge};
+use crate::topology::guard::{
+    ConfirmationState, DecisionCause, Desired, GuardVerdict, GuardedRound, Hold, Losses, Safety, judge,
+};
 use crate::topology::{Coverage, Forest, Group, Members, Object, Topology, ValidateInput, validate};
 
 /// Racks below one spine.
@@ -138,7 +140,7 @@ impl Life {
         let mut desired = Desired::default();
         named.objects.iter().for_each(|(name, object)| desired.add(name, &object.spec, &view));
         self.losses.pass(self.now, &self.safety);
-        let judged = judge(&Round {
+        let judged = judge(&GuardedRound {
             source: &source,
             stored: &stored,
             desired: &desired,
@@ -150,16 +152,16 @@ impl Life {
             safety: &self.safety,
         });
         let end = match &judged.verdict {
-            Verdict::Pass => End::Written,
-            Verdict::Held(held) => {
+            GuardVerdict::Pass => End::Written,
+            GuardVerdict::Held(held) => {
                 let hash = forest.hash();
-                match self.hold.agree(hash.as_str(), held.rule, self.now, Seen::Round, None, &self.safety) {
-                    Standing::Held { .. } => {
+                match self.hold.agree(hash.as_str(), held.rule, self.now, DecisionCause::Round, None, &self.safety) {
+                    ConfirmationState::Held { .. } => {
                         println!("{}\n{}\nwanted: {:?}", held.sentence, self.cluster, named.objects.keys());
                         self.losses.hold();
                         return End::Held;
                     }
-                    Standing::Confirmed(_) => End::Confirmed,
+                    ConfirmationState::Confirmed(_) => End::Confirmed,
                 }
             }
         };

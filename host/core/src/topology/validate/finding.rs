@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::problem::{Problem, Violations};
-use crate::topology::forest::{About, Finding};
+use super::problem::{BrokenRule, Violations};
+use crate::topology::forest::{Finding, FindingSubject};
 use crate::topology::model::{Subject, Topology};
 
 /// Longest code in bytes: codes are metric labels.
@@ -14,16 +14,16 @@ pub(super) fn resolve(topology: &Topology, nodes: &[Arc<str>], violations: &mut 
     for diagnostic in &topology.diagnostics {
         let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if !(1..=CODE_MAX).contains(&diagnostic.code.len()) || !diagnostic.code.bytes().all(legal) {
-            violations.push(None, Problem::Code(Arc::clone(&diagnostic.code)));
+            violations.push(None, BrokenRule::Code(Arc::clone(&diagnostic.code)));
         }
         let subject = match &diagnostic.subject {
-            Subject::Source => About::Source,
-            Subject::Name(name) => About::Name(name.clone()),
-            Subject::Rows(rows) => About::Nodes(names(rows, nodes, violations)),
+            Subject::Source => FindingSubject::Source,
+            Subject::Name(name) => FindingSubject::Name(name.clone()),
+            Subject::Rows(rows) => FindingSubject::Nodes(names(rows, nodes, violations)),
             Subject::Group(at) => match topology.groups.get(*at as usize) {
-                Some(group) => About::Group(Arc::clone(&group.id)),
+                Some(group) => FindingSubject::Group(Arc::clone(&group.id)),
                 None => {
-                    violations.push(None, Problem::DiagnosticGroup { at: *at, groups: topology.groups.len() });
+                    violations.push(None, BrokenRule::DiagnosticGroup { at: *at, groups: topology.groups.len() });
                     continue;
                 }
             },
@@ -38,7 +38,7 @@ fn names(rows: &[u32], nodes: &[Arc<str>], violations: &mut Violations) -> Vec<A
     for row in rows {
         match nodes.get(*row as usize) {
             Some(name) => names.push(Arc::clone(name)),
-            None => violations.push(None, Problem::DiagnosticRow { row: *row, nodes: nodes.len() }),
+            None => violations.push(None, BrokenRule::DiagnosticRow { row: *row, nodes: nodes.len() }),
         }
     }
     names

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ValidateInput;
-use super::problem::{Problem, SelectorProblem, Violations};
-use crate::topology::forest::{Domain, Origin};
+use super::problem::{BrokenRule, SelectorProblem, Violations};
+use crate::topology::forest::{Domain, DomainOrigin};
 use crate::topology::model::{Group, LabelOperator, LabelSelector, Members, Selector};
 use crate::topology::names::{self, Kind, SUBDOMAIN_MAX, Tier, is_label_key, is_label_value, is_object_name};
 
@@ -52,14 +52,14 @@ impl<'a> GroupChecks<'a> {
     pub(super) fn check(&mut self, at: usize, group: &'a Group, violations: &mut Violations) -> Option<Domain> {
         let id = Some(&group.id);
         if group.id.is_empty() || group.id.len() > ID_MAX {
-            violations.push(None, Problem::Id { at, is: group.id.len(), max: ID_MAX });
+            violations.push(None, BrokenRule::Id { at, is: group.id.len(), max: ID_MAX });
         } else if self.ids.insert(&group.id, at).is_some() {
-            violations.push(id, Problem::IdTwice);
+            violations.push(id, BrokenRule::IdTwice);
         }
-        let tier = Tier::new(group.tier).map_err(|error| violations.push(id, Problem::Tier(error))).ok();
+        let tier = Tier::new(group.tier).map_err(|error| violations.push(id, BrokenRule::Tier(error))).ok();
         let text: &str = group.kind.as_deref().unwrap_or(self.input.source);
         let kind = self.kinds.entry(text).or_insert_with(|| Kind::clean(text)).clone();
-        let kind = kind.map_err(|error| violations.push(id, Problem::Kind(error))).ok();
+        let kind = kind.map_err(|error| violations.push(id, BrokenRule::Kind(error))).ok();
         self.fixed_name(at, group, violations);
         let tier_name = self.tier_name(group, violations);
         let labels = self.labels(group, violations);
@@ -75,16 +75,16 @@ impl<'a> GroupChecks<'a> {
             nodes,
             children: Vec::new(),
             selectors,
-            origin: Origin::Answer,
+            origin: DomainOrigin::Answer,
         })
     }
 
     fn fixed_name(&mut self, at: usize, group: &'a Group, violations: &mut Violations) {
         let Some(name) = &group.fixed_name else { return };
         if let Err(rule) = is_object_name(name) {
-            violations.push(Some(&group.id), Problem::FixedName { name: Arc::clone(name), rule });
+            violations.push(Some(&group.id), BrokenRule::FixedName { name: Arc::clone(name), rule });
         } else if self.fixed.insert(name, at).is_some() {
-            violations.push(Some(&group.id), Problem::FixedNameTwice(Arc::clone(name)));
+            violations.push(Some(&group.id), BrokenRule::FixedNameTwice(Arc::clone(name)));
         }
     }
 
@@ -92,13 +92,13 @@ impl<'a> GroupChecks<'a> {
         // On the wire the empty name means "none".
         let name = group.tier_name.as_ref().filter(|name| !name.is_empty())?;
         if name.len() > SUBDOMAIN_MAX {
-            violations.push(Some(&group.id), Problem::TierNameLength { is: name.len(), max: SUBDOMAIN_MAX });
+            violations.push(Some(&group.id), BrokenRule::TierNameLength { is: name.len(), max: SUBDOMAIN_MAX });
             return None;
         }
         let (other, first) = *self.tier_names.entry(name).or_insert((group.tier, &group.id));
         if other != group.tier {
             let (name, first) = (Arc::clone(name), Arc::clone(first));
-            violations.push(Some(&group.id), Problem::TierNameTwice { name, tier: group.tier, other, group: first });
+            violations.push(Some(&group.id), BrokenRule::TierNameTwice { name, tier: group.tier, other, group: first });
         }
         Some(Arc::clone(name))
     }
@@ -108,16 +108,16 @@ impl<'a> GroupChecks<'a> {
         let id = Some(&group.id);
         for (key, value) in &group.labels {
             if let Err(rule) = is_label_key(key) {
-                violations.push(id, Problem::LabelKey { key: Arc::clone(key), rule });
+                violations.push(id, BrokenRule::LabelKey { key: Arc::clone(key), rule });
             } else if self.input.reserved_labels.contains(&&**key) {
-                violations.push(id, Problem::LabelReserved(Arc::clone(key)));
+                violations.push(id, BrokenRule::LabelReserved(Arc::clone(key)));
             }
             if let Err(rule) = is_label_value(value) {
                 let (key, value) = (Arc::clone(key), Arc::clone(value));
-                violations.push(id, Problem::LabelValue { key, value, rule });
+                violations.push(id, BrokenRule::LabelValue { key, value, rule });
             }
             if labels.insert(Arc::clone(key), Arc::clone(value)).is_some() {
-                violations.push(id, Problem::LabelTwice(Arc::clone(key)));
+                violations.push(id, BrokenRule::LabelTwice(Arc::clone(key)));
             }
         }
         labels
@@ -151,11 +151,11 @@ impl<'a> GroupChecks<'a> {
             }
         };
         if count == 0 {
-            violations.push(id, Problem::Empty);
+            violations.push(id, BrokenRule::Empty);
         }
         let bytes = bytes.saturating_add(count.saturating_mul(MEMBER_BYTES));
         if bytes > OBJECT_BYTES {
-            violations.push(id, Problem::TooLarge { members: count, bytes, max: OBJECT_BYTES });
+            violations.push(id, BrokenRule::TooLarge { members: count, bytes, max: OBJECT_BYTES });
         }
         result
     }
@@ -175,13 +175,13 @@ impl<'a> GroupChecks<'a> {
         let mut names = Vec::with_capacity(rows.len().min(nodes.len()));
         for row in rows {
             match (nodes.get(*row as usize), seen.get_mut(*row as usize)) {
-                (Some(_), Some(last)) if *last == stamp => violations.push(id, Problem::RowTwice(*row)),
+                (Some(_), Some(last)) if *last == stamp => violations.push(id, BrokenRule::RowTwice(*row)),
                 (Some(name), Some(last)) => {
                     self.overlap |= *last != 0;
                     *last = stamp;
                     names.push(Arc::clone(name));
                 }
-                _ => violations.push(id, Problem::Row { row: *row, nodes: nodes.len() }),
+                _ => violations.push(id, BrokenRule::Row { row: *row, nodes: nodes.len() }),
             }
         }
         names
@@ -192,7 +192,7 @@ impl<'a> GroupChecks<'a> {
         self.overlap = true;
         for name in members {
             if let Err(rule) = is_object_name(name) {
-                violations.push(Some(&group.id), Problem::Name { name: Arc::clone(name), rule });
+                violations.push(Some(&group.id), BrokenRule::Name { name: Arc::clone(name), rule });
             }
         }
         members.to_vec()
@@ -205,7 +205,7 @@ fn sort_distinct(nodes: &mut Vec<Arc<str>>) {
 }
 
 fn check_selector(selector: &LabelSelector, id: &Arc<str>, violations: &mut Violations) {
-    let mut problem = |problem: SelectorProblem| violations.push(Some(id), Problem::Selector(problem));
+    let mut problem = |problem: SelectorProblem| violations.push(Some(id), BrokenRule::Selector(problem));
     if selector.match_labels.is_empty() && selector.match_expressions.is_empty() {
         problem(SelectorProblem::Empty);
     }

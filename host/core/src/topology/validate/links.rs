@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::problem::{Problem, Violations};
+use super::problem::{BrokenRule, Violations};
 use crate::topology::model::{Group, Members};
 
 /// Checks all references. A child's tier is strictly lower, so there are no cycles and no references to oneself.
@@ -14,19 +14,19 @@ pub(super) fn check(groups: &[Group], violations: &mut Violations) {
         for child_at in children {
             let place = *child_at as usize;
             let (Some(child), Some(parent)) = (groups.get(place), parents.get_mut(place)) else {
-                violations.push(id, Problem::Reference { at: *child_at, groups: groups.len() });
+                violations.push(id, BrokenRule::Reference { at: *child_at, groups: groups.len() });
                 continue;
             };
             let name = || Arc::clone(&child.id);
             if child.tier >= group.tier {
-                violations.push(id, Problem::NotBelow { child: name(), tier: child.tier, parent: group.tier });
+                violations.push(id, BrokenRule::NotBelow { child: name(), tier: child.tier, parent: group.tier });
             }
             match *parent {
                 None => *parent = Some(at),
-                Some(same) if same == at => violations.push(id, Problem::ReferenceTwice(name())),
+                Some(same) if same == at => violations.push(id, BrokenRule::ReferenceTwice(name())),
                 Some(other) => {
                     let parent = groups.get(other).map_or_else(name, |group| Arc::clone(&group.id));
-                    violations.push(id, Problem::TwoParents { child: name(), parent });
+                    violations.push(id, BrokenRule::TwoParents { child: name(), parent });
                 }
             }
         }

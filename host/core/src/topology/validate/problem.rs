@@ -18,7 +18,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    pub(super) fn push(&mut self, group: Option<&Arc<str>>, problem: Problem) {
+    pub(super) fn push(&mut self, group: Option<&Arc<str>>, problem: BrokenRule) {
         if self.listed.len() < LISTED {
             self.listed.push(Violation { group: group.map(Arc::clone), problem });
         } else {
@@ -56,7 +56,7 @@ pub struct Violation {
     /// The id of the group; `None` when it is about the answer as a whole.
     pub group: Option<Arc<str>>,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: BrokenRule,
 }
 
 impl fmt::Display for Violation {
@@ -83,7 +83,7 @@ impl fmt::Display for Short<'_> {
 
 /// A rule and how it is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum BrokenRule {
     /// More groups than so many nodes can need.
     #[error("{is} groups for {nodes} nodes, at most {max} are allowed (twice the nodes plus 100)")]
     TooManyGroups {

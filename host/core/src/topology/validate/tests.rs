@@ -255,8 +255,8 @@ fn diagnostics_name_nodes_and_groups() {
     let diagnostic = |code: &str, subject| Diagnostic { code: arc(code), subject, detail: "d".into() };
     topology.diagnostics = vec![diagnostic("no-rack", Subject::Rows(vec![1, 3])), diagnostic("odd", Subject::Group(0))];
     let forest = run(&topology).unwrap();
-    assert_eq!(forest.findings()[0].subject, crate::topology::About::Nodes(vec![arc("n0"), arc("n3")]));
-    assert_eq!(forest.findings()[1].subject, crate::topology::About::Group(arc("a")));
+    assert_eq!(forest.findings()[0].subject, crate::topology::FindingSubject::Nodes(vec![arc("n0"), arc("n3")]));
+    assert_eq!(forest.findings()[1].subject, crate::topology::FindingSubject::Group(arc("a")));
     topology.diagnostics = vec![
         diagnostic("No Rack", Subject::Source),
         diagnostic("row", Subject::Rows(vec![4])),

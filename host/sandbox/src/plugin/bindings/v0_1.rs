@@ -11,7 +11,7 @@ use topoloom_core::text;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime::{Engine, Store};
 
-use super::super::call::{NoAnswer, Round};
+use super::super::call::{NoAnswer, RoundInput};
 use super::super::guest::Guest;
 
 pub(in super::super) use generated::PluginPre;
@@ -94,7 +94,7 @@ pub(super) async fn configure(
 pub(super) async fn discover(
     pre: &PluginPre<Guest>,
     store: &mut Store<Guest>,
-    round: &Round,
+    round: &RoundInput,
 ) -> Result<Answer, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
     let snapshot = store.data_mut().table.push(Snapshot).map_err(wasmtime::Error::from)?;
@@ -106,7 +106,7 @@ pub(super) async fn discover(
     match said {
         Ok(answer) => {
             store.data_mut().take(weigh::answer(&answer));
-            let bounds = decode::Bounds {
+            let bounds = decode::AnswerBounds {
                 rows: round.nodes.rows(),
                 state: store.data().limits.state,
                 had_state: !round.state.is_empty(),

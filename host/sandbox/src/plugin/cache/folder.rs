@@ -34,12 +34,12 @@ pub(super) struct Folder {
 }
 
 /// A file that was read.
-pub(super) struct Found {
+pub(super) struct CachedFile {
     pub(super) bytes: Vec<u8>,
     file: File,
 }
 
-impl Found {
+impl CachedFile {
     /// Remembers that it was used. On a disk that does not let us it only goes earlier.
     pub(super) fn touch(&self) {
         // See above: then the image is evicted earlier.
@@ -71,7 +71,7 @@ impl Folder {
     }
 
     /// The whole file, if it is there.
-    pub(super) fn read(&self, name: &str, most: u64) -> io::Result<Option<Found>> {
+    pub(super) fn read(&self, name: &str, most: u64) -> io::Result<Option<CachedFile>> {
         // Not blocking: it might be a pipe by now.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = match self.at(name, flags) {
@@ -84,7 +84,7 @@ impl Folder {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
         (&file).take(most + 1).read_to_end(&mut bytes)?;
-        Ok(Some(Found { bytes, file }))
+        Ok(Some(CachedFile { bytes, file }))
     }
 
     /// Writes a file under another name, and gives it its own when it is whole and on the disk. Two writers of the same

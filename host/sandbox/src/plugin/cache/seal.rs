@@ -30,7 +30,7 @@ pub(super) const HEAD: usize = SEAL + NUMBERS + MODULE + ENGINE + BUILD;
 
 /// Which image this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct ImageIdentity {
     pub(super) module: Digest,
     pub(super) optimise: Optimise,
     pub(super) engine: [u8; 32],
@@ -46,7 +46,7 @@ impl Verified<'_> {
     }
 }
 
-impl Identity {
+impl ImageIdentity {
     /// The name of its file: everything that it is, so that what does not fit is not even opened. The full hashes are
     /// in the file.
     pub(super) fn file_name(&self) -> String {
@@ -70,7 +70,7 @@ pub(super) const SUFFIX: &str = ".image";
 
 impl CacheKey {
     /// The bytes before the image in its file.
-    pub(super) fn seal(&self, identity: &Identity, image: &[u8]) -> Vec<u8> {
+    pub(super) fn seal(&self, identity: &ImageIdentity, image: &[u8]) -> Vec<u8> {
         let mut head = Vec::with_capacity(HEAD);
         head.extend(MARK);
         head.extend(self.mark);
@@ -91,7 +91,7 @@ impl CacheKey {
     /// # Errors
     ///
     /// The first thing about it that is not as it should be.
-    pub(super) fn verify<'a>(&self, identity: &Identity, file: &'a [u8]) -> Result<Verified<'a>, Trouble> {
+    pub(super) fn verify<'a>(&self, identity: &ImageIdentity, file: &'a [u8]) -> Result<Verified<'a>, Trouble> {
         let short = || Trouble::Length { found: file.len() as u64, expected: HEAD as u64 };
         let (seal, sealed) = file.split_at_checked(SEAL).ok_or_else(short)?;
         let (numbers, rest) = sealed.split_at_checked(NUMBERS).ok_or_else(short)?;

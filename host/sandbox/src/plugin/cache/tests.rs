@@ -15,9 +15,9 @@ fn key(byte: u8) -> CacheKey {
     CacheKey::read(&path).unwrap()
 }
 
-fn identity() -> Identity {
+fn identity() -> ImageIdentity {
     let (engine, build) = ([1; 32], [2; 32]);
-    Identity { module: Digest::of(b"a plugin"), optimise: Optimise::No, engine, build }
+    ImageIdentity { module: Digest::of(b"a plugin"), optimise: Optimise::No, engine, build }
 }
 
 /// A file of the cache with a real image in it: of the smallest component there is.
@@ -58,15 +58,15 @@ fn not_one_byte_may_be_missing_or_too_many() {
 fn each_refusal_says_what_is_another() {
     let file = file();
     let other = [9; 32];
-    let check = |key: &CacheKey, identity: Identity, words: &str| {
+    let check = |key: &CacheKey, identity: ImageIdentity, words: &str| {
         assert_eq!(key.verify(&identity, &file).err().unwrap().to_string(), words);
     };
     let right = identity();
     check(&key(2), right, "the image was sealed with another key");
-    check(&key(1), Identity { module: Digest::of(b"b"), ..right }, "the image is of another plugin");
-    check(&key(1), Identity { optimise: Optimise::Yes, ..right }, "the image is of another plugin");
-    check(&key(1), Identity { engine: other, ..right }, "the image is of another engine");
-    check(&key(1), Identity { build: other, ..right }, "the image is of another build of this program");
+    check(&key(1), ImageIdentity { module: Digest::of(b"b"), ..right }, "the image is of another plugin");
+    check(&key(1), ImageIdentity { optimise: Optimise::Yes, ..right }, "the image is of another plugin");
+    check(&key(1), ImageIdentity { engine: other, ..right }, "the image is of another engine");
+    check(&key(1), ImageIdentity { build: other, ..right }, "the image is of another build of this program");
     assert!(matches!(key(1).verify(&right, &[b'x'; 500]), Err(Trouble::NoImage)));
 }
 
@@ -88,14 +88,14 @@ fn another_setting_of_the_engine_is_another_image() {
     assert_eq!(one, same);
     assert_ne!(one, other);
     let names: BTreeSet<String> = [
-        Identity { engine: one, ..identity() },
-        Identity { engine: other, ..identity() },
-        Identity { optimise: Optimise::Yes, ..identity() },
-        Identity { module: Digest::of(b""), ..identity() },
-        Identity { build: origin::build().unwrap(), ..identity() },
+        ImageIdentity { engine: one, ..identity() },
+        ImageIdentity { engine: other, ..identity() },
+        ImageIdentity { optimise: Optimise::Yes, ..identity() },
+        ImageIdentity { module: Digest::of(b""), ..identity() },
+        ImageIdentity { build: origin::build().unwrap(), ..identity() },
     ]
     .iter()
-    .map(Identity::file_name)
+    .map(ImageIdentity::file_name)
     .collect();
     assert_eq!(names.len(), 5, "{names:?}");
     assert!(names.iter().all(|name| name.len() < 200 && !name.contains('/')), "{names:?}");

@@ -89,7 +89,7 @@ fn form(text: &str) -> anyhow::Result<Form> {
 
 /// The one entry that is meant. `added` lines precede the text of the file.
 fn choose(document: Document, source: Option<&str>, added: usize) -> anyhow::Result<EntryConfig> {
-    let place = |mut problem: config::Problem| {
+    let place = |mut problem: config::ConfigProblem| {
         problem.line = problem.line.saturating_sub(added);
         problem.to_string()
     };

@@ -31,11 +31,11 @@ async fn r3_an_election_that_never_begins_asks_nothing_and_is_released_at_once()
         connection,
         metrics: Metrics::default(),
         requests: requests::Metrics::register(&mut Registry::default()),
-        check: health.check(Group::check(group)),
+        check: health.check(LeaseGroup::check(group)),
         switch: Switch::new(ReadOnly::No),
         configuration: "n/c".into(),
     };
-    let setups = [(Group::HyperNode, &to_begins), (Group::NodeLock, &to_stays)].map(setup);
+    let setups = [(LeaseGroup::HyperNode, &to_begins), (LeaseGroup::NodeLock, &to_stays)].map(setup);
     let (elections, thread) = start(setups.into()).unwrap();
     elections[0].begin();
     // The other one had as long.

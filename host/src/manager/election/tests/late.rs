@@ -151,13 +151,13 @@ async fn a_renewal_that_waited_inside_until_the_lease_was_over_does_not_leave() 
     // It is to go onto a connection that is not there yet.
     runner.held.open_until(in_time);
     voucher.closes(&runner.held);
-    assert_eq!((renew().await, server.writes()), (Err(Reason::NotLeader), 0));
+    assert_eq!((renew().await, server.writes()), (Err(RefusalReason::NotLeader), 0));
     // In time it leaves.
     runner.held.open_until(in_time);
     assert_eq!((renew().await, server.writes()), (Ok(()), 1));
     // It is to go onto the connection that is open by now.
     voucher.closes(&runner.held);
-    assert_eq!((renew().await, server.writes()), (Err(Reason::NotLeader), 1));
+    assert_eq!((renew().await, server.writes()), (Err(RefusalReason::NotLeader), 1));
     // What anybody may ask goes all the same.
     leases.asks.get("l").await.unwrap();
     leases.asks.replace("l", &PostParams::default(), &held_by("me")).await.unwrap();

@@ -181,7 +181,8 @@ fn refusal(code: StatusCode, message: &str) -> Response<Body> {
 }
 
 pub(super) fn held_by(holder: &str) -> Lease {
-    let wanted = lease::Wanted { name: "l", holder, duration: SLOW.duration, transitions: 0, configuration: "n/c" };
+    let wanted =
+        lease::HolderEntry { name: "l", holder, duration: SLOW.duration, transitions: 0, configuration: "n/c" };
     next(lease::claim(None, &wanted, None))
 }
 
@@ -197,12 +198,12 @@ pub(super) fn replica(timing: Timing) -> Replica {
     let (sender, role) = watch::channel(Role::Unknown);
     let (health, release) = (Health::default(), CancellationToken::new());
     let runner = Runner {
-        group: Group::HyperNode,
+        group: LeaseGroup::HyperNode,
         name: "l".into(),
         namespace: "n".into(),
         configuration: "n/c".into(),
         timing,
-        candidate: Candidate::new("me".into(), timing),
+        candidate: LeaseCandidate::new("me".into(), timing),
         role: sender,
         gate: Gate::none(),
         held: Gate::closed(&Switch::new(ReadOnly::No)),
@@ -211,7 +212,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         release: release.clone(),
         stored: None,
         may_be_ours: false,
-        check: health.check(Group::HyperNode.check()),
+        check: health.check(LeaseGroup::HyperNode.check()),
         unwatched: None,
         metrics: Metrics::default(),
         restores: Restores::default(),
@@ -260,12 +261,12 @@ async fn an_api_server_that_does_not_answer_is_told_by_the_check() {
 #[test]
 fn that_there_is_no_lease_is_no_proof_that_there_can_be_one() {
     let Replica { mut runner, health, .. } = replica(SLOW);
-    runner.watched(Watched::Lease(Box::new(Ok(Some(held_by("other"))))));
+    runner.watched(LeaseEvent::Lease(Box::new(Ok(Some(held_by("other"))))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
     runner.check.fail(&late());
-    runner.watched(Watched::Lease(Box::new(Ok(None))));
+    runner.watched(LeaseEvent::Lease(Box::new(Ok(None))));
     assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
-    runner.watched(Watched::Lease(Box::new(Ok(Some(held_by("other"))))));
+    runner.watched(LeaseEvent::Lease(Box::new(Ok(Some(held_by("other"))))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
 }
 
@@ -274,11 +275,12 @@ fn that_there_is_no_lease_is_no_proof_that_there_can_be_one() {
 fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() {
     let Replica { mut runner, health, .. } = replica(SLOW);
     let (lines, _guard) = crate::log::captured::Lines::of_warnings();
-    let refused = |what: &str| Refusal { reason: Reason::Forbidden, message: what.to_owned(), retry_after: None };
+    let refused =
+        |what: &str| Refusal { reason: RefusalReason::Forbidden, message: what.to_owned(), retry_after: None };
     for (what, said) in [("no watch", 1), ("no list", 2), ("no watch", 3)] {
         for _ in 0..30 {
-            runner.watched(Watched::Lease(Box::new(Err(refused(what)))));
-            runner.saw(Seen::Read, Some(held_by("other")));
+            runner.watched(LeaseEvent::Lease(Box::new(Err(refused(what)))));
+            runner.saw(SeenBy::Read, Some(held_by("other")));
         }
         assert_eq!(lines.count("cannot be watched"), said, "{}", lines.text());
     }

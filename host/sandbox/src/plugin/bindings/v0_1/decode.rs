@@ -22,7 +22,7 @@ const DETAIL: usize = 1 << 10;
 const DESCRIPTION: usize = 256;
 
 /// What the answer is measured against.
-pub(super) struct Bounds {
+pub(super) struct AnswerBounds {
     /// The nodes that the guest saw.
     pub(super) rows: u32,
     /// Bytes of state.
@@ -37,7 +37,7 @@ pub(super) struct Bounds {
 ///
 /// [`CallError::TooLarge`], [`CallError::LimitExceeded`] or [`CallError::InvalidResult`]: the first thing that is
 /// wrong.
-pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallError> {
+pub(super) fn answer(said: wit::Answer, bounds: &AnswerBounds) -> Result<Answer, CallError> {
     let wit::Answer { outcome, state } = said;
     if state.len() > bounds.state {
         let (what, limit) = (Transfer::State, bounds.state);
@@ -53,13 +53,13 @@ pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallE
     Ok(Answer { outcome, state })
 }
 
-fn topology(said: types::Topology, bounds: &Bounds) -> Result<Topology, CallError> {
+fn topology(said: types::Topology, bounds: &AnswerBounds) -> Result<Topology, CallError> {
     let types::Topology { coverage, levels, groups, diagnostics } = said;
     let nodes = bounds.rows as usize;
     at_most(Limit::Groups, "groups", groups.len(), nodes)?;
     at_most(Limit::Groups, "levels", levels.len(), nodes)?;
     at_most(Limit::Diagnostics, "diagnostics", diagnostics.len(), nodes)?;
-    let levels = levels.into_iter().map(Level::read).collect::<Result<Vec<_>, _>>()?;
+    let levels = levels.into_iter().map(SharedLevel::read).collect::<Result<Vec<_>, _>>()?;
     at_most(Limit::Members, "members", groups.iter().map(|group| count(&group.members)).sum(), nodes)?;
     let spoken_of = |said: &types::Diagnostic| match &said.subject {
         types::Subject::Rows(rows) => rows.len(),
@@ -82,13 +82,13 @@ fn topology(said: types::Topology, bounds: &Bounds) -> Result<Topology, CallErro
 }
 
 /// A level whose texts are shared by all its groups.
-struct Level {
+struct SharedLevel {
     tier: u32,
     tier_name: Option<Arc<str>>,
     kind: Option<Arc<str>>,
 }
 
-impl Level {
+impl SharedLevel {
     fn read(said: types::Level) -> Result<Self, CallError> {
         let types::Level { tier, tier_name, kind } = said;
         short("a tier name", tier_name.as_deref().unwrap_or_default())?;
@@ -135,13 +135,13 @@ fn same(known: &Arc<str>, said: String) -> Arc<str> {
 fn group(
     position: usize,
     said: types::Group,
-    levels: &[Level],
+    levels: &[SharedLevel],
     labels: &mut Labels,
-    bounds: &Bounds,
+    bounds: &AnswerBounds,
     groups: usize,
 ) -> Result<Group, CallError> {
     let types::Group { id, level, labels: own, members, description, fixed_name } = said;
-    let Some(Level { tier, tier_name, kind }) = levels.get(level as usize) else {
+    let Some(SharedLevel { tier, tier_name, kind }) = levels.get(level as usize) else {
         return Err(invalid(format!("group {position} is of level {level} and there are {} levels", levels.len())));
     };
     short("a group id", &id)?;
@@ -213,7 +213,7 @@ fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector
     Ok(LabelSelector { match_labels, match_expressions })
 }
 
-fn diagnostic(said: types::Diagnostic, bounds: &Bounds, groups: usize) -> Result<Diagnostic, CallError> {
+fn diagnostic(said: types::Diagnostic, bounds: &AnswerBounds, groups: usize) -> Result<Diagnostic, CallError> {
     let types::Diagnostic { code, subject, detail } = said;
     short("a diagnostic code", &code)?;
     let detail = text::line(&detail, DETAIL);

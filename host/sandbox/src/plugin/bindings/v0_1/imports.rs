@@ -11,11 +11,11 @@ use topoloom_core::topology::{self, MemberKind, Object, Selector};
 use wasmtime::component::Resource;
 
 use super::super::super::guest::{Guest, Inputs};
-use super::super::super::voice::Level;
+use super::super::super::voice::LineLevel;
 use super::generated::topoloom::discovery::{applied, http, log, nodes, types};
 use super::requirements::method;
 use super::{Response, Snapshot, decode, weigh};
-use crate::endpoints::{Asked, Error};
+use crate::endpoints::{EndpointRequest, Error};
 
 impl types::Host for Guest {}
 
@@ -180,10 +180,10 @@ fn selector_out(selector: &topology::LabelSelector) -> Option<types::LabelSelect
 impl log::Host for Guest {
     async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
         let level = match level {
-            log::Level::Debug => Level::Debug,
-            log::Level::Info => Level::Info,
-            log::Level::Warn => Level::Warn,
-            log::Level::Error => Level::Error,
+            log::Level::Debug => LineLevel::Debug,
+            log::Level::Info => LineLevel::Info,
+            log::Level::Warn => LineLevel::Warn,
+            log::Level::Error => LineLevel::Error,
         };
         self.take(message.len());
         self.voice.say(level, &message);
@@ -220,7 +220,7 @@ impl http::Host for Guest {
         self.request()?;
         self.take(weigh::request(&request));
         let http::Request { endpoint, method: asked, path_and_query, headers, body } = request;
-        let asked = Asked { endpoint, method: method(asked), path_and_query, headers, body };
+        let asked = EndpointRequest { endpoint, method: method(asked), path_and_query, headers, body };
         match self.session.send(&asked).await {
             Ok(opened) => Ok(Ok(self.table.push(Response(opened))?)),
             Err(error) => Ok(Err(refused(self, error)?)),
