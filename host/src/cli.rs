@@ -169,8 +169,8 @@ impl ClusterArgs {
 
     /// Whether a flag or a variable says which installation is meant, as in a pod of the chart.
     fn names_an_installation(&self) -> bool {
-        let says = |given: &Option<String>| given.as_deref().is_some_and(|text| !text.is_empty());
-        says(&self.namespace) || says(&self.release) || says(&self.config_map)
+        let is_given = |given: &Option<String>| given.as_deref().is_some_and(|text| !text.is_empty());
+        is_given(&self.namespace) || is_given(&self.release) || is_given(&self.config_map)
     }
 
     /// The same with the installation that is meant: the only one, where nothing says which.

@@ -114,14 +114,14 @@ impl Offer {
 }
 
 /// Where a place says what it has.
-pub struct Teller {
+pub struct OfferSender {
     offers: watch::Sender<Offer>,
     metrics: Metrics,
 }
 
-impl Teller {
+impl OfferSender {
     /// Sends it to the listeners, unless they know it; what is beyond a limit is counted.
-    fn say(&self, offer: Offer) {
+    fn send(&self, offer: Offer) {
         let beyond = if let Offer::Beyond(limit, _) = &offer { Some(*limit) } else { None };
         let is_news = self.offers.send_if_modified(|present| {
             let differs = *present != offer;
@@ -253,7 +253,7 @@ impl Delivery {
 
     fn watch(&self, place: &ModulePlace) -> WatchedPlace {
         let (offers, received) = watch::channel(Offer::Pending);
-        let teller = Teller { offers, metrics: self.metrics.clone() };
+        let sender = OfferSender { offers, metrics: self.metrics.clone() };
         let watched = WatchedPlace { offers: received, look: Arc::new(Notify::new()), task: Mutex::default() };
         let look = Arc::clone(&watched.look);
         let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,16 +263,16 @@ impl Delivery {
                 // Without one, no caller gets here.
                 if let Some(client) = self.client.clone() {
                     let (restores, namespace) = (self.restores.clone(), namespace.clone());
-                    task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), teller));
+                    task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), sender));
                 }
             }
             ModulePlace::File(path) => {
                 let path = path.clone();
-                task.spawn(folder::watch(folder::FolderQuery::File(path), poll, look, teller));
+                task.spawn(folder::watch(folder::FolderQuery::File(path), poll, look, sender));
             }
             ModulePlace::Installed(name) => {
                 let wanted = folder::FolderQuery::Named(self.sites.folder.clone().unwrap_or_default(), name.clone());
-                task.spawn(folder::watch(wanted, poll, look, teller));
+                task.spawn(folder::watch(wanted, poll, look, sender));
             }
         }
         drop(task);

@@ -49,7 +49,7 @@ pub(crate) async fn villain() -> Plugin {
 /// `count` nodes in racks of 16, named as in a cluster.
 pub(crate) fn nodes(count: u32) -> View {
     let mut store = Store::new();
-    store.want([ColumnKey::label(RACK)]);
+    store.require([ColumnKey::label(RACK)]);
     store.begin_relist();
     for i in 0..count {
         let (name, rack) = (format!("node-{i:06}"), format!("rack-{}", i / 16));

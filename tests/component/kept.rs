@@ -150,7 +150,7 @@ async fn asks(plugin: &Plugin) {
 fn nodes() -> View {
     let keys = [ColumnKey::label(RACK), ColumnKey::annotation(RACK)];
     let mut store = Store::new();
-    store.want(keys.clone());
+    store.require(keys.clone());
     store.begin_relist();
     store.relist(NodeMeta { name: "node-000000", labels: [(RACK, "a")], annotations: [] });
     store.relist(NodeMeta { name: "node-000001", labels: [], annotations: [(RACK, "b")] });

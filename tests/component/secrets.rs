@@ -64,7 +64,7 @@ async fn load(runtime: &Runtime, bytes: &Arc<[u8]>) -> Plugin {
 /// The columns of all sources.
 fn store() -> Store {
     let mut store = Store::new();
-    store.want([OPEN, HIDDEN].into_iter().flat_map(|key| [ColumnKey::label(key), ColumnKey::annotation(key)]));
+    store.require([OPEN, HIDDEN].into_iter().flat_map(|key| [ColumnKey::label(key), ColumnKey::annotation(key)]));
     store.begin_relist();
     let labels = [(OPEN, GRANTED[0]), (HIDDEN, SECRETS[0])];
     let annotations = [(OPEN, GRANTED[1]), (HIDDEN, SECRETS[1])];

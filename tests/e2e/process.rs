@@ -49,7 +49,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-fn says(host: &Host, words: &str) -> bool {
+fn has_logged(host: &Host, words: &str) -> bool {
     host.log().iter().any(|line| line.contains(words))
 }
 
@@ -85,7 +85,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
         if last["message"] == "topoloom has stopped" && last["tasks"] == 0 { Ok(()) } else { Err(last.to_string()) }
     })
     .await;
-    assert!(!says(&host, CUT_OFF), "{:#?}", host.log());
+    assert!(!has_logged(&host, CUT_OFF), "{:#?}", host.log());
     let free = lease(&scene).await?;
     assert_eq!(holder(&free), "");
     // What it wrote is a forest, and the next one goes on where it ended, without waiting for the lease.
@@ -151,7 +151,11 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         kill_process(apiserver, Signal::STOP)?;
         host.signal(Signal::TERM)?;
         eventually("it has heard the first signal", PATIENCE, async || {
-            if says(&host, "stopping; a second signal stops at once") { Ok(()) } else { Err(host.log().join("\n")) }
+            if has_logged(&host, "stopping; a second signal stops at once") {
+                Ok(())
+            } else {
+                Err(host.log().join("\n"))
+            }
         })
         .await;
         let began = Instant::now();
@@ -184,7 +188,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     kill_process(apiserver, Signal::CONT)?;
     assert_eq!(status.code(), Some(0), "{:?}", host.log());
     eventually("it says what became of its writes", PATIENCE, async || {
-        if says(&host, CUT_OFF) { Ok(()) } else { Err(host.log().join("\n")) }
+        if has_logged(&host, CUT_OFF) { Ok(()) } else { Err(host.log().join("\n")) }
     })
     .await;
     Ok(())

@@ -91,7 +91,7 @@ impl Nodes {
     #[must_use]
     pub fn register(self: &Arc<Self>, keys: Vec<ColumnKey>, wake: Arc<dyn Listener>) -> Interest {
         let mut inner = self.lock();
-        let missing = inner.store.want(keys.iter().cloned());
+        let missing = inner.store.require(keys.iter().cloned());
         let id = inner.next;
         inner.next += 1;
         inner.interests.insert(id, Registered { keys, wake });

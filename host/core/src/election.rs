@@ -385,7 +385,7 @@ impl LeaseCandidate {
 
     /// Our position. A holder whose time has passed counts as one that lost.
     #[must_use]
-    pub fn standing(&self) -> ElectionPosition {
+    pub fn position(&self) -> ElectionPosition {
         match &self.state {
             ElectionState::Lost(lost) => ElectionPosition::Lost(lost.clone()),
             ElectionState::Leading { confirmed, .. } => {

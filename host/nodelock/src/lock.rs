@@ -368,10 +368,10 @@ mod tests {
         assert!(early.is_err() && lock.waiting() == 1, "{early:?}");
         switch.still_unknown("the ConfigMap a/b cannot be read: it is forbidden");
         let Err(failure) = waits.await.result else { panic!("nothing is known") };
-        let said = failure.to_string();
+        let message = failure.to_string();
         assert!(
-            said.starts_with("writing the lock onto the node was refused: ") && said.ends_with("it is forbidden"),
-            "{said}"
+            message.starts_with("writing the lock onto the node was refused: ") && message.ends_with("it is forbidden"),
+            "{message}"
         );
         // Once it is known, the Bind continues.
         let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));

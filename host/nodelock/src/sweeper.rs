@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::needs::LockKey;
-use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep, SweepFinding};
+use topoloom_core::nodelock::sweep::{FoundLock, Mode, Sweep, SweepFinding};
 use topoloom_core::nodelock::watchlist::{LINGER, SweepVerdict, Watchlist};
 use topoloom_core::nodelock::{
     Lock, LockState, NamedHolder, NodeName, OrphanReason, PodKey, Sightings, Takeover, Uid, Why,
@@ -82,11 +82,11 @@ impl Sweeper {
             return Ok(WorkOutcome::Again(left));
         }
         if !sweep.findings().is_empty() && self.mode == Mode::Repair {
-            let said = sweep.stands().to_vec();
+            let found = sweep.stands().to_vec();
             sweep = self.look(node, Mode::Repair).await?;
             if sweep.removed() {
                 for finding in sweep.findings() {
-                    let pod = said
+                    let pod = found
                         .iter()
                         .find(|stands| stands.value.as_ref() == Some(&finding.value))
                         .and_then(|it| it.pod.as_ref());
@@ -110,11 +110,11 @@ impl Sweeper {
     }
 
     /// An Event on the node, and on the pod that it is about.
-    async fn report(&self, node: &NodeName, stands: &Stands) {
+    async fn report(&self, node: &NodeName, stands: &FoundLock) {
         let key = annotation(stands.key);
         let value = stands.value.as_deref().unwrap_or_default();
         let of = stands.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
-        let (reason, note) = match &stands.standing {
+        let (reason, note) = match &stands.state {
             LockState::Held(held) if held.why == Why::Stuck => {
                 let longer = Go(self.terms.ttl);
                 let next = match self.terms.takeover {
@@ -148,7 +148,7 @@ impl Sweeper {
                 ("NodeLockLeaked", note)
             }
         };
-        if let LockState::Over(reason) = &stands.standing {
+        if let LockState::Over(reason) = &stands.state {
             self.metrics.found(*reason, Done::Reported);
         }
         tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = stands.word(), "{note}");
@@ -193,7 +193,7 @@ impl Work<NodeName> for Sweeper {
 
 /// When the next sweep is due although no watch shows anything: when a lock expires.
 fn again(sweep: &Sweep) -> WorkOutcome {
-    let left = sweep.stands().iter().filter_map(|stands| match &stands.standing {
+    let left = sweep.stands().iter().filter_map(|stands| match &stands.state {
         LockState::Held(held) => held.left,
         LockState::Over(_) => None,
     });

@@ -44,12 +44,12 @@ struct IdleConnection {
 /// The seat of one connection, free again when it is dropped.
 pub(super) struct Seat {
     seats: Arc<Seats>,
-    stands: Mutex<Stands>,
+    stands: Mutex<SeatState>,
     left: CancellationToken,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum SeatState {
     /// Its peer keeps us waiting since that turn.
     Waiting(u64),
     Working,
@@ -95,7 +95,7 @@ impl Seats {
         }
         let left = CancellationToken::new();
         let turn = taken.wait(left.clone());
-        Ok(Arc::new(Seat { seats: Arc::clone(self), stands: Mutex::new(Stands::Waiting(turn)), left }))
+        Ok(Arc::new(Seat { seats: Arc::clone(self), stands: Mutex::new(SeatState::Waiting(turn)), left }))
     }
 }
 
@@ -118,16 +118,16 @@ impl Seat {
     pub(super) fn work(self: &Arc<Self>) -> RequestUnderWay {
         self.stand(|taken, stands| match stands {
             // Where it is not there any more, another peer has the seat, and this connection ends.
-            Stands::Waiting(turn) if taken.waiting.remove(&turn).is_some() => {
+            SeatState::Waiting(turn) if taken.waiting.remove(&turn).is_some() => {
                 taken.working += 1;
-                Stands::Working
+                SeatState::Working
             }
             stands => stands,
         });
         RequestUnderWay(Arc::clone(self))
     }
 
-    fn stand(&self, change: impl FnOnce(&mut Taken, Stands) -> Stands) {
+    fn stand(&self, change: impl FnOnce(&mut Taken, SeatState) -> SeatState) {
         let mut taken = self.seats.lock();
         let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
         *stands = change(&mut taken, *stands);
@@ -138,11 +138,11 @@ impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         let seat = &self.0;
         seat.stand(|taken, stands| match stands {
-            Stands::Working => {
+            SeatState::Working => {
                 taken.working -= 1;
-                Stands::Waiting(taken.wait(seat.left.clone()))
+                SeatState::Waiting(taken.wait(seat.left.clone()))
             }
-            waiting @ Stands::Waiting(_) => waiting,
+            waiting @ SeatState::Waiting(_) => waiting,
         });
         seat.seats.changed.notify_one();
     }
@@ -152,8 +152,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.stand(|taken, stands| {
             match stands {
-                Stands::Waiting(turn) => drop(taken.waiting.remove(&turn)),
-                Stands::Working => taken.working -= 1,
+                SeatState::Waiting(turn) => drop(taken.waiting.remove(&turn)),
+                SeatState::Working => taken.working -= 1,
             }
             stands
         });

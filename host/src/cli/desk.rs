@@ -67,7 +67,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
     }
     report_mistakes(&document);
     if let Some(only) = only
-        && matches!(document.standing(only), EntryState::Absent | EntryState::Disabled(_))
+        && matches!(document.state_of(only), EntryState::Absent | EntryState::Disabled(_))
     {
         return Err(live::not_enabled(only, &document));
     }
@@ -78,7 +78,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
     let host = Host::at_desk(&runtime, &outside);
     let prepared = Prepared::new(host, &Supply::offline(), &document, only, &BTreeMap::new(), &existing).await;
     let mut store = Store::new();
-    store.want(prepared.keys());
+    store.require(prepared.keys());
     read_nodes(nodes, &mut store)?;
     let shots = prepared.round(&store, &existing, &BTreeMap::new()).await;
     if let (Some(path), Tape::Record(recorder)) = (&args.record, &tape) {

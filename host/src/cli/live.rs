@@ -78,7 +78,7 @@ impl Live {
 
     /// Whether the configuration has an entry of this source that runs, or would if it were right.
     pub(super) fn enables(&self, source: &str) -> bool {
-        matches!(self.document.standing(source), EntryState::Enabled(_) | EntryState::Invalid(_))
+        matches!(self.document.state_of(source), EntryState::Enabled(_) | EntryState::Invalid(_))
     }
 
     /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
@@ -132,7 +132,7 @@ impl Live {
 
     /// Another plugin beside the active one of a source: both answer about the nodes as they are now. Writes nothing.
     pub(super) async fn compare(&mut self, source: &str, module: Module) -> anyhow::Result<Compared> {
-        let EntryState::Enabled(entry) = self.document.standing(source) else {
+        let EntryState::Enabled(entry) = self.document.state_of(source) else {
             return Err(not_enabled(source, &self.document));
         };
         let entry = Arc::new(entry.clone());
@@ -163,7 +163,7 @@ impl Live {
 
     /// Reads the nodes, page by page.
     pub(super) async fn nodes(&mut self, keys: &[ColumnKey]) -> anyhow::Result<()> {
-        self.store.want(keys.iter().cloned());
+        self.store.require(keys.iter().cloned());
         self.store.begin_relist();
         let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let mut page = ListParams::default().limit(500);

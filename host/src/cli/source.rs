@@ -155,7 +155,7 @@ async fn running(client: &kube::Client, source: &str) -> anyhow::Result<Option<S
 async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let live = Live::look(&args.cluster).await?;
     // An entry that is wrong still runs in its last good version.
-    match live.document.standing(&args.source) {
+    match live.document.state_of(&args.source) {
         EntryState::Enabled(_) | EntryState::Invalid(_) => bail!(
             "source {:?} has an enabled entry in the configuration: disable or remove it first, or the host would create its HyperNodes again",
             args.source

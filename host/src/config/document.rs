@@ -51,7 +51,7 @@ pub enum EntryState<'a> {
 impl Document {
     /// What the document says about `source`.
     #[must_use]
-    pub fn standing(&self, source: &str) -> EntryState<'_> {
+    pub fn state_of(&self, source: &str) -> EntryState<'_> {
         match self.entries.iter().find(|entry| entry.source.as_deref() == Some(source)) {
             None => EntryState::Absent,
             Some(Entry { config: Err(problems), .. }) => EntryState::Invalid(problems),

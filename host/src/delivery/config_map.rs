@@ -8,7 +8,7 @@ use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::text;
 
 use super::parcel::{Parcel, beside};
-use super::{Offer, Teller};
+use super::{Offer, OfferSender};
 use crate::cluster::{Restores, single};
 
 /// Bytes of the list of keys in a sentence.
@@ -21,7 +21,7 @@ pub async fn watch(
     namespace: String,
     name: String,
     key: String,
-    teller: Teller,
+    sender: OfferSender,
 ) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let place = format!("plugin.configMap {namespace}/{name}[{key}]");
@@ -39,7 +39,7 @@ pub async fn watch(
             }
             Err(refusal) => {
                 // What was offered before stays offered: an API server that is away takes nothing from anybody.
-                if teller.has_module() {
+                if sender.has_module() {
                     if was_refused.as_ref() != Some(&refusal) {
                         tracing::warn!(place, error = %refusal, "the ConfigMap of a plugin cannot be watched");
                     }
@@ -49,7 +49,7 @@ pub async fn watch(
                 Offer::missing(format!("{place} cannot be read: {refusal}"))
             }
         };
-        teller.say(offer);
+        sender.send(offer);
     }
 }
 

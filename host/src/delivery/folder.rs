@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::read::{FolderFound, FolderState};
-use super::{Offer, Teller, builtin_offer};
+use super::{Offer, OfferSender, builtin_offer};
 
 /// Without an event, files are looked at this often (`wasm-plugins.md` 7).
 pub const POLL: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl FolderQuery {
 }
 
 /// Offers the file, now and after each change, until dropped.
-pub async fn watch(wanted: FolderQuery, poll: Duration, look: Arc<Notify>, teller: Teller) {
+pub async fn watch(wanted: FolderQuery, poll: Duration, look: Arc<Notify>, sender: OfferSender) {
     let rung = Arc::new(Notify::new());
     let mut ears = Ears::new(Arc::clone(&rung));
     let mut seen = FolderState::default();
@@ -54,7 +54,7 @@ pub async fn watch(wanted: FolderQuery, poll: Duration, look: Arc<Notify>, telle
         // First the ears, then the look: what happens in between is looked at once more.
         ears.listen(&wanted.folders());
         if let Some(offer) = take(&wanted, &mut seen).await {
-            teller.say(offer);
+            sender.send(offer);
         }
         tokio::select! {
             () = rung.notified() => quiet(&rung).await,

@@ -305,8 +305,8 @@ pub async fn delete(api: &Api<ConfigMap>, digest: Digest) -> Result<bool, Refusa
     let name = object_name(digest);
     let found = api.get_metadata_opt(&name).await.map_err(|error| Refusal::of(&error))?;
     let Some(metadata) = found.map(|found| found.metadata) else { return Ok(false) };
-    let says = |key: &str| metadata.annotations.as_ref().and_then(|annotations| annotations.get(key)).cloned();
-    if says(MODULE_DIGEST_ANNOTATION) != Some(digest.to_string()) {
+    let annotation = |key: &str| metadata.annotations.as_ref().and_then(|annotations| annotations.get(key)).cloned();
+    if annotation(MODULE_DIGEST_ANNOTATION) != Some(digest.to_string()) {
         return Ok(false);
     }
     let preconditions = Preconditions { uid: metadata.uid, resource_version: metadata.resource_version };

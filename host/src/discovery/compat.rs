@@ -57,11 +57,11 @@ pub fn strict(entry: &EntryConfig) -> Option<EntryConfig> {
 /// The plugin, where it is one of those and the entry leaves something open.
 fn open(entry: &EntryConfig) -> Option<&'static str> {
     let plugin = plugin(entry)?;
-    let says = |wanted: &str| {
+    let warns_of = |wanted: &str| {
         let keys = entry.config.as_object().into_iter().flatten();
         keys.filter(|(key, _)| key.eq_ignore_ascii_case(wanted)).any(|(_, value)| !value.is_null())
     };
-    (entry.compat.is_none() && !says("compat") && !(plugin == LABEL && says(BAD_TYPES))).then_some(plugin)
+    (entry.compat.is_none() && !warns_of("compat") && !(plugin == LABEL && warns_of(BAD_TYPES))).then_some(plugin)
 }
 
 fn plugin(entry: &EntryConfig) -> Option<&'static str> {

@@ -221,7 +221,7 @@ impl Reports {
             Some(_) => Base::Version(entry.version.clone()),
             None => Base::Absent,
         };
-        Some((entry.said(), base))
+        Some((entry.status_to_write(), base))
     }
 
     fn with<T>(&self, source: &str, act: impl FnOnce(&mut ReportEntry) -> T) -> Option<T> {
@@ -231,13 +231,13 @@ impl Reports {
 
 impl ReportEntry {
     /// The status to write, with the generation of the present object.
-    fn said(&self) -> DiscoverySourceStatus {
+    fn status_to_write(&self) -> DiscoverySourceStatus {
         self.status.clone().observed(self.generation)
     }
 
     /// Whether the content differs, or the stored `lastSuccess` has become old.
     fn is_due(&self) -> bool {
-        let (now, Some(written)) = (self.said(), &self.written) else { return true };
+        let (now, Some(written)) = (self.status_to_write(), &self.written) else { return true };
         let mut same = written.clone();
         same.last_success.clone_from(&now.last_success);
         if same != now {

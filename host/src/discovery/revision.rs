@@ -277,8 +277,8 @@ fn plans(granted: &Granted, entry: &EntryConfig, origin: GrantOrigin, usual: Usu
     let credentials = entry.credentials.as_ref().map(|credentials| (credentials, among));
     for (name, endpoint) in &granted.endpoints {
         let word = entry.permissions.as_ref().and_then(|given| given.endpoints.get(name));
-        let said = plan::EntryTerms { origin, word, credentials, usual };
-        match plan(endpoint, &said) {
+        let terms = plan::EntryTerms { origin, word, credentials, usual };
+        match plan(endpoint, &terms) {
             Ok(plan) => plans.push(plan),
             Err(what) => wrong.push(what),
         }

@@ -344,7 +344,7 @@ impl Supervisor {
             SourceStep::Shadow => self.start_shadow(),
             SourceStep::Remove => self.remove_for_good().await,
             SourceStep::Prepare => self.prepare_again(),
-            SourceStep::Tick => self.happens(Event::Tick),
+            SourceStep::Tick => self.handle(Event::Tick),
             SourceStep::Round => self.round().await,
             SourceStep::Decide => self.decide_again().await,
         }

@@ -600,7 +600,7 @@ impl Runner {
 
     /// Lets the rest of the process know, the gate first.
     fn tell(&self) {
-        let standing = self.candidate.standing();
+        let standing = self.candidate.position();
         let role = match &standing {
             ElectionPosition::Leading(until) => {
                 self.held.open_until(*until);

@@ -262,7 +262,7 @@ impl Sources {
     }
 
     fn entry(&mut self, document: &Document, source: &str, order: usize) {
-        match document.standing(source) {
+        match document.state_of(source) {
             EntryState::Enabled(entry) => {
                 let prefix = format!("networkTopologyDiscovery[{order}]");
                 let about = |path: &str| {

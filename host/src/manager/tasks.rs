@@ -87,7 +87,7 @@ impl Tasks {
             Err(error) => {
                 let id = error.id();
                 let why = match error.try_into_panic() {
-                    Ok(panic) => format!("it panicked: {}", said(&*panic)),
+                    Ok(panic) => format!("it panicked: {}", panic_text(&*panic)),
                     Err(error) => error.to_string(),
                 };
                 (id, Err(why))
@@ -98,7 +98,7 @@ impl Tasks {
 }
 
 /// The message of a panic.
-fn said(panic: &(dyn std::any::Any + Send)) -> &str {
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")
 }

@@ -148,7 +148,7 @@ impl Writer {
         self.look_again(&api, &outcome).await;
         self.hyper_nodes.plan_ends(plan.steps.iter().map(|step| &step.name));
         for news in refusals.learn(plan, &outcome, Instant::now()) {
-            tell(source, &news);
+            log_news(source, &news);
         }
         outcome
     }
@@ -290,7 +290,7 @@ impl Writer {
     }
 }
 
-fn tell(source: &str, news: &RefusalNews) {
+fn log_news(source: &str, news: &RefusalNews) {
     match news {
         RefusalNews::Refused(refused) => tracing::warn!(
             source,

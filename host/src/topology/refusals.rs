@@ -74,15 +74,15 @@ impl RefusedWrite {
     /// What is wrong: equal for all writes that the same change would cure. The same policy names another object each
     /// time, and a server that is away fails in many words.
     fn cause(&self) -> Cause {
-        let (reason, said) = self.refusal.cause();
-        let said = match reason {
-            RefusalReason::Forbidden if self.refusal.rule().is_some() => said.to_owned(),
+        let (reason, cause) = self.refusal.cause();
+        let cause = match reason {
+            RefusalReason::Forbidden if self.refusal.rule().is_some() => cause.to_owned(),
             RefusalReason::Forbidden | RefusalReason::Invalid | RefusalReason::DeniedByAdmission => {
-                said.replace(&*self.object, "…")
+                cause.replace(&*self.object, "…")
             }
             _ => String::new(),
         };
-        (self.verb, reason, said)
+        (self.verb, reason, cause)
     }
 
     /// Whether the object alone is the reason, so that others may be written.
@@ -140,7 +140,7 @@ impl Pausing {
 
     /// Whether it is logged: a conflict that is decided again at once is not, and neither is a write that the gate
     /// refused, since the log already has the loss of the lease or the switch of writes.
-    fn is_told(&self) -> bool {
+    fn is_reported(&self) -> bool {
         !self.is_quick && !matches!(self.refused.refusal.reason, RefusalReason::NotLeader | RefusalReason::ReadOnly)
     }
 }
@@ -242,7 +242,7 @@ impl Refusals {
 
     fn news(&mut self) -> Vec<RefusalNews> {
         let mut causes = BTreeMap::new();
-        for pausing in self.all.iter().chain(self.objects.values()).filter(|pausing| pausing.is_told()) {
+        for pausing in self.all.iter().chain(self.objects.values()).filter(|pausing| pausing.is_reported()) {
             if causes.len() < NAMED {
                 causes.entry(pausing.refused.cause()).or_insert(&pausing.refused);
             }

@@ -75,7 +75,7 @@ struct RivalLease {
 }
 
 impl RivalLease {
-    fn sees(&mut self, lease: &Lease, now: Instant) {
+    fn observe(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let is_same = version == self.version;
@@ -127,7 +127,7 @@ impl Index<Lease> for NamedLeasesAt<'_> {
 
     // Only that it changes counts, whether its version grows or not.
     fn apply(&mut self, lease: Lease) {
-        self.0.seen.entry(place(&lease)).or_default().sees(&lease, self.1);
+        self.0.seen.entry(place(&lease)).or_default().observe(&lease, self.1);
     }
 
     fn delete(&mut self, lease: Lease) {
@@ -148,7 +148,7 @@ impl NamedLeases {
     }
 
     /// A live look at all of them: one that has not changed is over.
-    fn looks(&mut self, leases: Vec<Lease>, now: Instant) {
+    fn observe_all(&mut self, leases: Vec<Lease>, now: Instant) {
         NamedLeasesAt(self, now).reset(leases, &ResourceVersion::default());
         for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
             seen.until = None;
@@ -170,7 +170,7 @@ impl NamedLeases {
 
 /// Reports the state of all watches, by the first that fails: each names its own lease, and one after the other they
 /// would look like news with every try.
-fn say(check: &Check, refused: &[Option<Refusal>]) {
+fn report(check: &Check, refused: &[Option<Refusal>]) {
     match refused.iter().flatten().next() {
         Some(refusal) if refusal.reason == RefusalReason::Forbidden => check.absent(&refusal.message),
         Some(refusal) => check.fail(refusal),
@@ -199,14 +199,14 @@ pub async fn watch(
         let now = Instant::now();
         let leads = names.iter().zip(&all).find_map(|(name, named)| Some((name, named.held(now)?)));
         let is_known = all.iter().all(|named| named.is_known);
-        let says = leads.map(|(name, (namespace, holder))| {
+        let present = leads.map(|(name, (namespace, holder))| {
             format!(
                 "Volcano's own HyperNode controller runs: {holder} holds the lease {namespace}/{name}. Switch it off, or \
                  observe only (--observe)"
             )
         });
-        let says = if says.is_none() && !is_known { unknown() } else { says };
-        rival.send_if_modified(|old| std::mem::replace(old, says.clone()) != says);
+        let present = if present.is_none() && !is_known { unknown() } else { present };
+        rival.send_if_modified(|old| std::mem::replace(old, present.clone()) != present);
         let ends = all.iter().filter_map(|named| named.ends(now)).min();
         let far = now + Duration::from_secs(86_400);
         tokio::select! {
@@ -214,7 +214,7 @@ pub async fn watch(
                 Ok(event) => {
                     if event.is_answer() {
                         refused.get_mut(index).into_iter().for_each(|refused| *refused = None);
-                        say(&check, &refused);
+                        report(&check, &refused);
                     }
                     if let (Some(named), Some(watched)) = (all.get_mut(index), watched.get_mut(index)) {
                         watched.take(&mut NamedLeasesAt(named, Instant::now()), event);
@@ -225,14 +225,14 @@ pub async fn watch(
                     let is_known = refusal.reason == RefusalReason::Forbidden;
                     all.get_mut(index).into_iter().for_each(|named| named.is_known |= is_known);
                     refused.get_mut(index).into_iter().for_each(|refused| *refused = Some(refusal.clone()));
-                    say(&check, &refused);
+                    report(&check, &refused);
                 }
             },
             () = tokio::time::sleep_until(ends.unwrap_or(far)) => {
                 for (name, named) in names.iter().zip(&mut all).filter(|(_, named)| named.seems_over(Instant::now())) {
                     let named_so = ListParams::default().fields(&single::named(name));
                     match tokio::time::timeout(LOOK, api.list(&named_so)).await {
-                        Ok(Ok(leases)) => named.looks(leases.items, Instant::now()),
+                        Ok(Ok(leases)) => named.observe_all(leases.items, Instant::now()),
                         Ok(Err(_)) | Err(_) => named.doubts(Instant::now()),
                     }
                 }
@@ -258,14 +258,14 @@ mod tests {
     #[test]
     fn a_lease_counts_for_as_long_as_it_changes() {
         let (mut seen, start) = (RivalLease::default(), Instant::now());
-        seen.sees(&lease("v", "1", "volcano"), start);
+        seen.observe(&lease("v", "1", "volcano"), start);
         let until = start + Duration::from_secs(20);
         assert_eq!(seen.until, Some(until));
-        seen.sees(&lease("v", "1", "volcano"), start + Duration::from_secs(10));
+        seen.observe(&lease("v", "1", "volcano"), start + Duration::from_secs(10));
         assert_eq!(seen.until, Some(until), "a list that shows it again is no change");
-        seen.sees(&lease("v", "2", "volcano"), start + Duration::from_secs(10));
+        seen.observe(&lease("v", "2", "volcano"), start + Duration::from_secs(10));
         assert_eq!(seen.until, Some(until + Duration::from_secs(10)));
-        seen.sees(&lease("v", "3", ""), start + Duration::from_secs(11));
+        seen.observe(&lease("v", "3", ""), start + Duration::from_secs(11));
         assert_eq!(seen.until, None);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_lease_is_over_when_a_live_look_finds_it_unchanged() {
         let (mut named, now) = (NamedLeases::default(), Instant::now());
-        named.looks(vec![lease("a", "1", "volcano")], now);
+        named.observe_all(vec![lease("a", "1", "volcano")], now);
         let later = now + Duration::from_secs(20);
         assert!(named.seems_over(later) && named.held(later).is_none());
         // The API server is away: Volcano may lead all the same.
@@ -296,11 +296,11 @@ mod tests {
         assert_eq!((named.held(later), named.ends(later)), (Some(("a", "volcano")), Some(later + AGAIN)));
         // Our watch was broken, and it was renewed.
         let again = later + AGAIN;
-        named.looks(vec![lease("a", "2", "volcano")], again);
+        named.observe_all(vec![lease("a", "2", "volcano")], again);
         assert_eq!(named.held(again), Some(("a", "volcano")));
         // It was not.
         let over = again + Duration::from_secs(20);
-        named.looks(vec![lease("a", "2", "volcano")], over);
+        named.observe_all(vec![lease("a", "2", "volcano")], over);
         assert_eq!((named.held(over), named.seems_over(over)), (None, false));
     }
 

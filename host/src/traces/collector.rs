@@ -96,9 +96,10 @@ impl Collector {
         }
         // They are taken; what it adds to that counts if it can be read.
         let body = timeout(PATIENCE, Limited::new(answer.into_body(), ANSWER).collect()).await;
-        let said =
+        let response =
             body.ok().and_then(Result::ok).and_then(|body| ExportTraceServiceResponse::decode(body.to_bytes()).ok());
-        let rejected = said.and_then(|said| said.partial_success).map_or(0, |partial| partial.rejected_spans);
+        let rejected =
+            response.and_then(|response| response.partial_success).map_or(0, |partial| partial.rejected_spans);
         Ok(u64::try_from(rejected).unwrap_or(0))
     }
 }

@@ -95,7 +95,7 @@ struct Sender {
 #[derive(Debug, Default)]
 struct SendingTrouble {
     is_there: bool,
-    said: Option<Instant>,
+    logged: Option<Instant>,
     /// The log has said so, and not yet that it is over.
     is_known: bool,
 }
@@ -104,11 +104,11 @@ impl SendingTrouble {
     /// Whether the log is to say that it begins.
     fn begins(&mut self) -> bool {
         let is_new = !std::mem::replace(&mut self.is_there, true);
-        let says = is_new && self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN);
-        if says {
-            (self.said, self.is_known) = (Some(Instant::now()), true);
+        let is_due = is_new && self.logged.is_none_or(|logged| logged.elapsed() >= SAY_AGAIN);
+        if is_due {
+            (self.logged, self.is_known) = (Some(Instant::now()), true);
         }
-        says
+        is_due
     }
 
     /// Whether the log is to say that it is over.

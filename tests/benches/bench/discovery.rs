@@ -99,7 +99,7 @@ fn round(size: u32) -> RoundInput {
 fn view(size: u32) -> View {
     let keys = KEYS.map(ColumnKey::label);
     let mut store = Store::new();
-    store.want(keys.clone());
+    store.require(keys.clone());
     store.begin_relist();
     for node in 0..size {
         let values = values(node);

@@ -43,7 +43,7 @@ fn stranger() -> Result<Vec<u8>> {
 /// The arguments of a round over so many nodes in racks of 16.
 fn round(size: u32) -> RoundInput {
     let mut store = Store::new();
-    store.want([ColumnKey::label(RACK)]);
+    store.require([ColumnKey::label(RACK)]);
     store.begin_relist();
     for node in 0..size {
         let (name, rack) = (format!("node-{node:06}"), format!("rack-{}", node / 16));

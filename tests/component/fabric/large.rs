@@ -56,7 +56,7 @@ async fn revision(server: &Simulator, secret: &std::path::Path, size: &str) -> R
 /// One round over a Node for every host.
 async fn round(revision: &Revision, server: &Simulator) -> (Result<Answer, CallError>, Usage) {
     let mut store = Store::new();
-    store.want(revision.keys.iter().cloned());
+    store.require(revision.keys.iter().cloned());
     store.begin_relist();
     for (_, host) in server.fabric().now().hosts() {
         store.relist(NodeMeta { name: &host.name, labels: [], annotations: [] });

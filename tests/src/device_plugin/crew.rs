@@ -57,12 +57,12 @@ impl Crew {
         match event {
             Event::Apply(pod) => {
                 if let Some(node) = node_of(&pod) {
-                    self.tell(&node, News::Pod(Box::new(pod)));
+                    self.notify(&node, News::Pod(Box::new(pod)));
                 }
             }
             Event::Delete(pod) => {
                 if let Some(node) = node_of(&pod) {
-                    self.tell(&node, News::Gone(uid_of(&pod).to_owned()));
+                    self.notify(&node, News::Gone(uid_of(&pod).to_owned()));
                 }
             }
             Event::Init => self.listed.clear(),
@@ -78,13 +78,13 @@ impl Crew {
                     listed.entry(node.clone()).or_default();
                 }
                 for (node, pods) in listed {
-                    self.tell(&node, News::All(pods));
+                    self.notify(&node, News::All(pods));
                 }
             }
         }
     }
 
-    fn tell(&mut self, node: &str, news: News) {
+    fn notify(&mut self, node: &str, news: News) {
         let told = self.nodes.entry(node.to_owned()).or_insert_with(|| {
             let (told, news) = mpsc::unbounded_channel();
             let (client, settings) = (self.client.clone(), self.settings.clone());

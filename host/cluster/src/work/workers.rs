@@ -166,8 +166,8 @@ impl<K: WorkKey, W: Work<K>> Worker<K, W> {
             RetryVerdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed while the process stopped"),
             RetryVerdict::Dropped => {
                 tracing::warn!(queue, %key, tries, error, "work failed too often; it is dropped until the next resync");
-                let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
-                if let Err(panic) = said {
+                let ended = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
+                if let Err(panic) = ended {
                     tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a dropped key could not be reported");
                 }
             }

@@ -236,7 +236,7 @@ impl World {
 
     fn holders(&mut self) -> Vec<Arc<str>> {
         let now = self.now;
-        let holds = |replica: &&Replica| matches!(replica.candidate.standing(), ElectionPosition::Leading(until) if now < until);
+        let holds = |replica: &&Replica| matches!(replica.candidate.position(), ElectionPosition::Leading(until) if now < until);
         let holders: Vec<_> =
             self.replicas.iter().filter(holds).map(|replica| Arc::clone(replica.candidate.me())).collect();
         self.led += holders.len();
@@ -277,7 +277,7 @@ fn a_fair_history_has_one_holder_after_another() {
         }
         if round % 100 == 50 {
             let who = (0..REPLICAS)
-                .find(|who| matches!(world.replicas[*who].candidate.standing(), ElectionPosition::Leading(_)))
+                .find(|who| matches!(world.replicas[*who].candidate.position(), ElectionPosition::Leading(_)))
                 .unwrap();
             world.does(&if round % 200 == 50 { Deed::Kill(who) } else { Deed::Release(who) });
         }

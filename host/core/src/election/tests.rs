@@ -42,7 +42,7 @@ fn holder() -> LeaseCandidate {
     me.observed(seconds(0.0), SeenBy::Read, Observation::Absent(None));
     assert_eq!(me.next(seconds(0.0)), CREATE);
     me.answered(seconds(0.0), seconds(0.1), None, LeaseOutcome::Confirmed("10".into()));
-    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(10.0)));
+    assert_eq!(me.position(), ElectionPosition::Leading(seconds(10.0)));
     me
 }
 
@@ -50,7 +50,7 @@ fn holder() -> LeaseCandidate {
 fn a_lease_that_was_never_seen_is_read_first() {
     let mut me = candidate();
     assert_eq!(me.next(seconds(0.0)), LeaseOrder::Read);
-    assert_eq!(me.standing(), ElectionPosition::Unread);
+    assert_eq!(me.position(), ElectionPosition::Unread);
     me.unread(seconds(0.5));
     assert_eq!(me.next(seconds(0.6)), LeaseOrder::Wait(seconds(2.5)));
     assert_eq!(me.next(seconds(2.5)), LeaseOrder::Read);
@@ -60,7 +60,7 @@ fn a_lease_that_was_never_seen_is_read_first() {
 fn a_released_lease_is_claimed_at_once() {
     let mut me = candidate();
     me.observed(seconds(1.0), SeenBy::Read, present(4, "other"));
-    assert_eq!(me.standing(), ElectionPosition::Following("other".into()));
+    assert_eq!(me.position(), ElectionPosition::Following("other".into()));
     me.observed(seconds(2.0), SeenBy::Watch, released(5, "other"));
     assert_eq!(me.next(seconds(2.0)), replaces(5, 4));
 }
@@ -72,7 +72,7 @@ fn a_lease_that_another_client_cleared_or_deleted_is_claimed_after_the_wait() {
         me.observed(seconds(1.0), SeenBy::Read, present(4, "other"));
         me.observed(seconds(2.0), SeenBy::Watch, cleared);
         assert_eq!(me.next(seconds(2.0)), LeaseOrder::Wait(seconds(16.0)));
-        assert_eq!(me.standing(), ElectionPosition::Following("other".into()));
+        assert_eq!(me.position(), ElectionPosition::Following("other".into()));
         assert!(matches!(me.next(seconds(16.0)), LeaseOrder::Claim { .. }));
     }
 }
@@ -109,14 +109,14 @@ fn a_holder_renews_and_stops_at_its_deadline_counted_from_what_it_sent() {
     assert_eq!(me.next(seconds(0.1)), LeaseOrder::Wait(seconds(2.0)));
     assert_eq!(me.next(seconds(2.0)), LeaseOrder::Renew("10".into()));
     me.answered(seconds(2.0), seconds(5.0), None, LeaseOutcome::Confirmed("11".into()));
-    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(12.0)));
+    assert_eq!(me.position(), ElectionPosition::Leading(seconds(12.0)));
     me.answered(seconds(5.0), seconds(8.0), None, LeaseOutcome::Unknown);
     assert_eq!(me.next(seconds(8.0)), LeaseOrder::Renew("11".into()));
     assert_eq!(me.next(seconds(11.99)), LeaseOrder::Renew("11".into()));
     assert_eq!(me.next(seconds(12.0)), LeaseOrder::Stop(Lost::Expired));
     // A late answer changes nothing.
     me.answered(seconds(11.0), seconds(12.1), None, LeaseOutcome::Confirmed("12".into()));
-    assert_eq!(me.standing(), ElectionPosition::Lost(Lost::Expired));
+    assert_eq!(me.position(), ElectionPosition::Lost(Lost::Expired));
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn a_claim_that_was_answered_too_late_is_renewed_before_it_counts() {
     let mut me = candidate();
     me.observed(seconds(0.0), SeenBy::Read, Observation::Absent(None));
     me.answered(seconds(0.0), seconds(10.0), None, LeaseOutcome::Confirmed("10".into()));
-    assert_eq!(me.standing(), ElectionPosition::Free);
+    assert_eq!(me.position(), ElectionPosition::Free);
     assert_eq!(me.next(seconds(10.0)), replaces(10, 0));
     me.answered(seconds(10.0), seconds(10.1), Some(&"10".into()), LeaseOutcome::Confirmed("11".into()));
-    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(20.0)));
+    assert_eq!(me.position(), ElectionPosition::Leading(seconds(20.0)));
 }
 
 #[test]
@@ -253,12 +253,12 @@ fn after_a_restore_the_lease_is_read_and_older_versions_count() {
     assert_eq!(me.next(seconds(0.2)), LeaseOrder::Read);
     me.observed(seconds(0.3), SeenBy::Read, present(7, "me"));
     assert_eq!(me.next(seconds(0.3)), LeaseOrder::Renew("7".into()));
-    assert_eq!(me.standing(), ElectionPosition::Leading(seconds(10.0)), "a restore confirms nothing");
+    assert_eq!(me.position(), ElectionPosition::Leading(seconds(10.0)), "a restore confirms nothing");
     // One that finds another holder stops.
     let mut me = holder();
     me.restored(seconds(0.2));
     me.observed(seconds(0.3), SeenBy::Read, present(7, "other"));
-    assert_eq!(me.standing(), ElectionPosition::Lost(Lost::Taken("other".into())));
+    assert_eq!(me.position(), ElectionPosition::Lost(Lost::Taken("other".into())));
     // A follower waits for the whole time of the holder that it saw, whatever name the lease has now.
     for restored in [present(3, "other"), present(3, "older"), present(3, ""), Observation::Absent(None)] {
         let mut me = candidate();

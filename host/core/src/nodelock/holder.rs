@@ -194,13 +194,13 @@ impl OrphanReason {
 /// The state of a lock, given what is known.
 #[must_use]
 pub fn judge(lock: &Lock, facts: &Facts<'_>) -> LockState {
-    let standing = named(lock, facts);
+    let state = named(lock, facts);
     let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node));
     let for_age = facts.takeover == Takeover::Age && expired(lock, facts).is_none();
-    match (&standing, waiting) {
-        (LockState::Over(_), Some(_)) if for_age => standing,
+    match (&state, waiting) {
+        (LockState::Over(_), Some(_)) if for_age => state,
         (LockState::Over(_) | LockState::Held(LockHeld { why: Why::Unlisted, .. }), Some(pod)) => unrecorded(pod),
-        _ => standing,
+        _ => state,
     }
 }
 
@@ -220,13 +220,13 @@ fn unrecorded(pod: &Pod) -> LockState {
 
 fn named(lock: &Lock, facts: &Facts<'_>) -> LockState {
     let left = expired(lock, facts);
-    let standing = seen(lock, facts, left);
-    match (&lock.named, &standing, facts.holder) {
+    let state = seen(lock, facts, left);
+    match (&lock.named, &state, facts.holder) {
         // A name alone may be that of an earlier pod, which a cache still has.
         (NamedHolder::Pod { pod, note: None, .. }, LockState::Over(_), Holder::Seen(_)) if !facts.confirmed => {
             LockState::Held(LockHeld { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed })
         }
-        _ => standing,
+        _ => state,
     }
 }
 

@@ -189,8 +189,8 @@ impl Sightings {
             }
         }
         // No event reports the locks that disappeared together with their nodes.
-        let standing: BTreeSet<&LockValue> = self.nodes.values().flat_map(NodeSighting::values).collect();
-        self.ours.retain(|value, _| standing.contains(value));
+        let present: BTreeSet<&LockValue> = self.nodes.values().flat_map(NodeSighting::values).collect();
+        self.ours.retain(|value, _| present.contains(value));
         Effect { wake: Wake::All, stood }
     }
 
@@ -449,7 +449,7 @@ impl Sightings {
         by: Blocks,
     ) -> Option<LockHeld> {
         let seen = self.sight(node, keys, &LiveReads::default())?;
-        let mut held = seen.keys.iter().filter_map(|sight| match sight.standing(node, clock, ttl, takeover) {
+        let mut held = seen.keys.iter().filter_map(|sight| match sight.state(node, clock, ttl, takeover) {
             Some(LockState::Held(held)) => Some(held),
             Some(LockState::Over(_)) | None => None,
         });

@@ -34,7 +34,7 @@ pub struct SweepFinding {
 
 /// The state of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stands {
+pub struct FoundLock {
     /// The position of the key.
     pub key: usize,
     /// The value; `None` where a pod is bound here without one.
@@ -42,14 +42,14 @@ pub struct Stands {
     /// The pod that it is about, as far as it is known.
     pub pod: Option<PodKey>,
     /// How.
-    pub standing: LockState,
+    pub state: LockState,
 }
 
-impl Stands {
+impl FoundLock {
     /// The word of metrics, Events and the command line.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match &self.standing {
+        match &self.state {
             LockState::Held(held) => held.why.word(),
             LockState::Over(_) => LEAKED,
         }
@@ -95,7 +95,7 @@ pub struct Sweep {
     mode: Mode,
     step: SweepStep,
     findings: Vec<SweepFinding>,
-    stands: Vec<Stands>,
+    stands: Vec<FoundLock>,
     removed: bool,
     asked: Vec<PodKey>,
     listed: bool,
@@ -139,7 +139,7 @@ impl Sweep {
 
     /// The state of every key that has a lock, or a pod that waits without one.
     #[must_use]
-    pub fn stands(&self) -> &[Stands] {
+    pub fn stands(&self) -> &[FoundLock] {
         &self.stands
     }
 
@@ -170,19 +170,19 @@ impl Sweep {
         self.stands.clear();
         let mut from = Vec::new();
         for (key, sight) in node.keys.iter().enumerate() {
-            let Some(standing) = sight.standing(&self.node, clock, self.ttl, self.takeover) else { continue };
+            let Some(state) = sight.state(&self.node, clock, self.ttl, self.takeover) else { continue };
             let value = sight.lock.as_ref().map(|lock| lock.value.clone());
             let named = match &sight.holder {
                 Holder::Seen(pod) => Some(pod.key.named()),
                 _ => sight.lock.as_ref().and_then(|lock| lock.pod().cloned()),
             };
-            let held = match &standing {
+            let held = match &state {
                 LockState::Held(held) => held.holder.clone(),
                 LockState::Over(_) => None,
             };
-            self.stands.push(Stands { key, value: value.clone(), pod: named.or(held), standing: standing.clone() });
+            self.stands.push(FoundLock { key, value: value.clone(), pod: named.or(held), state: state.clone() });
             let Some(value) = value else { continue };
-            match standing {
+            match state {
                 LockState::Held(LockHeld { why: Why::Unlisted, .. }) if !self.listed => {
                     self.listed = true;
                     self.step = SweepStep::Ask(SweepOrder::AskWaiting);

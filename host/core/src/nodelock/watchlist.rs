@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::holder::{LockState, Why};
 use super::names::{LockValue, NodeName};
-use super::sweep::{Mode, Stands};
+use super::sweep::{FoundLock, Mode};
 
 /// How long a device plugin that has answered may take to give a lock back itself.
 pub const LINGER: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub struct Watchlist {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepVerdict {
     /// What has to be reported, each state once.
-    pub report: Vec<Stands>,
+    pub report: Vec<FoundLock>,
     /// How long a device plugin still has to give a lock back before it may be removed.
     pub linger: Option<Duration>,
 }
@@ -36,7 +36,7 @@ pub struct SweepVerdict {
 /// What is known of a node since it was looked at first.
 #[derive(Debug, Default)]
 struct WatchedNode {
-    stands: Vec<Stands>,
+    stands: Vec<FoundLock>,
     values: HashMap<LockValue, WatchedValue>,
 }
 
@@ -58,7 +58,7 @@ impl Watchlist {
     }
 
     /// A sweep has found this on a node.
-    pub fn enter(&mut self, node: &NodeName, stands: &[Stands], mode: Mode, now: Duration) -> SweepVerdict {
+    pub fn enter(&mut self, node: &NodeName, stands: &[FoundLock], mode: Mode, now: Duration) -> SweepVerdict {
         self.uncount(node);
         let mut verdict = SweepVerdict::default();
         if stands.is_empty() {
@@ -72,7 +72,7 @@ impl Watchlist {
             let Some(value) = &stands.value else { continue };
             let first = WatchedValue { seen: now, leaked: None, reported: None };
             let entry = known.values.entry(value.clone()).or_insert(first);
-            match &stands.standing {
+            match &stands.state {
                 LockState::Held(_) => entry.leaked = None,
                 LockState::Over(reason) => {
                     let since = *entry.leaked.get_or_insert(now);
@@ -83,7 +83,7 @@ impl Watchlist {
                     }
                 }
             }
-            if is_worth_reporting(&stands.standing, mode) && entry.reported != Some(stands.word()) {
+            if is_worth_reporting(&stands.state, mode) && entry.reported != Some(stands.word()) {
                 entry.reported = Some(stands.word());
                 verdict.report.push(stands.clone());
             }
@@ -127,8 +127,8 @@ impl Watchlist {
     }
 }
 
-fn is_worth_reporting(standing: &LockState, mode: Mode) -> bool {
-    match standing {
+fn is_worth_reporting(state: &LockState, mode: Mode) -> bool {
+    match state {
         LockState::Held(held) => matches!(held.why, Why::Stuck | Why::Unparsable),
         // What is removed is reported when it is.
         LockState::Over(_) => mode == Mode::Report,
@@ -147,12 +147,12 @@ mod tests {
         LockState::Held(LockHeld { holder: None, left: None, why })
     }
 
-    fn found(found: &[(&str, &LockState)]) -> Vec<Stands> {
-        let stands = |(value, standing): &(&str, &LockState)| Stands {
+    fn found(found: &[(&str, &LockState)]) -> Vec<FoundLock> {
+        let stands = |(value, state): &(&str, &LockState)| FoundLock {
             key: 0,
             value: Some((*value).into()),
             pod: None,
-            standing: (*standing).clone(),
+            state: (*state).clone(),
         };
         found.iter().map(stands).collect()
     }
@@ -189,7 +189,7 @@ mod tests {
         let mut reported = |what: &[(&str, &LockState)], mode| {
             let verdict = list.enter(&node, &found(what), mode, LONG_AGO);
             assert_eq!(verdict.linger, None);
-            verdict.report.iter().map(Stands::word).collect::<Vec<_>>()
+            verdict.report.iter().map(FoundLock::word).collect::<Vec<_>>()
         };
         assert_eq!(reported(&[("1", &held(Why::Binding))], Mode::Report), [""; 0]);
         assert_eq!(reported(&[("1", &stuck)], Mode::Report), ["stuck"]);
@@ -206,8 +206,8 @@ mod tests {
     fn a_device_plugin_that_has_answered_has_a_moment_to_give_its_lock_back() {
         let node: NodeName = "n".into();
         let mut list = Watchlist::default();
-        let mut enter = |standing: &LockState, millis: u64| {
-            let verdict = list.enter(&node, &found(&[("1", standing)]), Mode::Report, Duration::from_millis(millis));
+        let mut enter = |state: &LockState, millis: u64| {
+            let verdict = list.enter(&node, &found(&[("1", state)]), Mode::Report, Duration::from_millis(millis));
             (verdict.linger.map(|left| left.as_millis()), verdict.report.len())
         };
         let started = LockState::Over(OrphanReason::Started);

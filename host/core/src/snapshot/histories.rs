@@ -223,7 +223,7 @@ proptest! {
                 }
                 Step::Want(key) => {
                     let new = model.wanted.insert(key.clone());
-                    prop_assert_eq!(store.want([key.clone()]), if new { vec![key.clone()] } else { vec![] });
+                    prop_assert_eq!(store.require([key.clone()]), if new { vec![key.clone()] } else { vec![] });
                     None
                 }
                 Step::Forget(key) => {
@@ -262,7 +262,7 @@ proptest! {
 
 fn store_with(nodes: &[(&str, &[(&str, &str)])], keys: &[&str]) -> Store {
     let mut store = Store::new();
-    store.want(keys.iter().map(|key| ColumnKey::label(key)));
+    store.require(keys.iter().map(|key| ColumnKey::label(key)));
     store.begin_relist();
     for (name, labels) in nodes {
         store.relist(NodeMeta { name, labels: labels.iter().copied(), annotations: [] });
@@ -299,7 +299,7 @@ fn a_key_wanted_during_a_relist_waits_for_the_next() {
     let mut store = store_with(&[("a", &[("rack", "1"), ("spine", "s")])], &["rack"]);
     let spine = ColumnKey::label("spine");
     store.begin_relist();
-    assert_eq!(store.want([spine.clone()]).len(), 1);
+    assert_eq!(store.require([spine.clone()]).len(), 1);
     store.relist(NodeMeta { name: "a", labels: [("rack", "1"), ("spine", "s")], annotations: [] });
     assert!(store.commit_relist().is_empty());
     assert_eq!(store.pending(), std::slice::from_ref(&spine));

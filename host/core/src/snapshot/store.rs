@@ -31,7 +31,7 @@ impl Store {
 
     /// Adds keys and returns those that are new. They need a relist that begins from now on: until it is committed they
     /// are [`pending`](Self::pending).
-    pub fn want(&mut self, keys: impl IntoIterator<Item = ColumnKey>) -> Vec<ColumnKey> {
+    pub fn require(&mut self, keys: impl IntoIterator<Item = ColumnKey>) -> Vec<ColumnKey> {
         keys.into_iter().filter(|key| self.wanted.insert(key.clone())).collect()
     }
 
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// The wanted keys, in order.
-    pub fn wanted(&self) -> impl Iterator<Item = &ColumnKey> {
+    pub fn required(&self) -> impl Iterator<Item = &ColumnKey> {
         self.wanted.iter()
     }
 

@@ -189,7 +189,7 @@ fn meta<'a>(
 }
 
 fn view(store: &Store) -> View {
-    store.view(&store.wanted().cloned().collect::<Vec<_>>())
+    store.view(&store.required().cloned().collect::<Vec<_>>())
 }
 
 proptest! {
@@ -230,7 +230,7 @@ proptest! {
                     last.remove(&format!("h{n}"));
                 }
                 Step::Relist => {
-                    store.want(index.keys_used().cloned());
+                    store.require(index.keys_used().cloned());
                     store.begin_relist();
                     for (name, labels) in &nodes {
                         store.relist(meta(name, labels));
@@ -272,7 +272,7 @@ proptest! {
 fn cluster(nodes: &[(&str, &[(&str, &str)])], objects: Vec<Object>) -> (StatusIndex, Store) {
     let (mut index, mut store) = (StatusIndex::new(), Store::new());
     objects.iter().for_each(|object| index.put(object));
-    store.want(index.keys_used().cloned());
+    store.require(index.keys_used().cloned());
     store.begin_relist();
     for (name, labels) in nodes {
         store.relist(NodeMeta { name, labels: labels.iter().copied(), annotations: [] });
@@ -352,7 +352,7 @@ fn a_label_without_a_column_keeps_the_last_count() {
     ]));
     assert_eq!(index.settle(&view(&store)), []);
     assert_eq!(index.get("top").map(|count| count.nodes), Some(1));
-    store.want(index.keys_used().cloned());
+    store.require(index.keys_used().cloned());
     store.begin_relist();
     store.relist(NodeMeta { name: "n1", labels: [("gpu", "b")], annotations: [] });
     store.relist(NodeMeta { name: "n2", labels: [], annotations: [] });

@@ -206,7 +206,7 @@ mod tests {
     fn view() -> View {
         let mut store = Store::new();
         let keys = [ColumnKey::label("gpu"), ColumnKey::label("rack")];
-        store.want(keys.clone());
+        store.require(keys.clone());
         store.begin_relist();
         for (name, labels) in
             [("k1", &[("gpu", "a")][..]), ("k2", &[("gpu", "b"), ("rack", "7")]), ("k3", &[]), ("k4", &[("gpu", "")])]

@@ -211,8 +211,8 @@ fn numbers(forest: &Forest, view: &View) -> DecisionNumbers {
             FindingSubject::Nodes(nodes) => nodes.len().max(1),
             _ => 1,
         };
-        let said = || (0, example(finding) + &meant(finding, view));
-        let entry = numbers.diagnostics.entry(Arc::clone(&finding.code)).or_insert_with(said);
+        let entry_of = || (0, example(finding) + &meant(finding, view));
+        let entry = numbers.diagnostics.entry(Arc::clone(&finding.code)).or_insert_with(entry_of);
         entry.0 += count;
     }
     numbers
@@ -318,13 +318,13 @@ mod tests {
     #[test]
     fn a_label_that_no_node_has_is_said_with_the_nearest_that_they_do_have() {
         let mut store = Store::new();
-        store.want([ColumnKey::label("ex.io/rak")]);
+        store.require([ColumnKey::label("ex.io/rak")]);
         store.begin_relist();
         let labels = [("ex.io/rack", "a"), ("kubernetes.io/hostname", "n0")];
         store.relist(NodeMeta { name: "n0", labels, annotations: [("a", "v"); 0] });
         store.commit_relist();
         let view = store.view(&[ColumnKey::label("ex.io/rak")]);
-        let said = |code: &str, label: &str| {
+        let entry_of = |code: &str, label: &str| {
             let diagnostic = Diagnostic {
                 code: code.into(),
                 subject: Subject::Name(label.to_owned()),
@@ -335,10 +335,10 @@ mod tests {
             numbers.diagnostics.get(code).cloned()
         };
         let meant = "ex.io/rak: no Node has this label; the nearest that Nodes have is \"ex.io/rack\"";
-        assert_eq!(said(NO_SUCH_LABEL, "ex.io/rak"), Some((1, meant.to_owned())));
+        assert_eq!(entry_of(NO_SUCH_LABEL, "ex.io/rak"), Some((1, meant.to_owned())));
         let unknown = "volcano.sh/tor: no Node has this label";
-        assert_eq!(said(NO_SUCH_LABEL, "volcano.sh/tor"), Some((1, unknown.to_owned())));
-        assert_eq!(said("other", "ex.io/rak"), Some((1, "ex.io/rak: no Node has this label".to_owned())));
+        assert_eq!(entry_of(NO_SUCH_LABEL, "volcano.sh/tor"), Some((1, unknown.to_owned())));
+        assert_eq!(entry_of("other", "ex.io/rak"), Some((1, "ex.io/rak: no Node has this label".to_owned())));
     }
 
     #[test]

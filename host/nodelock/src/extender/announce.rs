@@ -28,15 +28,15 @@ impl Announcer {
 
     /// A pod was bound.
     pub fn bound(&self, pod: &PodId, node: &str) {
-        self.tell(pod, Urgency::Normal, "BindingSucceed", format!("Binding succeeded: node [{node}], pod {pod}"));
+        self.record(pod, Urgency::Normal, "BindingSucceed", format!("Binding succeeded: node [{node}], pod {pod}"));
     }
 
     /// A pod was not bound.
     pub fn failed(&self, pod: &PodId, why: &str) {
-        self.tell(pod, Urgency::Warning, "BindingFailed", why.to_owned());
+        self.record(pod, Urgency::Warning, "BindingFailed", why.to_owned());
     }
 
-    fn tell(&self, pod: &PodId, urgency: Urgency, reason: &'static str, note: String) {
+    fn record(&self, pod: &PodId, urgency: Urgency, reason: &'static str, note: String) {
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else {
             tracing::debug!(%pod, reason, "too many Events are under way; this one is not sent");
             return;

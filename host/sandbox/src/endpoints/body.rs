@@ -274,8 +274,8 @@ impl Packing {
         if has_body == HasBody::No {
             return Ok(Self::None);
         }
-        let said = headers.get(http::header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
-        match said.map(str::to_ascii_lowercase).as_deref() {
+        let encoding = headers.get(http::header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
+        match encoding.map(str::to_ascii_lowercase).as_deref() {
             None | Some("" | "identity") => Ok(Self::None),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip),
             Some(_) => Err(Error::Protocol("the answer has a content encoding that was not requested".to_owned())),

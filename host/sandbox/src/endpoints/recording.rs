@@ -206,8 +206,8 @@ impl Replay {
         if let Some(failed) = source.missing.get(endpoint) {
             return Err(again(failed));
         }
-        let said = source.credentials.get(endpoint);
-        Ok(said.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None))
+        let kind = source.credentials.get(endpoint);
+        Ok(kind.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None))
     }
 
     pub(super) fn answer(&self, source: &str, asked: &EndpointRequest) -> Result<Reply, Error> {

@@ -57,7 +57,7 @@ impl Voice {
     }
 
     /// One line. Dropped when the plugin has had its say; the tail keeps it, since the last words matter most.
-    pub(super) fn say(&mut self, level: LineLevel, message: &str) {
+    pub(super) fn log(&mut self, level: LineLevel, message: &str) {
         let line = text::line(message, self.max_line);
         if line.ends_with(CUT) && !message.ends_with(CUT) {
             self.met.insert(Limit::LogLine);
@@ -112,7 +112,7 @@ mod tests {
         let limits = CallLimits { log_lines: 2, ..CallLimits::default() };
         let mut voice = Voice::new(speaker(), &limits);
         for i in 0..10 {
-            voice.say(LineLevel::Info, &format!("line {i}"));
+            voice.log(LineLevel::Info, &format!("line {i}"));
         }
         assert_eq!(voice.end(), (2, 8));
         assert_eq!(voice.tail(), ["line 5", "line 6", "line 7", "line 8", "line 9"]);
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_is_noticed() {
         let mut voice = Voice::new(speaker(), &CallLimits { log_line: 10, ..CallLimits::default() });
-        voice.say(LineLevel::Info, "0123456789");
+        voice.log(LineLevel::Info, "0123456789");
         assert_eq!(voice.met(), LimitSet::default());
-        voice.say(LineLevel::Info, "01234567890");
+        voice.log(LineLevel::Info, "01234567890");
         assert_eq!(voice.met().iter().collect::<Vec<_>>(), [Limit::LogLine]);
     }
 

@@ -207,11 +207,11 @@ fn text(shots: &[Shot]) -> String {
 
 /// How many there are: those that are listed, or what the last of very many says.
 fn count(findings: &[&Finding]) -> usize {
-    let said = |finding: &&Finding| {
+    let reported = |finding: &&Finding| {
         let (_, total) = finding.detail.strip_prefix("and ")?.strip_suffix(" in all")?.rsplit_once(", ")?;
         total.parse().ok()
     };
-    findings.iter().find_map(said).unwrap_or_else(|| findings.iter().map(|finding| weight(finding)).sum())
+    findings.iter().find_map(reported).unwrap_or_else(|| findings.iter().map(|finding| weight(finding)).sum())
 }
 
 /// How many hosts it is about.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_core::nodelock::go_duration::Go;
-use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::nodelock::sweep::FoundLock;
 use topoloom_core::nodelock::{Lock, LockState, NamedHolder, Note, Pod, PodKey, Why, is_owner};
 use topoloom_core::text;
 
@@ -95,7 +95,7 @@ struct LockDetails<'a> {
     live: Option<&'a PodKey>,
 }
 
-fn explain(stands: &Stands, about: &LockDetails<'_>, terms: &Options) -> Explained {
+fn explain(stands: &FoundLock, about: &LockDetails<'_>, terms: &Options) -> Explained {
     let LockDetails { node, lock, pod, live } = *about;
     let value = stands.value.as_deref();
     let waits = live.filter(|live| stands.pod.as_ref() != Some(*live));
@@ -112,7 +112,7 @@ fn explain(stands: &Stands, about: &LockDetails<'_>, terms: &Options) -> Explain
             .map(|live| format!("{live}{} is bound here and waits for its device plugin", uid(live.uid.as_deref()))),
         state: stands.word(),
         why: Judged::why(stands),
-        next: next(&stands.standing, terms),
+        next: next(&stands.state, terms),
         by_hand: value.map(|value| by_hand(node, value, live)),
     }
 }
@@ -186,9 +186,9 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
 }
 
 /// What happens by itself, and what a person should do.
-fn next(standing: &LockState, terms: &Options) -> String {
+fn next(state: &LockState, terms: &Options) -> String {
     let ttl = Go(terms.ttl);
-    match standing {
+    match state {
         LockState::Over(_) => "free: the next pod may take over the lock; the sweeper removes it if --nodelock-sweep=repair".to_owned(),
         LockState::Held(held) => match held.why {
             Why::Binding => format!("other pods wait; if this pod is not bound when the lock is older than {ttl}, the lock expires"),
@@ -224,7 +224,7 @@ mod tests {
         PodKey { namespace: "default".into(), name: "p1".into(), uid: Some("b3f0".into()) }
     }
 
-    fn said(standing: LockState, pod: Option<&Pod>, live: Option<&PodKey>) -> String {
+    fn sentence(state: LockState, pod: Option<&Pod>, live: Option<&PodKey>) -> String {
         let note = Note {
             value: VALUE.into(),
             uid: "b3f0".into(),
@@ -233,7 +233,7 @@ mod tests {
             instance: "topoloom-0".into(),
             deadline: "2026-08-01T06:10:28Z".parse().unwrap(),
         };
-        let stands = Stands { key: 0, value: Some(VALUE.into()), pod: Some(key()), standing };
+        let stands = FoundLock { key: 0, value: Some(VALUE.into()), pod: Some(key()), state };
         let mut said = String::new();
         let lock = Lock::read(VALUE, Some(note));
         explain(&stands, &LockDetails { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
@@ -253,7 +253,7 @@ mod tests {
             deleting: false,
             revoked: None,
         };
-        let said = said(LockState::Held(held), Some(&pod), Some(&key()));
+        let said = sentence(LockState::Held(held), Some(&pod), Some(&key()));
         for words in [
             "  hami.io/mutex.lock  2026-08-01T06:10:00.000000007Z,default,p1\n",
             "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
@@ -290,7 +290,7 @@ mod tests {
     fn an_unnamed_pod_that_waits_is_shown_and_needs_force_too() {
         let other = PodKey { name: "p2".into(), uid: Some("c4e1".into()), ..key() };
         let held = LockHeld { holder: Some(other.clone()), left: None, why: Why::Unrecorded };
-        let said = said(LockState::Held(held), None, Some(&other));
+        let said = sentence(LockState::Held(held), None, Some(&other));
         assert!(said.contains("waits    default/p2 (UID c4e1) is bound here"), "{said}");
         assert!(said.contains(" --even-if-live\n"), "{said}");
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
-        let said = said(LockState::Over(OrphanReason::Gone), None, None);
+        let said = sentence(LockState::Over(OrphanReason::Gone), None, None);
         assert!(said.contains("pod      default/p1 (UID b3f0), which does not exist\n"), "{said}");
         assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
     }

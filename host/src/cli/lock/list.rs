@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_core::nodelock::NamedHolder;
-use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::nodelock::sweep::FoundLock;
 use topoloom_core::text;
 
 use super::LockListArgs;
@@ -89,7 +89,7 @@ fn unknown(node: &str, why: &str) -> Row {
     }
 }
 
-fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
+fn row(look: &Look, judged: &Judged, stands: &FoundLock, now: Timestamp) -> Row {
     let key = Judged::key(stands);
     let lock = look.lock(&judged.node, key);
     let time = lock.as_ref().and_then(|lock| match &lock.named {

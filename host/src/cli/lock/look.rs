@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
 use prometheus_client::metrics::histogram::Histogram;
 use topoloom_core::nodelock::needs::LockKey;
-use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep};
+use topoloom_core::nodelock::sweep::{FoundLock, Mode, Sweep};
 use topoloom_core::nodelock::{Lock, LockHeld, LockState, NodeName, Pod, PodKey, Sightings, Why};
 
 use super::TermsArgs;
@@ -36,20 +36,20 @@ pub(super) struct Look {
 /// A node with its verdicts.
 pub(super) struct Judged {
     pub(super) node: NodeName,
-    pub(super) stands: Vec<Stands>,
+    pub(super) stands: Vec<FoundLock>,
 }
 
 impl Judged {
     /// Why, in a sentence.
-    pub(super) fn why(stands: &Stands) -> String {
-        match &stands.standing {
+    pub(super) fn why(stands: &FoundLock) -> String {
+        match &stands.state {
             LockState::Held(LockHeld { why, .. }) => why.to_string(),
             LockState::Over(reason) => reason.to_string(),
         }
     }
 
     /// The annotation that holds it.
-    pub(super) fn key(stands: &Stands) -> LockKey {
+    pub(super) fn key(stands: &FoundLock) -> LockKey {
         LockKey::ALL.get(stands.key).copied().unwrap_or(LockKey::Shared)
     }
 }
@@ -103,8 +103,8 @@ impl Look {
     }
 
     /// The pod that may be given the devices of another one, or another one its, once this lock is gone.
-    pub(super) async fn endangered(&self, node: &str, stands: &Stands) -> Result<Option<PodKey>, Refusal> {
-        let LockState::Held(held) = &stands.standing else { return Ok(None) };
+    pub(super) async fn endangered(&self, node: &str, stands: &FoundLock) -> Result<Option<PodKey>, Refusal> {
+        let LockState::Held(held) = &stands.state else { return Ok(None) };
         match held.why {
             Why::Vanished => Ok(None),
             // Its writer did not name a pod.
@@ -126,7 +126,7 @@ impl Look {
     }
 
     /// The pod that a lock is about, as it is now.
-    pub(super) async fn pod(&self, stands: &Stands) -> Result<Option<Pod>, Refusal> {
+    pub(super) async fn pod(&self, stands: &FoundLock) -> Result<Option<Pod>, Refusal> {
         match &stands.pod {
             Some(key) => Ok(self.carrier.requests().pod(key).await?.map(|seen| seen.pod)),
             None => Ok(None),

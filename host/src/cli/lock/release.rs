@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use topoloom_core::nodelock::attempt::WriteOutcome;
 use topoloom_core::nodelock::needs::LockKey;
-use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::nodelock::sweep::FoundLock;
 use topoloom_core::nodelock::{LockState, LockValue, NodeName, PodKey, Why};
 use topoloom_core::text;
 
@@ -23,14 +23,14 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let node: NodeName = args.node.as_str().into();
     let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, &node)) };
     let expect = &LockValue::from(expect.as_str());
-    let standing = |key: &LockKey| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
-    let key = LockKey::ALL.into_iter().find(standing);
+    let is_expected = |key: &LockKey| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
+    let key = LockKey::ALL.into_iter().find(is_expected);
     let key = key.with_context(|| {
         format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, &node))
     })?;
 
     let mut stands = judge(&look, &node, key).await?;
-    if let LockState::Held(held) = &stands.standing
+    if let LockState::Held(held) = &stands.state
         && held.why == Why::Vanished
     {
         // A kubelet may be in the middle of asking for its devices.
@@ -40,7 +40,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
         stands = judge(&look, &node, key).await?;
     }
     let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
-    match &stands.standing {
+    match &stands.state {
         // Its pod is not marked yet, and an attempt that wakes late would bind it.
         LockState::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
         LockState::Over(_) => {}
@@ -96,14 +96,14 @@ fn what_stands(look: &Look, node: &str) -> String {
     }
 }
 
-async fn judge(look: &Look, node: &NodeName, key: LockKey) -> anyhow::Result<Stands> {
+async fn judge(look: &Look, node: &NodeName, key: LockKey) -> anyhow::Result<FoundLock> {
     let judged = look.judge(node.clone()).await?;
     let found = judged.stands.into_iter().find(|stands| Judged::key(stands) == key && stands.value.is_some());
     found.context("the lock has gone meanwhile")
 }
 
 /// A pod that is being bound must not be bound under a lock that is gone.
-async fn revoke(look: &Look, stands: &Stands, value: &LockValue) -> anyhow::Result<()> {
+async fn revoke(look: &Look, stands: &FoundLock, value: &LockValue) -> anyhow::Result<()> {
     let Some(pod) = look.pod(stands).await? else { return Ok(()) };
     match look.carrier.revoke(&pod, value).await {
         WriteOutcome::Done(_) | WriteOutcome::Absent => Ok(()),

@@ -179,8 +179,9 @@ fn settle(command: &Command, flags: &[Flag], layers: Vec<Layer>, mut given: Give
     }
     let mut words = vec!["topoloom".to_owned(), flags::VERB.to_owned()];
     for flag in flags {
-        let mut said: Vec<LayerValues> = layers.iter().filter_map(|layer| layer.get(&flag.name)).cloned().collect();
-        if let Some(setting) = said.first().filter(|_| !given.broken.contains(&flag.name)) {
+        let mut values_by_layer: Vec<LayerValues> =
+            layers.iter().filter_map(|layer| layer.get(&flag.name)).cloned().collect();
+        if let Some(setting) = values_by_layer.first().filter(|_| !given.broken.contains(&flag.name)) {
             let count = match flag.values {
                 options_file::Values::One => 1,
                 options_file::Values::Many => setting.values.len(),
@@ -188,8 +189,8 @@ fn settle(command: &Command, flags: &[Flag], layers: Vec<Layer>, mut given: Give
             let counted = setting.values.iter().skip(setting.values.len().saturating_sub(count));
             words.extend(counted.map(|value| word(&flag.name, value)));
         }
-        said.push(LayerValues { origin: Origin::Default, values: flag.default.clone() });
-        given.settings.insert(flag.name.clone(), said);
+        values_by_layer.push(LayerValues { origin: Origin::Default, values: flag.default.clone() });
+        given.settings.insert(flag.name.clone(), values_by_layer);
     }
     match typed.try_get_matches_from(words) {
         Ok(mut matches) => match matches.remove_subcommand() {

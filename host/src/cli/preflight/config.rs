@@ -50,12 +50,12 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
                 lines.push(Line::warn("plugins of this binary", found, ""));
                 BTreeMap::new()
             });
-            let said = wishes::ask(outside, &document, &objects, &mut references).await.unwrap_or_else(|error| {
+            let verdicts = wishes::ask(outside, &document, &objects, &mut references).await.unwrap_or_else(|error| {
                 let found = format!("it is unknown which labels they read: {}", client::chain(&error));
                 lines.push(Line::warn("plugins of this binary", found, ""));
                 WishVerdicts::default()
             });
-            lines.extend(judged(&location.to_string(), &document, said));
+            lines.extend(judged(&location.to_string(), &document, verdicts));
             references
         }
     };
@@ -78,9 +78,9 @@ async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<
 }
 
 /// The lines about a readable document, with the checks of plugins.
-fn judged(place: &str, document: &Document, said: WishVerdicts) -> Vec<Line> {
+fn judged(place: &str, document: &Document, verdicts: WishVerdicts) -> Vec<Line> {
     let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
-    let errors: Vec<String> = document.errors().map(ToString::to_string).chain(said.refused).collect();
+    let errors: Vec<String> = document.errors().map(ToString::to_string).chain(verdicts.refused).collect();
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
     let mut lines = Vec::new();
     if enabled.is_empty() && errors.is_empty() {
@@ -91,9 +91,9 @@ fn judged(place: &str, document: &Document, said: WishVerdicts) -> Vec<Line> {
     let todo = "the entry is off, or continues in its last valid version";
     lines.extend(errors.iter().take(SHOWN).map(|error| Line::fail("entry", error, todo)));
     let todo = "the host ignores this part, as Volcano does, and serves the rest of the entry; correct it to have it served, too";
-    lines.extend(said.left_out.iter().take(SHOWN).map(|why| Line::warn("entry", why, todo)));
+    lines.extend(verdicts.left_out.iter().take(SHOWN).map(|why| Line::warn("entry", why, todo)));
     lines.extend(warnings.iter().take(SHOWN).map(|warning| Line::warn("entry", warning, "")));
-    let more = [errors.len(), said.left_out.len(), warnings.len()].map(|count| count.saturating_sub(SHOWN));
+    let more = [errors.len(), verdicts.left_out.len(), warnings.len()].map(|count| count.saturating_sub(SHOWN));
     let more: usize = more.iter().sum();
     if more > 0 {
         lines.push(Line::warn("entry", format!("and {more} more"), "topoloom config check shows all"));
@@ -116,9 +116,9 @@ mod tests {
 
     fn lines_with(text: &str, refused: &[&str]) -> Vec<(Mark, String)> {
         let document = crate::config::parse(text).unwrap();
-        let said =
+        let verdicts =
             WishVerdicts { refused: refused.iter().map(ToString::to_string).collect(), ..WishVerdicts::default() };
-        judged("ns/map", &document, said).into_iter().map(|line| (line.mark, line.found)).collect()
+        judged("ns/map", &document, verdicts).into_iter().map(|line| (line.mark, line.found)).collect()
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         );
         assert_eq!(lines.first(), Some(&(Mark::Ok, "ns/map enables label".to_owned())));
         let mistakes: Vec<_> = lines.iter().filter(|(mark, _)| *mark == Mark::Fail).collect();
-        assert!(matches!(mistakes.as_slice(), [(_, said)] if said.starts_with("line 6: ")), "{mistakes:?}");
+        assert!(matches!(mistakes.as_slice(), [(_, found)] if found.starts_with("line 6: ")), "{mistakes:?}");
     }
 
     #[test]
@@ -141,6 +141,6 @@ mod tests {
     #[test]
     fn a_document_that_enables_nothing_is_worth_a_look() {
         let lines = lines("networkTopologyDiscovery: []\n");
-        assert!(matches!(lines.as_slice(), [(Mark::Warn, said)] if said == "ns/map enables no source"), "{lines:?}");
+        assert!(matches!(lines.as_slice(), [(Mark::Warn, found)] if found == "ns/map enables no source"), "{lines:?}");
     }
 }

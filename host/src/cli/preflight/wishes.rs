@@ -38,9 +38,9 @@ pub(super) async fn ask(
     references: &mut References,
 ) -> Result<WishVerdicts, StartError> {
     let entries: Vec<_> = document.enabled().filter_map(|entry| Some((entry, Arc::new(module(entry)?)))).collect();
-    let mut said = WishVerdicts::default();
+    let mut verdicts = WishVerdicts::default();
     if entries.is_empty() {
-        return Ok(said);
+        return Ok(verdicts);
     }
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
     let message = |entry: &EntryConfig, why: String| format!("source {}: {why}", entry.source);
@@ -53,17 +53,17 @@ pub(super) async fn ask(
                 if let Some(strict) = compat::strict(entry)
                     && let Err(why) = prepare(host, Arc::new(strict), module, Some(revision.plugin.clone())).await
                 {
-                    said.left_out.push(message(entry, why.message));
+                    verdicts.left_out.push(message(entry, why.message));
                 }
                 revision.endpoints.objects().cloned().for_each(|VaultObject { kind, namespace, name }| match kind {
                     ObjectKind::Secret => references.add_secret((namespace, name)),
                     ObjectKind::ConfigMap => references.add_config_map((namespace, name)),
                 })
             }
-            Err(why) => said.refused.push(message(entry, why.message)),
+            Err(why) => verdicts.refused.push(message(entry, why.message)),
         }
     }
-    Ok(said)
+    Ok(verdicts)
 }
 
 /// The embedded module of an entry, unless the entry pins another. A folder of plugins may hold another one of that
@@ -175,11 +175,11 @@ networkTopologyDiscovery:
         assert_eq!(document.errors().next(), None);
         let made = |by_others| vec![Made { name: "hypernode-good-tier1-abcde".into(), by_others }];
         let objects = [("served".to_owned(), made(true)), ("ours".to_owned(), made(false))].into();
-        let said = ask(&outside(), &document, &objects, &mut References::default()).await.unwrap();
+        let verdicts = ask(&outside(), &document, &objects, &mut References::default()).await.unwrap();
         let why = "config.networkTopologyTypes.bad[1]: the label \"a\" is in this list already";
         let wanted = |sources: &[&str]| -> Vec<String> {
             sources.iter().map(|source| format!("source {source}: {why}")).collect()
         };
-        assert_eq!(said, WishVerdicts { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
+        assert_eq!(verdicts, WishVerdicts { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
     }
 }

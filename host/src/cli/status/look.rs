@@ -173,8 +173,8 @@ fn skew(replicas: &[Replica]) -> Option<String> {
 /// That no Node has a label which a source reads.
 fn unknown_label(object: &DiscoverySource) -> Option<String> {
     let status = &object.status;
-    let said = status.diagnostics.iter().find(|said| said.code == NO_SUCH_LABEL)?;
-    Some(format!("source {}: {} ({}): {}", status.source, said.code, said.count, said.example))
+    let diagnostic = status.diagnostics.iter().find(|diagnostic| diagnostic.code == NO_SUCH_LABEL)?;
+    Some(format!("source {}: {} ({}): {}", status.source, diagnostic.code, diagnostic.count, diagnostic.example))
 }
 
 fn source_of(object: &DiscoverySource, now: Timestamp, configuration: &Configuration<'_>) -> Source {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(names, [("elsewhere", 1, false), ("host-a", 0, true), ("host-b", 1, true)]);
         let seen = found.last().and_then(|replica| replica.pod.clone()).unwrap();
         assert_eq!((seen.image.as_str(), seen.ready, seen.restarts), ("topoloom:2", true, 2));
-        assert!(skew(&found).is_some_and(|said| said.ends_with("topoloom:1, topoloom:2")));
+        assert!(skew(&found).is_some_and(|text| text.ends_with("topoloom:1, topoloom:2")));
         assert_eq!(skew(&found[..2]), None);
     }
 
@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn a_label_that_no_node_has_is_a_remark() {
-        let said = |code: &str| -> DiscoverySource {
+        let source_with = |code: &str| -> DiscoverySource {
             let diagnostic = json!({"code": code, "count": 1, "example": "ex.io/rak: no Node has this label"});
             let status = json!({"source": "label", "diagnostics": [diagnostic]});
             serde_json::from_value(json!({"metadata": {"name": "label"}, "spec": {}, "status": status})).unwrap()
         };
         let remark = "source label: no-such-label (1): ex.io/rak: no Node has this label";
-        assert_eq!(unknown_label(&said("no-such-label")).as_deref(), Some(remark));
-        assert_eq!(unknown_label(&said("missing-label")), None);
+        assert_eq!(unknown_label(&source_with("no-such-label")).as_deref(), Some(remark));
+        assert_eq!(unknown_label(&source_with("missing-label")), None);
     }
 
     #[test]

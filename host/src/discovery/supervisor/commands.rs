@@ -26,7 +26,7 @@ impl Supervisor {
             Command::Serve(digest) => {
                 self.serving.name(digest);
                 if let Some(digest) = digest {
-                    self.happens(Event::Forgiven(digest));
+                    self.handle(Event::Forgiven(digest));
                 }
             }
             Command::Switched => {
@@ -59,7 +59,7 @@ impl Supervisor {
             // A candidate is prepared with it again; the active plugin follows as soon as it may.
             self.serving.rollout.ask_for_wish();
             self.serving.try_last_again();
-            self.happens(Event::Edited);
+            self.handle(Event::Edited);
         } else if self.entry.refused().is_some() || self.serving.refused().is_some() {
             // Another part of the document was edited: this entry is still the refused one.
             self.say_again();
@@ -81,7 +81,7 @@ impl Supervisor {
         if new.serve != old.serve {
             self.serving.rollout.ask_for_wish();
             if let Some(digest) = new.serve {
-                self.happens(Event::Forgiven(digest));
+                self.handle(Event::Forgiven(digest));
             }
         }
     }
@@ -94,7 +94,7 @@ impl Supervisor {
         self.serving.try_last_again();
         self.serving.rollout.ask_for_wish();
         self.entry.hurry(now);
-        self.happens(Event::Again);
+        self.handle(Event::Again);
         self.pacing.ask();
     }
 
@@ -112,7 +112,7 @@ impl Supervisor {
             return self.entry.put_off(Instant::now());
         }
         self.entry.begins();
-        self.happens(Event::Renew);
+        self.handle(Event::Renew);
     }
 
     /// What an entry needs of the Nodes is known, or cannot be known yet: the first list need not wait for it.
@@ -127,7 +127,7 @@ impl Supervisor {
         if let Some(refused) = self.entry.refused() {
             self.report.refused_entry(refused);
         }
-        self.say_loaded();
+        self.report_plugins();
     }
 
     /// The operator confirms the held result with that hash.
@@ -153,7 +153,7 @@ impl Supervisor {
         match self.serving.go_on(digest) {
             GoOn::Now => {
                 tracing::info!(source = &*self.source, %digest, "the operator lets the candidate plugin continue");
-                self.happens(Event::Continue(digest));
+                self.handle(Event::Continue(digest));
             }
             GoOn::Later => {}
             GoOn::Ignored => {

@@ -183,13 +183,13 @@ impl StatusReport {
 
     /// A candidate was refused.
     pub(super) fn refusal(&mut self, digest: Digest, refused: &Refused, now: Timestamp) {
-        let said = |old: &RefusalStatus| {
+        let is_same = |old: &RefusalStatus| {
             old.digest == digest.to_string()
                 && old.step == refused.step.as_str()
                 && old.reason == refused.reason.as_str()
                 && old.message == topoloom_core::text::clip(refused.message.clone(), super::state::EXAMPLE)
         };
-        if self.status.last_refusal.as_ref().is_some_and(said) {
+        if self.status.last_refusal.as_ref().is_some_and(is_same) {
             // The same once more is no news.
             return;
         }
@@ -216,7 +216,7 @@ impl StatusReport {
     }
 
     /// An Event that follows from no condition.
-    pub(super) fn tell(&mut self, urgency: Urgency, reason: Reason, note: String) {
+    pub(super) fn add_event(&mut self, urgency: Urgency, reason: Reason, note: String) {
         self.events.push((urgency, reason, note));
     }
 }

@@ -158,15 +158,15 @@ impl Supervisor {
     /// The plugin did not answer. The word for the metric.
     fn call_ended_badly(&mut self, error: &CallError) -> &'static str {
         let until = self.pacing.failed_for(self.clock.now(), error.retry(), chance());
-        let said = error.to_string();
-        self.report.round_failed(call_reason(error), &said, until);
+        let message = error.to_string();
+        self.report.round_failed(call_reason(error), &message, until);
         let call = match call_failed(error) {
             Failed::Fault => Call::Fault,
             // It accepted the configuration and says otherwise in its first rounds: the one before it did not.
             Failed::ForGood if self.serving.rollout.is_watched() => Call::Fault,
             Failed::ForGood | Failed::Circumstance => Call::Circumstance,
         };
-        self.called(call, Some(&said));
+        self.called(call, Some(&message));
         error.reason()
     }
 

@@ -74,7 +74,7 @@ impl Supervisor {
         self.serving.compared(digest, hash);
         self.report.compared(digest, &comparison);
         tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a candidate plugin answered");
-        self.happens(Event::Shadowed(digest, Some(comparison)));
+        self.handle(Event::Shadowed(digest, Some(comparison)));
         self.go_on_early();
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct StatusReport {
     pub(super) removal_held: Option<Held>,
     /// News that no condition reports.
     pub(super) events: Vec<(Urgency, Reason, String)>,
-    pub(super) said: Vec<Condition>,
+    pub(super) reported: Vec<Condition>,
     /// What of its configuration was assumed.
     pub(super) assumed: Assumed,
     foreign: Foreign,
@@ -83,7 +83,7 @@ impl StatusReport {
             ..old
         };
         let mut report = Self {
-            said: status.conditions.clone(),
+            reported: status.conditions.clone(),
             status,
             compared: None,
             names: BTreeMap::new(),
@@ -198,16 +198,17 @@ impl StatusReport {
         self.assumed = revision.assumed;
         let insecure: Vec<&str> = revision.endpoints.unverified().collect();
         let cleartext: Vec<&str> = revision.endpoints.cleartext().collect();
-        let said = [("certificates are not checked for", insecure), ("credentials are sent unencrypted to", cleartext)];
-        let said: Vec<String> = said
+        let sentences =
+            [("certificates are not checked for", insecure), ("credentials are sent unencrypted to", cleartext)];
+        let sentences: Vec<String> = sentences
             .iter()
             .filter(|(_, names)| !names.is_empty())
             .map(|(what, names)| format!("{what}: {}", names.join(", ")))
             .collect();
-        if said.is_empty() {
+        if sentences.is_empty() {
             self.clear(ConditionType::InsecureTls);
         } else {
-            self.set(ConditionType::InsecureTls, true, Reason::VerificationOff, said.join("; "));
+            self.set(ConditionType::InsecureTls, true, Reason::VerificationOff, sentences.join("; "));
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) type Unstored = (Arc<Module>, StoreError);
 impl Storing {
     /// Another plugin serves: it should be stored, and what served until now, which may have had no time for that. Of all
     /// modules these should be kept. What could not be stored before and is still wanted is tried with them.
-    fn want(&mut self, serving: Arc<Module>, earlier: Option<Arc<Module>>, wanted: Vec<Digest>) {
+    fn request(&mut self, serving: Arc<Module>, earlier: Option<Arc<Module>>, wanted: Vec<Digest>) {
         self.missing.retain(|module| wanted.contains(&module.digest));
         self.stored.retain(|digest| wanted.contains(digest));
         let earlier = earlier.filter(|module| !self.stored.contains(&module.digest));
@@ -72,7 +72,7 @@ impl Supervisor {
         let waiting = rollout.candidate().map(|candidate| candidate.digest);
         let wanted = self.serving.wanted(self.pins()).map(|(wanted, _)| wanted);
         let digests = [serving.module.digest].into_iter().chain(rollout.previous()).chain(waiting).chain(wanted);
-        self.storing.want(Arc::clone(&serving.module), earlier, digests.collect());
+        self.storing.request(Arc::clone(&serving.module), earlier, digests.collect());
         self.try_to_store();
     }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn what_could_not_be_stored_is_tried_again_less_and_less_often() {
         let (mut storing, a) = (Storing::default(), module("a"));
-        storing.want(Arc::clone(&a), None, vec![a.digest]);
+        storing.request(Arc::clone(&a), None, vec![a.digest]);
         assert_eq!(storing.pause, Duration::ZERO, "at once");
         for seconds in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             storing.ended(&[refused(&a)]);
@@ -172,23 +172,23 @@ mod tests {
     #[test]
     fn another_swap_tries_at_once_and_forgets_only_what_is_not_wanted_any_more() {
         let (mut storing, a, b, c) = (Storing::default(), module("a"), module("b"), module("c"));
-        storing.want(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
+        storing.request(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
         assert_eq!(missing(&storing), [a.digest, b.digest]);
         storing.ended(&[refused(&a), refused(&b)]);
-        storing.want(Arc::clone(&c), Some(Arc::clone(&b)), vec![b.digest, c.digest]);
+        storing.request(Arc::clone(&c), Some(Arc::clone(&b)), vec![b.digest, c.digest]);
         assert_eq!((missing(&storing), storing.pause), (vec![b.digest, c.digest], Duration::ZERO));
     }
 
     #[test]
     fn what_served_until_now_and_was_stored_is_not_stored_again() {
         let (mut storing, a, b) = (Storing::default(), module("a"), module("b"));
-        storing.want(Arc::clone(&a), None, vec![a.digest]);
+        storing.request(Arc::clone(&a), None, vec![a.digest]);
         storing.ended(&[]);
-        storing.want(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
+        storing.request(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
         assert_eq!(missing(&storing), [b.digest], "that it cannot be created again is no failure");
         storing.ended(&[refused(&b)]);
         // It served in between and was let go: what serves is always stored.
-        storing.want(Arc::clone(&a), Some(Arc::clone(&b)), vec![a.digest, b.digest]);
+        storing.request(Arc::clone(&a), Some(Arc::clone(&b)), vec![a.digest, b.digest]);
         assert_eq!(missing(&storing), [b.digest, a.digest]);
     }
 }

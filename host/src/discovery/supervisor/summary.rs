@@ -90,15 +90,15 @@ impl StatusReport {
         status.groups_by_tier.clear();
         status.diagnostics.clear();
         status.tier_conflicts.clear();
-        let said: Vec<&str> = self.fresh.iter().map(|type_| type_.as_str()).collect();
-        status.conditions.retain(|condition| said.contains(&&*condition.type_));
+        let fresh: Vec<&str> = self.fresh.iter().map(|type_| type_.as_str()).collect();
+        status.conditions.retain(|condition| fresh.contains(&&*condition.type_));
     }
 
     /// What changed and is worth an Event.
     pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
         let mut news = std::mem::take(&mut self.events);
         for condition in &status.conditions {
-            let old = self.said.iter().find(|old| old.type_ == condition.type_);
+            let old = self.reported.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
                 continue;
             }
@@ -126,7 +126,7 @@ impl StatusReport {
                 news.push((Urgency::Normal, *reason, condition.message.clone()));
             }
         }
-        self.said.clone_from(&status.conditions);
+        self.reported.clone_from(&status.conditions);
         news
     }
 }
@@ -137,8 +137,8 @@ fn sentence(status: &DiscoverySourceStatus, paused: bool) -> String {
         _ if paused => "paused by the operator: no rounds, no writes".to_owned(),
         (Some(nodes), Some(groups)) => {
             // The table of sources is where a typing error in a label is looked for first.
-            let absent = status.diagnostics.iter().find(|said| said.code == NO_SUCH_LABEL);
-            let absent = absent.map(|said| format!("; {}", said.example)).unwrap_or_default();
+            let absent = status.diagnostics.iter().find(|found| found.code == NO_SUCH_LABEL);
+            let absent = absent.map(|found| format!("; {}", found.example)).unwrap_or_default();
             format!("{} of {} nodes have a place in {groups} groups{absent}", nodes.covered, nodes.total)
         }
         _ => "the first round is under way".to_owned(),
@@ -152,14 +152,14 @@ mod tests {
 
     #[test]
     fn the_table_of_sources_says_that_no_node_has_a_label() {
-        let said = |code: &str| {
+        let sentence = |code: &str| {
             let diagnostic = json!({"code": code, "count": 1, "example": "ex.io/rak: no Node has this label"});
             let nodes = json!({"covered": 0, "total": 6});
             let status = json!({"source": "label", "nodes": nodes, "groups": 0, "diagnostics": [diagnostic]});
             sentence(&serde_json::from_value(status).unwrap(), false)
         };
         let numbers = "0 of 6 nodes have a place in 0 groups";
-        assert_eq!(said("no-such-label"), format!("{numbers}; ex.io/rak: no Node has this label"));
-        assert_eq!(said("missing-label"), numbers);
+        assert_eq!(sentence("no-such-label"), format!("{numbers}; ex.io/rak: no Node has this label"));
+        assert_eq!(sentence("missing-label"), numbers);
     }
 }

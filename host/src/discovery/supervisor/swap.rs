@@ -39,16 +39,16 @@ impl Supervisor {
     /// What is offered or wanted may be something else.
     pub(super) fn delivered(&mut self) {
         if let Some(event) = self.serving.offered(self.place.offer()) {
-            self.happens(event);
+            self.handle(event);
         }
-        self.want();
+        self.update_wish();
     }
 
     /// Sends the rollout the bytes that should be active now.
-    fn want(&mut self) {
+    fn update_wish(&mut self) {
         let wish = self.serving.wish(self.pins());
         let is_none = matches!(wish, Event::Unwanted);
-        self.happens(wish);
+        self.handle(wish);
         if let Some((reason, message)) = self.serving.offer().trouble()
             && is_none
             && self.serving.rollout.serving().is_none()
@@ -60,7 +60,7 @@ impl Supervisor {
     }
 
     /// Passes an event to the rollout, and carries out its order.
-    pub(super) fn happens(&mut self, event: Event<Arc<Revision>>) {
+    pub(super) fn handle(&mut self, event: Event<Arc<Revision>>) {
         let before = self.serving.rollout.revision().cloned();
         match self.serving.rollout.handle(event, self.clock.now()) {
             Some(RolloutOrder::Prepare(digest) | RolloutOrder::Renew(digest)) => self.start_preparing(digest),
@@ -75,7 +75,7 @@ impl Supervisor {
             self.work = JoinSet::new();
         }
         self.serving.forget_others();
-        self.say_loaded();
+        self.report_plugins();
     }
 
     /// Makes a revision in a task of its own; what was worked on before is cut off.
@@ -124,7 +124,7 @@ impl Supervisor {
 
     fn prepared(&mut self, digest: Digest, result: Result<Revision, Refused>) {
         match result {
-            Ok(revision) => self.happens(Event::Prepared(digest, Arc::new(revision))),
+            Ok(revision) => self.handle(Event::Prepared(digest, Arc::new(revision))),
             Err(refused) if self.serving.rollout.is_renewing() => self.entry_refused(digest, refused),
             Err(refused) => self.candidate_failed(digest, refused),
         }
@@ -139,7 +139,7 @@ impl Supervisor {
         }
         let event = Event::Failed(digest, refused.step, refused.failed);
         self.entry.refuse(refused, Instant::now());
-        self.happens(event);
+        self.handle(event);
     }
 
     /// The candidate failed. If no plugin is active yet, the delivered one replaces the last active one.
@@ -147,8 +147,8 @@ impl Supervisor {
         if self.serving.makes_way(digest, &refused, self.pins()) {
             tracing::info!(source = &*self.source, %digest, why = refused.message,
                 "the last active plugin cannot be activated again");
-            self.happens(Event::Unwanted);
-            return self.want();
+            self.handle(Event::Unwanted);
+            return self.update_wish();
         }
         tracing::warn!(
             source = &*self.source,
@@ -162,7 +162,7 @@ impl Supervisor {
         self.report.refusal(digest, &refused, Timestamp::now());
         let event = Event::Failed(digest, refused.step, refused.failed);
         self.serving.refuse(digest, refused);
-        self.happens(event);
+        self.handle(event);
         self.go_on_early();
     }
 
@@ -186,7 +186,7 @@ impl Supervisor {
             };
             let note = format!("plugin {} {words} {}", named(new), named(old));
             tracing::info!(source = &*self.source, note, "the active plugin has changed");
-            self.report.tell(urgency, reason, note);
+            self.report.add_event(urgency, reason, note);
             old.endpoints.unfollow();
         }
         self.serve(old);
@@ -231,7 +231,7 @@ impl Supervisor {
         if let (Call::Fault, Some(why)) = (call, why) {
             self.serving.last_fault = Some(why.to_owned());
         }
-        self.happens(Event::Called(call));
+        self.handle(Event::Called(call));
     }
 
     /// The plugin is at the end of its tries.
@@ -246,7 +246,7 @@ impl Supervisor {
     }
 
     /// What the condition `Loaded` says follows from the state machine, and from nothing else.
-    pub(super) fn say_loaded(&mut self) {
+    pub(super) fn report_plugins(&mut self) {
         let rollout = &self.serving.rollout;
         let ready = rollout.candidate().and_then(|candidate| candidate.ready.as_ref());
         let say = Loaded {

@@ -90,7 +90,7 @@ impl Described {
     }
 
     /// Takes in the labels of one line of the text.
-    fn sees(&mut self, labels: &str) {
+    fn add_labels(&mut self, labels: &str) {
         for pair in labels.split(',') {
             let Some((name, value)) = pair.split_once('=') else { continue };
             if name != BUCKET {
@@ -149,7 +149,7 @@ fn read(text: &str) -> Vec<Described> {
         } else if let (Some((series, labels)), Some(metric)) = (line.split_once('{'), all.last_mut())
             && metric.is_of(series)
         {
-            metric.sees(labels.rsplit_once('}').map_or("", |(labels, _)| labels));
+            metric.add_labels(labels.rsplit_once('}').map_or("", |(labels, _)| labels));
         }
     }
     for values in all.iter_mut().flat_map(|metric| metric.labels.values_mut()) {

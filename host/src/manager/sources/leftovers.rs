@@ -46,19 +46,19 @@ impl Sources {
     /// writes, nothing is deleted either.
     fn leftover(&mut self, source: &str, document: &Document) -> Leftover {
         let Some(known) = self.known.get_mut(source) else { return Leftover::Nothing };
-        let standing = document.standing(source);
-        let gone = matches!(standing, EntryState::Absent | EntryState::Disabled(_));
+        let state = document.state_of(source);
+        let gone = matches!(state, EntryState::Absent | EntryState::Disabled(_));
         if !gone || self.running.contains_key(source) || known.status.state == Some(State::Disabled) {
             return Leftover::Nothing;
         }
-        let (on_removal, silent) = match standing {
+        let (on_removal, silent) = match state {
             EntryState::Disabled(entry) => (entry.on_removal, entry.mode == Mode::Observe || entry.verbs.pause),
             _ => (known.status.on_removal.unwrap_or_default(), false),
         };
         if on_removal == OnRemoval::Keep || silent || known.verbs.pause || self.shared.mode == Mode::Observe {
             return Leftover::Keep;
         }
-        if !document.is_empty() || standing != EntryState::Absent {
+        if !document.is_empty() || state != EntryState::Absent {
             return Leftover::Delete;
         }
         let Some(held) = self.removals.hold(source, &known.status) else { return Leftover::Delete };

@@ -53,7 +53,7 @@ impl Sight {
 
     /// Its state; `None` if it is free.
     #[must_use]
-    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<LockState> {
+    pub fn state(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<LockState> {
         let facts = self.facts(node, clock, ttl, takeover);
         match &self.lock {
             Some(lock) => Some(judge(lock, &facts)),

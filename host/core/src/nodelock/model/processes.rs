@@ -214,8 +214,8 @@ impl World {
     /// No attempt that is in time counts as ended: not if its clock and the judge's differ by no more than clocks may,
     /// and not in the moment after it has written its value, whatever the clocks show.
     fn judge_in_time(&mut self, at: usize, node: usize, sight: &Sight) {
-        let standing = sight.standing(&name_of(node), self.clock_of(at), TTL, Takeover::State);
-        let (Some(LockState::Over(OrphanReason::Abandoned)), Some(lock)) = (standing, &sight.lock) else { return };
+        let state = sight.state(&name_of(node), self.clock_of(at), TTL, Takeover::State);
+        let (Some(LockState::Over(OrphanReason::Abandoned)), Some(lock)) = (state, &sight.lock) else { return };
         let now = self.now;
         let wrote = |process: &Process| match &process.machine {
             Some((_, Machine::Bind { attempt, .. })) => {

@@ -17,7 +17,7 @@ fn rack_key() -> ColumnKey {
 
 fn view(nodes: &Nodes) -> View {
     let mut store = Store::new();
-    store.want([rack_key()]);
+    store.require([rack_key()]);
     store.begin_relist();
     for (name, rack) in nodes {
         store.relist(NodeMeta { name, labels: rack.iter().map(|rack| ("rack", rack.as_str())), annotations: [] });

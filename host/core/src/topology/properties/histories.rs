@@ -74,7 +74,7 @@ impl Life {
     fn view(&self) -> View {
         let key = ColumnKey::label("rack");
         let mut store = Store::new();
-        store.want([key.clone()]);
+        store.require([key.clone()]);
         store.begin_relist();
         for (name, rack) in &self.racks {
             let rack = rack.map(|rack| rack.to_string());

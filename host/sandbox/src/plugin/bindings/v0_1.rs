@@ -53,9 +53,9 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 
 pub(super) async fn describe(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
-    let said = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;
-    store.data_mut().take(weigh::description(&said));
-    let wit::Description { name, version, vendor, summary, config_schema } = said;
+    let returned = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;
+    store.data_mut().take(weigh::description(&returned));
+    let wit::Description { name, version, vendor, summary, config_schema } = returned;
     Ok(Description {
         name: text::line(&name, NAME),
         version: text::line(&version, NAME),
@@ -73,9 +73,9 @@ pub(super) async fn configure(
     let plugin = pre.instantiate_async(&mut *store).await?;
     store.data_mut().give(config.len()).map_err(wasmtime::Error::from)?;
     match plugin.topoloom_discovery_discoverer().call_configure(&mut *store, config).await? {
-        Ok(said) => {
-            store.data_mut().take(weigh::requirements(&said));
-            Ok(requirements::decode(said)?)
+        Ok(returned) => {
+            store.data_mut().take(weigh::requirements(&returned));
+            Ok(requirements::decode(returned)?)
         }
         Err(problems) => {
             store.data_mut().take(weigh::problems(&problems));
@@ -102,8 +102,9 @@ pub(super) async fn discover(
     let asked = wit::Round { time, state: round.state.to_vec() };
     store.data_mut().give(round.config.len() + asked.state.len()).map_err(wasmtime::Error::from)?;
     let lent = Resource::new_borrow(snapshot.rep());
-    let said = plugin.topoloom_discovery_discoverer().call_discover(&mut *store, &round.config, lent, &asked).await?;
-    match said {
+    let returned =
+        plugin.topoloom_discovery_discoverer().call_discover(&mut *store, &round.config, lent, &asked).await?;
+    match returned {
         Ok(answer) => {
             store.data_mut().take(weigh::answer(&answer));
             let bounds = decode::AnswerBounds {

@@ -27,10 +27,10 @@ impl Report {
                 },
             ),
         ];
-        if let Some(said) = &self.description {
-            rows.push(row("plugin", &format!("{} {}", said.name, said.version)));
-            rows.push(row("vendor", &said.vendor));
-            rows.push(row("summary", &said.summary));
+        if let Some(description) = &self.description {
+            rows.push(row("plugin", &format!("{} {}", description.name, description.version)));
+            rows.push(row("vendor", &description.vendor));
+            rows.push(row("summary", &description.summary));
         }
         if let Some(interface) = self.interface() {
             rows.push(row("interface", interface));
@@ -78,7 +78,7 @@ impl Report {
 
     /// The same for programs.
     pub(super) fn document(&self) -> Inspected {
-        let said = self.description.as_ref();
+        let description = self.description.as_ref();
         let imports = self.imports().into_iter().map(|(interface, functions)| (interface.to_owned(), texts(functions)));
         let producers = self.anatomy.producers.iter().map(|[field, name, version]| Producer {
             field: field.clone(),
@@ -94,10 +94,10 @@ impl Report {
             digest: self.digest.to_string(),
             size: self.size,
             packed_size: self.packed,
-            name: said.map(|said| said.name.to_string()),
-            version: said.map(|said| said.version.to_string()),
-            vendor: said.map(|said| said.vendor.to_string()),
-            summary: said.map(|said| said.summary.to_string()),
+            name: description.map(|description| description.name.to_string()),
+            version: description.map(|description| description.version.to_string()),
+            vendor: description.map(|description| description.vendor.to_string()),
+            summary: description.map(|description| description.summary.to_string()),
             embedded: self.origin.map(|origin| origin == Origin::Embedded),
             interface: self.interface().map(str::to_owned),
             imports: imports.collect(),

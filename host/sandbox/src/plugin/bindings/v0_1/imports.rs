@@ -186,7 +186,7 @@ impl log::Host for Guest {
             log::Level::Error => LineLevel::Error,
         };
         self.take(message.len());
-        self.voice.say(level, &message);
+        self.voice.log(level, &message);
         Ok(())
     }
 }
