@@ -20,6 +20,7 @@ mod compare;
 #[cfg(test)]
 mod histories;
 mod last;
+mod service;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -30,27 +31,21 @@ use std::time::Duration;
 
 pub use compare::{Comparison, Objects, Rails, compare};
 pub use last::{Another, Last, LastFailed};
+pub use service::{WATCHED_CALLS, WATCHED_FOR};
 pub use words::{Call, Cause, Event, Failed, RolloutOrder, RolloutStep};
 pub use work::RolloutWork;
 
+use self::service::{Quarantine, Watch};
 use super::Digest;
 
 /// Modules before the serving one that stay available (decision P5).
 pub const KEPT: usize = 3;
-/// Real calls that a new revision is watched for, and for how long at most: the first fault in this time is its last.
-pub const WATCHED_CALLS: u32 = 3;
-/// See [`WATCHED_CALLS`].
-pub const WATCHED_FOR: Duration = Duration::from_secs(600);
 /// Faults in a row that end the patience with a revision, or the attempts to make one of a candidate.
 pub const STRIKES: u32 = 5;
 /// First pause before a refused candidate is tried again; doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest pause before a refused candidate is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// First pause of a revision in quarantine; doubles up to [`LONGEST_QUARANTINE`].
-const FIRST_QUARANTINE: Duration = Duration::from_secs(300);
-/// Even the worst plugin is called once an hour: the cause of its failure may be a node that is gone by now.
-const LONGEST_QUARANTINE: Duration = Duration::from_secs(3600);
 /// Digests that were rolled back and are remembered, so that delivering them again does not activate them.
 const REMEMBERED: usize = 16;
 
@@ -68,18 +63,6 @@ pub struct ServingPlugin<R> {
     pub strikes: u32,
     watch: Option<Watch>,
     quarantine: Option<Quarantine>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Watch {
-    calls: u32,
-    until: Time,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Quarantine {
-    pause: Duration,
-    until: Time,
 }
 
 /// The candidate.
@@ -235,30 +218,6 @@ impl<R: Clone> Rollout<R> {
     pub fn needs_person(&self) -> bool {
         let stage = self.candidate.as_ref().map(|candidate| &candidate.stage);
         matches!(stage, Some(Stage::Held(_) | Stage::Refused { until: None, .. }))
-    }
-
-    /// Until when the serving revision is in quarantine.
-    #[must_use]
-    pub fn quarantined_until(&self) -> Option<Time> {
-        self.serving.as_ref()?.quarantine.map(|quarantine| quarantine.until)
-    }
-
-    /// How long the pauses of the serving revision are, if it is in quarantine.
-    #[must_use]
-    pub fn quarantine_pause(&self) -> Option<Duration> {
-        self.serving.as_ref()?.quarantine.map(|quarantine| quarantine.pause)
-    }
-
-    /// Whether the serving revision is new and watched.
-    #[must_use]
-    pub fn is_watched(&self) -> bool {
-        self.serving.as_ref().is_some_and(|serving| serving.watch.is_some())
-    }
-
-    /// Whether the next fault of the serving revision is its last, since it is watched and a rollback is possible.
-    #[must_use]
-    pub fn is_on_trial(&self) -> bool {
-        self.is_watched() && !self.previous.is_empty()
     }
 
     /// When a [`Event::Tick`] has something to do.
@@ -473,65 +432,9 @@ impl<R: Clone> Rollout<R> {
         // rollback. A watch that a restart interrupted starts again.
         let was_watched = self.watched.take() == Some(digest);
         let is_new = cause != Cause::Rollback && (!is_first || was_watched);
-        let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });
+        let watch = is_new.then(|| Watch::begin(now));
         self.serving = Some(ServingPlugin { digest, revision, strikes: 0, watch, quarantine: None });
         Some(RolloutOrder::Swap(digest))
-    }
-
-    fn called(&mut self, call: Call, now: Time) -> Option<RolloutOrder> {
-        let serving = self.serving.as_mut()?;
-        match call {
-            Call::Circumstance => return None,
-            Call::Answered => {
-                serving.strikes = 0;
-                serving.quarantine = None;
-                if let Some(watch) = &mut serving.watch {
-                    watch.calls += 1;
-                    if watch.calls >= WATCHED_CALLS {
-                        serving.watch = None;
-                    }
-                }
-                return None;
-            }
-            Call::Fault => serving.strikes = serving.strikes.saturating_add(1),
-        }
-        let watched = serving.watch.is_some_and(|watch| now < watch.until);
-        let out_of_patience = serving.strikes >= STRIKES;
-        if self.is_rolling_back() || !(watched || out_of_patience) {
-            return None;
-        }
-        if self.previous.is_empty() && !out_of_patience {
-            return None;
-        }
-        self.go_back(now)
-    }
-
-    /// Rolls back to the latest earlier bytes. Without any, the active plugin continues: no longer watched, and with
-    /// long pauses after too many faults.
-    fn go_back(&mut self, now: Time) -> Option<RolloutOrder> {
-        let Some(to) = self.previous.front().copied() else {
-            let serving = self.serving.as_mut()?;
-            if serving.strikes < STRIKES {
-                serving.watch = None;
-                return None;
-            }
-            return self.quarantine(now);
-        };
-        // With the entry that it served with: whether it takes the present one is tried when it serves.
-        let ready = self.earlier.take_if(|(digest, _)| *digest == to).map(|(_, revision)| revision);
-        let is_whole = ready.is_some();
-        self.candidate =
-            Some(Candidate { digest: to, ready, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
-        // A whole one is as it was when it served: nothing has to be prepared, and nothing can fail.
-        if is_whole { self.swap(now) } else { Some(RolloutOrder::Prepare(to)) }
-    }
-
-    fn quarantine(&mut self, now: Time) -> Option<RolloutOrder> {
-        let serving = self.serving.as_mut()?;
-        let pause = serving.quarantine.map_or(FIRST_QUARANTINE, |old| (old.pause * 2).min(LONGEST_QUARANTINE));
-        serving.watch = None;
-        serving.quarantine = Some(Quarantine { pause, until: now + pause });
-        Some(RolloutOrder::Quarantine(serving.digest))
     }
 
     fn tick(&mut self, now: Time) -> Option<RolloutOrder> {

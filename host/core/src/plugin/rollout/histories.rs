@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::service::LONGEST_QUARANTINE;
 use super::*;
 
 /// One event; a number picks its digest.

@@ -1,3 +1,4 @@
+use super::service::FIRST_QUARANTINE;
 use super::*;
 
 const S: Duration = Duration::from_secs(1);
