@@ -46,72 +46,86 @@ enum LoadedVerdict {
 }
 
 impl Loaded<'_> {
-    fn says(&self) -> LoadedVerdict {
-        let tail = if self.serving.is_some() { "; the last valid version continues" } else { "" };
-        let bad = |reason, message: String| LoadedVerdict::Bad(ConditionType::Loaded, reason, message);
-        if let Some(pause) = self.rollout.quarantine_pause() {
-            // The whole pause and not its remaining time: a status must not change by itself.
-            let wait = pause.as_secs() / 60;
-            let why = self.fault.unwrap_or("its calls fail");
-            let message = format!(
-                "the plugin failed {} times in a row, and there is no other plugin to roll back to; the host calls \
-                    it again after {wait} minutes, or after `topoloom source run {}`: {why}",
-                self.rollout.serving().map_or(0, |serving| serving.strikes),
-                self.source
-            );
-            return bad(Reason::Quarantined, message);
-        }
-        if let Some(candidate) = self.rollout.candidate() {
-            let digest = candidate.digest;
-            match &candidate.stage {
-                Stage::Held(comparison) => {
-                    let name =
-                        self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
-                    let message = format!(
-                        "plugin {name}({}) waits for a person: {comparison}. If that is right, `topoloom plugin continue \
-                         {}` activates it; if not, deliver another one{tail}",
-                        digest.short(),
-                        self.source
-                    );
-                    return bad(Reason::CanaryHeld, message);
-                }
-                Stage::Refused { step: RolloutStep::Watch, .. } => {
-                    let why = self.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
-                    let message = format!(
-                        "plugin {digest} failed while it was active, so the host rolled it back{why}. Deliver another one, \
-                         or try it once more with `topoloom plugin continue {}`{tail}",
-                        self.source
-                    );
-                    return bad(Reason::RolledBack, message);
-                }
-                Stage::Refused { until, .. } => {
-                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else {
-                        return LoadedVerdict::Nothing;
-                    };
-                    let again = match until {
-                        Some(_) => "; the host tries it again",
-                        None => "",
-                    };
-                    let message = format!("{}{again}{tail}", refused.message);
-                    return LoadedVerdict::Bad(refused.condition, refused.reason, message);
-                }
-                // Tried again: what was wrong is still the last word about it.
-                Stage::Preparing | Stage::Shadow if candidate.strikes > 0 => {
-                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else {
-                        return LoadedVerdict::Nothing;
-                    };
-                    let message = format!("{}; the host tries it again{tail}", refused.message);
-                    return LoadedVerdict::Bad(refused.condition, refused.reason, message);
-                }
-                Stage::Preparing | Stage::Shadow => {}
+    fn verdict(&self) -> LoadedVerdict {
+        let in_question = self.quarantined().or_else(|| self.candidate_verdict());
+        in_question.or_else(|| self.refused_or_missing()).unwrap_or_else(|| self.in_order())
+    }
+
+    /// What every sentence about a failure ends with.
+    fn tail(&self) -> &'static str {
+        if self.serving.is_some() { "; the last valid version continues" } else { "" }
+    }
+
+    fn quarantined(&self) -> Option<LoadedVerdict> {
+        // The whole pause and not its remaining time: a status must not change by itself.
+        let wait = self.rollout.quarantine_pause()?.as_secs() / 60;
+        let why = self.fault.unwrap_or("its calls fail");
+        let message = format!(
+            "the plugin failed {} times in a row, and there is no other plugin to roll back to; the host calls \
+                it again after {wait} minutes, or after `topoloom source run {}`: {why}",
+            self.rollout.serving().map_or(0, |serving| serving.strikes),
+            self.source
+        );
+        Some(bad(Reason::Quarantined, message))
+    }
+
+    /// Where there is a candidate that waits, failed, or is tried again after it failed.
+    fn candidate_verdict(&self) -> Option<LoadedVerdict> {
+        let candidate = self.rollout.candidate()?;
+        let digest = candidate.digest;
+        match &candidate.stage {
+            Stage::Held(comparison) => Some(self.waits_for_person(digest, comparison)),
+            Stage::Refused { step: RolloutStep::Watch, .. } => Some(self.rolled_back(digest)),
+            Stage::Refused { until, .. } => {
+                let again = if until.is_some() { "; the host tries it again" } else { "" };
+                Some(self.refused_candidate(digest, again))
             }
+            // Tried again: what was wrong is still the last word about it.
+            Stage::Preparing | Stage::Shadow if candidate.strikes > 0 => {
+                Some(self.refused_candidate(digest, "; the host tries it again"))
+            }
+            Stage::Preparing | Stage::Shadow => None,
         }
+    }
+
+    fn waits_for_person(&self, digest: Digest, comparison: &Comparison) -> LoadedVerdict {
+        let name = self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
+        let message = format!(
+            "plugin {name}({}) waits for a person: {comparison}. If that is right, `topoloom plugin continue \
+             {}` activates it; if not, deliver another one{}",
+            digest.short(),
+            self.source,
+            self.tail()
+        );
+        bad(Reason::CanaryHeld, message)
+    }
+
+    fn rolled_back(&self, digest: Digest) -> LoadedVerdict {
+        let why = self.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
+        let message = format!(
+            "plugin {digest} failed while it was active, so the host rolled it back{why}. Deliver another one, or try it \
+             once more with `topoloom plugin continue {}`{}",
+            self.source,
+            self.tail()
+        );
+        bad(Reason::RolledBack, message)
+    }
+
+    fn refused_candidate(&self, digest: Digest, again: &str) -> LoadedVerdict {
+        let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return LoadedVerdict::Nothing };
+        let message = format!("{}{again}{}", refused.message, self.tail());
+        LoadedVerdict::Bad(refused.condition, refused.reason, message)
+    }
+
+    /// Where the active plugin refuses the entry, or nothing usable is offered.
+    fn refused_or_missing(&self) -> Option<LoadedVerdict> {
         if let Some(refused) = self.reconfiguring.filter(|refused| refused.condition == ConditionType::Loaded) {
-            return bad(refused.reason, format!("{}{tail}", refused.message));
+            return Some(bad(refused.reason, format!("{}{}", refused.message, self.tail())));
         }
-        if let Some((reason, message)) = self.offer.trouble() {
-            return bad(reason, format!("{message}{tail}"));
-        }
+        self.offer.trouble().map(|(reason, message)| bad(reason, format!("{message}{}", self.tail())))
+    }
+
+    fn in_order(&self) -> LoadedVerdict {
         match (&self.serving, self.offer, self.waits) {
             (Some(serving), Offer::Module(_), Some((waits, by))) => LoadedVerdict::Good(format!(
                 "plugin {serving} is active, which {by}; the delivered one ({}) waits until that ends",
@@ -121,13 +135,56 @@ impl Loaded<'_> {
             (None, ..) => LoadedVerdict::Nothing,
         }
     }
+
+    /// The candidate, as the status shows it. `compared` is the last comparison and whose it was.
+    fn candidate_status(&self, compared: Option<&(Digest, ComparisonStatus)>) -> Option<CandidateStatus> {
+        let candidate = self.rollout.candidate()?;
+        let (name, version) = self.ready.clone().unzip();
+        Some(CandidateStatus {
+            digest: candidate.digest.to_string(),
+            name,
+            version,
+            stage: stage_word(candidate).to_owned(),
+            step: match &candidate.stage {
+                Stage::Refused { step, .. } => Some(step.as_str().to_owned()),
+                Stage::Held(_) => Some(RolloutStep::Compare.as_str().to_owned()),
+                Stage::Preparing | Stage::Shadow => None,
+            },
+            strikes: i64::from(candidate.strikes),
+            comparison: compared.filter(|(of, _)| *of == candidate.digest).map(|(_, comparison)| comparison.clone()),
+        })
+    }
+}
+
+fn bad(reason: Reason, message: String) -> LoadedVerdict {
+    LoadedVerdict::Bad(ConditionType::Loaded, reason, message)
 }
 
 impl StatusReport {
     /// Reports the active plugin and the one that waits.
-    pub(super) fn loaded(&mut self, loaded: &Loaded<'_>) {
+    pub(super) fn set_plugins(&mut self, loaded: &Loaded<'_>) {
         let serves = loaded.serving.is_some();
-        match loaded.says() {
+        self.set_verdict(loaded);
+        if loaded.is_behind && serves {
+            self.runs_an_earlier_entry();
+        }
+        let rollout = loaded.rollout;
+        if let (Some(plugin), true) = (&mut self.status.plugin, serves) {
+            plugin.watched = rollout.is_on_trial();
+        }
+        self.status.strikes =
+            rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
+        let known = rollout.previous().chain(rollout.serving().map(|serving| serving.digest));
+        let known: Vec<String> = known.map(|digest| digest.to_string()).collect();
+        self.names.retain(|digest, _| known.contains(digest));
+        self.status.previous = rollout.previous().map(|digest| self.kept(digest)).collect();
+        self.status.taken_back = rollout.taken_back().map(|digest| digest.to_string()).collect();
+        self.status.candidate = loaded.candidate_status(self.compared.as_ref());
+    }
+
+    fn set_verdict(&mut self, loaded: &Loaded<'_>) {
+        let serves = loaded.serving.is_some();
+        match loaded.verdict() {
             LoadedVerdict::Good(message) => {
                 match loaded.reconfiguring.filter(|refused| refused.condition == ConditionType::Configured) {
                     Some(refused) => self.refused_entry(refused),
@@ -147,38 +204,6 @@ impl StatusReport {
             }
             LoadedVerdict::Nothing => {}
         }
-        if loaded.is_behind && serves {
-            self.runs_an_earlier_entry();
-        }
-        let rollout = loaded.rollout;
-        if let (Some(plugin), true) = (&mut self.status.plugin, serves) {
-            plugin.watched = rollout.is_on_trial();
-        }
-        self.status.strikes =
-            rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
-        let known = rollout.previous().chain(rollout.serving().map(|serving| serving.digest));
-        let known: Vec<String> = known.map(|digest| digest.to_string()).collect();
-        self.names.retain(|digest, _| known.contains(digest));
-        self.status.previous = rollout.previous().map(|digest| self.kept(digest)).collect();
-        self.status.taken_back = rollout.taken_back().map(|digest| digest.to_string()).collect();
-        let digest = rollout.candidate().map(|candidate| candidate.digest);
-        let compared = self.compared.clone().filter(|(of, _)| Some(*of) == digest);
-        self.status.candidate = rollout.candidate().map(|candidate| {
-            let (name, version) = loaded.ready.clone().unzip();
-            CandidateStatus {
-                digest: candidate.digest.to_string(),
-                name,
-                version,
-                stage: stage_word(candidate).to_owned(),
-                step: match &candidate.stage {
-                    Stage::Refused { step, .. } => Some(step.as_str().to_owned()),
-                    Stage::Held(_) => Some(RolloutStep::Compare.as_str().to_owned()),
-                    Stage::Preparing | Stage::Shadow => None,
-                },
-                strikes: i64::from(candidate.strikes),
-                comparison: compared.map(|(_, comparison)| comparison),
-            }
-        });
     }
 
     /// A candidate was refused.

@@ -249,7 +249,7 @@ impl Supervisor {
     pub(super) fn report_plugins(&mut self) {
         let rollout = &self.serving.rollout;
         let ready = rollout.candidate().and_then(|candidate| candidate.ready.as_ref());
-        let say = Loaded {
+        let loaded = Loaded {
             source: &self.source,
             rollout,
             serving: rollout.revision().map(|revision| named(revision)),
@@ -261,7 +261,7 @@ impl Supervisor {
             reconfiguring: self.entry.refused(),
             is_behind: rollout.revision().is_some_and(|revision| !self.entry.is(&revision.entry)),
         };
-        self.report.loaded(&say);
+        self.report.set_plugins(&loaded);
         self.shared.metrics.rollout(&self.source, rollout);
     }
 }
