@@ -56,7 +56,7 @@ use crate::traces::Spans;
 use crate::{log, work};
 use controller::{Configuration, Context, Controller, Initialized, RateClass, Registry};
 use debug::Debug;
-use election::{Election, LeaseGroup, Role};
+use election::{Election, Leadership, LeaseGroup, Role};
 use health::Health;
 use metrics::{Process, SettingMetrics};
 use options::{Election as Elects, OnInitFailure, Writes};
@@ -127,27 +127,12 @@ pub async fn run(
     let servers = Servers::listen(&options).await?;
     let mut shown = metrics::process::registry();
     let registry = metrics::process::ours(&mut shown);
-    let switch = match options.writes {
-        Writes::LeasesOnly => Switch::new(ReadOnly::Yes),
-        Writes::Allowed => {
-            let place = &options.location;
-            Switch::unknown(&format!("the ConfigMap {}/{} was not read yet", place.namespace, place.name))
-        }
-    };
+    let switch = first_position(&options);
     let Process { requests, elections: counted, work } = Process::register(registry);
     let restores = Restores::holding(&switch);
     restores.register(registry);
     let (elections, thread) = elections(&connection, &options, &switch, &restores, &health, &requests, &counted)?;
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        config = %options.location,
-        mode = ?options.mode,
-        elects = matches!(options.election, Elects::On(_)),
-        admin = servers.admin.address().map(|address| address.to_string()),
-        health = servers.health.as_ref().and_then(Server::address).map(|address| address.to_string()),
-        metrics = servers.metrics.as_ref().and_then(Server::address).map(|address| address.to_string()),
-        "topoloom starts"
-    );
+    servers.log_start(&options);
     let (mut pages, mut debug) = (Vec::new(), Debug::default());
     about(&mut debug, &options, &elections, &switch);
     let limit = options.rate.map_or_else(RateLimit::default, |rate| RateLimit::new(rate.qps, rate.burst));
@@ -196,14 +181,8 @@ pub async fn run(
     });
     // A replica without work must not keep it from others: where each controller waits, or a failed one is tolerated.
     let (needed, idle) = by_need(&elections, initialised.as_deref().unwrap_or_default());
-    for election in &idle {
-        health.stands_back(election.group());
-    }
-    for election in &needed {
-        // A scrape finds it, whether or not there was an answer about the lease.
-        counted.role(election.group(), &election.role());
-        election.begin();
-    }
+    idle.iter().for_each(|election| health.stands_back(election.group()));
+    begin(&needed, &counted);
     let mut served = servers.serve(&health, shown, pages, &serving);
     if let Some(switched) = switched {
         served.spawn("read-only switch", switched);
@@ -217,19 +196,43 @@ pub async fn run(
         Err(error) => Err(error),
         Ok(runs) => RunningControllers::start(runs).until(&stop, &needed, &mut served, &options).await,
     };
-    for election in &elections {
-        election.release().await;
-    }
-    if let Some(thread) = thread {
-        // It may hang on a name server; nothing of it counts any more.
-        let _ = tokio::time::timeout(LAST_WORDS, thread.join()).await;
-    }
+    release(&elections, thread).await;
     serving.cancel();
     if tokio::time::timeout(LAST_WORDS, served.finish()).await.is_err() {
         served.cut_off().await;
     }
     tracing::info!("topoloom stops");
     ended
+}
+
+/// The switch of all writes before the configuration was read.
+fn first_position(options: &Options) -> Switch {
+    match options.writes {
+        Writes::LeasesOnly => Switch::new(ReadOnly::Yes),
+        Writes::Allowed => {
+            let place = &options.location;
+            Switch::unknown(&format!("the ConfigMap {}/{} was not read yet", place.namespace, place.name))
+        }
+    }
+}
+
+fn begin(elections: &[Election], metrics: &election::Metrics) {
+    for election in elections {
+        // A scrape finds it, whether or not there was an answer about the lease.
+        metrics.role(election.group(), &election.role());
+        election.begin();
+    }
+}
+
+/// Gives every lease back, and waits for the thread of elections.
+async fn release(elections: &[Election], thread: Option<election::Thread>) {
+    for election in elections {
+        election.release().await;
+    }
+    if let Some(thread) = thread {
+        // It may hang on a name server; nothing of it counts any more.
+        let _ = tokio::time::timeout(LAST_WORDS, thread.join()).await;
+    }
 }
 
 /// The elections that a controller here takes part in, and the others.
@@ -372,27 +375,28 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
 /// Initialises one controller; the inner result is its own.
 fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
     let of_group = |group| parts.elections.iter().find(|election| election.group() == group).cloned();
-    // A controller without a lease works from the beginning.
-    let election = match controller.group() {
-        Some(group) => of_group(group).unwrap_or_else(|| Election::off(group, parts.switch)),
-        None => Election::off(LeaseGroup::NodeLock, parts.switch),
+    let leadership = match controller.group() {
+        Some(group) => Leadership::Elected(of_group(group).unwrap_or_else(|| Election::off(group, parts.switch))),
+        None => Leadership::EveryReplica(Gate::open(parts.switch)),
     };
     let unlimited = RateLimit::default();
     let limit = match controller.rate() {
         RateClass::Limited => parts.limit,
         RateClass::Unlimited => &unlimited,
     };
-    let writes = parts.connection.behind(election.gate(), parts.requests, limit)?;
+    let writes = parts.connection.behind(leadership.gate(), parts.requests, limit)?;
     // A controller without a lease writes its Events regardless of leadership.
-    let own = match controller.group() {
-        Some(_) => None,
-        None => Some(Events::new(parts.connection.behind(election.gate(), parts.requests, parts.limit)?)),
+    let own = match &leadership {
+        Leadership::Elected(_) => None,
+        Leadership::EveryReplica(gate) => {
+            Some(Events::new(parts.connection.behind(gate, parts.requests, parts.limit)?))
+        }
     };
     let context = Context {
         options: parts.options,
         connection: parts.connection,
         writes,
-        election,
+        leadership,
         switch: parts.switch.clone(),
         restores: parts.restores.clone(),
         nodes: Arc::clone(parts.nodes),
@@ -458,6 +462,19 @@ impl Servers {
         };
         let admin = Server::listen("admin-address", options.admin, None).await?;
         Ok(Self { admin, health, metrics })
+    }
+
+    fn log_start(&self, options: &Options) {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            config = %options.location,
+            mode = ?options.mode,
+            elects = matches!(options.election, Elects::On(_)),
+            admin = self.admin.address().map(|address| address.to_string()),
+            health = self.health.as_ref().and_then(Server::address).map(|address| address.to_string()),
+            metrics = self.metrics.as_ref().and_then(Server::address).map(|address| address.to_string()),
+            "topoloom starts"
+        );
     }
 
     fn serve(self, health: &Health, registry: MetricRegistry, pages: Vec<Router>, stop: &CancellationToken) -> Tasks {

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry as MetricRegistry;
 use tokio_util::sync::CancellationToken;
 
 use super::debug::Debug;
-use super::election::{Election, LeaseGroup};
+use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
 use super::locks;
 use super::options::Options;
@@ -33,8 +33,8 @@ pub struct Context<'a> {
     pub connection: &'a Connection,
     /// For writes of the controller: a client behind the gate of its group's lease, if it has one.
     pub writes: kube::Client,
-    /// The lease of the controller's group; for one without a group, one that is granted from the beginning.
-    pub election: Election,
+    /// The lease of the controller's group; for one without a group, the gate of every replica.
+    pub leadership: Leadership,
     /// What the controllers of the node lock share, once one of them was initialised.
     pub locks: &'a OnceCell<locks::SharedLocks>,
     /// The switch of all writes.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::HYPER_NODE;
 
 use super::controller::{Configuration, Context, Controller, InitError, Initialized};
-use super::election::{Election, LeaseGroup};
+use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
 use super::options::{Options, Writes};
 use super::tasks::Tasks;
@@ -73,7 +73,7 @@ struct ControllerParts {
     reads: kube::Client,
     writes: kube::Client,
     options: Options,
-    election: Election,
+    leadership: Leadership,
     switch: Switch,
     restores: Restores,
     node_watch: Arc<NodeWatch>,
@@ -116,7 +116,7 @@ impl ControllerParts {
             options,
             connection,
             writes,
-            election,
+            leadership,
             switch,
             restores,
             nodes: node_watch,
@@ -205,7 +205,7 @@ impl ControllerParts {
             reads,
             writes,
             options: options.clone(),
-            election,
+            leadership,
             switch,
             restores,
             node_watch,
@@ -245,7 +245,7 @@ impl ControllerParts {
             biased;
             () = stop.cancelled() => false,
             ended = watches.next() => return Err(ended.to_string()),
-            () = standby.until(self.election.granted(), &mut loads) => true,
+            () = standby.until(self.leadership.granted(), &mut loads) => true,
         };
         let ended = if granted { self.lead(standby, loads, &mut watches, &stop).await } else { Ok(()) };
         watches.cut_off().await;
@@ -277,7 +277,7 @@ impl ControllerParts {
                 hyper_nodes: Arc::clone(&shared.hyper_nodes),
                 nodes: Arc::clone(&shared.nodes),
                 client: self.writes.clone(),
-                gate: self.election.gate().clone(),
+                gate: self.leadership.gate().clone(),
                 rival: shared.rival.clone(),
                 scope: self.options.status,
                 concurrency: self.options.concurrency,
@@ -310,7 +310,8 @@ impl ControllerParts {
         counting.cut_off().await;
         // The last reports of the sources are still written, if that is possible.
         reports.close();
-        if self.election.gate().check().is_ok() && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
+        if self.leadership.gate().check().is_ok()
+            && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
         {
             tracing::warn!("the last reports of the sources could not be written");
         }
@@ -323,9 +324,9 @@ impl ControllerParts {
 impl ControllerParts {
     /// Sends one Event that names the leader.
     async fn announce(&self) {
-        if let Some(lease) = self.election.lease() {
+        if let Some(lease) = self.leadership.lease() {
             // Until the configuration was read, nothing is written.
-            self.election.gate().writable().await;
+            self.leadership.gate().writable().await;
             self.shared.events.leads(&lease.namespace, &lease.name, &lease.identity).await;
         }
         std::future::pending().await

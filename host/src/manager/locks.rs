@@ -18,7 +18,7 @@ use topoloom_core::seldom::Seldom;
 
 use super::controller::{Context, Controller, InitError, Initialized, RateClass};
 use super::debug::Debug;
-use super::election::{Election, LeaseGroup};
+use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
 use super::options::LockOptions;
 use super::tasks::Tasks;
@@ -250,15 +250,15 @@ impl Controller for SweeperController {
             metrics: SweepMetrics::register(context.metrics),
             nodes: Mutex::default(),
         });
-        let (election, work, reads) = (context.election, context.work.clone(), context.connection.client.clone());
-        Ok(Initialized::Runs(Box::new(move |stop| sweep(sweeper, shared, election, work, reads, stop).boxed())))
+        let (leadership, work, reads) = (context.leadership, context.work.clone(), context.connection.client.clone());
+        Ok(Initialized::Runs(Box::new(move |stop| sweep(sweeper, shared, leadership, work, reads, stop).boxed())))
     }
 }
 
 async fn sweep(
     sweeper: Arc<Sweeper>,
     shared: SharedLocks,
-    election: Election,
+    leadership: Leadership,
     work: work::Options,
     reads: kube::Client,
     stop: CancellationToken,
@@ -268,7 +268,7 @@ async fn sweep(
     let granted = tokio::select! {
         () = stop.cancelled() => false,
         ended = watches.next() => return Err(ended.to_string()),
-        () = async { tokio::join!(election.granted(), shared.view.synced()); } => true,
+        () = async { tokio::join!(leadership.granted(), shared.view.synced()); } => true,
     };
     if granted {
         let queue = WorkQueue::new("node-locks", NODES, Limiter::default());

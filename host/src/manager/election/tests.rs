@@ -9,7 +9,8 @@ use std::time::Duration;
 use topoloom_core::election::{ElectionPosition, Lost, Record};
 
 use super::lease::{HolderEntry, claim, record, release, renew};
-use super::{LeaseGroup, Role, identity, role};
+use super::runner::role;
+use super::{LeaseGroup, Role, identity};
 
 const WANTED: HolderEntry<'_> = HolderEntry {
     name: "l",

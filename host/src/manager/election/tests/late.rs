@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use super::super::*;
 use super::served::{SLOW, held_by, replica};
 use crate::cluster::client::connect;
+use crate::cluster::{Refusal, RefusalReason};
 
 /// Asks the voucher by one pipe, and is answered by another.
 const PROGRAM: &str = "echo > \"$0.asks\"\ncat \"$0.answer\"\n";

@@ -7,14 +7,18 @@ use std::time::Instant;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::Notify;
 use topoloom_api::names::{CONFIGURATION_ANNOTATION, RELEASED_ANNOTATION};
+use topoloom_core::election::SeenBy;
 use tower::Layer;
 
+use super::super::runner::{LeaseEvent, Leases, late};
 use super::super::*;
 use crate::cluster::gate::Door;
+use crate::cluster::{Judge as _, Refusal, RefusalReason};
 use crate::manager::health::Health;
 
 const S: Duration = Duration::from_secs(1);
@@ -280,7 +284,7 @@ fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() 
     for (what, said) in [("no watch", 1), ("no list", 2), ("no watch", 3)] {
         for _ in 0..30 {
             runner.watched(LeaseEvent::Lease(Box::new(Err(refused(what)))));
-            runner.saw(SeenBy::Read, Some(held_by("other")));
+            runner.observed(SeenBy::Read, Some(held_by("other")));
         }
         assert_eq!(lines.count("cannot be watched"), said, "{}", lines.text());
     }
@@ -427,7 +431,7 @@ async fn a_renewal_that_was_held_up_until_its_time_was_over_does_not_leave() {
     runner.stored = server.store.0.lock().unwrap().clone();
     runner.held.open_until(boot_time());
     let mut silent = futures::stream::pending();
-    let lease = lease::renew(runner.stored.as_ref(), &runner.wanted(0), "1");
+    let lease = lease::renew(runner.stored.as_ref(), &runner.entry(0), "1");
     runner.write(&leases.holds, boot_time(), Some("1".into()), lease, &mut silent).await;
     assert_eq!(server.asked(), "");
 }
