@@ -9,16 +9,17 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::mpsc::unbounded_channel;
 use topoloom_api::DiscoverySource;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType};
-use topoloom_api::discovery_source::NodeCoverage;
+use topoloom_api::discovery_source::{NodeCoverage, OnRemoval, State};
 
+use super::ends::{CALM, FIRST_ANEW, LAST_ANEW};
 use super::*;
 use crate::cluster::events::Events;
 use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::nodes::Nodes;
-use crate::config;
+use crate::config::{self, Mode};
 use crate::delivery::Supply;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::TierRegistry;
@@ -74,14 +75,14 @@ impl Scene {
         let mut registry = Registry::default();
         let shared = Arc::new(shared(&server(sender, &left, &silent), &mut registry, rival, &stop));
         let (loads, received) = unbounded_channel();
-        let (says, said) = unbounded_channel();
-        earlier.into_iter().for_each(|object| says.send(VerbEvent::Object(Box::new(object))).unwrap());
-        says.send(VerbEvent::Complete).unwrap();
+        let (verbs, received_verbs) = unbounded_channel();
+        earlier.into_iter().for_each(|object| verbs.send(VerbEvent::Object(Box::new(object))).unwrap());
+        verbs.send(VerbEvent::Complete).unwrap();
         let reports = Arc::clone(&shared.reports);
         reports.register(&mut registry);
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
         let mut running = JoinSet::new();
-        running.spawn(sources.run(Standby::new(shared), received, said));
+        running.spawn(sources.run(Standby::new(shared), received, received_verbs));
         let crashes = Vec::new();
         Self { loads, events, crashes, registry, left, silent, reports, stop, running, _rival: rivals }
     }
