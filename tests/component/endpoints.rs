@@ -16,10 +16,13 @@ use std::time::Duration;
 use topoloom::endpoints::plan::Plan;
 use topoloom::endpoints::spec::{AddressRule, BaseUrl, Carrier, Network, Redirects, Timeouts, Tls};
 use topoloom::endpoints::{Denial, EndpointRequest, Endpoints, Error, Opened, Outside, Session};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{CredentialKind, Method};
 
 /// The source in all of these tests.
-const SOURCE: &str = "fabric-source";
+fn source() -> SourceName {
+    "fabric-source".parse().unwrap()
+}
 
 /// An endpoint named `fabric` at these URLs, which may dial 127.0.0.2 and no other address of this machine.
 fn plan(urls: &[&str]) -> Plan {
@@ -44,7 +47,7 @@ fn plan(urls: &[&str]) -> Plan {
 }
 
 fn endpoints(plan: Plan, outside: &Outside) -> Arc<Endpoints> {
-    Arc::new(Endpoints::new(&Arc::from(SOURCE), vec![plan], outside))
+    Arc::new(Endpoints::new(&source(), vec![plan], outside))
 }
 
 fn session(plan: Plan, outside: &Outside) -> Session {
@@ -77,5 +80,5 @@ async fn text(mut opened: Opened) -> Result<String, Error> {
 #[track_caller]
 fn denied(error: &Error, expected: Denial, outside: &Outside, before: u64) {
     assert!(matches!(error, Error::Denied { denial, .. } if *denial == expected), "{error:?}");
-    assert_eq!(outside.metrics.denials(SOURCE, expected), before + 1, "{error} was not counted");
+    assert_eq!(outside.metrics.denials(&source(), expected), before + 1, "{error} was not counted");
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Compiler, Load, Plugin, RoundInput, Runtime};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::{Member, Object, Spec};
@@ -34,8 +35,8 @@ pub(crate) static GLUTTON: LazyLock<Arc<[u8]>> =
 pub(crate) static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Runtime::start(Compiler::Child { exe: host() }).unwrap());
 
-pub(crate) fn source() -> Arc<str> {
-    "test".into()
+pub(crate) fn source() -> SourceName {
+    "test".parse().unwrap()
 }
 
 pub(crate) async fn load(bytes: &Arc<[u8]>, limits: Limits) -> Plugin {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Load, Plugin, RoundInput};
+use topoloom_core::names::NodeName;
 use topoloom_core::plugin::{
     Answer, Answered, CallError, CredentialKind, Failure, Granted, Limits, Location, Requirements,
 };
@@ -198,7 +199,7 @@ async fn answers(plugin: &Plugin) {
     );
     assert_eq!(&*labelled.labels[0].1, "a");
     let of = [labelled, annotated, row, named].map(|group| group.members.clone());
-    let elsewhere = ["node-000000", "node-000001", "elsewhere"].map(Arc::from).to_vec();
+    let elsewhere = ["node-000000", "node-000001", "elsewhere"].map(NodeName::from).to_vec();
     let [first, second] = [0, 1].map(|row| Members::Rows(vec![row]));
     assert_eq!(of, [first, second, Members::Groups(vec![0, 1]), Members::Names(elsewhere)]);
     assert_eq!((row.tier, row.description.as_deref()), (2, Some("the row")));

@@ -10,6 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
 use topoloom_api::{discovery_source, object_name};
+use topoloom_core::names::{NodeName, SourceName};
 use topoloom_core::nodelock::PodId;
 use topoloom_core::text;
 
@@ -97,7 +98,7 @@ impl Events {
     }
 
     /// Says something about a source. `uid` is that of its DiscoverySource, where one exists.
-    pub async fn source(&self, source: &str, uid: Option<&str>, urgency: Urgency, reason: Reason, note: &str) {
+    pub async fn source(&self, source: &SourceName, uid: Option<&str>, urgency: Urgency, reason: Reason, note: &str) {
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some(discovery_source::API_VERSION.into()),
             kind: Some(discovery_source::KIND.into()),
@@ -122,11 +123,11 @@ impl Events {
     }
 
     /// Says something about a node.
-    pub async fn node(&self, name: &str, uid: Option<&str>, urgency: Urgency, text: EventText<'_>) {
+    pub async fn node(&self, name: &NodeName, uid: Option<&str>, urgency: Urgency, text: EventText<'_>) {
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
-            name: Some(name.into()),
+            name: Some(name.to_string()),
             uid: uid.map(str::to_owned),
             ..Default::default()
         };

@@ -11,6 +11,7 @@
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
+//! | [`names`] | names that look alike and must not be exchanged |
 //! | [`near`] | which of the known texts a text with a typing error meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
@@ -21,6 +22,7 @@
 
 pub mod controllers;
 pub mod election;
+pub mod names;
 pub mod near;
 pub mod nodelock;
 pub mod plugin;

@@ -9,7 +9,6 @@ pub mod go_duration;
 mod holder;
 #[cfg(test)]
 mod model;
-mod names;
 pub mod needs;
 mod record;
 mod retry;
@@ -26,8 +25,9 @@ pub use holder::{
     Clock, Facts, GRACE, Holder, LockHeld, LockState, OrphanReason, Pod, SKEW, Takeover, Why, confirm, is_owner, judge,
     judge_absent,
 };
-pub use names::{LockValue, NodeName, Uid};
 pub use record::{Lock, NamedHolder, Note, PodId, PodKey};
 pub use retry::Retry;
 pub use sightings::Sightings;
 pub use value::{ParsedValue, ValueError, bare};
+
+pub use crate::names::{LockValue, NodeName, Uid};

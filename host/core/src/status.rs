@@ -24,6 +24,8 @@ pub(crate) mod select;
 
 use std::sync::Arc;
 
+use crate::names::NodeName;
+
 pub use index::StatusIndex;
 
 /// What the status of one HyperNode contains.
@@ -41,7 +43,7 @@ pub struct Missing {
     /// How many there are.
     pub count: u64,
     /// The first of them by name, at most [`NAMED`].
-    pub first: Vec<Arc<str>>,
+    pub first: Vec<NodeName>,
 }
 
 /// A HyperNode whose count is new since the last settling.
@@ -68,7 +70,7 @@ pub struct Overlap {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedNode {
     /// The Node.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// The first two of them by name.
     pub hyper_nodes: [Arc<str>; 2],
 }

@@ -225,7 +225,7 @@ impl Carrier {
     async fn look(
         &self,
         requests: &Requests,
-        node: &str,
+        node: &NodeName,
         keys: &[LockKey],
         must: bool,
         live: &LiveReads,
@@ -240,7 +240,7 @@ impl Carrier {
     async fn ask_holder(
         &self,
         requests: &Requests,
-        node: &str,
+        node: &NodeName,
         named: &PodKey,
         value: &LockValue,
         live: &mut LiveReads,
@@ -250,7 +250,7 @@ impl Carrier {
         Ok(())
     }
 
-    async fn ask_waiting(&self, requests: &Requests, node: &str, live: &mut LiveReads) -> Result<(), Refusal> {
+    async fn ask_waiting(&self, requests: &Requests, node: &NodeName, live: &mut LiveReads) -> Result<(), Refusal> {
         let before = self.view.known(Sightings::moment);
         live.listed(requests.bound(node).await?, before);
         Ok(())
@@ -260,7 +260,7 @@ impl Carrier {
     async fn patch_node(
         &self,
         requests: &Requests,
-        name: &str,
+        name: &NodeName,
         version: &ResourceVersion,
         changes: &[(LockKey, Change)],
     ) -> WriteOutcome {
@@ -323,7 +323,12 @@ impl Carrier {
     ///
     /// # Errors
     /// When the node cannot be read.
-    pub async fn remove(&self, node: &str, key: LockKey, value: &LockValue) -> Result<Option<WriteOutcome>, Refusal> {
+    pub async fn remove(
+        &self,
+        node: &NodeName,
+        key: LockKey,
+        value: &LockValue,
+    ) -> Result<Option<WriteOutcome>, Refusal> {
         let mut answer = WriteOutcome::Conflict;
         for _ in 0..REMOVALS {
             let Some(meta) = self.requests.node(node).await? else { return Ok(Some(WriteOutcome::Absent)) };

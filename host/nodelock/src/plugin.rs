@@ -39,7 +39,7 @@ pub struct Ticket {
 pub enum NotServed {
     /// There is no such node.
     #[error("there is no node {0:?}")]
-    NoNode(String),
+    NoNode(NodeName),
     /// Another program wrote something else into the annotation.
     #[error("the lock {key} of node {node} cannot be read: {why}", key = .key.annotation())]
     Unreadable {
@@ -111,8 +111,8 @@ impl Requests {
     /// # Errors
     /// When it is not certain which pod it is. A plugin that answers all the same may give the devices of another pod.
     pub async fn whom(&self, node: &str, key: LockKey) -> Result<Ticket, NotServed> {
-        let meta = self.node(node).await?.ok_or_else(|| NotServed::NoNode(node.to_owned()))?;
         let node: NodeName = node.into();
+        let meta = self.node(&node).await?.ok_or_else(|| NotServed::NoNode(node.clone()))?;
         let lock = wire::lock(&meta.metadata.annotations.unwrap_or_default(), key);
         let value = lock.as_ref().map(|lock| lock.value.clone());
         match lock.map(|lock| lock.named) {

@@ -71,7 +71,7 @@ impl Requests {
     ///
     /// # Errors
     /// The answer of the API server, or that there was none.
-    pub async fn bound(&self, node: &str) -> Result<Vec<PodSighting>, Refusal> {
+    pub async fn bound(&self, node: &NodeName) -> Result<Vec<PodSighting>, Refusal> {
         let api: Api<Slice> = Api::all(self.client.clone());
         let of_node = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let list = self.answered(api.list(&ListParams::default().fields(&of_node))).await?;

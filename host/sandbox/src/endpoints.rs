@@ -43,6 +43,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{CredentialKind, Limit, Method};
 use tracing::Span;
 use tracing::field::Empty;
@@ -153,7 +154,7 @@ pub struct Reply {
 
 /// The endpoints of one revision.
 pub struct Endpoints {
-    source: Arc<str>,
+    source: SourceName,
     named: BTreeMap<String, OpenEndpoint>,
     slots: BTreeMap<VaultObject, Arc<Slot>>,
     metrics: Metrics,
@@ -183,14 +184,16 @@ impl Endpoints {
     /// None.
     #[must_use]
     pub fn none() -> Arc<Self> {
-        static NONE: LazyLock<Arc<Endpoints>> =
-            LazyLock::new(|| Arc::new(Endpoints::new(&Arc::from(""), Vec::new(), &Outside::offline())));
+        static NONE: LazyLock<Arc<Endpoints>> = LazyLock::new(|| {
+            let source = SourceName::parse("none").expect("four letters are the value of a label");
+            Arc::new(Endpoints::new(&source, Vec::new(), &Outside::offline()))
+        });
         Arc::clone(&NONE)
     }
 
     /// Of these plans. Nothing is read or dialled yet.
     #[must_use]
-    pub fn new(source: &Arc<str>, plans: Vec<Plan>, outside: &Outside) -> Self {
+    pub fn new(source: &SourceName, plans: Vec<Plan>, outside: &Outside) -> Self {
         let mut slots = Slots { vault: &outside.vault, slots: BTreeMap::new() };
         let named = plans.into_iter().map(|plan| {
             let at = match &plan.carrier {
@@ -216,7 +219,7 @@ impl Endpoints {
             (plan.name.to_string(), OpenEndpoint { plan, at, series })
         });
         Self {
-            source: Arc::clone(source),
+            source: source.clone(),
             named: named.collect(),
             slots: slots.slots,
             metrics: outside.metrics.clone(),
@@ -375,12 +378,7 @@ impl Session {
         let exchange = match &endpoints.tape {
             Tape::Record(recorder) => {
                 let at = recorder.asked(&endpoints.source, asked, answer.as_ref());
-                Some(Exchange {
-                    recorder: recorder.clone(),
-                    source: Arc::clone(&endpoints.source),
-                    at,
-                    body: Vec::new(),
-                })
+                Some(Exchange { recorder: recorder.clone(), source: endpoints.source.clone(), at, body: Vec::new() })
             }
             Tape::None | Tape::Replay(_) => None,
         };
@@ -442,7 +440,7 @@ pub struct Opened {
 /// Where the body of an answer is written down.
 struct Exchange {
     recorder: Recorder,
-    source: Arc<str>,
+    source: SourceName,
     at: usize,
     body: Vec<u8>,
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::Value;
 use topoloom_api::HyperNode;
 use topoloom_api::hyper_node::KIND;
+use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::{NodeMeta, Store};
 use topoloom_core::topology::Object;
 
@@ -60,7 +61,12 @@ pub(super) struct Desk {
 }
 
 /// Runs one round of every enabled entry of the document (or of one) over the files.
-pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: Option<&str>) -> anyhow::Result<Desk> {
+pub(super) async fn rounds(
+    args: &DeskArgs,
+    nodes: &Path,
+    config: &Path,
+    only: Option<&SourceName>,
+) -> anyhow::Result<Desk> {
     let mut document = read_config(config)?;
     if let Some(plugin) = &args.plugin {
         replace_plugin(&mut document, plugin, only)?;
@@ -85,8 +91,8 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
         write_recording(path, recorder)?;
     }
     for shot in &shots {
-        if let Err(message) = &shot.result {
-            print::error(&format!("topoloom: source {}: {message}", shot.source));
+        if let Err(why) = &shot.result {
+            print::error(&format!("topoloom: source {}: {why}", shot.entry));
         }
     }
     let failed = shots.iter().any(|shot| shot.result.is_err()) || document.errors().next().is_some();
@@ -141,12 +147,12 @@ fn read_bounded(path: &Path, most: u64) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn replace_plugin(document: &mut Document, plugin: &Path, only: Option<&str>) -> anyhow::Result<()> {
+fn replace_plugin(document: &mut Document, plugin: &Path, only: Option<&SourceName>) -> anyhow::Result<()> {
     let mut entries: Vec<_> = document
         .entries
         .iter_mut()
         .filter_map(|entry| entry.config.as_mut().ok())
-        .filter(|entry| entry.enabled && only.is_none_or(|only| only == entry.source))
+        .filter(|entry| entry.enabled && only.is_none_or(|only| *only == entry.source))
         .collect();
     match entries.as_mut_slice() {
         [entry] => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use topoloom_core::names::SourceName;
 
 use super::desk::{self, DeskArgs};
 use super::tree::{Leaf, forest_text};
@@ -26,7 +27,7 @@ pub(super) struct DiscoverArgs {
     desk: DeskArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
-    source: Option<String>,
+    source: Option<SourceName>,
     /// The output: a tree for people, objects for kubectl apply, or one list
     #[arg(short, long, value_enum, default_value_t = Output::Tree)]
     output: Output,
@@ -44,7 +45,7 @@ enum Output {
 
 /// Runs one round of every enabled entry over the file.
 pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
-    let desk = desk::rounds(&args.desk, &args.nodes, &args.config, args.source.as_deref()).await?;
+    let desk = desk::rounds(&args.desk, &args.nodes, &args.config, args.source.as_ref()).await?;
     let shots = &desk.shots;
     match args.output {
         Output::Tree => print::out(&tree(shots, args.show_nodes)),
@@ -66,7 +67,7 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
 
 /// The objects of all results, children before parents: the order in which they can be applied.
 fn objects(shots: &[Shot]) -> Vec<Value> {
-    let found = shots.iter().filter_map(|shot| Some((&shot.source, shot.result.as_ref().ok()?)));
+    let found = shots.iter().filter_map(|shot| Some((shot.entry.source()?, shot.result.as_ref().ok()?)));
     let mut objects: Vec<(u32, Value)> = found
         .flat_map(|(source, found)| {
             found.decision.named.objects.iter().map(move |(name, object)| {
@@ -91,7 +92,7 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     let mut text = String::new();
     for shot in shots {
         let Ok(found) = &shot.result else { continue };
-        push_line!(text, "{}\n{}", live::heading(&shot.source, shot), live::coverage(found));
+        push_line!(text, "{}\n{}", live::heading(shot), live::coverage(found));
         text.push_str(&forest_text(&leaves(found), nodes));
         text.push_str(&live::diagnostics(found));
         text.push('\n');

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_core::names::{NodeName, SourceName};
 use topoloom_core::topology::{FindingSubject, Object};
 
 use super::ClusterArgs;
@@ -21,10 +22,10 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The node
-    node: String,
+    node: NodeName,
     /// Only this source
     #[arg(long, value_name = "NAME")]
-    source: Option<String>,
+    source: Option<SourceName>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -109,36 +110,36 @@ struct Remark {
 /// Explains one node under every source.
 pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
-    let shots = live.rounds(args.source.as_deref()).await?;
+    let shots = live.rounds(args.source.as_ref()).await?;
     let objects = live.objects();
     let explained = Explained {
         exists: live.store.view(&[]).find(&args.node).is_some(),
         sources: shots.iter().map(|shot| under(&live, &objects, shot, &args.node)).collect(),
-        node: args.node,
+        node: args.node.to_string(),
     };
     args.output.print(&explained, text)?;
     let code = outcome(&shots);
     Ok(if explained.exists { code } else { ExitCode::FAILURE })
 }
 
-fn under(live: &Live, objects: &[Arc<Object>], shot: &Shot, node: &str) -> UnderSource {
+fn under(live: &Live, objects: &[Arc<Object>], shot: &Shot, node: &NodeName) -> UnderSource {
     let found = shot.result.as_ref().ok();
-    let of_source = objects.iter().filter(|object| object.source.as_ref() == Some(&shot.source));
-    let listing = of_source.filter(|object| object.spec.exact_nodes().any(|name| **name == *node));
+    let of_source = objects.iter().filter(|object| shot.entry.owns(object));
+    let listing = of_source.filter(|object| object.spec.exact_nodes().any(|name| **name == **node));
     UnderSource {
-        source: shot.source.to_string(),
+        source: shot.entry.to_string(),
         plugin: Plugin::of(shot),
         read: read(live, shot, node),
-        error: shot.result.as_ref().err().cloned(),
+        error: shot.result.as_ref().err().map(ToString::to_string),
         placements: found.map(|found| placements(found, node)).unwrap_or_default(),
         because: found.map(|found| remarks(found, node)).unwrap_or_default(),
         in_force: listing.map(|object| object.name.to_string()).collect(),
-        heading: heading(&shot.source, shot),
+        heading: heading(shot),
     }
 }
 
 /// What the plugin could read of the node.
-fn read(live: &Live, shot: &Shot, node: &str) -> Vec<Column> {
+fn read(live: &Live, shot: &Shot, node: &NodeName) -> Vec<Column> {
     let Some(revision) = &shot.revision else { return Vec::new() };
     let view = live.store.view(&revision.keys);
     let Some(row) = view.find(node) else { return Vec::new() };
@@ -147,7 +148,7 @@ fn read(live: &Live, shot: &Shot, node: &str) -> Vec<Column> {
 }
 
 /// Where the result puts the node.
-fn placements(found: &OneshotResult, node: &str) -> Vec<Placement> {
+fn placements(found: &OneshotResult, node: &NodeName) -> Vec<Placement> {
     let domains = found.decision.forest.domains();
     let mut parents: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, domain) in domains.iter().enumerate() {
@@ -161,7 +162,7 @@ fn placements(found: &OneshotResult, node: &str) -> Vec<Placement> {
         .filter_map(|(name, object)| Some((object.group_id.as_deref()?, name)))
         .collect();
     let direct = domains.iter().enumerate();
-    let direct = direct.filter(|(_, domain)| domain.nodes.binary_search_by(|name| (**name).cmp(node)).is_ok());
+    let direct = direct.filter(|(_, domain)| domain.nodes.binary_search_by(|name| name.cmp(node)).is_ok());
     let placement = |(index, _)| {
         let upwards = std::iter::successors(Some(index), |index| parents.get(index).copied());
         let groups = upwards.filter_map(|index| domains.get(index)).map(|domain| Group {
@@ -176,11 +177,10 @@ fn placements(found: &OneshotResult, node: &str) -> Vec<Placement> {
 }
 
 /// What the plugin remarked about the node.
-fn remarks(found: &OneshotResult, node: &str) -> Vec<Remark> {
+fn remarks(found: &OneshotResult, node: &NodeName) -> Vec<Remark> {
     let findings = found.decision.forest.findings().iter();
-    let about = findings.filter(
-        |finding| matches!(&finding.subject, FindingSubject::Nodes(nodes) if nodes.iter().any(|name| **name == *node)),
-    );
+    let about =
+        findings.filter(|finding| matches!(&finding.subject, FindingSubject::Nodes(nodes) if nodes.contains(node)));
     about.map(|finding| Remark { code: finding.code.to_string(), detail: finding.detail.clone() }).collect()
 }
 

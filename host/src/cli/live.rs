@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use topoloom_api::{DiscoverySource, HyperNode};
+use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store};
 use topoloom_core::topology::Object;
 
@@ -16,7 +17,7 @@ use super::ClusterArgs;
 use crate::cluster::{self, Refusal, RefusalReason};
 use crate::config::{ConfigProblem, Document, Entry, EntryState, Load};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
-use crate::discovery::oneshot::{Applied, Compared, OneshotResult, Prepared, Shot};
+use crate::discovery::oneshot::{Applied, Compared, EntryName, NoResult, OneshotResult, Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::discovery::supervisor::losses;
 use crate::endpoints::Outside;
@@ -77,12 +78,12 @@ impl Live {
     }
 
     /// Whether the configuration has an entry of this source that runs, or would if it were right.
-    pub(super) fn enables(&self, source: &str) -> bool {
+    pub(super) fn enables(&self, source: &SourceName) -> bool {
         matches!(self.document.state_of(source), EntryState::Enabled(_) | EntryState::Invalid(_))
     }
 
     /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
-    pub(super) async fn rounds(&mut self, only: Option<&str>) -> anyhow::Result<Vec<Shot>> {
+    pub(super) async fn rounds(&mut self, only: Option<&SourceName>) -> anyhow::Result<Vec<Shot>> {
         if let Some(only) = only
             && !self.enables(only)
         {
@@ -102,14 +103,14 @@ impl Live {
     }
 
     /// Every enabled entry (or one) with the bytes that serve it.
-    async fn prepared(&self, host: Host<'_>, only: Option<&str>) -> Prepared {
+    async fn prepared(&self, host: Host<'_>, only: Option<&SourceName>) -> Prepared {
         let supply = Supply {
             delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace), Metrics::default()),
             modules: Modules::new(Some(self.client.clone()), &self.own_namespace, None),
         };
         let serving = self.sources.iter().filter_map(|source| {
             let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
-            Some((source.status.source.clone(), digest))
+            Some((SourceName::parse(&source.status.source).ok()?, digest))
         });
         Prepared::new(host, &supply, &self.document, only, &serving.collect(), &self.objects()).await
     }
@@ -121,17 +122,21 @@ impl Live {
     }
 
     /// What the DiscoverySources say of the objects in the cluster.
-    fn applied(&self) -> BTreeMap<String, Applied> {
+    fn applied(&self) -> BTreeMap<SourceName, Applied> {
         let of = |DiscoverySource { status, .. }: &DiscoverySource| Applied {
             config_hash: status.config_hash.clone(),
             nodes_by_name: status.nodes_by_name == Some(true),
             losses: losses(status, Timestamp::now()),
         };
-        self.sources.iter().map(|source| (source.status.source.clone(), of(source))).collect()
+        let named = self.sources.iter().filter_map(|source| {
+            let name = SourceName::parse(&source.status.source).ok()?;
+            Some((name, of(source)))
+        });
+        named.collect()
     }
 
     /// Another plugin beside the active one of a source: both answer about the nodes as they are now. Writes nothing.
-    pub(super) async fn compare(&mut self, source: &str, module: Module) -> anyhow::Result<Compared> {
+    pub(super) async fn compare(&mut self, source: &SourceName, module: Module) -> anyhow::Result<Compared> {
         let EntryState::Enabled(entry) = self.document.state_of(source) else {
             return Err(not_enabled(source, &self.document));
         };
@@ -158,7 +163,7 @@ impl Live {
         if keys.len() > read {
             self.nodes(&keys).await?;
         }
-        Ok(Compared::of(&serving, &candidate, &objects, &self.store.view(&keys)))
+        Ok(Compared::of(&serving, candidate, &objects, &self.store.view(&keys)))
     }
 
     /// Reads the nodes, page by page.
@@ -192,28 +197,27 @@ impl Live {
 }
 
 /// Invalid entries: what they would do is unknown, and they must not look switched off.
-fn invalid(document: &Document, only: Option<&str>) -> Vec<Shot> {
+fn invalid(document: &Document, only: Option<&SourceName>) -> Vec<Shot> {
     let wrong = document.entries.iter().filter_map(|entry| Some((entry, entry.config.as_ref().err()?)));
-    let wanted = wrong.filter(|(entry, _)| only.is_none_or(|only| entry.source.as_deref() == Some(only)));
+    let wanted = wrong.filter(|(entry, _)| only.is_none_or(|only| entry.source.as_ref() == Some(only)));
     let shot = |(entry, problems): (&Entry, &Vec<ConfigProblem>)| {
-        let unnamed = || format!("the entry in line {}", entry.line);
-        let source = entry.source.clone().unwrap_or_else(unnamed).into();
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        Shot { source, revision: None, result: Err(message) }
+        let name = entry.source.clone().map_or(EntryName::Line(entry.line), EntryName::Source);
+        Shot { entry: name, revision: None, result: Err(NoResult::Entry(problems.clone())) }
     };
     wanted.map(shot).collect()
 }
 
 /// That the document enables no such source, and which it does.
-pub(super) fn not_enabled(source: &str, document: &Document) -> anyhow::Error {
-    let known: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
+pub(super) fn not_enabled(source: &SourceName, document: &Document) -> anyhow::Error {
+    let known: Vec<&str> = document.enabled().map(|entry| &*entry.source).collect();
     let known = if known.is_empty() { "none is enabled".to_owned() } else { format!("enabled: {}", known.join(", ")) };
     anyhow::anyhow!("no enabled entry has source {source:?}; {known}")
 }
 
 /// The exit code after rounds: one that has no result is a failure, and is named where failures are looked for.
 pub(super) fn outcome(shots: &[Shot]) -> ExitCode {
-    let failed: Vec<&str> = shots.iter().filter(|shot| shot.result.is_err()).map(|shot| &*shot.source).collect();
+    let failed = shots.iter().filter(|shot| shot.result.is_err());
+    let failed: Vec<String> = failed.map(|shot| shot.entry.to_string()).collect();
     if failed.is_empty() {
         return ExitCode::SUCCESS;
     }
@@ -252,15 +256,16 @@ async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<O
 }
 
 /// What an entry is about, for headings.
-pub(super) fn heading(source: &Arc<str>, shot: &Shot) -> String {
+pub(super) fn heading(shot: &Shot) -> String {
+    let name = &shot.entry;
     match &shot.revision {
         Some(revision) => format!(
-            "{source}: plugin {} {} ({})",
+            "{name}: plugin {} {} ({})",
             revision.description.name,
             revision.description.version,
             revision.plugin.digest()
         ),
-        None => source.to_string(),
+        None => name.to_string(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use topoloom_core::names::NodeName;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::{Retry, Takeover};
 
@@ -83,7 +84,7 @@ pub(super) struct NodeArgs {
     #[command(flatten)]
     terms: TermsArgs,
     /// The node
-    node: String,
+    node: NodeName,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -94,7 +95,7 @@ pub(super) struct ReleaseArgs {
     #[command(flatten)]
     terms: TermsArgs,
     /// The node
-    node: String,
+    node: NodeName,
     /// The whole value of the lock that you saw; a lock with another value is not removed
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     expect: Option<String>,

@@ -5,6 +5,7 @@ pub(super) mod document;
 use std::process::ExitCode;
 
 use clap::Args;
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::guard::GuardVerdict;
 
 use super::ClusterArgs;
@@ -20,7 +21,7 @@ pub(super) struct PlanArgs {
     cluster: ClusterArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
-    source: Option<String>,
+    source: Option<SourceName>,
     /// Exit with 3 if there is something to write, and with 1 if no entry is enabled
     #[arg(long)]
     exit_code: bool,
@@ -34,7 +35,7 @@ const DUE: u8 = 3;
 /// Prints the plan of every source.
 pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
-    let shots = live.rounds(args.source.as_deref()).await?;
+    let shots = live.rounds(args.source.as_ref()).await?;
     args.output.print(&Plans::of(&shots), |_| text(&shots))?;
     let due = shots.iter().any(|shot| shot.result.as_ref().is_ok_and(|found| !found.decision.plan.is_empty()));
     Ok(match outcome(&shots) {
@@ -48,7 +49,7 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
 fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
     for shot in shots {
-        push_line!(text, "{}", heading(&shot.source, shot));
+        push_line!(text, "{}", heading(shot));
         match &shot.result {
             Err(message) => {
                 push_line!(text, "  no plan: {message}");

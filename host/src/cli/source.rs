@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::discovery_source::State;
 use topoloom_api::names::{CONFIRM_ANNOTATION, PAUSE_ANNOTATION, RUN_ANNOTATION};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 use topoloom_core::topology::Object;
 
@@ -41,7 +42,7 @@ pub(super) struct ConfirmArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source whose result is held
-    source: String,
+    source: SourceName,
     /// Confirm only if this is the held result
     #[arg(long, value_name = "HASH")]
     result: Option<String>,
@@ -66,7 +67,7 @@ pub(super) struct NameArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source
-    source: String,
+    source: SourceName,
 }
 
 /// Flags of `source pause`.
@@ -75,7 +76,7 @@ pub(super) struct PauseArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source
-    source: String,
+    source: SourceName,
     /// Resume rounds and writes
     #[arg(long)]
     resume: bool,
@@ -87,7 +88,7 @@ pub(super) struct DeleteArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source
-    source: String,
+    source: SourceName,
     /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
@@ -138,7 +139,7 @@ pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
 }
 
 /// Why a host seems to run the source, as far as its DiscoverySource shows.
-async fn running(client: &kube::Client, source: &str) -> anyhow::Result<Option<String>> {
+async fn running(client: &kube::Client, source: &SourceName) -> anyhow::Result<Option<String>> {
     let api: Api<DiscoverySource> = Api::all(client.clone());
     match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error)) {
         Ok(object) => Ok(object.and_then(|object| object.status.state).and_then(|state| {
@@ -176,9 +177,9 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     }
     let hyper_nodes = live::list::<HyperNode>(&client).await.context("listing HyperNodes")?;
     let objects: Vec<Arc<Object>> = hyper_nodes.iter().map(convert::object).map(Arc::new).collect();
-    let source = args.source.as_str().into();
-    let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();
-    let shown = live.sources.iter().any(|shown| shown.status.source == args.source);
+    let source = &args.source;
+    let count = objects.iter().filter(|object| object.source.as_ref() == Some(source)).count();
+    let shown = live.sources.iter().any(|shown| shown.status.source == **source);
     if count == 0 && !shown {
         bail!("there is no source {:?}: it owns no HyperNode and has no DiscoverySource", args.source);
     }
@@ -195,7 +196,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         metrics: WriteMetrics::default(),
         stop: CancellationToken::new(),
     };
-    let removal = remove(&writer, &source).await;
+    let removal = remove(&writer, source).await;
     if let Some(why) = removal.left {
         bail!("{} of {count} HyperNodes deleted; {why}", removal.deleted);
     }
@@ -211,8 +212,13 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Deletes the modules that were kept for this source and for no other. Returns the end of the message about it.
-async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[DiscoverySource], source: &str) -> String {
-    let (own, others): (Vec<_>, Vec<_>) = sources.iter().partition(|other| other.status.source == source);
+async fn forget_modules(
+    client: &kube::Client,
+    namespace: &str,
+    sources: &[DiscoverySource],
+    source: &SourceName,
+) -> String {
+    let (own, others): (Vec<_>, Vec<_>) = sources.iter().partition(|other| other.status.source == **source);
     let others: BTreeSet<Digest> = others.iter().flat_map(|other| modules::wanted(&other.status)).collect();
     let own: BTreeSet<Digest> = own.iter().flat_map(|own| modules::wanted(&own.status)).collect();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -226,7 +232,7 @@ async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[Disco
     if deleted == 0 { String::new() } else { format!(", and {deleted} modules that were stored for it") }
 }
 
-pub(super) async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {
+pub(super) async fn get(api: &Api<DiscoverySource>, source: &SourceName) -> anyhow::Result<DiscoverySource> {
     match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))? {
         Some(object) => Ok(object),
         None => bail!("there is no source {source:?} (`topoloom source list` shows all)"),
@@ -235,7 +241,7 @@ pub(super) async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Res
 
 pub(super) async fn annotate(
     api: &Api<DiscoverySource>,
-    source: &str,
+    source: &SourceName,
     key: &str,
     value: Option<&str>,
 ) -> anyhow::Result<()> {

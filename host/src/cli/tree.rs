@@ -9,12 +9,14 @@ use std::sync::Arc;
 use clap::Args;
 use topoloom_api::condition::Condition;
 use topoloom_api::discovery_source::DiscoverySourceStatus;
+use topoloom_core::names::SourceName;
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Spec};
 
 use super::ClusterArgs;
 use super::live::{Live, coverage, diagnostics, outcome};
 use super::output::OutputArgs;
+use crate::discovery::oneshot::EntryName;
 use document::{Complaint, Stored, Tree, Trees};
 
 /// How many nodes of a group are named without --show-nodes.
@@ -29,7 +31,7 @@ pub(super) struct TreeArgs {
     cluster: ClusterArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
-    source: Option<String>,
+    source: Option<SourceName>,
     /// List the nodes of every group
     #[arg(long)]
     show_nodes: bool,
@@ -52,7 +54,7 @@ pub(super) struct Leaf {
 /// Prints the stored topology, what sources complain about, how much a round now places, and what differs from it.
 pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
-    let shots = match args.source.as_deref() {
+    let shots = match args.source.as_ref() {
         // What a source that is off has left behind is shown too.
         Some(off) if !live.enables(off) => Vec::new(),
         only => live.rounds(only).await?,
@@ -66,29 +68,34 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     }
     live.changes.iter().for_each(|change| index.nodes(change));
     index.settle(&live.store.view(&keys));
-    let mut sources: BTreeSet<Option<Arc<str>>> = objects.iter().map(|object| object.source.clone()).collect();
-    sources.extend(shots.iter().map(|shot| Some(Arc::clone(&shot.source))));
+    let named = |object: &Arc<Object>| object.source.clone().map(EntryName::Source);
+    let mut sources: BTreeSet<Option<EntryName>> = objects.iter().map(named).collect();
+    sources.extend(shots.iter().map(|shot| Some(shot.entry.clone())));
     let (mut text, mut trees) = (String::new(), Trees::default());
-    for source in sources.iter().filter(|source| args.source.is_none() || source.as_deref() == args.source.as_deref()) {
+    for entry in &sources {
+        let source = entry.as_ref().and_then(EntryName::source);
+        if args.source.is_some() && source != args.source.as_ref() {
+            continue;
+        }
         let of_source: Vec<(&Object, Option<i64>)> = objects
             .iter()
             .zip(&live.hyper_nodes)
-            .filter(|(object, _)| object.source == *source)
+            .filter(|(object, _)| entry.as_ref().map_or(object.source.is_none(), |entry| entry.owns(object)))
             .map(|(object, stored)| (&**object, stored.status.as_ref().and_then(|status| status.node_count)))
             .collect();
-        let title = source.as_deref().unwrap_or("made by hand");
+        let title = entry.as_ref().map_or("made by hand".to_owned(), ToString::to_string);
         let status = live
             .sources
             .iter()
             .map(|object| &object.status)
-            .find(|status| Some(status.source.as_str()) == source.as_deref());
+            .find(|status| Some(status.source.as_str()) == source.map(|source| &**source));
         let state =
             status.and_then(|status| status.state).map_or(String::new(), |state| format!("  {}", state.as_str()));
         push_line!(text, "{title}{state}  {} HyperNodes", of_source.len());
         let leaves: Vec<Leaf> = of_source.iter().map(|(object, count)| leaf(object, *count, &index)).collect();
         text.push_str(&forest_text(&leaves, args.show_nodes));
         let stored = of_source.iter().map(|(object, count)| Stored::of(object, *count, &index));
-        let mut tree = Tree::new(source.as_deref(), stored.collect());
+        let mut tree = Tree::new(entry.as_ref(), stored.collect());
         if let Some(status) = status {
             tree.state = status.state.map(|state| state.as_str());
             tree.complaints = complaints(status).map(Complaint::from).collect();
@@ -96,7 +103,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
                 push_line!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
             }
         }
-        let shot = shots.iter().find(|shot| Some(&shot.source) == source.as_ref());
+        let shot = shots.iter().find(|shot| Some(&shot.entry) == entry.as_ref());
         shot.into_iter().for_each(|shot| tree.now(shot));
         trees.sources.push(tree);
         match shot.map(|shot| &shot.result) {

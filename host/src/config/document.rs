@@ -5,6 +5,7 @@ use super::read::{At, Place, ReadReport};
 use super::yaml::{self, Tree, ValueKind, YamlNode};
 use super::{ConfigProblem, Error};
 use std::collections::BTreeMap;
+use topoloom_core::names::SourceName;
 
 /// The one key of the top level.
 pub(super) const LIST: &str = "networkTopologyDiscovery";
@@ -29,7 +30,7 @@ pub struct Entry {
     /// Its first line, from 1.
     pub line: usize,
     /// The source it names, where that could be read.
-    pub source: Option<String>,
+    pub source: Option<SourceName>,
     /// The entry, or everything that is wrong with it; never an empty list.
     pub config: Result<EntryConfig, Vec<ConfigProblem>>,
 }
@@ -51,8 +52,8 @@ pub enum EntryState<'a> {
 impl Document {
     /// What the document says about `source`.
     #[must_use]
-    pub fn state_of(&self, source: &str) -> EntryState<'_> {
-        match self.entries.iter().find(|entry| entry.source.as_deref() == Some(source)) {
+    pub fn state_of(&self, source: &SourceName) -> EntryState<'_> {
+        match self.entries.iter().find(|entry| entry.source.as_ref() == Some(source)) {
             None => EntryState::Absent,
             Some(Entry { config: Err(problems), .. }) => EntryState::Invalid(problems),
             Some(Entry { config: Ok(config), .. }) if config.enabled => EntryState::Enabled(config),
@@ -204,7 +205,7 @@ fn read_entry(index: usize, at: At<'_>, warnings: &mut ReadReport) -> Option<Ent
     let before = report.errors.len();
     let enabled = fields.peek("enabled", &mut report, At::boolean);
     let claims = enabled == Some(true) || report.errors.len() > before;
-    let config = entry::read(&mut fields, source.as_deref().unwrap_or_default(), claims, &mut report);
+    let config = entry::read(&mut fields, source.as_ref(), claims, &mut report);
     fields.warn_unknown(&entry::KEYS, &mut report);
     warnings.warn_all(std::mem::take(&mut report.warnings));
     if !claims {
@@ -212,14 +213,15 @@ fn read_entry(index: usize, at: At<'_>, warnings: &mut ReadReport) -> Option<Ent
         warnings.warn_all(std::mem::take(&mut report.errors));
         source.as_ref()?;
     }
-    let config = if report.errors.is_empty() { Ok(config) } else { Err(report.errors) };
+    // Without a source there is an error that says so.
+    let config = config.filter(|_| report.errors.is_empty()).ok_or(report.errors);
     Some(EntryClaim { entry: Entry { index, line, source, config }, claims })
 }
 
 /// Leaves one entry per source and reports the enabled ones that do not count.
 fn choose(candidates: Vec<EntryClaim>, report: &mut ReadReport) -> Vec<Entry> {
     // Per source the index of the entry that counts, and whether that one claims it.
-    let mut chosen: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+    let mut chosen: BTreeMap<SourceName, (usize, bool)> = BTreeMap::new();
     for EntryClaim { entry, claims } in &candidates {
         let Some(source) = &entry.source else { continue };
         match chosen.get(source) {

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::time::Duration;
 use topoloom_api::discovery_source::OnRemoval;
-use topoloom_api::rules::is_label_value;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 
 /// What `interval` is where it is not given, or not above zero.
@@ -32,7 +32,7 @@ const VERB_KEYS: [&str; 5] = ["confirm", "continue", "serve", "run", "pause"];
 #[derive(Clone, PartialEq)]
 pub struct EntryConfig {
     /// The name that owns objects: a label value, not empty.
-    pub source: String,
+    pub source: SourceName,
     /// Whether it runs. Where it does not, fields that could not be read have their defaults.
     pub enabled: bool,
     /// Pause between rounds that nothing else triggers; above zero.
@@ -179,8 +179,14 @@ fn feed(hasher: &mut Sha256, value: &Value) {
     }
 }
 
-/// Reads one entry. Whether the result counts is for the caller to judge by the report.
-pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report: &mut ReadReport) -> EntryConfig {
+/// Reads one entry; nothing where it has no source, but all that is wrong with it is reported then, too. Whether the result
+/// counts is for the caller to judge by the report.
+pub(super) fn read(
+    fields: &mut Fields<'_>,
+    source: Option<&SourceName>,
+    enabled: bool,
+    report: &mut ReadReport,
+) -> Option<EntryConfig> {
     let hash = ContentHash::of(&canonical(fields));
     let plugin = plugin::read(fields, source, report);
     let settle = Duration::ZERO..=MAX_SETTLE;
@@ -191,8 +197,7 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
         report.warning(fields.place("tierBase"), "is reserved for a later version and has no effect".to_owned());
         fields.take("tierBase");
     }
-    EntryConfig {
-        source: source.to_owned(),
+    Some(EntryConfig {
         enabled,
         interval: fields
             .read("interval", report, At::any_duration)
@@ -220,18 +225,14 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
         config_hash: ContentHash::of(&config),
         config,
         hash,
-    }
+        // The last one, so that all others are read and reported before.
+        source: source.cloned()?,
+    })
 }
 
 /// Reads `source`.
-pub(super) fn source(at: &At<'_>) -> Result<String, String> {
-    let text = at.text()?;
-    let wanted = "a label value: 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
-    if !text.is_empty() && is_label_value(&text) {
-        Ok(text)
-    } else {
-        Err(format!("must be {wanted}, not {}", at.describe()))
-    }
+pub(super) fn source(at: &At<'_>) -> Result<SourceName, String> {
+    SourceName::parse(&at.text()?).map_err(|error| format!("{error}, not {}", at.describe()))
 }
 
 /// The content that counts, as JSON. A number that JSON cannot carry is reported where it is read.
@@ -286,7 +287,7 @@ fn read_config(fields: &mut Fields<'_>, compat: Option<Compat>, report: &mut Rea
 /// Volcano's samples put the token of a RoCE source into its `config`. It works, and goes no further than this: the
 /// plugin does not get it.
 fn take_token(
-    source: &str,
+    source: Option<&SourceName>,
     config: &mut Value,
     plugin: &PluginRef,
     fields: &Fields<'_>,
@@ -297,7 +298,7 @@ fn take_token(
         PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => None,
     };
     // By any of its names: a token left in the configuration would be passed to the plugin that serves the source.
-    let names = [Some(source), installed, plugin.expected_name.as_deref()];
+    let names = [source.map(|source| &**source), installed, plugin.expected_name.as_deref()];
     if !names.contains(&Some(TOKEN_IN_CONFIG)) {
         return None;
     }

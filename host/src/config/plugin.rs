@@ -6,6 +6,7 @@ use crate::endpoints::spec::KeyRef;
 use crate::plugin::trust::Trust;
 use std::path::PathBuf;
 use topoloom_api::rules::is_dns_label;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 
 /// Which plugin serves an entry.
@@ -48,11 +49,12 @@ pub(super) fn plugin_name(at: &At<'_>) -> Result<String, String> {
 }
 
 /// Reads `discoverer` and `plugin` of an entry with that source.
-pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut ReadReport) -> PluginRef {
+pub(super) fn read(fields: &mut Fields<'_>, source: Option<&SourceName>, report: &mut ReadReport) -> PluginRef {
     let discoverer_place = fields.place("discoverer");
     let discoverer = fields.read("discoverer", report, plugin_name);
+    let named = discoverer.clone().or_else(|| source.map(ToString::to_string));
     let mut plugin = PluginRef {
-        origin: PluginOrigin::Installed(discoverer.clone().unwrap_or_else(|| source.to_owned())),
+        origin: PluginOrigin::Installed(named.unwrap_or_default()),
         digest: None,
         trust: None,
         expected_name: discoverer.clone(),

@@ -15,6 +15,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use thiserror::Error;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, PluginOrigin as Origin};
 use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL, MODULE_DIGEST_ANNOTATION};
+use topoloom_core::names::SourceName;
 
 use super::Module;
 use super::unpack::{PACKED, UNPACKED, pack, unpack};
@@ -96,7 +97,7 @@ pub struct Modules {
     api: Option<Api<ConfigMap>>,
     folder: Option<PathBuf>,
     /// Which source wants which modules; what no source wants is deleted.
-    wanted: Mutex<BTreeMap<Arc<str>, BTreeSet<Digest>>>,
+    wanted: Mutex<BTreeMap<SourceName, BTreeSet<Digest>>>,
     /// One change at a time: what one source does not want any more may be what another one is about to store.
     turn: tokio::sync::Mutex<()>,
 }
@@ -127,14 +128,14 @@ impl Modules {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, BTreeSet<Digest>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SourceName, BTreeSet<Digest>>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the modules that a source wants by its status, without storing any: those stored before the host's restart,
     /// also for a source that does not run now.
-    pub fn remember(&self, source: &Arc<str>, status: &DiscoverySourceStatus) {
-        self.lock().entry(Arc::clone(source)).or_default().extend(wanted(status));
+    pub fn remember(&self, source: &SourceName, status: &DiscoverySourceStatus) {
+        self.lock().entry(source.clone()).or_default().extend(wanted(status));
     }
 
     /// Stores the active module, and deletes those that no source wants any more. `digests` are all that the source
@@ -144,7 +145,7 @@ impl Modules {
     /// Why the module is stored nowhere. The active plugin continues; only a rollback after a restart is not possible.
     pub async fn keep(
         &self,
-        source: &Arc<str>,
+        source: &SourceName,
         serving: &Module,
         digests: impl IntoIterator<Item = Digest>,
     ) -> Result<(), StoreError> {
@@ -164,7 +165,7 @@ impl Modules {
             }
         }
         // Only now, with what could not be deleted: what is given up stays known.
-        self.lock().insert(Arc::clone(source), known);
+        self.lock().insert(source.clone(), known);
         if builtin::all().iter().any(|builtin| builtin.digest == digest) {
             // It is part of every host of this version.
             return Ok(());
@@ -332,7 +333,7 @@ mod tests {
     #[tokio::test]
     async fn who_keeps_nothing_loses_nothing_and_a_folder_alone_is_a_place() {
         let module = Module::plain(Arc::from(*b"bytes"), Origin::File);
-        let (source, digest): (Arc<str>, _) = ("s".into(), module.digest);
+        let (source, digest): (SourceName, _) = ("s".parse().unwrap(), module.digest);
         let nowhere = Modules::new(None, "n", None);
         nowhere.keep(&source, &module, [digest]).await.expect("nothing is to be stored");
         assert!(matches!(nowhere.find(digest).await, Ok(None)));

@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use topoloom_api::discovery_source::Held;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::rollout::{Cause, Rollout, RolloutStep};
 
 use self::swaps::SwapMetrics;
@@ -29,13 +30,19 @@ pub enum Others {
 /// One source. The set of sources is closed by the configuration; a source that is gone is removed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SourceLabels {
-    source: String,
+    source: Arc<str>,
+}
+
+impl SourceLabels {
+    fn of(source: &SourceName) -> Self {
+        Self { source: source.into() }
+    }
 }
 
 /// One source and how its round ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RoundLabels {
-    source: String,
+    source: Arc<str>,
     outcome: &'static str,
 }
 
@@ -55,7 +62,7 @@ pub struct RoundMetrics {
     interval: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     swaps: SwapMetrics,
     /// Which outcomes each source has had, so that its series can end.
-    outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
+    outcomes: Arc<Mutex<BTreeMap<SourceName, BTreeSet<&'static str>>>>,
 }
 
 /// From half a millisecond (an unchanged round of a small cluster) to half a minute (a slow fabric manager).
@@ -116,80 +123,80 @@ impl RoundMetrics {
     }
 
     /// A round ended.
-    pub fn round(&self, source: &str, outcome: &'static str, seconds: f64) {
-        self.rounds.get_or_create(&RoundLabels { source: source.to_owned(), outcome }).inc();
-        self.outcomes().entry(source.to_owned()).or_default().insert(outcome);
-        self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
+    pub fn round(&self, source: &SourceName, outcome: &'static str, seconds: f64) {
+        self.rounds.get_or_create(&RoundLabels { source: source.into(), outcome }).inc();
+        self.outcomes().entry(source.clone()).or_default().insert(outcome);
+        self.seconds.get_or_create(&SourceLabels::of(source)).observe(seconds);
     }
 
     /// A plugin became active; `cause`: by a delivery or by a rollback.
-    pub fn swapped(&self, source: &str, cause: Cause) {
+    pub fn swapped(&self, source: &SourceName, cause: Cause) {
         self.swaps.swapped(source, cause);
     }
 
     /// A plugin was refused at a step.
-    pub fn refused(&self, source: &str, step: RolloutStep) {
+    pub fn refused(&self, source: &SourceName, step: RolloutStep) {
         self.swaps.refused(source, step);
     }
 
     /// What serves a source.
-    pub fn serves(&self, source: &str, plugin: &str, version: &str, digest: &str) {
+    pub fn serves(&self, source: &SourceName, plugin: &str, version: &str, digest: &str) {
         self.swaps.serves(source, plugin, version, digest);
     }
 
     /// A round had a valid result.
-    pub fn succeeded(&self, source: &str, at: jiff::Timestamp) {
+    pub fn succeeded(&self, source: &SourceName, at: jiff::Timestamp) {
         self.swaps.succeeded(source, at);
     }
 
     /// What is in force.
-    pub fn in_force(&self, source: &str, nodes: usize, groups: usize) {
-        let labels = SourceLabels { source: source.to_owned() };
+    pub fn in_force(&self, source: &SourceName, nodes: usize, groups: usize) {
+        let labels = SourceLabels::of(source);
         self.nodes.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
         self.groups.get_or_create(&labels).set(i64::try_from(groups).unwrap_or(i64::MAX));
     }
 
     /// How many Nodes there are: what coverage is compared with.
-    pub fn nodes(&self, source: &str, nodes: usize) {
-        let labels = SourceLabels { source: source.to_owned() };
+    pub fn nodes(&self, source: &SourceName, nodes: usize) {
+        let labels = SourceLabels::of(source);
         self.existing.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     /// Whether a result waits.
-    pub fn held(&self, source: &str, held: Option<&Held>) {
-        self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held.is_some()));
+    pub fn held(&self, source: &SourceName, held: Option<&Held>) {
+        self.held.get_or_create(&SourceLabels::of(source)).set(i64::from(held.is_some()));
     }
 
     /// Another program changed an object.
-    pub fn drift(&self, source: &str) {
-        self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    pub fn drift(&self, source: &SourceName) {
+        self.drift.get_or_create(&SourceLabels::of(source)).inc();
     }
 
     /// A source begins: that it never crashed is a number too, for a rate.
-    pub fn begins(&self, source: &str) {
-        let _ = self.crashes.get_or_create(&SourceLabels { source: source.to_owned() });
+    pub fn begins(&self, source: &SourceName) {
+        let _ = self.crashes.get_or_create(&SourceLabels::of(source));
     }
 
     /// A task of a source crashed.
-    pub fn crashed(&self, source: &str) {
-        self.crashes.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    pub fn crashed(&self, source: &SourceName) {
+        self.crashes.get_or_create(&SourceLabels::of(source)).inc();
     }
 
     /// Names that objects of others have.
-    pub fn name_conflicts(&self, source: &str, conflicts: usize) {
-        let labels = SourceLabels { source: source.to_owned() };
+    pub fn name_conflicts(&self, source: &SourceName, conflicts: usize) {
+        let labels = SourceLabels::of(source);
         self.name_conflicts.get_or_create(&labels).set(i64::try_from(conflicts).unwrap_or(i64::MAX));
     }
 
     /// Whether nothing is written, because another program writes.
-    pub fn second_writer(&self, source: &str, others: Others) {
+    pub fn second_writer(&self, source: &SourceName, others: Others) {
         let is_fight = others == Others::Fighting;
-        self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(is_fight));
+        self.second_writer.get_or_create(&SourceLabels::of(source)).set(i64::from(is_fight));
     }
 
     /// The pause between two rounds, where time alone starts one.
-    pub fn interval(&self, source: &str, timer: Option<Duration>) {
-        let labels = SourceLabels { source: source.to_owned() };
+    pub fn interval(&self, source: &SourceName, timer: Option<Duration>) {
+        let labels = SourceLabels::of(source);
         match timer {
             Some(pause) => {
                 self.interval.get_or_create(&labels).set(pause.as_secs_f64());
@@ -201,34 +208,34 @@ impl RoundMetrics {
     }
 
     /// The state of the plugin: whether it is in quarantine, and whether a candidate waits for a person.
-    pub fn rollout<R: Clone>(&self, source: &str, rollout: &Rollout<R>) {
+    pub fn rollout<R: Clone>(&self, source: &SourceName, rollout: &Rollout<R>) {
         self.swaps.rollout(source, rollout);
     }
 
     /// So many plugins of a source are stored nowhere.
-    pub fn not_stored(&self, source: &str, modules: usize) {
+    pub fn not_stored(&self, source: &SourceName, modules: usize) {
         self.swaps.not_stored(source, modules);
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
-    pub(crate) fn examples(&self, any: &'static str) {
-        self.round(any, any, 0.0);
-        self.in_force(any, 0, 0);
-        self.nodes(any, 0);
-        self.held(any, None);
-        self.drift(any);
-        self.begins(any);
-        self.name_conflicts(any, 0);
-        self.second_writer(any, Others::Quiet);
-        self.interval(any, Some(Duration::ZERO));
-        self.swaps.examples(any);
+    pub(crate) fn examples(&self, any: &'static str, source: &SourceName) {
+        self.round(source, any, 0.0);
+        self.in_force(source, 0, 0);
+        self.nodes(source, 0);
+        self.held(source, None);
+        self.drift(source);
+        self.begins(source);
+        self.name_conflicts(source, 0);
+        self.second_writer(source, Others::Quiet);
+        self.interval(source, Some(Duration::ZERO));
+        self.swaps.examples(any, source);
     }
 
     /// A source is gone: its series end.
-    pub fn forget(&self, source: &str) {
-        let labels = SourceLabels { source: source.to_owned() };
+    pub fn forget(&self, source: &SourceName) {
+        let labels = SourceLabels::of(source);
         for outcome in self.outcomes().remove(source).unwrap_or_default() {
-            self.rounds.remove(&RoundLabels { source: source.to_owned(), outcome });
+            self.rounds.remove(&RoundLabels { source: source.into(), outcome });
         }
         self.seconds.remove(&labels);
         self.nodes.remove(&labels);
@@ -243,7 +250,7 @@ impl RoundMetrics {
         self.swaps.forget(source);
     }
 
-    fn outcomes(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<&'static str>>> {
+    fn outcomes(&self) -> MutexGuard<'_, BTreeMap<SourceName, BTreeSet<&'static str>>> {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -262,14 +269,14 @@ mod tests {
             let series = text.lines().filter(|line| line.starts_with("source_interval_seconds{"));
             series.map(str::to_owned).collect::<Vec<_>>()
         };
-        metrics.interval("label", None);
-        metrics.interval("ufm", Some(Duration::from_secs(90)));
+        metrics.interval(&"label".parse().unwrap(), None);
+        metrics.interval(&"ufm".parse().unwrap(), Some(Duration::from_secs(90)));
         assert_eq!(shown(), ["source_interval_seconds{source=\"ufm\"} 90.0"]);
         // Another plugin of the source has no timer.
-        metrics.interval("ufm", None);
+        metrics.interval(&"ufm".parse().unwrap(), None);
         assert_eq!(shown(), [""; 0]);
-        metrics.interval("ufm", Some(Duration::from_secs(90)));
-        metrics.forget("ufm");
+        metrics.interval(&"ufm".parse().unwrap(), Some(Duration::from_secs(90)));
+        metrics.forget(&"ufm".parse().unwrap());
         assert_eq!(shown(), [""; 0]);
     }
 }

@@ -9,11 +9,13 @@ mod yaml;
 
 use std::io::BufRead;
 
+use topoloom_core::names::NodeName;
+
 /// What a round can see of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNode {
     /// `metadata.name`.
-    pub name: String,
+    pub name: NodeName,
     /// `metadata.labels`.
     pub labels: Vec<(String, String)>,
     /// `metadata.annotations`.
@@ -31,7 +33,7 @@ pub enum Error {
     Syntax(String),
     /// JSON or YAML of something else.
     #[error("this is not a list of nodes: {0}; give what `kubectl get nodes -o json` (or `-o yaml`) prints")]
-    NotNodes(String),
+    NotNodes(#[from] NotNodes),
     /// A node without a name, by its position in the list.
     #[error("items[{0}].metadata.name is missing or empty: every node needs a name")]
     Nameless(usize),
@@ -41,8 +43,46 @@ pub enum Error {
         /// Position of the second.
         index: usize,
         /// The name.
-        name: String,
+        name: NodeName,
     },
+}
+
+/// What a file has in place of a list of nodes.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNodes {
+    /// Nothing.
+    #[error("the file is empty")]
+    Nothing,
+    /// No mapping and no list.
+    #[error("it is plain text")]
+    Text,
+    /// An object of this kind.
+    #[error("its kind is {0:?}")]
+    Kind(String),
+    /// A list without its field.
+    #[error("its `items` are missing")]
+    NoItems,
+    /// An object of another kind among the nodes.
+    #[error("items[{index}].kind is {kind:?}")]
+    Item {
+        /// Its position.
+        index: usize,
+        /// Its kind.
+        kind: String,
+    },
+    /// A value in the place of a string, which YAML takes for something else.
+    #[error("items[{index}].{path}: {text:?} is not a string; quote it")]
+    NoString {
+        /// The position of the node.
+        index: usize,
+        /// The field of the node.
+        path: &'static str,
+        /// The value.
+        text: String,
+    },
+    /// A field of another form, in the words of the JSON parser.
+    #[error("{0}")]
+    Form(String),
 }
 
 /// Reads a node list and hands every node to `sink`.
@@ -52,7 +92,7 @@ pub enum Error {
 pub fn read(mut reader: impl BufRead, sink: impl FnMut(FileNode)) -> Result<usize, Error> {
     let mut collector = NodeCollector { sink, seen: std::collections::HashSet::new(), count: 0 };
     match first_byte(&mut reader).map_err(Error::Read)? {
-        None => Err(Error::NotNodes("the file is empty".into())),
+        None => Err(NotNodes::Nothing.into()),
         Some(b'{' | b'[') => json::read(reader, &mut collector),
         Some(_) => yaml::read(reader, &mut collector),
     }?;
@@ -81,23 +121,32 @@ fn first_byte(reader: &mut impl BufRead) -> std::io::Result<Option<u8>> {
     }
 }
 
+/// A node as it is read, before it is known that it has a name.
+#[derive(Default)]
+struct Raw {
+    name: String,
+    labels: Vec<(String, String)>,
+    annotations: Vec<(String, String)>,
+}
+
 /// Checks every node on its way to the sink.
 struct NodeCollector<F> {
     sink: F,
-    seen: std::collections::HashSet<Box<str>>,
+    seen: std::collections::HashSet<NodeName>,
     count: usize,
 }
 
 impl<F: FnMut(FileNode)> NodeCollector<F> {
-    fn node(&mut self, node: FileNode) -> Result<(), Error> {
-        if node.name.is_empty() {
+    fn node(&mut self, Raw { name, labels, annotations }: Raw) -> Result<(), Error> {
+        if name.is_empty() {
             return Err(Error::Nameless(self.count));
         }
-        if !self.seen.insert(node.name.as_str().into()) {
-            return Err(Error::Twice { index: self.count, name: node.name });
+        let name = NodeName::from(name);
+        if !self.seen.insert(name.clone()) {
+            return Err(Error::Twice { index: self.count, name });
         }
         self.count += 1;
-        (self.sink)(node);
+        (self.sink)(FileNode { name, labels, annotations });
         Ok(())
     }
 }

@@ -4,30 +4,88 @@
 //! so the guard judges as after a restart, with what the source's status says of results that were written lately.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use topoloom_core::names::SourceName;
+use topoloom_core::plugin::CallError;
 use topoloom_core::plugin::rollout::{Comparison, Objects, compare};
 use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, Observed, TierNames, guard};
 
-use super::decide::{Decision, Inputs, accept, decide};
+use super::decide::{Decision, Inputs, Unacceptable, accept, decide};
 use super::revision::{Host, Revision, prepare};
 use super::shown;
 use super::supervisor::safety;
-use crate::config::{Document, EntryConfig};
-use crate::delivery::{Module, Supply};
+use crate::config::{Document, EntryConfig, Problem};
+use crate::delivery::{Module, Refused, Supply};
 use crate::plugin::{Digest, RoundInput};
 use crate::topology::writers::Made;
 
+/// What an entry of the configuration is called.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryName {
+    /// By its source.
+    Source(SourceName),
+    /// By its line, where its source cannot be read.
+    Line(usize),
+}
+
+impl EntryName {
+    /// The source, where it can be read.
+    #[must_use]
+    pub fn source(&self) -> Option<&SourceName> {
+        match self {
+            Self::Source(source) => Some(source),
+            Self::Line(_) => None,
+        }
+    }
+
+    /// Whether the entry's source owns the object.
+    #[must_use]
+    pub fn owns(&self, object: &Object) -> bool {
+        self.source().is_some_and(|source| object.source.as_ref() == Some(source))
+    }
+}
+
+impl fmt::Display for EntryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(source) => f.write_str(source),
+            Self::Line(line) => write!(f, "the entry in line {line}"),
+        }
+    }
+}
+
+/// Why a round has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NoResult {
+    /// The entry is wrong: everything that is.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Entry(Vec<Problem>),
+    /// The plugin cannot serve with the entry.
+    #[error("{}", .0.message)]
+    Refused(Refused),
+    /// The plugin has no answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The plugin repeats an answer that it never gave.
+    #[error("the plugin answered `unchanged` in its first round")]
+    Unchanged,
+    /// The answer breaks rules.
+    #[error(transparent)]
+    Answer(#[from] Unacceptable),
+}
+
 /// One entry's round.
 pub struct Shot {
-    /// The source.
-    pub source: Arc<str>,
+    /// The entry.
+    pub entry: EntryName,
     /// What it runs with, if it could be prepared.
     pub revision: Option<Revision>,
     /// The result, or why there is none.
-    pub result: Result<OneshotResult, String>,
+    pub result: Result<OneshotResult, NoResult>,
 }
 
 /// A result and what it means.
@@ -38,7 +96,7 @@ pub struct OneshotResult {
 
 /// The entries, prepared, and the columns that they read together.
 pub struct Prepared {
-    entries: Vec<(Arc<EntryConfig>, Result<Revision, String>)>,
+    entries: Vec<(Arc<EntryConfig>, Result<Revision, Refused>)>,
 }
 
 impl Prepared {
@@ -50,12 +108,12 @@ impl Prepared {
         host: Host<'_>,
         supply: &Supply,
         document: &Document,
-        only: Option<&str>,
-        serving: &BTreeMap<String, Digest>,
+        only: Option<&SourceName>,
+        serving: &BTreeMap<SourceName, Digest>,
         stored: &[Arc<Object>],
     ) -> Self {
         let mut entries = Vec::new();
-        for entry in document.enabled().filter(|entry| only.is_none_or(|only| only == entry.source)) {
+        for entry in document.enabled().filter(|entry| only.is_none_or(|only| *only == entry.source)) {
             let entry = Arc::new(entry.clone());
             let kept = match serving.get(&entry.source) {
                 Some(digest) => supply.modules.find(*digest).await.ok().flatten().map(Arc::new),
@@ -72,7 +130,6 @@ impl Prepared {
                 }
                 Err(refused) => Err(refused),
             };
-            let revision = revision.map_err(|refused| refused.message);
             entries.push((entry, revision));
         }
         Self { entries }
@@ -82,7 +139,7 @@ impl Prepared {
     pub async fn one(host: Host<'_>, entry: Arc<EntryConfig>, module: Arc<Module>, stored: &[Arc<Object>]) -> Self {
         let objects = made(stored, &entry.source);
         let revision = prepare(host.with(&objects), Arc::clone(&entry), module, None).await;
-        Self { entries: vec![(entry, revision.map_err(|refused| refused.message))] }
+        Self { entries: vec![(entry, revision)] }
     }
 
     /// The columns that all entries read together.
@@ -100,25 +157,26 @@ impl Prepared {
         self,
         store: &Store,
         observed: &[Arc<Object>],
-        applied: &BTreeMap<String, Applied>,
+        applied: &BTreeMap<SourceName, Applied>,
     ) -> Vec<Shot> {
         let observed = &Arc::new(Observed::new(observed.iter().cloned()));
         let mut tiers = TierNames::new();
         let mut shots = Vec::new();
         for (entry, revision) in self.entries {
-            let source: Arc<str> = entry.source.as_str().into();
+            let source = &entry.source;
+            let name = EntryName::Source(source.clone());
             let shot = match revision {
-                Err(message) => Shot { source, revision: None, result: Err(message) },
+                Err(refused) => Shot { entry: name, revision: None, result: Err(NoResult::Refused(refused)) },
                 Ok(revision) => {
                     let view = store.view(&revision.keys);
-                    let applied = applied.get(&entry.source).cloned().unwrap_or_default();
-                    let result = one(&source, &revision, &view, observed, &tiers, &applied).await;
+                    let applied = applied.get(source).cloned().unwrap_or_default();
+                    let result = one(source, &revision, &view, observed, &tiers, &applied).await;
                     if let Ok(found) = &result {
                         for (name, used) in found.decision.named.tier_names() {
                             tiers.entry(name).or_insert(used);
                         }
                     }
-                    Shot { source, revision: Some(revision), result }
+                    Shot { entry: name, revision: Some(revision), result }
                 }
             };
             shots.push(shot);
@@ -128,8 +186,8 @@ impl Prepared {
 }
 
 /// The names of the objects of a source.
-fn made(stored: &[Arc<Object>], source: &str) -> Vec<Made> {
-    let own = stored.iter().filter(|object| object.source.as_deref() == Some(source));
+fn made(stored: &[Arc<Object>], source: &SourceName) -> Vec<Made> {
+    let own = stored.iter().filter(|object| object.source.as_ref() == Some(source));
     own.map(|object| Made::of(object)).collect()
 }
 
@@ -142,7 +200,7 @@ pub struct Compared {
     /// What would, in words.
     pub candidate: String,
     /// How far their answers lie apart, or why the candidate has none.
-    pub comparison: Result<Comparison, String>,
+    pub comparison: Result<Comparison, NoResult>,
     /// What would be written with the candidate.
     pub changes: Vec<String>,
 }
@@ -150,28 +208,25 @@ pub struct Compared {
 impl Compared {
     /// Of two rounds over the same nodes. If the active plugin has no answer, the objects of the source replace it.
     #[must_use]
-    pub fn of(serving: &Shot, candidate: &Shot, stored: &[Arc<Object>], view: &View) -> Self {
-        let found = |shot: &'_ Shot| shot.result.as_ref().ok().map(|found| found.decision.named.objects.clone());
-        let (before, after) = (found(serving), found(candidate));
-        let before: Objects<'_> = match &before {
-            Some(before) => before.iter().map(|(name, object)| (name, &object.spec)).collect(),
-            None => {
-                let own = stored.iter().filter(|object| object.source.as_ref() == Some(&serving.source));
+    pub fn of(serving: &Shot, candidate: Shot, stored: &[Arc<Object>], view: &View) -> Self {
+        let before: Objects<'_> = match &serving.result {
+            Ok(found) => found.decision.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect(),
+            Err(_) => {
+                let own = stored.iter().filter(|object| serving.entry.owns(object));
                 own.map(|object| (&object.name, &object.spec)).collect()
             }
         };
-        let comparison = match &after {
-            Some(after) => {
-                let after: Objects<'_> = after.iter().map(|(name, object)| (name, &object.spec)).collect();
-                Ok(compare(&before, &after, view))
-            }
-            None => Err(candidate.result.as_ref().err().cloned().unwrap_or_default()),
-        };
+        let words_of_candidate = words(&candidate);
         let changes = candidate.result.as_ref().map(|found| found.decision.plan.to_string()).unwrap_or_default();
+        let comparison = candidate.result.map(|found| {
+            let after = found.decision.named.objects.iter();
+            let after: Objects<'_> = after.map(|(name, object)| (name, &object.spec)).collect();
+            compare(&before, &after, view)
+        });
         Self {
             nodes: view.rows(),
             serving: words(serving),
-            candidate: words(candidate),
+            candidate: words_of_candidate,
             comparison,
             changes: changes.lines().map(str::to_owned).collect(),
         }
@@ -204,13 +259,13 @@ pub struct Applied {
 }
 
 async fn one(
-    source: &Arc<str>,
+    source: &SourceName,
     revision: &Revision,
     view: &View,
     observed: &Arc<Observed>,
     tiers: &TierNames,
     applied: &Applied,
-) -> Result<OneshotResult, String> {
+) -> Result<OneshotResult, NoResult> {
     let config = match &applied.config_hash {
         Some(applied) if *applied != revision.entry.config_hash.to_string() => guard::Config::Edited,
         _ => guard::Config::Same,
@@ -224,11 +279,11 @@ async fn one(
         time: Timestamp::now(),
         state: Arc::from([]),
     };
-    let answer = revision.plugin.discover(source, round).await.end.map_err(|error| error.to_string())?;
+    let answer = revision.plugin.discover(source, round).await.end?;
     let topoloom_core::plugin::Answered::Topology(topology) = answer.outcome else {
-        return Err("the plugin answered `unchanged` in its first round".to_owned());
+        return Err(NoResult::Unchanged);
     };
-    let forest = Arc::new(accept(&topology, source, view).map_err(|error| error.to_string())?);
+    let forest = Arc::new(accept(&topology, source, view)?);
     let safety = safety(&revision.entry.safety, revision.rhythm.reach);
     let mut losses = applied.losses.clone();
     losses.pass(Timestamp::now(), &safety);

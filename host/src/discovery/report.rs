@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySource, DiscoverySourceStatus, State};
 use topoloom_api::object_name;
+use topoloom_core::names::SourceName;
 use topoloom_core::queue::Limiter;
 
 pub(crate) use self::decisions::fate;
@@ -47,9 +48,9 @@ enum Base {
 
 /// The present status of every source.
 pub struct Reports {
-    inner: Mutex<BTreeMap<String, ReportEntry>>,
+    inner: Mutex<BTreeMap<SourceName, ReportEntry>>,
     /// The sources of which something may have to be written.
-    queue: WorkQueue<String>,
+    queue: WorkQueue<SourceName>,
 }
 
 struct ReportEntry {
@@ -70,14 +71,18 @@ impl Default for Reports {
 }
 
 impl Reports {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ReportEntry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SourceName, ReportEntry>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what a source is doing now.
+    /// Says what a source is doing now. A status that names no source is of none that the host could run.
     pub fn publish(&self, status: DiscoverySourceStatus) {
+        let Ok(source) = SourceName::parse(&status.source) else {
+            tracing::debug!(source = status.source, "a status names no source");
+            return;
+        };
         let mut inner = self.lock();
-        let entry = inner.entry(status.source.clone()).or_insert_with(|| ReportEntry {
+        let entry = inner.entry(source.clone()).or_insert_with(|| ReportEntry {
             status: DiscoverySourceStatus::default(),
             written: None,
             uid: None,
@@ -88,7 +93,6 @@ impl Reports {
         if entry.status == status {
             return;
         }
-        let source = status.source.clone();
         entry.status = status;
         drop(inner);
         self.look_at(source);
@@ -110,7 +114,7 @@ impl Reports {
 
     /// What the cluster holds about a source, from the watch.
     pub fn observed(&self, object: &DiscoverySource) {
-        let source = object.status.source.clone();
+        let Ok(source) = SourceName::parse(&object.status.source) else { return };
         let known = self.with(&source, |entry| {
             entry.uid.clone_from(&object.metadata.uid);
             entry.version.clone_from(&object.metadata.resource_version);
@@ -141,7 +145,7 @@ impl Reports {
     }
 
     /// A source is no longer reported.
-    pub fn forget(&self, source: &str) {
+    pub fn forget(&self, source: &SourceName) {
         self.lock().remove(source);
     }
 
@@ -152,7 +156,7 @@ impl Reports {
     }
 
     /// What was decided about a source, and the outcome.
-    pub(crate) fn decided(&self, source: &str, decided: Decided) {
+    pub(crate) fn decided(&self, source: &SourceName, decided: Decided) {
         self.with(source, |entry| decisions::remember(&mut entry.decisions, decided));
     }
 
@@ -160,18 +164,18 @@ impl Reports {
     #[must_use]
     pub fn decisions(&self) -> BTreeMap<String, Vec<Decided>> {
         let inner = self.lock();
-        inner.iter().map(|(source, entry)| (source.clone(), entry.decisions.iter().cloned().collect())).collect()
+        inner.iter().map(|(source, entry)| (source.to_string(), entry.decisions.iter().cloned().collect())).collect()
     }
 
     /// One source.
     #[must_use]
-    pub fn get(&self, source: &str) -> Option<DiscoverySourceStatus> {
+    pub fn get(&self, source: &SourceName) -> Option<DiscoverySourceStatus> {
         self.lock().get(source).map(|entry| entry.status.clone())
     }
 
     /// The uid of a source's object, where one exists.
     #[must_use]
-    pub fn uid(&self, source: &str) -> Option<String> {
+    pub fn uid(&self, source: &SourceName) -> Option<String> {
         self.lock().get(source)?.uid.clone()
     }
 
@@ -201,7 +205,7 @@ impl Reports {
         self.queue.shut_down();
     }
 
-    fn look_at(&self, source: String) {
+    fn look_at(&self, source: SourceName) {
         // Refused when everything ends, or when there are too many; those are added by the resync.
         if let Err(why) = self.queue.add(source) {
             tracing::debug!(%why, "the status of a source is not written now");
@@ -209,12 +213,12 @@ impl Reports {
     }
 
     /// Every source of which something is to be written.
-    fn due(&self) -> Vec<String> {
+    fn due(&self) -> Vec<SourceName> {
         self.lock().iter().filter(|(_, entry)| entry.is_due()).map(|(source, _)| source.clone()).collect()
     }
 
     /// The status to write about a source, and whether its object exists.
-    fn due_of(&self, source: &str) -> Option<(DiscoverySourceStatus, Base)> {
+    fn due_of(&self, source: &SourceName) -> Option<(DiscoverySourceStatus, Base)> {
         let inner = self.lock();
         let entry = inner.get(source).filter(|entry| entry.is_due())?;
         let base = match &entry.uid {
@@ -224,7 +228,7 @@ impl Reports {
         Some((entry.status_to_write(), base))
     }
 
-    fn with<T>(&self, source: &str, act: impl FnOnce(&mut ReportEntry) -> T) -> Option<T> {
+    fn with<T>(&self, source: &SourceName, act: impl FnOnce(&mut ReportEntry) -> T) -> Option<T> {
         self.lock().get_mut(source).map(act)
     }
 }

@@ -62,7 +62,7 @@ pub struct Revision {
 ///
 /// # Errors
 /// The first step that refused, with what to do.
-#[tracing::instrument(level = "debug", skip_all, fields(source = entry.source, digest = %module.digest))]
+#[tracing::instrument(level = "debug", skip_all, fields(source = &*entry.source, digest = %module.digest))]
 pub async fn prepare(
     host: Host<'_>,
     entry: Arc<EntryConfig>,
@@ -74,7 +74,7 @@ pub async fn prepare(
         Some((changed, assumed)) => (Arc::new(changed), assumed),
         None => (entry, Assumed::Nothing),
     };
-    let source: Arc<str> = entry.source.as_str().into();
+    let source = entry.source.clone();
     let builtin = builtin::all().iter().find(|builtin| builtin.digest == module.digest);
     let usual = builtin.map_or_else(Needs::default, Builtin::needs);
     let limits = entry.limits.over(usual.limits);

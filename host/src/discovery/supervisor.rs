@@ -55,6 +55,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, OnRemoval};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::pacing::Pacing;
 use topoloom_core::plugin::rollout::{self, Event};
@@ -217,7 +218,7 @@ pub enum Left {
 /// The task of one source.
 pub struct Supervisor {
     shared: Arc<SourceContext>,
-    source: Arc<str>,
+    source: SourceName,
     mailbox: mpsc::UnboundedReceiver<Command>,
     /// Commands that arrived during a call and wait for their turn.
     commands: VecDeque<Command>,
@@ -276,7 +277,7 @@ impl Supervisor {
         memory: SourceMemory,
         mailbox: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
-        let source: Arc<str> = entry.source.as_str().into();
+        let source = entry.source.clone();
         let wake = Arc::new(Wake::default());
         let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe || shared.switch.is_read_only();
         let upkeep = if observes { Upkeep::Observed } else { Upkeep::Written };

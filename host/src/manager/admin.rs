@@ -16,6 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
+use topoloom_core::names::SourceName;
 
 use super::debug::Debug;
 use super::health::Health;
@@ -121,7 +122,7 @@ async fn all(State(reports): State<Arc<Reports>>) -> Response {
 }
 
 async fn one(State(reports): State<Arc<Reports>>, Path(source): Path<String>) -> Response {
-    match reports.get(&source) {
+    match SourceName::parse(&source).ok().and_then(|source| reports.get(&source)) {
         Some(report) => axum::Json(report).into_response(),
         None => (StatusCode::NOT_FOUND, format!("there is no source {source:?}\n")).into_response(),
     }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::DiscoverySourceStatus;
+use topoloom_core::names::SourceName;
 
 use self::removals::Removals;
 use super::hypernode::Standby;
@@ -36,9 +37,9 @@ const FIRST_WISHES: Duration = Duration::from_secs(5);
 pub struct Sources {
     shared: Arc<SourceContext>,
     stop: CancellationToken,
-    running: BTreeMap<String, RunningSource>,
+    running: BTreeMap<SourceName, RunningSource>,
     /// What the cluster says about sources, running or not.
-    known: BTreeMap<String, KnownSource>,
+    known: BTreeMap<SourceName, KnownSource>,
     /// The last document that could be read, and why there is no newer one.
     document: Option<Arc<Document>>,
     unreadable: Option<(Reason, String)>,
@@ -46,11 +47,11 @@ pub struct Sources {
     removals: Removals,
     /// When deletions that did not succeed are tried again.
     leftovers_at: Option<Instant>,
-    tasks: JoinSet<(String, Left)>,
+    tasks: JoinSet<(SourceName, Left)>,
     /// Whose task is whose.
-    names: HashMap<Id, String>,
+    names: HashMap<Id, SourceName>,
     /// How often in a row tasks of a source broke, and when one last did.
-    crashes: BTreeMap<String, (u32, Instant)>,
+    crashes: BTreeMap<SourceName, (u32, Instant)>,
 }
 
 /// An entry, its position in the document, and what is odd about it.
@@ -185,7 +186,7 @@ impl Sources {
     }
 
     /// Takes in the end of a task.
-    fn task_ended(&mut self, ended: Result<(Id, (String, Left)), JoinError>) {
+    fn task_ended(&mut self, ended: Result<(Id, (SourceName, Left)), JoinError>) {
         match ended {
             Ok((task, (source, left))) => {
                 self.names.remove(&task);
@@ -229,7 +230,7 @@ impl Sources {
     }
 
     /// A task of a source; what it gives is how the source left.
-    fn spawn(&mut self, source: String, work: impl Future<Output = Left> + Send + 'static) {
+    fn spawn(&mut self, source: SourceName, work: impl Future<Output = Left> + Send + 'static) {
         let name = source.clone();
         let task = self.tasks.spawn(async move { (source, work.await) });
         self.names.insert(task.id(), name);

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::plan::{Action, Base, Plan, PlanStep, StepId, Write};
 use topoloom_core::version::ResourceVersion;
 use tracing::Span;
@@ -81,8 +82,8 @@ type Version = (Arc<str>, ResourceVersion);
 
 impl Writer {
     /// Executes a plan, but for the objects that pause.
-    #[tracing::instrument(level = "debug", name = "write", skip_all, fields(source = source, steps = plan.steps.len(), written = Empty, refused = Empty))]
-    pub async fn execute(&self, source: &str, plan: &Plan, refusals: &mut Refusals) -> ApplyOutcome {
+    #[tracing::instrument(level = "debug", name = "write", skip_all, fields(source = &**source, steps = plan.steps.len(), written = Empty, refused = Empty))]
+    pub async fn execute(&self, source: &SourceName, plan: &Plan, refusals: &mut Refusals) -> ApplyOutcome {
         let pausing = refusals.pausing(Instant::now());
         let api: Api<HyperNode> = Api::all(self.client.clone());
         let mut waits: Vec<usize> = plan.steps.iter().map(|step| step.after.len()).collect();
@@ -180,7 +181,7 @@ impl Writer {
     async fn step(
         &self,
         api: &Api<HyperNode>,
-        source: &str,
+        source: &SourceName,
         index: usize,
         step: &PlanStep,
         base: Option<Version>,
@@ -204,13 +205,21 @@ impl Writer {
             Span::current().record("otel.status_code", "ERROR");
         }
         match &result {
-            Ok(_) => tracing::debug!(source, hyper_node = &*step.name, verb, "written"),
-            Err(refusal) => tracing::debug!(source, hyper_node = &*step.name, verb, error = %refusal, "refused"),
+            Ok(_) => tracing::debug!(source = &**source, hyper_node = &*step.name, verb, "written"),
+            Err(refusal) => {
+                tracing::debug!(source = &**source, hyper_node = &*step.name, verb, error = %refusal, "refused")
+            }
         }
         (index, result)
     }
 
-    async fn create(&self, api: &Api<HyperNode>, source: &str, name: &str, write: &Write) -> Result<Version, Refusal> {
+    async fn create(
+        &self,
+        api: &Api<HyperNode>,
+        source: &SourceName,
+        name: &str,
+        write: &Write,
+    ) -> Result<Version, Refusal> {
         // A resourceVersion that no object can have: the API server creates, or answers 409 when the name is taken.
         let body = body(source, name, write, None, Some("1"));
         self.apply(api, name, &body).await
@@ -219,7 +228,7 @@ impl Writer {
     async fn update(
         &self,
         api: &Api<HyperNode>,
-        source: &str,
+        source: &SourceName,
         name: &str,
         write: &Write,
         (uid, mut version): Version,
@@ -290,10 +299,10 @@ impl Writer {
     }
 }
 
-fn log_news(source: &str, news: &RefusalNews) {
+fn log_news(source: &SourceName, news: &RefusalNews) {
     match news {
         RefusalNews::Refused(refused) => tracing::warn!(
-            source,
+            source = &**source,
             verb = refused.verb.as_str(),
             hyper_node = &*refused.object,
             reason = refused.refusal.reason.as_str(),
@@ -301,7 +310,7 @@ fn log_news(source: &str, news: &RefusalNews) {
             error = %refused,
             "writes of HyperNodes are refused"
         ),
-        RefusalNews::Over => tracing::info!(source, "writes of HyperNodes are not refused any more"),
+        RefusalNews::Over => tracing::info!(source = &**source, "writes of HyperNodes are not refused any more"),
     }
 }
 
@@ -326,7 +335,7 @@ fn version_of(object: &HyperNode) -> Version {
     (metadata.uid.as_deref().unwrap_or_default().into(), metadata.resource_version.as_deref().into())
 }
 
-fn body(source: &str, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {
+fn body(source: &SourceName, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {
     let wanted = WantedObject {
         name,
         source,

@@ -12,6 +12,7 @@ use topoloom_api::hyper_node::{self, HyperNode, MemberType};
 use topoloom_api::names::{
     DESCRIPTION_ANNOTATION, FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION,
 };
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::{
     LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Object, Selector, Spec,
 };
@@ -25,7 +26,8 @@ pub fn object(from: &HyperNode) -> Object {
     let mut source = None;
     for (key, value) in metadata.labels.iter().flatten() {
         if key == SOURCE_LABEL {
-            source = Some(Arc::from(value.as_str()));
+            // The empty value names no source.
+            source = SourceName::parse(value).ok();
         } else {
             labels.insert(key.as_str().into(), value.as_str().into());
         }
@@ -159,7 +161,7 @@ pub struct WantedObject<'a> {
     /// `metadata.name`.
     pub name: &'a str,
     /// The owning source.
-    pub source: &'a str,
+    pub source: &'a SourceName,
     /// The group's identity.
     pub group_id: Option<&'a str>,
     /// The object whose Nodes this one was first made of.
@@ -236,7 +238,7 @@ mod tests {
         let labels = BTreeMap::from([(Arc::from("ex.io/rack"), Arc::from("7"))]);
         let wanted = WantedObject {
             name: "x",
-            source: "label",
+            source: &"label".parse().unwrap(),
             group_id: Some("id"),
             split_from: None,
             description: Some("its switches"),

@@ -18,6 +18,7 @@ use futures::StreamExt;
 use tokio::sync::{Notify, watch};
 use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
+use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::{Change, ColumnKey};
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
@@ -92,7 +93,7 @@ pub(super) struct ObservedState {
     /// Objects that a plan under execution still has to write. Events about them are answers to us, whichever arrives
     /// first, and counts above them wait: they would be written twice.
     pub(super) planned: BTreeSet<Arc<str>>,
-    owners: BTreeMap<Arc<str>, Owned>,
+    owners: BTreeMap<SourceName, Owned>,
     /// The uids of objects that are gone, which an event from before must not bring back, with the list that was the
     /// last to begin by then: the next one no longer has them, and if it has, a restored API server does.
     gone: BTreeMap<Arc<str>, u64>,
@@ -184,12 +185,12 @@ impl HyperNodes {
     }
 
     /// `owner` is notified of drift of this source's objects from now on.
-    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, upkeep: Upkeep) {
-        self.lock().owners.insert(source.into(), Owned { owner, upkeep });
+    pub fn own(&self, source: &SourceName, owner: Arc<dyn Owner>, upkeep: Upkeep) {
+        self.lock().owners.insert(source.clone(), Owned { owner, upkeep });
     }
 
     /// Sets whether the source only observes: then the host does not write its objects, not even their status.
-    pub fn set_upkeep(&self, source: &str, upkeep: Upkeep) {
+    pub fn set_upkeep(&self, source: &SourceName, upkeep: Upkeep) {
         let mut inner = self.lock();
         let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.upkeep != upkeep) else { return };
         owned.upkeep = upkeep;
@@ -202,7 +203,7 @@ impl HyperNodes {
     }
 
     /// That source's objects have no owner any more.
-    pub fn disown(&self, source: &str) {
+    pub fn disown(&self, source: &SourceName) {
         self.lock().owners.remove(source);
     }
 
@@ -385,7 +386,7 @@ impl Index<HyperNode> for ObservedState {
 /// An object whose content is not what we knew.
 pub(super) struct Changed {
     /// The source that it belongs to.
-    source: Option<Arc<str>>,
+    source: Option<SourceName>,
     name: Arc<str>,
     /// The field manager that changed it, if the object names it.
     writer: Option<String>,

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::HyperNode;
 use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::Object;
 
 use super::convert;
@@ -108,7 +109,7 @@ pub async fn of_objects(client: &kube::Client, now: Timestamp) -> Result<Writers
 ///
 /// # Errors
 /// The refusal of the list.
-pub async fn made(client: &kube::Client) -> Result<Vec<(String, Made)>, Refusal> {
+pub async fn made(client: &kube::Client) -> Result<Vec<(SourceName, Made)>, Refusal> {
     let api: Api<HyperNode> = Api::all(client.clone());
     let mut page = ListParams::default().labels(SOURCE_LABEL).limit(PAGE);
     let mut made = Vec::new();
@@ -116,7 +117,7 @@ pub async fn made(client: &kube::Client) -> Result<Vec<(String, Made)>, Refusal>
         let list = api.list_metadata(&page).await.map_err(|error| Refusal::of(&error))?;
         made.extend(list.items.into_iter().filter_map(|item| {
             let object = convert::object(&HyperNode { metadata: item.metadata, ..HyperNode::default() });
-            Some((object.source.as_deref()?.to_owned(), Made::of(&object)))
+            Some((object.source.clone()?, Made::of(&object)))
         }));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

@@ -61,7 +61,7 @@ struct RoundFigures {
 async fn side_by_side(plugin: &Plugin, size: u32, runs: usize) -> Result<RoundFigures> {
     let round = round(size);
     let nodes = native::nodes(size);
-    let source: Arc<str> = "label".into();
+    let source = "label".parse()?;
     let mut found = RoundFigures { sandbox: Sample::default(), native: Sample::default(), peak_memory: 0 };
     for run in 0..WARM_UP + runs {
         let round = round.clone();

@@ -119,7 +119,7 @@ async fn a_plugin_holds_eight_answers_at_one_time() {
     for _ in 0..8 {
         held.push(session.send(&get("/")).await.unwrap());
     }
-    let before = outside.metrics.denials(super::SOURCE, Denial::Connections);
+    let before = outside.metrics.denials(&super::source(), Denial::Connections);
     denied(&session.send(&get("/")).await.err().unwrap(), Denial::Connections, &outside, before);
     held.pop();
     assert!(session.send(&get("/")).await.is_ok());

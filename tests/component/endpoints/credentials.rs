@@ -77,7 +77,7 @@ async fn a_missing_credential_says_what_is_missing() {
     let mut wanting = plan(&[&server.url()]);
     wanting.credentials = secret();
     let mut session = session(wanting.clone(), &outside);
-    let before = outside.metrics.denials(super::SOURCE, Denial::Credential);
+    let before = outside.metrics.denials(&super::source(), Denial::Credential);
     let error = session.send(&get("/")).await.err().unwrap();
     denied(&error, Denial::Credential, &outside, before);
     assert_eq!(error.to_string(), "the Secret ns/fabric: it needs the key `token`");

@@ -50,7 +50,7 @@ async fn no_address_is_dialled_that_the_endpoint_does_not_allow() {
     let trap = Wire::saying("127.0.0.1", "trapped").await;
     let outside = Outside::offline();
     for url in elsewhere(trap.port()) {
-        let before = outside.metrics.denials(super::SOURCE, Denial::Address);
+        let before = outside.metrics.denials(&super::source(), Denial::Address);
         match session(plan(&[&url]), &outside).send(&get("/")).await {
             Err(error @ Error::Denied { .. }) => denied(&error, Denial::Address, &outside, before),
             // Some resolvers do not take all forms of an address.
@@ -69,7 +69,7 @@ async fn the_api_server_is_no_endpoint_by_accident() {
     let outside = Outside { api_server: Arc::new(ApiServer::at(&[address])), ..Outside::offline() };
     let mut around = plan(&[&server.url()]);
     around.addresses = vec![AddressRule::Loopback, AddressRule::Private];
-    let before = outside.metrics.denials(super::SOURCE, Denial::Address);
+    let before = outside.metrics.denials(&super::source(), Denial::Address);
     let error = session(around, &outside).send(&get("/")).await.err().unwrap();
     denied(&error, Denial::Address, &outside, before);
     assert!(error.to_string().contains("the API server"), "{error}");
@@ -144,7 +144,7 @@ async fn no_path_leads_to_another_host_or_out_of_what_is_granted() {
         "/v1/%c0%ae%c0%ae/admin",
         "/v1/%252525252e%252525252e/admin",
     ] {
-        let before = outside.metrics.denials(super::SOURCE, Denial::Path);
+        let before = outside.metrics.denials(&super::source(), Denial::Path);
         let error = session.send(&get(path)).await.err().unwrap_or_else(|| panic!("{path:?} was sent"));
         denied(&error, Denial::Path, &outside, before);
     }
@@ -176,7 +176,7 @@ async fn no_header_of_the_host_is_set_and_no_line_is_added() {
         ("Accept\r\nHost", "evil.example"),
         ("", "x"),
     ] {
-        let before = outside.metrics.denials(super::SOURCE, Denial::Header);
+        let before = outside.metrics.denials(&super::source(), Denial::Header);
         let mut asked = get("/");
         asked.headers.push((name.into(), value.into()));
         let error = session.send(&asked).await.err().unwrap_or_else(|| panic!("{name:?} was sent"));
@@ -192,11 +192,11 @@ async fn only_granted_methods_and_endpoints_are_used() {
     let outside = Outside::offline();
     let mut session = session(plan(&[&server.url()]), &outside);
     for method in Method::ALL.into_iter().filter(|method| *method != Method::Get) {
-        let before = outside.metrics.denials(super::SOURCE, Denial::Method);
+        let before = outside.metrics.denials(&super::source(), Denial::Method);
         let error = session.send(&topoloom::endpoints::EndpointRequest { method, ..get("/") }).await.err().unwrap();
         denied(&error, Denial::Method, &outside, before);
     }
-    let before = outside.metrics.denials(super::SOURCE, Denial::Endpoint);
+    let before = outside.metrics.denials(&super::source(), Denial::Endpoint);
     let other = topoloom::endpoints::EndpointRequest { endpoint: "other".into(), ..get("/") };
     denied(&session.send(&other).await.err().unwrap(), Denial::Endpoint, &outside, before);
     denied(&session.credential("other").await.unwrap_err(), Denial::Endpoint, &outside, before + 1);
@@ -270,7 +270,7 @@ async fn no_body_smuggles_a_second_request() {
     let server = Wire::saying("127.0.0.2", "good").await;
     let outside = Outside::offline();
     let mut session = session(plan(&[&server.url()]), &outside);
-    let before = outside.metrics.denials(super::SOURCE, Denial::Body);
+    let before = outside.metrics.denials(&super::source(), Denial::Body);
     let body = Some(b"POST /admin HTTP/1.1\r\nhost: fabric\r\n\r\n".to_vec());
     let error = session.send(&topoloom::endpoints::EndpointRequest { body, ..get("/") }).await.err().unwrap();
     denied(&error, Denial::Body, &outside, before);
@@ -328,7 +328,7 @@ async fn files_are_documents_only_where_the_host_says_so() {
         inside.path().join("link"),
         inside.path().join("..").join(elsewhere.path().file_name().unwrap()).join("token"),
     ] {
-        let before = outside.metrics.denials(super::SOURCE, Denial::Path);
+        let before = outside.metrics.denials(&super::source(), Denial::Path);
         let error = session(of(path), &outside).send(&get("")).await.err().unwrap();
         denied(&error, Denial::Path, &outside, before);
     }

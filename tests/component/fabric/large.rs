@@ -71,7 +71,7 @@ async fn round(revision: &Revision, server: &Simulator) -> (Result<Answer, CallE
         time: jiff::Timestamp::now(),
         state: Arc::default(),
     };
-    let call = revision.plugin.discover(&Arc::from("ufm"), round).await;
+    let call = revision.plugin.discover(&"ufm".parse().unwrap(), round).await;
     (call.end, call.usage)
 }
 

@@ -37,8 +37,8 @@ pub use order::{AttemptOrder, AttemptOutcome, Bound, ObservedNode, Request, Sigh
 
 use super::decide::{ClaimDecision, Release, decide, release, unconfirmed};
 use super::holder::{Clock, GRACE, Holder, LockHeld, OrphanReason, Pod, Why, is_owner};
-use super::names::LockValue;
 use super::record::{Lock, NamedHolder, PodId, PodKey};
+use crate::names::LockValue;
 use crate::version::ResourceVersion;
 
 /// One attempt.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::names::{LockValue, NodeName};
 use super::record::{Lock, NamedHolder, Note, PodId, PodKey};
+use crate::names::{LockValue, NodeName};
 use crate::version::ResourceVersion;
 
 /// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it

@@ -20,13 +20,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::attempt::{Attempt, AttemptOrder, AttemptOutcome, Bound, ObservedNode, Request, Sight, WriteOutcome};
 use super::holder::{Clock, GRACE, Holder, LockState, OrphanReason, Pod, SKEW, Takeover};
-use super::names::{LockValue, NodeName, Uid};
 use super::needs::LockKey;
 use super::record::{Lock, NamedHolder, Note, PodId, PodKey};
 use super::retry::Retry;
 use super::sightings::{LiveReads, Moment, NodeRead, PodSighting, Sightings};
 use super::sweep::{self, Mode, Sweep};
 use super::value::{ParsedValue, bare};
+use crate::names::{LockValue, NodeName, Uid};
 use crate::version::ResourceVersion;
 use draw::{Dice, Mix};
 use world::{Deed, World};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::names::{LockValue, Uid};
 use super::value::{ParsedValue, ValueError, could_be};
+use crate::names::{LockValue, Uid};
 
 /// A pod by what identifies it: its name may be taken by another one later, its UID never.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

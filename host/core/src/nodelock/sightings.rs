@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use super::attempt::{ObservedNode, Sight};
 use super::holder::{Clock, Holder, LockHeld, LockState, Pod, Takeover, Why, confirm, is_owner};
-use super::names::{LockValue, NodeName, Uid};
 use super::needs::LockKey;
 use super::record::{Lock, NamedHolder, PodId, PodKey};
+use crate::names::{LockValue, NodeName, Uid};
 use crate::version::ResourceVersion;
 
 use node::{Closes, NodeSighting};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::attempt::{ObservedNode, WriteOutcome};
 use super::decide::unconfirmed;
 use super::holder::{Clock, Holder, LockHeld, LockState, OrphanReason, Pod, Takeover, Why};
-use super::names::{LockValue, NodeName};
 use super::record::PodKey;
+use crate::names::{LockValue, NodeName};
 use crate::version::ResourceVersion;
 
 /// The word of a lock that no pod holds, where those that are held have that of [`Why`].

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{ClaimDecision, decide};
 use super::holder::{Clock, Facts, GRACE, Holder, Pod, Takeover};
-use super::names::LockValue;
 use super::record::{Lock, Note, PodId};
+use crate::names::LockValue;
 
 const NODE: &str = "gpu-1";
 const TTL: Duration = Duration::from_secs(300);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::holder::{LockState, Why};
-use super::names::{LockValue, NodeName};
 use super::sweep::{FoundLock, Mode};
+use crate::names::{LockValue, NodeName};
 
 /// How long a device plugin that has answered may take to give a lock back itself.
 pub const LINGER: Duration = Duration::from_secs(1);

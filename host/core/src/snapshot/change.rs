@@ -1,20 +1,20 @@
 //! What an event or a relist changed, by value.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::ColumnKey;
+use crate::names::NodeName;
 
 /// The difference between two states of the store. A node that does not exist counts as one without any value, so a
 /// node that appears with a value changes that key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
     /// Nodes that appeared.
-    pub added: Vec<Arc<str>>,
+    pub added: Vec<NodeName>,
     /// Nodes that were deleted.
-    pub removed: Vec<Arc<str>>,
+    pub removed: Vec<NodeName>,
     /// Nodes that existed before and after, with another value under at least one of `keys`.
-    pub changed: Vec<Arc<str>>,
+    pub changed: Vec<NodeName>,
     /// The keys under which at least one node has another value than before.
     pub keys: BTreeSet<ColumnKey>,
     /// Keys that had no column before this relist and have one now.

@@ -8,9 +8,8 @@
 //! table. The hash has fixed keys, so the same history gives the same table. A client that can write node names and
 //! labels freely can make the table slow; such a client can do worse damage.
 
-use std::sync::Arc;
-
 use super::Packed;
+use crate::names::NodeName;
 
 /// Where the texts of an [`Index`] are.
 pub(crate) trait Entries {
@@ -24,9 +23,15 @@ impl Entries for Packed {
     }
 }
 
-impl Entries for Vec<Arc<str>> {
+impl Entries for Vec<NodeName> {
     fn entry(&self, at: u32) -> Option<&str> {
-        self.get(at as usize).map(AsRef::as_ref)
+        self.get(at as usize).map(|name| &**name)
+    }
+}
+
+impl Entries for Vec<Option<NodeName>> {
+    fn entry(&self, at: u32) -> Option<&str> {
+        self.get(at as usize)?.as_deref()
     }
 }
 
@@ -156,7 +161,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_index_answers_like_a_map(steps in prop::collection::vec((0..60u32, any::<bool>()), 0..200)) {
-            let texts: Vec<Arc<str>> = (0..60).map(|i| format!("entry-{i}").into()).collect();
+            let texts: Vec<NodeName> = (0..60).map(|i| format!("entry-{i}").into()).collect();
             let mut index = Index::default();
             let mut model = BTreeMap::new();
             for (at, add) in steps {
@@ -174,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_empty_index_finds_nothing() {
-        assert_eq!(Index::default().find("a", &Vec::<Arc<str>>::new()), None);
+        assert_eq!(Index::default().find("a", &Vec::<NodeName>::new()), None);
     }
 
     #[test]

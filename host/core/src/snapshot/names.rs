@@ -1,14 +1,15 @@
 //! Which node is in which row.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::Packed;
 use super::index::Index;
+use crate::names::NodeName;
 
 /// The names by row, dense and in no particular order, and the row of each name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    list: Vec<Arc<str>>,
+    list: Vec<NodeName>,
     index: Index,
     /// Made when the first guest asks; valid until a node appears or is deleted.
     packed: OnceLock<Packed>,
@@ -22,7 +23,7 @@ impl Clone for Names {
 }
 
 impl Names {
-    pub(super) fn list(&self) -> &[Arc<str>] {
+    pub(super) fn list(&self) -> &[NodeName] {
         &self.list
     }
 
@@ -32,19 +33,19 @@ impl Names {
     }
 
     pub(super) fn packed(&self) -> &Packed {
-        self.packed.get_or_init(|| self.list.iter().map(AsRef::as_ref).collect())
+        self.packed.get_or_init(|| self.list.iter().map(|name| &**name).collect())
     }
 
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         self.index.find(name, &self.list)
     }
 
-    pub(super) fn get(&self, row: u32) -> Option<&Arc<str>> {
+    pub(super) fn get(&self, row: u32) -> Option<&NodeName> {
         self.list.get(row as usize)
     }
 
     /// Adds a name that is not there yet as the last row.
-    pub(super) fn push(&mut self, name: Arc<str>) {
+    pub(super) fn push(&mut self, name: NodeName) {
         self.packed.take();
         self.index.insert(self.len(), &name);
         self.list.push(name);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::table::{NameRef, RowEffect, Table};
 use super::{Change, ColumnKey, LabelKeys, NodeMeta, View};
+use crate::names::NodeName;
 
 /// The nodes of the cluster, under the keys that consumers asked for.
 #[derive(Debug, Default)]
@@ -182,7 +183,7 @@ impl Store {
         for key in completed {
             self.live.add_column(key);
         }
-        let gone: Vec<Arc<str>> =
+        let gone: Vec<NodeName> =
             self.live.names.list().iter().filter(|name| staging.names.find(name).is_none()).cloned().collect();
         let mut writer = TableWriter::new(&mut self.live);
         for name in &gone {

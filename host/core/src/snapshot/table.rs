@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::ColumnKey;
 use super::column::{Column, Effect, Tracked};
 use super::names::Names;
+use crate::names::NodeName;
 
 /// Nodes under a set of keys.
 #[derive(Debug, Default)]
@@ -19,8 +20,8 @@ pub(super) struct Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RowEffect {
     Same,
-    Added(Arc<str>),
-    Changed(Arc<str>),
+    Added(NodeName),
+    Changed(NodeName),
 }
 
 impl Table {
@@ -80,8 +81,8 @@ impl Table {
         }
         match row {
             None => {
-                let name = name.to_arc();
-                Arc::make_mut(&mut self.names).push(Arc::clone(&name));
+                let name = name.to_name();
+                Arc::make_mut(&mut self.names).push(name.clone());
                 RowEffect::Added(name)
             }
             Some(row) if changed => self.names.get(row).cloned().map_or(RowEffect::Same, RowEffect::Changed),
@@ -90,7 +91,7 @@ impl Table {
     }
 
     /// Takes one node out and returns its name if it was there.
-    pub(super) fn remove(&mut self, name: &str) -> Option<Arc<str>> {
+    pub(super) fn remove(&mut self, name: &str) -> Option<NodeName> {
         let row = self.names.find(name)?;
         let name = self.names.get(row).cloned()?;
         self.columns.iter_mut().for_each(|column| column.swap_remove(row));
@@ -111,7 +112,7 @@ impl Table {
 /// A name that may be stored already, so that one node has one allocation for its name in all tables.
 #[derive(Debug)]
 pub(super) enum NameRef<'a> {
-    Stored(&'a Arc<str>),
+    Stored(&'a NodeName),
     Read(&'a str),
 }
 
@@ -123,10 +124,10 @@ impl NameRef<'_> {
         }
     }
 
-    fn to_arc(&self) -> Arc<str> {
+    fn to_name(&self) -> NodeName {
         match self {
-            Self::Stored(name) => Arc::clone(name),
-            Self::Read(name) => Arc::from(*name),
+            Self::Stored(name) => (*name).clone(),
+            Self::Read(name) => NodeName::from(*name),
         }
     }
 }

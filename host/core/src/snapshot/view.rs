@@ -6,6 +6,7 @@ use super::column::Column;
 use super::names::Names;
 use super::table::Table;
 use super::{ColumnKey, LabelKeys, Packed};
+use crate::names::NodeName;
 
 /// The contents of the store at one moment, under the keys it was made for. Taking and cloning it copies no column;
 /// while a reader keeps it, the first later change of a column copies that column once.
@@ -48,7 +49,7 @@ impl View {
 
     /// The names by row, in no particular order.
     #[must_use]
-    pub fn names(&self) -> &[Arc<str>] {
+    pub fn names(&self) -> &[NodeName] {
         self.names.list()
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::NodeCount;
 use super::nodes::{Marks, NodeNumbers};
 use super::select::Chooser;
+use crate::names::SourceName;
 use crate::topology::Selector;
 
 /// HyperNodes by number, including those that are listed but not stored.
@@ -30,7 +31,7 @@ struct GraphSlot {
 #[derive(Debug)]
 pub(super) struct GraphEntry {
     pub(super) tier: u32,
-    pub(super) source: Option<Arc<str>>,
+    pub(super) source: Option<SourceName>,
     /// Exact Node members: distinct numbers, ascending.
     pub(super) exact: Vec<u32>,
     /// Node members by pattern or labels.

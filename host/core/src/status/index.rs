@@ -7,6 +7,7 @@ use super::graph::{Dynamic, Graph, GraphEntry, Walks};
 use super::nodes::NodeNumbers;
 use super::select::Chooser;
 use super::{Missing, NodeCount, Overlap, Settled, SharedNode, first_named};
+use crate::names::{NodeName, SourceName};
 use crate::snapshot::{Change, ColumnKey, View};
 use crate::topology::{Object, Spec};
 
@@ -146,7 +147,7 @@ impl StatusIndex {
 
     /// Nodes in two HyperNodes of one tier, among the HyperNodes of these sources, by tier. Walks all of them: for a
     /// condition after a round, not for every event.
-    pub fn overlaps(&mut self, sources: &BTreeSet<Arc<str>>) -> Vec<Overlap> {
+    pub fn overlaps(&mut self, sources: &BTreeSet<SourceName>) -> Vec<Overlap> {
         let mut tiers: BTreeMap<u32, Vec<(&Arc<str>, u32)>> = BTreeMap::new();
         for (name, id, entry) in self.graph.by_name() {
             if entry.source.as_ref().is_some_and(|source| sources.contains(source)) {
@@ -283,7 +284,7 @@ impl StatusIndex {
 
     fn missing(&self, entry: &GraphEntry) -> Missing {
         let absent = entry.exact.iter().filter(|id| !self.nodes.exists(**id));
-        let names: Vec<Arc<str>> = absent.filter_map(|id| self.nodes.name(*id)).cloned().collect();
+        let names: Vec<NodeName> = absent.filter_map(|id| self.nodes.name(*id)).cloned().collect();
         Missing { count: names.len() as u64, first: first_named(names) }
     }
 }

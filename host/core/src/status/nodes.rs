@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::names::NodeName;
 use crate::snapshot::index::Index;
 
 /// Names by number. A number stays the same for as long as the Node exists or is referenced. Rows of a view do not,
 /// since the last row takes the place of a deleted one.
 #[derive(Debug, Default)]
 pub(super) struct NodeNumbers {
-    names: Vec<Arc<str>>,
+    /// A freed number has none.
+    names: Vec<Option<NodeName>>,
     index: Index,
     exists: Vec<bool>,
     references: Vec<u32>,
@@ -28,8 +30,8 @@ impl NodeNumbers {
         self.index.find(name, &self.names)
     }
 
-    pub(super) fn name(&self, id: u32) -> Option<&Arc<str>> {
-        self.names.get(id as usize)
+    pub(super) fn name(&self, id: u32) -> Option<&NodeName> {
+        self.names.get(id as usize)?.as_ref()
     }
 
     pub(super) fn exists(&self, id: u32) -> bool {
@@ -38,7 +40,7 @@ impl NodeNumbers {
 
     /// The number of a name, with one more reference.
     pub(super) fn refer(&mut self, name: &Arc<str>) -> u32 {
-        let id = self.intern(name);
+        let id = self.intern(name, || Arc::clone(name).into());
         if let Some(references) = self.references.get_mut(id as usize) {
             *references += 1;
         }
@@ -54,8 +56,8 @@ impl NodeNumbers {
     }
 
     /// Notes that a Node appeared or was deleted; returns its number if that is new.
-    pub(super) fn set_existence(&mut self, name: &Arc<str>, exists: bool) -> Option<u32> {
-        let id = if exists { self.intern(name) } else { self.find(name)? };
+    pub(super) fn set_existence(&mut self, name: &NodeName, exists: bool) -> Option<u32> {
+        let id = if exists { self.intern(name, || name.clone()) } else { self.find(name)? };
         let flag = self.exists.get_mut(id as usize)?;
         let news = *flag != exists;
         *flag = exists;
@@ -69,30 +71,31 @@ impl NodeNumbers {
     pub(super) fn sweep(&mut self) {
         for id in std::mem::take(&mut self.doubtful) {
             let used = self.exists(id) || self.references.get(id as usize).is_none_or(|references| *references > 0);
-            // A freed number has an empty name, and no Node has one.
-            if let Some(name) = self.names.get_mut(id as usize).filter(|name| !used && !name.is_empty()) {
-                self.index.remove(id, name);
-                *name = Arc::default();
+            if used {
+                continue;
+            }
+            if let Some(name) = self.names.get_mut(id as usize).and_then(Option::take) {
+                self.index.remove(id, &name);
                 self.free.push(id);
             }
         }
     }
 
-    fn intern(&mut self, name: &Arc<str>) -> u32 {
+    fn intern(&mut self, name: &str, own: impl FnOnce() -> NodeName) -> u32 {
         if let Some(id) = self.find(name) {
             return id;
         }
         let id = match self.free.pop() {
             Some(id) => id,
             None => {
-                self.names.push(Arc::default());
+                self.names.push(None);
                 self.exists.push(false);
                 self.references.push(0);
                 u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX)
             }
         };
         if let Some(place) = self.names.get_mut(id as usize) {
-            *place = Arc::clone(name);
+            *place = Some(own());
         }
         self.index.insert(id, name);
         // It will be referenced or declared to exist, or swept.

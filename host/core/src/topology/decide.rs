@@ -12,13 +12,14 @@ use super::{
     Finding, FindingSubject, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput,
     Violations, Wanted, diff, validate,
 };
+use crate::names::SourceName;
 use crate::snapshot::{ColumnKey, View};
 
 /// What a decision looks at beside the answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     /// The source that owns the objects.
-    pub source: &'a Arc<str>,
+    pub source: &'a SourceName,
     /// All HyperNodes of the cluster.
     pub observed: &'a Arc<Observed>,
     /// The nodes that the answer is about.
@@ -285,7 +286,7 @@ mod tests {
     use crate::snapshot::{NodeMeta, Store};
     use crate::topology::{Coverage, Diagnostic, Group, Members, Subject, Tier, TierNameUse};
 
-    fn accepted(topology: &Topology, source: &Arc<str>, view: &View) -> Forest {
+    fn accepted(topology: &Topology, source: &SourceName, view: &View) -> Forest {
         accept(topology, &ValidateInput { source, nodes: view.names(), reserved_labels: &[] }).unwrap()
     }
 
@@ -300,7 +301,7 @@ mod tests {
     }
 
     /// One rack with these rows.
-    fn answer(rows: &[u32], source: &Arc<str>) -> Arc<Forest> {
+    fn answer(rows: &[u32], source: &SourceName) -> Arc<Forest> {
         let group = Group {
             id: "rack".into(),
             kind: None,
@@ -331,7 +332,7 @@ mod tests {
                 detail: "no Node has this label".to_owned(),
             };
             let topology = Topology { groups: Vec::new(), diagnostics: vec![diagnostic], coverage: Coverage::Complete };
-            let numbers = numbers(&accepted(&topology, &"label".into(), &view), &view);
+            let numbers = numbers(&accepted(&topology, &"label".parse().unwrap(), &view), &view);
             numbers.diagnostics.get(code).cloned()
         };
         let meant = "ex.io/rak: no Node has this label; the nearest that Nodes have is \"ex.io/rack\"";
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_same_is_not_thought_about_twice_and_anything_else_is() {
-        let (source, view): (Arc<str>, _) = ("fabric".into(), view());
+        let (source, view): (SourceName, _) = ("fabric".parse().unwrap(), view());
         let mut memory = DecisionMemory::default();
         let mut decided = |answer: &Arc<Forest>, observed: &Arc<Observed>, tier_names_elsewhere: &TierNames| {
             let safety = Safety::default();
@@ -372,7 +373,7 @@ mod tests {
 
         let both = answer(&[0, 1], &source);
         let elsewhere: TierNames =
-            [("rack".into(), TierNameUse { tier: Tier::nearest(2), source: "other".into() })].into();
+            [("rack".into(), TierNameUse { tier: Tier::nearest(2), source: "other".parse().unwrap() })].into();
         assert_eq!(decided(&both, &nothing, &elsewhere).tier_name_conflicts.len(), 1);
 
         let object = |name: &str, spec| Object {
@@ -380,7 +381,7 @@ mod tests {
             uid: "u".into(),
             resource_version: "1".into(),
             created: 0,
-            source: Some(Arc::clone(&source)),
+            source: Some(source.clone()),
             group_id: Some("rack".into()),
             split_from: None,
             description: None,

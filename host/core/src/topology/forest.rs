@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::model::{Coverage, Member, MemberKind, Selector};
 use super::names::{Kind, Tier};
+use crate::names::NodeName;
 use crate::snapshot::ColumnKey;
 use crate::status::select::Chooser;
 
@@ -42,7 +43,7 @@ pub struct Domain {
     /// Labels that the object carries beside its source label.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Nodes directly in it, sorted and distinct.
-    pub nodes: Vec<Arc<str>>,
+    pub nodes: Vec<NodeName>,
     /// Domains directly in it, as ascending positions in [`Forest::domains`].
     pub children: Vec<usize>,
     /// Nodes in it by selector, sorted and distinct.
@@ -79,7 +80,7 @@ pub enum FindingSubject {
     /// The answer as a whole.
     Source,
     /// Nodes.
-    Nodes(Vec<Arc<str>>),
+    Nodes(Vec<NodeName>),
     /// The group of that id.
     Group(Arc<str>),
     /// Something outside the cluster.
@@ -102,7 +103,7 @@ pub struct Overlap {
     /// The tier.
     pub tier: Tier,
     /// The Node.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// Ids of the domains, sorted.
     pub groups: Vec<Arc<str>>,
 }
@@ -153,7 +154,7 @@ impl Forest {
 
     /// The names of all Nodes that are direct members of some domain.
     #[must_use]
-    pub fn nodes(&self) -> BTreeSet<&Arc<str>> {
+    pub fn nodes(&self) -> BTreeSet<&NodeName> {
         self.domains.iter().flat_map(|domain| &domain.nodes).collect()
     }
 

@@ -58,13 +58,14 @@ pub use losses::{Bucket, FEW, Loss, Losses};
 pub use safety::{Safety, SafetyError};
 
 use super::model::{Object, Spec};
+use crate::names::SourceName;
 use crate::snapshot::{ColumnKey, View};
 
 /// The input of the guard.
 #[derive(Debug, Clone, Copy)]
 pub struct GuardedRound<'a> {
     /// The source, for the sentence.
-    pub source: &'a str,
+    pub source: &'a SourceName,
     /// All stored objects of the source.
     pub stored: &'a [&'a Object],
     /// What the result would leave.

@@ -20,13 +20,14 @@ use super::forest::{Domain, DomainOrigin, Forest, Overlaps};
 use super::model::{Coverage, Member, MemberKind, Object, Selector};
 use super::names::{Kind, Tier};
 use super::naming::{Adoption, own_by_age};
+use crate::names::SourceName;
 
 /// Completes an additions-only forest with the placement that the source's stored objects give to every Node that the
 /// forest does not mention. A complete forest is returned as it is.
 ///
 /// `observed` is every HyperNode of the cluster; [`name`](super::name) must be given the same.
 #[must_use]
-pub fn merge_additions(forest: Forest, source: &Arc<str>, observed: &[Arc<Object>]) -> Forest {
+pub fn merge_additions(forest: Forest, source: &SourceName, observed: &[Arc<Object>]) -> Forest {
     let own = own_by_age(source, observed);
     if forest.coverage == Coverage::Complete || own.is_empty() {
         return forest;
@@ -72,7 +73,7 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(forest: &'a Forest, source: &str, own: &'a [&'a Object], domain_of: &[Option<usize>]) -> Self {
+    fn new(forest: &'a Forest, source: &SourceName, own: &'a [&'a Object], domain_of: &[Option<usize>]) -> Self {
         let kind = Kind::clean(source).unwrap_or_default();
         let mut domains = forest.domains.clone();
         let mut parents = forest.parents();
@@ -129,7 +130,7 @@ impl<'a> Merge<'a> {
                     (MemberKind::HyperNode, _) => {}
                     (MemberKind::Node, Selector::Exact(node)) => {
                         if !self.mentioned.contains(node.as_ref()) {
-                            domain.nodes.push(Arc::clone(node));
+                            domain.nodes.push(Arc::clone(node).into());
                         }
                     }
                     (MemberKind::Node, selector) => {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::names::{NodeName, SourceName};
 use crate::version::ResourceVersion;
 
 /// A discoverer's whole answer, decoded and not yet validated.
@@ -54,7 +55,7 @@ pub enum Members {
     /// Groups of a lower tier, as positions in [`Topology::groups`].
     Groups(Vec<u32>),
     /// Nodes by name; they need not exist.
-    Names(Vec<Arc<str>>),
+    Names(Vec<NodeName>),
     /// Nodes by their labels. Each reader of the HyperNode evaluates them.
     Selector(LabelSelector),
 }
@@ -131,7 +132,7 @@ pub struct Object {
     pub created: i64,
     /// The source that owns it (label `volcano.sh/network-topology-source`); `None` also for an object that is being
     /// deleted.
-    pub source: Option<Arc<str>>,
+    pub source: Option<SourceName>,
     /// The id of the group that it represents (annotation `topoloom.dev/group-id`); Volcano's objects have none.
     pub group_id: Option<Arc<str>>,
     /// The object whose Nodes this one was first made of (annotation `topoloom.dev/split-from`). While a domain is
@@ -194,8 +195,8 @@ pub enum Selector {
 impl Member {
     /// The Node of that name.
     #[must_use]
-    pub fn node(name: Arc<str>) -> Self {
-        Self { kind: MemberKind::Node, selector: Selector::Exact(name) }
+    pub fn node(name: NodeName) -> Self {
+        Self { kind: MemberKind::Node, selector: Selector::Exact(name.into()) }
     }
 
     /// The HyperNode of that name.
@@ -214,7 +215,7 @@ impl Spec {
         })
     }
 
-    /// The names of the Nodes that this spec lists exactly.
+    /// The names of the Nodes that this spec lists exactly, as they are stored.
     pub fn exact_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         self.members.iter().filter_map(|member| match (member.kind, &member.selector) {
             (MemberKind::Node, Selector::Exact(name)) => Some(name),

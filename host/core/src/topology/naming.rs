@@ -21,12 +21,13 @@ pub(super) use adopt::{Adoption, own_by_age};
 use super::forest::Forest;
 use super::model::{Object, Spec};
 use super::names::Tier;
+use crate::names::SourceName;
 
 /// The input of naming, beside the forest.
 #[derive(Debug, Clone, Copy)]
 pub struct NameInput<'a> {
     /// The source that owns the objects.
-    pub source: &'a Arc<str>,
+    pub source: &'a SourceName,
     /// All HyperNodes of the cluster.
     pub observed: &'a [Arc<Object>],
     /// Tier names that earlier entries of the configuration use.
@@ -42,14 +43,14 @@ pub struct TierNameUse {
     /// The tier.
     pub tier: Tier,
     /// The source.
-    pub source: Arc<str>,
+    pub source: SourceName,
 }
 
 /// The objects that a source should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// The source that owns them.
-    pub source: Arc<str>,
+    pub source: SourceName,
     /// The objects to write, by name.
     pub objects: BTreeMap<Arc<str>, Desired>,
     /// Stored objects that stay exactly as they are, because something below them has no name.
@@ -85,7 +86,7 @@ pub struct NameConflict {
     /// The group that should have it.
     pub group_id: Arc<str>,
     /// The source of the object that has it; `None` for one made by hand.
-    pub owner: Option<Arc<str>>,
+    pub owner: Option<SourceName>,
     /// Names of the stored ancestors that are not written, sorted.
     pub held: Vec<Arc<str>>,
 }
@@ -113,7 +114,7 @@ impl Named {
                 && !names.contains_key(name)
             {
                 let tier = Tier::nearest(spec.tier);
-                names.insert(Arc::clone(name), TierNameUse { tier, source: Arc::clone(&self.source) });
+                names.insert(Arc::clone(name), TierNameUse { tier, source: self.source.clone() });
             }
         }
         names

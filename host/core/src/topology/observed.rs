@@ -9,6 +9,7 @@ use super::forest::Forest;
 use super::merge::merge_additions;
 use super::model::{Coverage, Object};
 use super::naming::{NameInput, Named, TierNames, name};
+use crate::names::SourceName;
 
 /// Stored objects, by name, by source and by what they list.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +17,7 @@ pub struct Observed {
     /// Sorted by name.
     objects: Vec<Arc<Object>>,
     /// Positions of the objects of each source.
-    by_source: BTreeMap<Arc<str>, Vec<usize>>,
+    by_source: BTreeMap<SourceName, Vec<usize>>,
     /// Built at the first look-up: a source that is alone in a cluster never needs it.
     listers: OnceLock<Listers>,
 }
@@ -46,7 +47,7 @@ impl Observed {
             if let Some(source) = &object.source {
                 match observed.by_source.get_mut(source) {
                     Some(positions) => positions.push(at),
-                    None => drop(observed.by_source.insert(Arc::clone(source), vec![at])),
+                    None => drop(observed.by_source.insert(source.clone(), vec![at])),
                 }
             }
         }
@@ -73,12 +74,12 @@ impl Observed {
     }
 
     /// The objects of a source, by name.
-    pub fn of(&self, source: &str) -> impl Iterator<Item = &Arc<Object>> {
+    pub fn of(&self, source: &SourceName) -> impl Iterator<Item = &Arc<Object>> {
         self.by_source.get(source).into_iter().flatten().filter_map(|at| self.objects.get(*at))
     }
 
     /// The sources that have objects.
-    pub fn sources(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn sources(&self) -> impl Iterator<Item = &SourceName> {
         self.by_source.keys()
     }
 
@@ -87,7 +88,7 @@ impl Observed {
     ///
     /// The result is the same as if every object had been read; most of them are not.
     #[must_use]
-    pub fn wanted(&self, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
+    pub fn wanted(&self, forest: &Arc<Forest>, source: &SourceName, tier_names_elsewhere: &TierNames) -> Wanted {
         let is_alone = self.by_source.get(source).is_some_and(|own| own.len() == self.objects.len());
         if is_alone {
             return among(self.objects.clone(), forest, source, tier_names_elsewhere);
@@ -138,7 +139,12 @@ impl Observed {
     }
 }
 
-fn among(near: Vec<Arc<Object>>, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
+fn among(
+    near: Vec<Arc<Object>>,
+    forest: &Arc<Forest>,
+    source: &SourceName,
+    tier_names_elsewhere: &TierNames,
+) -> Wanted {
     let forest = match forest.coverage() {
         Coverage::Complete => Arc::clone(forest),
         Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), source, &near)),

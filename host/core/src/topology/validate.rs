@@ -10,12 +10,11 @@ mod group;
 mod links;
 mod problem;
 
-use std::sync::Arc;
-
 pub use problem::{BrokenRule, SelectorProblem, Violation, Violations};
 
 use super::forest::{Domain, Forest, Overlaps};
 use super::model::{Members, Topology};
+use crate::names::{NodeName, SourceName};
 use crate::plugin::Limit;
 use group::GroupChecks;
 
@@ -23,9 +22,9 @@ use group::GroupChecks;
 #[derive(Debug, Clone, Copy)]
 pub struct ValidateInput<'a> {
     /// The source: the kind of groups that have none.
-    pub source: &'a str,
+    pub source: &'a SourceName,
     /// The names of the rows that the call was given.
-    pub nodes: &'a [Arc<str>],
+    pub nodes: &'a [NodeName],
     /// Label keys that only the host writes.
     pub reserved_labels: &'a [&'a str],
 }

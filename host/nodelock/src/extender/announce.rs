@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use topoloom_core::nodelock::PodId;
+use topoloom_core::nodelock::{NodeName, PodId};
 
 use topoloom_cluster::events::{EventText, Events, Urgency};
 
@@ -27,7 +27,7 @@ impl Announcer {
     }
 
     /// A pod was bound.
-    pub fn bound(&self, pod: &PodId, node: &str) {
+    pub fn bound(&self, pod: &PodId, node: &NodeName) {
         self.record(pod, Urgency::Normal, "BindingSucceed", format!("Binding succeeded: node [{node}], pod {pod}"));
     }
 

@@ -145,7 +145,7 @@ fn requested(body: &[u8]) -> Result<(PodId, NodeName), String> {
 }
 
 /// A failure, with all that its reader has to know.
-fn why(failure: &BindFailure, report: &BindReport, pod: &PodId, node: &str) -> String {
+fn why(failure: &BindFailure, report: &BindReport, pod: &PodId, node: &NodeName) -> String {
     let kept = match report.kept {
         true => "; its lock is left on the node until it is certain that the pod is not bound",
         false => "",
@@ -186,14 +186,14 @@ impl Extender {
     }
 
     /// Logs how a Bind ended, and writes an Event.
-    fn report(&self, report: &BindReport, pod: &PodId, node: &str) {
+    fn report(&self, report: &BindReport, pod: &PodId, node: &NodeName) {
         let uid = &*pod.uid;
         for reason in &report.took {
-            tracing::warn!(%pod, uid, node, reason = reason.word(), "took over an orphaned lock: {reason}");
+            tracing::warn!(%pod, uid, node = &**node, reason = reason.word(), "took over an orphaned lock: {reason}");
         }
         match &report.result {
             Ok(how) => {
-                tracing::info!(%pod, uid, node, ?how, waited = ?report.waited, "bound");
+                tracing::info!(%pod, uid, node = &**node, ?how, waited = ?report.waited, "bound");
                 // A Bind of what is bound already changes nothing (requirement R6).
                 if *how == Bound::Now {
                     self.announcer.bound(pod, node);
@@ -201,21 +201,21 @@ impl Extender {
             }
             // All that wait are answered at once, and the next replica says the rest.
             Err(failure @ BindFailure::Stopping) => {
-                tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}")
+                tracing::debug!(%pod, uid, node = &**node, reason = failure.word(), "{failure}")
             }
             // The scheduler reports one that was crowded out: a line and an Event for each would make the crowd worse.
             Err(failure @ BindFailure::Crowded { .. }) => {
-                tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}");
+                tracing::debug!(%pod, uid, node = &**node, reason = failure.word(), "{failure}");
                 if let Some(times) = self.crowded.due(Instant::now()) {
                     tracing::warn!(
-                        %pod, uid, node, times, waiting = self.lock.waiting(),
+                        %pod, uid, node = &**node, times, waiting = self.lock.waiting(),
                         "too many Binds wait, so some are refused (--extender-max-waiting-binds): {failure}"
                     );
                 }
             }
             Err(failure) => {
                 let why = why(failure, report, pod, node);
-                tracing::warn!(%pod, uid, node, reason = failure.word(), kept = report.kept, "{why}");
+                tracing::warn!(%pod, uid, node = &**node, reason = failure.word(), kept = report.kept, "{why}");
                 // There is no pod that an Event could be about (A16, step 1).
                 if !matches!(failure, BindFailure::PodGone | BindFailure::PodReplaced(_)) {
                     self.announcer.failed(pod, &why);

@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use topoloom_core::names::SourceName;
+
 use super::error::{Denial, Error, Wait};
 
 /// From a small answer on the same network to the longest that is allowed by default.
@@ -75,8 +77,8 @@ impl Metrics {
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub fn examples(&self, any: &'static str) {
-        let any: Arc<str> = any.into();
-        let series = self.of(&any, &any);
+        let labels = EndpointLabels { source: any.into(), endpoint: any.into() };
+        let series = Series { metrics: self.clone(), labels };
         for status in [200, 304, 302, 401, 429, 500, 400] {
             series.answered(outcome(Ok(status)), Duration::ZERO);
         }
@@ -92,25 +94,30 @@ impl Metrics {
         }
         series.received(0);
         series.verified(super::Verification::Skipped);
-        Denial::ALL.into_iter().for_each(|denial| self.denied(&any, denial));
+        for denial in Denial::ALL {
+            self.counter(any.into(), denial).inc();
+        }
     }
 
     /// The series of one endpoint.
-    pub(super) fn of(&self, source: &Arc<str>, endpoint: &Arc<str>) -> Series {
-        let labels = EndpointLabels { source: Arc::clone(source), endpoint: Arc::clone(endpoint) };
+    pub(super) fn of(&self, source: &SourceName, endpoint: &Arc<str>) -> Series {
+        let labels = EndpointLabels { source: source.into(), endpoint: Arc::clone(endpoint) };
         Series { metrics: self.clone(), labels }
     }
 
     /// A request was refused.
-    pub(super) fn denied(&self, source: &Arc<str>, denial: Denial) {
-        let labels = DenialLabels { source: Arc::clone(source), what: denial.word() };
-        self.denials.get_or_create(&labels).inc();
+    pub(super) fn denied(&self, source: &SourceName, denial: Denial) {
+        self.counter(source.into(), denial).inc();
     }
 
     /// How often that kind of request was refused.
     #[must_use]
-    pub fn denials(&self, source: &str, denial: Denial) -> u64 {
-        self.denials.get_or_create(&DenialLabels { source: source.into(), what: denial.word() }).get()
+    pub fn denials(&self, source: &SourceName, denial: Denial) -> u64 {
+        self.counter(source.into(), denial).get()
+    }
+
+    fn counter(&self, source: Arc<str>, denial: Denial) -> Counter {
+        self.denials.get_or_create_owned(&DenialLabels { source, what: denial.word() })
     }
 }
 

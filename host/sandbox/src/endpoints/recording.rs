@@ -10,6 +10,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::CredentialKind;
 
 use super::body::{Body, BodyBounds};
@@ -115,9 +116,9 @@ impl Recorder {
         Recording { version: VERSION, ..self.lock().clone() }
     }
 
-    pub(super) fn credential(&self, source: &str, endpoint: &str, found: &Result<CredentialKind, Error>) {
+    pub(super) fn credential(&self, source: &SourceName, endpoint: &str, found: &Result<CredentialKind, Error>) {
         let mut recording = self.lock();
-        let source = recording.sources.entry(source.to_owned()).or_default();
+        let source = recording.sources.entry(source.to_string()).or_default();
         match found {
             Ok(kind) => {
                 source.credentials.insert(endpoint.to_owned(), kind.as_str().to_owned());
@@ -129,7 +130,7 @@ impl Recorder {
     }
 
     /// A request and the head of its answer. Answers which exchange it is.
-    pub(super) fn asked(&self, source: &str, asked: &EndpointRequest, answer: Result<&Reply, &Error>) -> usize {
+    pub(super) fn asked(&self, source: &SourceName, asked: &EndpointRequest, answer: Result<&Reply, &Error>) -> usize {
         let exchange = Exchange {
             endpoint: asked.endpoint.clone(),
             method: asked.method.as_str().to_owned(),
@@ -141,15 +142,15 @@ impl Recorder {
             error: answer.err().map(failed),
         };
         let mut recording = self.lock();
-        let exchanges = &mut recording.sources.entry(source.to_owned()).or_default().exchanges;
+        let exchanges = &mut recording.sources.entry(source.to_string()).or_default().exchanges;
         exchanges.push(exchange);
         exchanges.len() - 1
     }
 
     /// The body of an exchange, as far as the plugin read it.
-    pub(super) fn read(&self, source: &str, exchange: usize, body: Vec<u8>, error: Option<&Error>) {
+    pub(super) fn read(&self, source: &SourceName, exchange: usize, body: Vec<u8>, error: Option<&Error>) {
         let mut recording = self.lock();
-        let exchanges = recording.sources.get_mut(source).map(|source| &mut source.exchanges);
+        let exchanges = recording.sources.get_mut(&**source).map(|source| &mut source.exchanges);
         let Some(exchange) = exchanges.and_then(|exchanges| exchanges.get_mut(exchange)) else { return };
         exchange.error = error.map(failed);
         match String::from_utf8(body) {
@@ -200,9 +201,9 @@ impl Replay {
         Self(Mutex::new(recording.sources.into_iter().map(left).collect()))
     }
 
-    pub(super) fn credential(&self, source: &str, endpoint: &str) -> Result<CredentialKind, Error> {
+    pub(super) fn credential(&self, source: &SourceName, endpoint: &str) -> Result<CredentialKind, Error> {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(source) = left.get(source) else { return Ok(CredentialKind::None) };
+        let Some(source) = left.get(&**source) else { return Ok(CredentialKind::None) };
         if let Some(failed) = source.missing.get(endpoint) {
             return Err(again(failed));
         }
@@ -210,7 +211,7 @@ impl Replay {
         Ok(kind.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None))
     }
 
-    pub(super) fn answer(&self, source: &str, asked: &EndpointRequest) -> Result<Reply, Error> {
+    pub(super) fn answer(&self, source: &SourceName, asked: &EndpointRequest) -> Result<Reply, Error> {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |exchange: &Exchange| {
             exchange.endpoint == asked.endpoint
@@ -218,13 +219,13 @@ impl Replay {
                 && exchange.path == asked.path_and_query
         };
         let known: Vec<&str> = left.keys().map(String::as_str).collect();
-        if !left.contains_key(source) {
+        if !left.contains_key(&**source) {
             return Err(Error::Connect(format!(
                 "the recording has nothing of the source {source}, only of {}; record it again with this configuration",
                 topoloom_core::text::line(&known.join(", "), 200)
             )));
         }
-        let exchanges = left.get_mut(source).map(|source| &mut source.exchanges);
+        let exchanges = left.get_mut(&**source).map(|source| &mut source.exchanges);
         let found = exchanges.and_then(|exchanges| {
             let at = exchanges.iter().position(is_it)?;
             exchanges.remove(at)
@@ -275,6 +276,10 @@ mod tests {
     use super::*;
     use topoloom_core::plugin::Method;
 
+    fn named(source: &str) -> SourceName {
+        source.parse().unwrap()
+    }
+
     fn asked(path: &str) -> EndpointRequest {
         EndpointRequest {
             endpoint: "e".into(),
@@ -292,20 +297,20 @@ mod tests {
         let bounds = BodyBounds { size: 10, deadline: Instant::now() + limit, limit };
         let reply =
             Reply { status: 200, headers: vec![("etag".into(), "7".into())], body: Body::here(Bytes::new(), bounds) };
-        let at = recorder.asked("s", &asked("/a"), Ok(&reply));
-        recorder.read("s", at, b"\xff\x00".to_vec(), Some(&Error::Protocol("broke off".into())));
-        recorder.asked("s", &asked("/b"), Err(&Error::Connect("refused".into())));
-        recorder.credential("s", "e", &Ok(CredentialKind::Token));
+        let at = recorder.asked(&named("s"), &asked("/a"), Ok(&reply));
+        recorder.read(&named("s"), at, b"\xff\x00".to_vec(), Some(&Error::Protocol("broke off".into())));
+        recorder.asked(&named("s"), &asked("/b"), Err(&Error::Connect("refused".into())));
+        recorder.credential(&named("s"), "e", &Ok(CredentialKind::Token));
         let text = recorder.recording().print().unwrap();
         let replay = Replay::new(Recording::parse(&text).unwrap());
-        assert_eq!(replay.credential("s", "e"), Ok(CredentialKind::Token));
-        assert_eq!(replay.answer("s", &asked("/b")).err(), Some(Error::Connect("refused".into())));
-        let mut again = replay.answer("s", &asked("/a")).unwrap();
+        assert_eq!(replay.credential(&named("s"), "e"), Ok(CredentialKind::Token));
+        assert_eq!(replay.answer(&named("s"), &asked("/b")).err(), Some(Error::Connect("refused".into())));
+        let mut again = replay.answer(&named("s"), &asked("/a")).unwrap();
         assert_eq!((again.status, again.headers.len()), (200, 1));
         assert_eq!(again.body.read(10).await.unwrap(), b"\xff\x00");
         assert_eq!(again.body.read(10).await, Err(Error::Protocol("broke off".into())));
-        assert!(replay.answer("s", &asked("/a")).is_err(), "it was answered once");
-        assert!(replay.answer("other", &asked("/a")).is_err());
+        assert!(replay.answer(&named("s"), &asked("/a")).is_err(), "it was answered once");
+        assert!(replay.answer(&named("other"), &asked("/a")).is_err());
     }
 
     #[test]
@@ -319,16 +324,16 @@ mod tests {
         errors.extend(Denial::ALL.map(|denial| Error::denied(denial, "not granted")));
         errors.extend(Wait::ALL.map(|what| Error::Timeout { what, limit: Duration::from_millis(2500) }));
         for error in &errors {
-            recorder.asked("s", &asked("/a"), Err(error));
+            recorder.asked(&named("s"), &asked("/a"), Err(error));
         }
         let missing = Error::denied(Denial::Credential, "the Secret ns/fabric is not there");
-        recorder.credential("s", "e", &Err(missing.clone()));
+        recorder.credential(&named("s"), "e", &Err(missing.clone()));
         let text = recorder.recording().print().unwrap();
         let replay = Replay::new(Recording::parse(&text).unwrap());
         for error in errors {
-            assert_eq!(replay.answer("s", &asked("/a")).err(), Some(error));
+            assert_eq!(replay.answer(&named("s"), &asked("/a")).err(), Some(error));
         }
-        assert_eq!(replay.credential("s", "e"), Err(missing));
+        assert_eq!(replay.credential(&named("s"), "e"), Err(missing));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{CallError, Limit, Usage};
 
 use super::engine::Optimise;
@@ -104,7 +105,7 @@ struct Live {
     /// A plugin is a function of its arguments, and `describe` has none: the first name is the name.
     name: Option<Arc<str>>,
     /// Which sources have called it.
-    sources: BTreeSet<Arc<str>>,
+    sources: BTreeSet<SourceName>,
 }
 
 impl Default for Metrics {
@@ -205,18 +206,18 @@ impl Metrics {
     }
 
     /// A source is gone: its series end. Other sources may continue with the same plugins.
-    pub fn forget_source(&self, source: &str) {
+    pub fn forget_source(&self, source: &SourceName) {
         for (digest, live) in self.live().iter_mut() {
-            let Some(source) = live.sources.take(source) else { continue };
-            for plugin in live.name.iter().chain([&UNNAMED.into()]) {
-                self.forget_cost(&source, plugin, digest);
+            if live.sources.remove(source) {
+                for plugin in live.name.iter().chain([&UNNAMED.into()]) {
+                    self.forget_cost(source, plugin, digest);
+                }
             }
         }
     }
 
-    fn forget_cost(&self, source: &Arc<str>, plugin: &Arc<str>, digest: &Arc<str>) {
-        let (source, plugin, digest) = (Arc::clone(source), Arc::clone(plugin), Arc::clone(digest));
-        let labels = CostLabels { source, plugin, digest };
+    fn forget_cost(&self, source: &SourceName, plugin: &Arc<str>, digest: &Arc<str>) {
+        let labels = CostLabels { source: source.into(), plugin: Arc::clone(plugin), digest: Arc::clone(digest) };
         self.cpu.remove(&labels);
         self.peak_memory.remove(&labels);
     }
@@ -260,13 +261,13 @@ impl Series {
     }
 
     /// A call begins. It counts as cancelled unless it ends.
-    pub(super) fn begin(&self, source: &Arc<str>) -> Ending<'_> {
+    pub(super) fn begin(&self, source: &SourceName) -> Ending<'_> {
         if let Some(live) = self.metrics.live().get_mut(&self.digest)
             && !live.sources.contains(source)
         {
-            live.sources.insert(Arc::clone(source));
+            live.sources.insert(source.clone());
         }
-        Ending { series: Some((self, Arc::clone(source))) }
+        Ending { series: Some((self, source.clone())) }
     }
 
     fn outcome(&self, outcome: &'static str) {
@@ -274,13 +275,13 @@ impl Series {
         self.metrics.calls.get_or_create(&labels).inc();
     }
 
-    fn ended(&self, source: Arc<str>, error: Option<&CallError>, usage: &Usage) {
+    fn ended(&self, source: &SourceName, error: Option<&CallError>, usage: &Usage) {
         self.outcome(error.map_or(OK, CallError::outcome));
         let metrics = &self.metrics;
         let labels = PluginLabels { plugin: self.name(), digest: Arc::clone(&self.digest) };
         metrics.seconds.get_or_create(&labels).observe(usage.wall.as_secs_f64());
         let PluginLabels { plugin, digest } = labels.clone();
-        let cost = CostLabels { source, plugin, digest };
+        let cost = CostLabels { source: source.into(), plugin, digest };
         metrics.cpu.get_or_create(&cost).inc_by(usage.cpu.as_secs_f64());
         metrics.peak_memory.get_or_create(&cost).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
         metrics.received.get_or_create(&labels).inc_by(usage.received as u64);
@@ -311,14 +312,14 @@ impl Drop for Series {
 
 /// A call under way.
 pub(super) struct Ending<'a> {
-    series: Option<(&'a Series, Arc<str>)>,
+    series: Option<(&'a Series, SourceName)>,
 }
 
 impl Ending<'_> {
     /// How it ended.
     pub(super) fn with(mut self, error: Option<&CallError>, usage: &Usage) {
         if let Some((series, source)) = self.series.take() {
-            series.ended(source, error, usage);
+            series.ended(&source, error, usage);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::task::Poll;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use tokio::sync::Semaphore;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answer, Description, Limit, Limits, Requirements, ScanLimits};
 use topoloom_core::text;
@@ -312,12 +313,12 @@ impl Plugin {
     }
 
     /// Asks the plugin about itself.
-    pub async fn describe(&self, source: &Arc<str>) -> Call<Description> {
+    pub async fn describe(&self, source: &SourceName) -> Call<Description> {
         self.call(source, Limit::CpuShort, Describe, |description| self.loaded.series.named(&description.name)).await
     }
 
     /// Checks a configuration (a JSON object) and says what it needs.
-    pub async fn configure(&self, source: &Arc<str>, config: Arc<str>) -> Call<Requirements> {
+    pub async fn configure(&self, source: &SourceName, config: Arc<str>) -> Call<Requirements> {
         self.call(source, Limit::CpuShort, Configure(config), |_| {}).await
     }
 
@@ -325,7 +326,7 @@ impl Plugin {
     /// `core::topology::validate`.
     ///
     /// Cancel safe: the guest is stopped within 10 ms of computing.
-    pub async fn discover(&self, source: &Arc<str>, round: RoundInput) -> Call<Answer> {
+    pub async fn discover(&self, source: &SourceName, round: RoundInput) -> Call<Answer> {
         self.call(source, Limit::Cpu, round, |_| {}).await
     }
 
@@ -354,7 +355,7 @@ impl Plugin {
     /// One call, counted however it ends. Facts from its answer are stored before it is counted.
     async fn call<Q: Question>(
         &self,
-        source: &Arc<str>,
+        source: &SourceName,
         budget: Limit,
         question: Q,
         learn: impl FnOnce(&Q::Answer),
@@ -377,9 +378,9 @@ impl Plugin {
         }
     }
 
-    fn job(&self, source: &Arc<str>, budget: Limit) -> Job {
+    fn job(&self, source: &SourceName, budget: Limit) -> Job {
         let speaker = Speaker {
-            source: Arc::clone(source),
+            source: source.clone(),
             plugin: self.loaded.series.name(),
             digest: Arc::clone(&self.loaded.short),
             call: self.shared.calls.fetch_add(1, Ordering::Relaxed),

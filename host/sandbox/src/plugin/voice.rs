@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{CallLimits, Limit, LimitSet};
 
 use topoloom_core::text;
@@ -41,7 +42,7 @@ pub(super) struct Voice {
 #[derive(Debug, Clone)]
 pub(super) struct Speaker {
     /// The source that asked.
-    pub(super) source: Arc<str>,
+    pub(super) source: SourceName,
     /// What the plugin calls itself.
     pub(super) plugin: Arc<str>,
     /// Its short digest.
@@ -129,6 +130,6 @@ mod tests {
     }
 
     fn speaker() -> Speaker {
-        Speaker { source: "s".into(), plugin: "p".into(), digest: "d".into(), call: 1 }
+        Speaker { source: "s".parse().unwrap(), plugin: "p".into(), digest: "d".into(), call: 1 }
     }
 }

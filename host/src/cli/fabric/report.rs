@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::{Finding, FindingSubject};
 
 use super::super::ClusterArgs;
@@ -33,7 +34,7 @@ pub(in super::super) struct ReportArgs {
     desk: DeskArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
-    source: Option<String>,
+    source: Option<SourceName>,
     #[command(flatten)]
     output: OutputArgs,
     /// Exit with 3 when something was found, or no node has a place
@@ -131,7 +132,7 @@ const TITLES: [(&str, &str); 33] = [
 
 /// Prints what was found.
 pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let only = args.source.as_deref();
+    let only = args.source.as_ref();
     let (shots, failed) = match (&args.config, &args.nodes) {
         (Some(config), Some(nodes)) => {
             let desk = desk::rounds(&args.desk, nodes, config, only).await?;
@@ -177,7 +178,7 @@ fn sorted(findings: &[Finding]) -> Vec<(&str, &str, Vec<&Finding>)> {
 fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
     for shot in shots {
-        push_line!(text, "{}", heading(&shot.source, shot));
+        push_line!(text, "{}", heading(shot));
         match &shot.result {
             Ok(found) => {
                 push_line!(text, "{}", coverage(found));
@@ -242,8 +243,8 @@ impl SourceReport {
     fn of(shot: &Shot) -> Self {
         let numbers = shot.result.as_ref().ok().map(|found| &found.decision.numbers);
         Self {
-            source: shot.source.to_string(),
-            error: shot.result.as_ref().err().cloned(),
+            source: shot.entry.to_string(),
+            error: shot.result.as_ref().err().map(ToString::to_string),
             nodes: numbers.map(|numbers| numbers.total),
             placed: numbers.map(|numbers| numbers.covered),
             findings: findings(shot).iter().map(Reported::of).collect(),

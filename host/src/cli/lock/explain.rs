@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_core::names::NodeName;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::sweep::FoundLock;
 use topoloom_core::nodelock::{Lock, LockState, NamedHolder, Note, Pod, PodKey, Why, is_owner};
@@ -63,7 +64,7 @@ struct Explained {
 /// Explains.
 pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     let look = Look::at(&args.terms, &args.node).await?;
-    let judged = look.judge(args.node.as_str().into()).await?;
+    let judged = look.judge(args.node).await?;
     let mut said = Locks { node: judged.node.to_string(), locks: Vec::new() };
     for stands in &judged.stands {
         let pod = look.pod(stands).await?;
@@ -87,7 +88,7 @@ fn text(said: &Locks) -> String {
 
 /// What was read about a lock.
 struct LockDetails<'a> {
-    node: &'a str,
+    node: &'a NodeName,
     lock: Option<&'a Lock>,
     /// The pod that it is about.
     pod: Option<&'a Pod>,
@@ -160,9 +161,9 @@ fn written(lock: &Lock) -> String {
     }
 }
 
-fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> String {
+fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &NodeName) -> String {
     let Pod { key, node: bound, finished, started, deleting, revoked, .. } = pod;
-    let mut words = vec![match bound.as_deref() {
+    let mut words = vec![match bound {
         None => "bound nowhere".to_owned(),
         Some(bound) if bound == node => "bound here".to_owned(),
         Some(bound) => format!("bound to {bound}"),
@@ -204,7 +205,7 @@ fn next(state: &LockState, terms: &Options) -> String {
     }
 }
 
-fn by_hand(node: &str, value: &str, live: Option<&PodKey>) -> String {
+fn by_hand(node: &NodeName, value: &str, live: Option<&PodKey>) -> String {
     let force = if live.is_some() { " --even-if-live" } else { "" };
     format!("topoloom lock release {node} --expect {}{force}", text::shell_word(value))
 }
@@ -236,7 +237,7 @@ mod tests {
         let stands = FoundLock { key: 0, value: Some(VALUE.into()), pod: Some(key()), state };
         let mut said = String::new();
         let lock = Lock::read(VALUE, Some(note));
-        explain(&stands, &LockDetails { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
+        explain(&stands, &LockDetails { node: &"gpu-1".into(), lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
         said
     }
 
@@ -280,7 +281,7 @@ mod tests {
             revoked: None,
         };
         let lock = Lock::read(VALUE, None);
-        let said = |created| describe(&named, Some(&lock), &pod(created), "gpu-1");
+        let said = |created| describe(&named, Some(&lock), &pod(created), &"gpu-1".into());
         assert_eq!(said("2026-08-01T06:09:59Z"), "default/p1 (UID b3f0): bound here, not started");
         let words = "default/p1 (UID b3f0): bound here, not started; the lock names an earlier pod of that name";
         assert_eq!(said("2026-08-01T08:10:00Z"), words);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_core::names::NodeName;
 use topoloom_core::nodelock::NamedHolder;
 use topoloom_core::nodelock::sweep::FoundLock;
 use topoloom_core::text;
@@ -76,9 +77,9 @@ pub(super) async fn run(args: LockListArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A node that could not be looked at.
-fn unknown(node: &str, why: &str) -> Row {
+fn unknown(node: &NodeName, why: &str) -> Row {
     Row {
-        node: node.to_owned(),
+        node: node.to_string(),
         key: None,
         value: None,
         pod: None,

@@ -67,7 +67,7 @@ impl Look {
     }
 
     /// Reads what is about one node.
-    pub(super) async fn at(args: &TermsArgs, node: &str) -> anyhow::Result<Self> {
+    pub(super) async fn at(args: &TermsArgs, node: &NodeName) -> anyhow::Result<Self> {
         let (client, look) = Self::nothing(args).await?;
         let api = Api::<PartialObjectMeta<core_v1::Node>>::all(client.clone());
         let found = api.get_opt(node).await.map_err(|error| Refusal::of(&error)).context("nodes")?;
@@ -103,7 +103,7 @@ impl Look {
     }
 
     /// The pod that may be given the devices of another one, or another one its, once this lock is gone.
-    pub(super) async fn endangered(&self, node: &str, stands: &FoundLock) -> Result<Option<PodKey>, Refusal> {
+    pub(super) async fn endangered(&self, node: &NodeName, stands: &FoundLock) -> Result<Option<PodKey>, Refusal> {
         let LockState::Held(held) = &stands.state else { return Ok(None) };
         match held.why {
             Why::Vanished => Ok(None),
@@ -121,7 +121,7 @@ impl Look {
     }
 
     /// The lock of a key as it was read.
-    pub(super) fn lock(&self, node: &str, key: LockKey) -> Option<Lock> {
+    pub(super) fn lock(&self, node: &NodeName, key: LockKey) -> Option<Lock> {
         self.carrier.view().known(|known| known.lock_of(node, key).cloned())
     }
 

@@ -20,16 +20,16 @@ const SHOWN: usize = 300;
 /// Releases.
 pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let look = Look::at(&args.terms, &args.node).await?;
-    let node: NodeName = args.node.as_str().into();
-    let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, &node)) };
+    let node = &args.node;
+    let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, node)) };
     let expect = &LockValue::from(expect.as_str());
-    let is_expected = |key: &LockKey| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
+    let is_expected = |key: &LockKey| look.lock(node, *key).is_some_and(|lock| lock.value == *expect);
     let key = LockKey::ALL.into_iter().find(is_expected);
     let key = key.with_context(|| {
-        format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, &node))
+        format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, node))
     })?;
 
-    let mut stands = judge(&look, &node, key).await?;
+    let mut stands = judge(&look, node, key).await?;
     if let LockState::Held(held) = &stands.state
         && held.why == Why::Vanished
     {
@@ -37,7 +37,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
         let left = held.left.unwrap_or_default() + Duration::from_millis(1);
         print::error(&format!("topoloom: its pod disappeared a moment ago; waiting {} s", left.as_secs() + 1));
         tokio::time::sleep(left).await;
-        stands = judge(&look, &node, key).await?;
+        stands = judge(&look, node, key).await?;
     }
     let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
     match &stands.state {
@@ -45,7 +45,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
         LockState::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
         LockState::Over(_) => {}
         LockState::Held(held) => {
-            if let Some(live) = look.endangered(&node, &stands).await? {
+            if let Some(live) = look.endangered(node, &stands).await? {
                 if !args.even_if_live {
                     bail!("{}", refused(held.why, &live));
                 }
@@ -57,7 +57,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    remove(&look, &node, key, expect).await?;
+    remove(&look, node, key, expect).await?;
     print::out(&format!(
         "released: {} of node {node}, which was {} ({pod})\n",
         key.annotation(),
@@ -82,7 +82,7 @@ fn refused(why: Why, live: &PodKey) -> String {
 }
 
 /// The locks of the node, with the commands that release them.
-fn what_stands(look: &Look, node: &str) -> String {
+fn what_stands(look: &Look, node: &NodeName) -> String {
     let locks = LockKey::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
     let lines: Vec<String> = locks
         .map(|(key, lock)| {
@@ -114,7 +114,7 @@ async fn revoke(look: &Look, stands: &FoundLock, value: &LockValue) -> anyhow::R
     }
 }
 
-async fn remove(look: &Look, node: &str, key: LockKey, value: &LockValue) -> anyhow::Result<()> {
+async fn remove(look: &Look, node: &NodeName, key: LockKey, value: &LockValue) -> anyhow::Result<()> {
     match look.carrier.remove(node, key, value).await? {
         None => bail!("it is another lock meanwhile, so nothing was released: look again"),
         Some(WriteOutcome::Done(_)) => Ok(()),

@@ -122,9 +122,9 @@ impl SourcePlan {
         let plan = found.map(|found| &found.decision.plan);
         let steps = plan.map(|plan| plan.steps.as_slice()).unwrap_or_default();
         Self {
-            source: shot.source.to_string(),
+            source: shot.entry.to_string(),
             plugin: Plugin::of(shot),
-            error: shot.result.as_ref().err().cloned(),
+            error: shot.result.as_ref().err().map(ToString::to_string),
             held,
             round: found.map(Round::of),
             writes: steps.iter().enumerate().map(|(at, step)| PlannedWrite::of(at + 1, step)).collect(),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::rollout::Rails;
 
 use super::file::PluginFile;
@@ -24,7 +25,7 @@ pub(in crate::cli) struct DiffArgs {
     file: PathBuf,
     /// The source that would use it, with its entry as it is in the cluster
     #[arg(long)]
-    source: String,
+    source: SourceName,
 }
 
 pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {

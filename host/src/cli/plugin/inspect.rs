@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::grant::{NotGranted, Origin};
 use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
 use topoloom_core::text;
@@ -43,7 +44,7 @@ pub(in crate::cli) struct InspectArgs {
     config: Option<PathBuf>,
     /// The entry of the document
     #[arg(long, value_name = "NAME", requires = "config")]
-    source: Option<String>,
+    source: Option<SourceName>,
     /// The limits; default: those of the entry, or the standard ones
     #[arg(long, value_enum)]
     profile: Option<ProfileArg>,
@@ -102,7 +103,7 @@ impl From<LoadError> for Refused {
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let keys = TrustKeys::load(&args.trust_key)?;
     let file = PluginFile::read(&args.file)?;
-    let given = args.config.as_deref().map(|path| config::read(path, args.source.as_deref())).transpose()?;
+    let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
     let mut report = examine(&args, &file, given.as_ref()).await?;
     report.signature = Signature::beside(&args.file, &keys, report.digest, report.description.as_ref())?;
     if let Some(problem) = report.signature.as_ref().and_then(|signature| signature.problem.as_ref()) {

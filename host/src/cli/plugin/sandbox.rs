@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{Description, Limit, LimitSetting, Limits};
 
 use crate::discovery::revision::Host;
@@ -33,14 +34,14 @@ pub(super) struct Sandbox {
     pub(super) runtime: Runtime,
     /// Empty: the calls made here need no endpoint.
     outside: Outside,
-    source: Arc<str>,
+    source: SourceName,
 }
 
 impl Sandbox {
     /// Starts it; log lines of plugins carry the name of the verb.
     pub(super) fn start(verb: &str) -> anyhow::Result<Self> {
         let runtime = Runtime::start(Compiler::Child { exe: super::super::executable() })?;
-        Ok(Self { runtime, outside: Outside::offline(), source: verb.into() })
+        Ok(Self { runtime, outside: Outside::offline(), source: SourceName::parse(verb)? })
     }
 
     /// What revisions are made with.
@@ -49,7 +50,7 @@ impl Sandbox {
     }
 
     /// The name in place of a source.
-    pub(super) fn source(&self) -> &Arc<str> {
+    pub(super) fn source(&self) -> &SourceName {
         &self.source
     }
 

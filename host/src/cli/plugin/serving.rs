@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::DiscoverySource;
 use topoloom_api::names::{CONTINUE_ANNOTATION, SERVE_ANNOTATION};
+use topoloom_core::names::SourceName;
 use topoloom_core::text;
 
 use crate::cli::live::list;
@@ -86,7 +87,7 @@ pub(in crate::cli) struct RollbackArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source
-    source: String,
+    source: SourceName,
     /// The plugin to roll back to, by digest or its first digits; default: the plugin before the active one
     #[arg(long, value_name = "DIGEST")]
     to: Option<String>,
@@ -98,7 +99,7 @@ pub(in crate::cli) struct ContinueArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The source
-    source: String,
+    source: SourceName,
     /// Only if this plugin is waiting: its digest or its first digits
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,

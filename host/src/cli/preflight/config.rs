@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
 use topoloom_api::names::READ_ONLY_ANNOTATION;
+use topoloom_core::names::SourceName;
 
 use super::line::Line;
 use super::wishes::{self, WishVerdicts};
@@ -63,8 +64,8 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
 }
 
 /// The objects of each source, where an entry leaves open what they decide.
-async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<String, Vec<Made>>, Refusal> {
-    let mut objects: BTreeMap<String, Vec<Made>> = BTreeMap::new();
+async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<SourceName, Vec<Made>>, Refusal> {
+    let mut objects: BTreeMap<SourceName, Vec<Made>> = BTreeMap::new();
     if !document.enabled().any(compat::is_open) {
         return Ok(objects);
     }
@@ -79,7 +80,7 @@ async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<
 
 /// The lines about a readable document, with the checks of plugins.
 fn judged(place: &str, document: &Document, verdicts: WishVerdicts) -> Vec<Line> {
-    let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
+    let enabled: Vec<&str> = document.enabled().map(|entry| &*entry.source).collect();
     let errors: Vec<String> = document.errors().map(ToString::to_string).chain(verdicts.refused).collect();
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
     let mut lines = Vec::new();

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use topoloom_core::names::SourceName;
+
 use crate::cli::executable;
 use crate::config::{Document, EntryConfig, PluginOrigin, References};
 use crate::delivery::Module;
@@ -34,7 +36,7 @@ pub(super) struct WishVerdicts {
 pub(super) async fn ask(
     outside: &Outside,
     document: &Document,
-    objects: &BTreeMap<String, Vec<Made>>,
+    objects: &BTreeMap<SourceName, Vec<Made>>,
     references: &mut References,
 ) -> Result<WishVerdicts, StartError> {
     let entries: Vec<_> = document.enabled().filter_map(|entry| Some((entry, Arc::new(module(entry)?)))).collect();
@@ -174,7 +176,7 @@ networkTopologyDiscovery:
         .unwrap();
         assert_eq!(document.errors().next(), None);
         let made = |by_others| vec![Made { name: "hypernode-good-tier1-abcde".into(), by_others }];
-        let objects = [("served".to_owned(), made(true)), ("ours".to_owned(), made(false))].into();
+        let objects = [("served".parse().unwrap(), made(true)), ("ours".parse().unwrap(), made(false))].into();
         let verdicts = ask(&outside(), &document, &objects, &mut References::default()).await.unwrap();
         let why = "config.networkTopologyTypes.bad[1]: the label \"a\" is in this list already";
         let wanted = |sources: &[&str]| -> Vec<String> {

@@ -8,7 +8,7 @@ use topoloom_core::topology::Object;
 
 use crate::cli::output::Document;
 use crate::cli::output::parts::{Content, Round};
-use crate::discovery::oneshot::Shot;
+use crate::discovery::oneshot::{EntryName, Shot};
 
 /// The topology that is in force, by source, with what a round now would say.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -89,8 +89,8 @@ impl From<&Condition> for Complaint {
 
 impl Tree {
     /// What one source has made, without what is only known of some.
-    pub(super) fn new(source: Option<&str>, hyper_nodes: Vec<Stored>) -> Self {
-        let source = source.map(str::to_owned);
+    pub(super) fn new(source: Option<&EntryName>, hyper_nodes: Vec<Stored>) -> Self {
+        let source = source.map(ToString::to_string);
         Self { source, state: None, hyper_nodes, complaints: Vec::new(), round: None, drift: None, error: None }
     }
 
@@ -101,7 +101,7 @@ impl Tree {
                 self.round = Some(Round::of(found));
                 self.drift = Some(found.decision.plan.steps.len());
             }
-            Err(message) => self.error = Some(message.clone()),
+            Err(why) => self.error = Some(why.to_string()),
         }
     }
 }

@@ -9,7 +9,7 @@ use topoloom_core::plugin::{Amount, Limit};
 const LABEL: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: true\n";
 
 fn sources(document: &Document) -> Vec<&str> {
-    document.enabled().map(|config| config.source.as_str()).collect()
+    document.enabled().map(|config| &*config.source).collect()
 }
 
 #[test]
@@ -122,10 +122,10 @@ networkTopologyDiscovery:
 ";
     let document = document(text);
     assert_eq!(sources(&document), ["a", "c"]);
-    assert!(matches!(document.state_of("a"), EntryState::Enabled(_)));
-    assert!(matches!(document.state_of("b"), EntryState::Invalid(problems) if problems.len() == 1));
-    assert!(matches!(document.state_of("d"), EntryState::Invalid(_)));
-    assert!(matches!(document.state_of("e"), EntryState::Absent));
+    assert!(matches!(document.state_of(&"a".parse().unwrap()), EntryState::Enabled(_)));
+    assert!(matches!(document.state_of(&"b".parse().unwrap()), EntryState::Invalid(problems) if problems.len() == 1));
+    assert!(matches!(document.state_of(&"d".parse().unwrap()), EntryState::Invalid(_)));
+    assert!(matches!(document.state_of(&"e".parse().unwrap()), EntryState::Absent));
     let places: Vec<String> = document.errors().map(|problem| format!("{}:{}", problem.line, problem.path)).collect();
     assert_eq!(
         places,
@@ -171,9 +171,9 @@ networkTopologyDiscovery:
 - {source: label, enabled: false, settle: 1s}
 ";
     let document = document(text);
-    let EntryState::Enabled(ufm) = document.state_of("ufm") else { panic!("{document:#?}") };
+    let EntryState::Enabled(ufm) = document.state_of(&"ufm".parse().unwrap()) else { panic!("{document:#?}") };
     assert_eq!(ufm.interval.as_secs(), 120);
-    let EntryState::Disabled(label) = document.state_of("label") else { panic!("{document:#?}") };
+    let EntryState::Disabled(label) = document.state_of(&"label".parse().unwrap()) else { panic!("{document:#?}") };
     assert!(label.settle.is_zero());
     assert_eq!(document.entries.len(), 2);
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
@@ -189,7 +189,7 @@ networkTopologyDiscovery:
 - {source: ufm, enabled: true, interval: 600}
 - {source: ufm, enabled: true}
 ";
-    assert!(matches!(document(text).state_of("ufm"), EntryState::Invalid(_)));
+    assert!(matches!(document(text).state_of(&"ufm".parse().unwrap()), EntryState::Invalid(_)));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_disabled_entry_is_disabled_whatever_else_is_wrong_with_it() {
         let document = document(&format!(
             "networkTopologyDiscovery:\n- source: label\n  {enabled}\n  interval: 600\n  config: []\n"
         ));
-        assert!(matches!(document.state_of("label"), EntryState::Disabled(_)), "{enabled}");
+        assert!(matches!(document.state_of(&"label".parse().unwrap()), EntryState::Disabled(_)), "{enabled}");
         assert!(document.warnings.len() >= 2, "{enabled}: {:#?}", document.warnings);
     }
 }
@@ -268,8 +268,7 @@ networkTopologyDiscovery:
 - *c
 ";
     let document = document(text);
-    let read: Vec<_> =
-        document.enabled().map(|it| (it.source.as_str(), it.interval.as_secs(), it.settle.as_secs())).collect();
+    let read: Vec<_> = document.enabled().map(|it| (&*it.source, it.interval.as_secs(), it.settle.as_secs())).collect();
     assert_eq!(read, [("a", 420, 1), ("b", 300, 2), ("c", 3600, 0)]);
     assert!(matches!(broken("<<: 5"), Error::Syntax { .. }));
     assert!(matches!(broken("<<: [5]"), Error::Syntax { .. }));
@@ -321,12 +320,12 @@ networkTopologyDiscovery:
 "#;
     let document = document(text);
     assert!(document.warnings.is_empty(), "{:#?}", document.warnings);
-    let EntryState::Enabled(ufm) = document.state_of("ufm") else { panic!("{document:#?}") };
+    let EntryState::Enabled(ufm) = document.state_of(&"ufm".parse().unwrap()) else { panic!("{document:#?}") };
     assert_eq!(ufm.interval.as_secs(), 600);
     let Some(Credentials::Secret(secret)) = &ufm.credentials else { panic!("{ufm:?}") };
     assert_eq!((secret.name.as_str(), secret.namespace.as_deref()), ("my-ufm-login", Some("volcano-system")));
     assert_eq!(ufm.config, serde_json::json!({"endpoint": "https://ufm.example:8443", "insecureSkipVerify": false}));
-    let EntryState::Enabled(label) = document.state_of("label") else { panic!("{document:#?}") };
+    let EntryState::Enabled(label) = document.state_of(&"label".parse().unwrap()) else { panic!("{document:#?}") };
     assert_eq!(label.interval.as_secs(), 3600);
     assert_eq!(
         label.config,
@@ -334,7 +333,7 @@ networkTopologyDiscovery:
             {"nodeLabel": "example.com/spine"}, {"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"},
         ]}})
     );
-    assert!(matches!(document.state_of("roce"), EntryState::Disabled(_)));
+    assert!(matches!(document.state_of(&"roce".parse().unwrap()), EntryState::Disabled(_)));
 }
 
 #[test]
@@ -365,7 +364,7 @@ networkTopologyDiscovery:
     let document = document(&text);
     assert!(document.warnings.is_empty(), "{:#?}", document.warnings);
     assert_eq!(sources(&document), ["label", "ufm", "acme-fabric"]);
-    let EntryState::Enabled(acme) = document.state_of("acme-fabric") else { panic!("{document:#?}") };
+    let EntryState::Enabled(acme) = document.state_of(&"acme-fabric".parse().unwrap()) else { panic!("{document:#?}") };
     assert_eq!(acme.plugin.digest.map(|it| it.to_string()), Some(digest));
     let permissions = acme.permissions.as_ref().unwrap();
     assert!(permissions.node_labels[0].matches("acme.example/rack"));

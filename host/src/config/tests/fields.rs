@@ -40,7 +40,7 @@ fn source_is_any_label_value_and_keeps_its_text() {
         ("!!str 7", "7"),
     ] {
         let document = read(written);
-        assert_eq!(document.enabled().map(|it| it.source.as_str()).collect::<Vec<_>>(), [wanted], "{written}");
+        assert_eq!(document.enabled().map(|it| &*it.source).collect::<Vec<_>>(), [wanted], "{written}");
     }
     for written in ["''", "a b", "a/b", "-a", "[a]", "{a: 1}", &"a".repeat(64), "'ä'"] {
         assert!(read(written).entries[0].config.is_err(), "{written}");

@@ -7,7 +7,7 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{Error, FileNode, NodeCollector, is_list_kind, is_node_kind};
+use super::{Error, FileNode, NodeCollector, NotNodes, Raw, is_list_kind, is_node_kind};
 
 pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut NodeCollector<F>) -> Result<(), Error> {
     // An own error cannot travel through serde's error type: it waits here while serde unwinds.
@@ -16,7 +16,7 @@ pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Nod
     let result = NodeListFile { collector, own: &own }.deserialize(&mut parser).and_then(|()| parser.end());
     match (own.into_inner(), result) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) if error.is_data() => Err(Error::NotNodes(error.to_string())),
+        (None, Err(error)) if error.is_data() => Err(NotNodes::Form(error.to_string()).into()),
         (None, Err(error)) => Err(Error::Syntax(error.to_string())),
         (None, Ok(())) => Ok(()),
     }
@@ -44,7 +44,7 @@ impl<'de, F: FnMut(FileNode)> Visitor<'de> for NodeListFile<'_, F> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(item) = seq.next_element::<Item>()? {
-            take(self.collector, self.own, item).map_err(A::Error::custom)?;
+            take(self.collector, item).map_err(|error| stop::<A::Error>(self.own, error))?;
         }
         Ok(())
     }
@@ -68,33 +68,32 @@ impl<'de, F: FnMut(FileNode)> Visitor<'de> for NodeListFile<'_, F> {
         if list {
             return match kind.is_empty() || is_list_kind(&kind) {
                 true => Ok(()),
-                false => Err(A::Error::custom(format_args!("its kind is {kind:?}"))),
+                false => Err(stop(self.own, NotNodes::Kind(kind).into())),
             };
         }
         match metadata {
             Some(metadata) if is_node_kind(&kind) => {
-                take(self.collector, self.own, Item { kind, metadata }).map_err(A::Error::custom)
+                take(self.collector, Item { kind, metadata }).map_err(|error| stop(self.own, error))
             }
-            _ if is_list_kind(&kind) => Err(A::Error::custom("its `items` are missing")),
-            _ => Err(A::Error::custom(format_args!("its kind is {kind:?}"))),
+            _ if is_list_kind(&kind) => Err(stop(self.own, NotNodes::NoItems.into())),
+            _ => Err(stop(self.own, NotNodes::Kind(kind).into())),
         }
     }
 }
 
-fn take<F: FnMut(FileNode)>(
-    collector: &mut NodeCollector<F>,
-    own: &RefCell<Option<Error>>,
-    item: Item,
-) -> Result<(), String> {
+fn take<F: FnMut(FileNode)>(collector: &mut NodeCollector<F>, item: Item) -> Result<(), Error> {
     if !item.kind.is_empty() && !is_node_kind(&item.kind) {
-        return Err(format!("items[{}].kind is {:?}", collector.count, item.kind));
+        return Err(NotNodes::Item { index: collector.count, kind: item.kind }.into());
     }
     let Metadata { name, labels: Pairs(labels), annotations: Pairs(annotations) } = item.metadata;
-    collector.node(FileNode { name, labels, annotations }).map_err(|error| {
-        let text = error.to_string();
-        own.replace(Some(error));
-        text
-    })
+    collector.node(Raw { name, labels, annotations })
+}
+
+/// Sets an own error aside; what is returned makes serde end.
+fn stop<E: serde::de::Error>(own: &RefCell<Option<Error>>, error: Error) -> E {
+    let end = E::custom(&error);
+    own.replace(Some(error));
+    end
 }
 
 #[derive(Deserialize)]
@@ -115,7 +114,7 @@ struct Metadata {
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Raw {
+        struct Fields {
             #[serde(default, deserialize_with = "name")]
             name: String,
             #[serde(default)]
@@ -126,7 +125,7 @@ impl<'de> Deserialize<'de> for Metadata {
         fn name<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
             String::deserialize(deserializer).map_err(|error| D::Error::custom(format_args!("metadata.name: {error}")))
         }
-        let raw = Raw::deserialize(deserializer)?;
+        let raw = Fields::deserialize(deserializer)?;
         Ok(Self {
             name: raw.name,
             labels: raw.labels.unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use super::{Error, FileNode, NodeCollector, is_list_kind, is_node_kind};
+use super::{Error, FileNode, NodeCollector, NotNodes, Raw, is_list_kind, is_node_kind};
 
 pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut NodeCollector<F>) -> Result<(), Error> {
     let failed = std::cell::RefCell::new(None);
@@ -21,7 +21,7 @@ pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Nod
     }
     match failed.take() {
         Some(error) => Err(Error::Read(error)),
-        None if walk.documents == 0 => Err(Error::NotNodes("the file is empty".into())),
+        None if walk.documents == 0 => Err(NotNodes::Nothing.into()),
         None => Ok(()),
     }
 }
@@ -80,7 +80,7 @@ struct Walk {
     documents: usize,
     kind: String,
     has_items: bool,
-    node: FileNode,
+    node: Raw,
     node_kind: String,
 }
 
@@ -91,7 +91,7 @@ impl Walk {
                 self.documents += 1;
                 self.kind.clear();
                 self.has_items = false;
-                self.node = FileNode::default();
+                self.node = Raw::default();
             }
             Event::DocumentEnd => self.document_end(collector)?,
             Event::MappingStart(..) => {
@@ -157,7 +157,7 @@ impl Walk {
         if self.open.is_empty() {
             return match text.is_empty() || text == "~" {
                 true => Ok(()),
-                false => Err(Error::NotNodes("it is plain text".into())),
+                false => Err(NotNodes::Text.into()),
             };
         }
         let below = self.is_below_items();
@@ -182,7 +182,7 @@ impl Walk {
     fn node_ends<F: FnMut(FileNode)>(&mut self, collector: &mut NodeCollector<F>) -> Result<(), Error> {
         let kind = std::mem::take(&mut self.node_kind);
         if !kind.is_empty() && !is_node_kind(&kind) {
-            return Err(Error::NotNodes(format!("items[{}].kind is {kind:?}", collector.count)));
+            return Err(NotNodes::Item { index: collector.count, kind }.into());
         }
         collector.node(std::mem::take(&mut self.node))
     }
@@ -196,14 +196,14 @@ impl Walk {
             return collector.node(std::mem::take(&mut self.node));
         }
         match is_list_kind(&self.kind) {
-            true => Err(Error::NotNodes("its `items` are missing".into())),
-            false => Err(Error::NotNodes(format!("its kind is {:?}", self.kind))),
+            true => Err(NotNodes::NoItems.into()),
+            false => Err(NotNodes::Kind(self.kind.clone()).into()),
         }
     }
 }
 
 /// A plain scalar that YAML reads as a number, a boolean or null is no string; `kubectl` quotes those.
-fn string(text: &str, style: ScalarStyle, index: usize, path: &str) -> Result<String, Error> {
+fn string(text: &str, style: ScalarStyle, index: usize, path: &'static str) -> Result<String, Error> {
     let plain = matches!(style, ScalarStyle::Plain);
     let other = text.parse::<f64>().is_ok()
         || matches!(
@@ -211,7 +211,7 @@ fn string(text: &str, style: ScalarStyle, index: usize, path: &str) -> Result<St
             "" | "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off"
         );
     match plain && other {
-        true => Err(Error::NotNodes(format!("items[{index}].{path}: {text:?} is not a string; quote it"))),
+        true => Err(NotNodes::NoString { index, path, text: text.to_owned() }.into()),
         false => Ok(text.to_owned()),
     }
 }

@@ -8,6 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
+use topoloom_core::names::SourceName;
 
 use super::Reports;
 
@@ -26,7 +27,7 @@ impl Collector for States {
         let help = "1 for each source of the configuration with its state, which its DiscoverySource has too";
         let mut metric = encoder.encode_descriptor("source_state", help, None, gauge.metric_type())?;
         for (source, state) in self.0.states() {
-            gauge.encode(metric.encode_family(&[("source", source.as_str()), ("state", state.as_str())])?)?;
+            gauge.encode(metric.encode_family(&[("source", &*source), ("state", state.as_str())])?)?;
         }
         Ok(())
     }
@@ -48,7 +49,7 @@ impl Reports {
         Arc::new(reports)
     }
 
-    fn states(&self) -> Vec<(String, State)> {
+    fn states(&self) -> Vec<(SourceName, State)> {
         self.lock().iter().map(|(source, entry)| (source.clone(), entry.status.state.unwrap_or_default())).collect()
     }
 }
@@ -63,7 +64,7 @@ mod tests {
         let reports = Arc::new(Reports::default());
         reports.register(&mut registry);
         let invalid = crate::discovery::supervisor::describe_invalid(
-            "ufm",
+            &"ufm".parse().unwrap(),
             DiscoverySourceStatus::default(),
             topoloom_api::Reason::InvalidConfig,
             "line 3: interval".to_owned(),

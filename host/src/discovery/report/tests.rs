@@ -405,7 +405,7 @@ async fn every_condition_says_of_which_generation_of_its_object_it_speaks() {
         // Another client created it again, or changed it.
         let mut object = DiscoverySource::new("a");
         (object.metadata.uid, object.metadata.generation) = (Some("1".into()), Some(7));
-        object.status = reports.get("a").expect("it was said").observed(Some(1));
+        object.status = reports.get(&"a".parse().unwrap()).expect("it was said").observed(Some(1));
         reports.observed(&object);
         server.until(|server| server.times("a/status").len() == 2).await;
         assert_eq!(generations(&server)[1], json!([7, "Ready", 7]));

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use topoloom_api::discovery_source::{API_VERSION, DiscoverySource, DiscoverySourceStatus, KIND};
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_api::object_name;
+use topoloom_core::names::SourceName;
 
 use super::{Base, Reports};
 use crate::cluster::Check;
@@ -34,7 +35,7 @@ pub(super) struct ReportWriter {
     check: Check,
     trouble: Mutex<WriteTrouble>,
     /// Sources whose status is given up for now, and why.
-    drops: UnboundedSender<(String, String)>,
+    drops: UnboundedSender<(SourceName, String)>,
 }
 
 /// What goes wrong at the moment.
@@ -43,7 +44,7 @@ struct WriteTrouble {
     /// The CRD was not there; the API server is not asked before this time, and then once.
     absent_until: Option<Instant>,
     /// The sources whose last write was refused.
-    refused: BTreeSet<String>,
+    refused: BTreeSet<SourceName>,
     /// Whether anything was ever written: one source that is refused must not keep the process from being ready.
     has_written: bool,
 }
@@ -53,7 +54,7 @@ impl ReportWriter {
         reports: Arc<Reports>,
         client: kube::Client,
         check: Check,
-        drops: UnboundedSender<(String, String)>,
+        drops: UnboundedSender<(SourceName, String)>,
     ) -> Self {
         Self { reports, api: Api::all(client), check, trouble: Mutex::default(), drops }
     }
@@ -74,10 +75,10 @@ impl ReportWriter {
         None
     }
 
-    fn written(&self, status: DiscoverySourceStatus, object: DiscoverySource) {
+    fn written(&self, source: &SourceName, status: DiscoverySourceStatus, object: DiscoverySource) {
         let (was_absent, works) = {
             let mut trouble = self.trouble();
-            trouble.refused.remove(&status.source);
+            trouble.refused.remove(source);
             // A source that is gone has nothing to write.
             trouble.refused.retain(|source| self.reports.get(source).is_some());
             let works = trouble.refused.is_empty() || !trouble.has_written;
@@ -87,8 +88,7 @@ impl ReportWriter {
         if works {
             self.check.pass();
         }
-        let source = status.source.clone();
-        self.reports.with(&source, |entry| {
+        self.reports.with(source, |entry| {
             entry.uid = object.metadata.uid;
             entry.version = object.metadata.resource_version;
             entry.generation = object.metadata.generation;
@@ -100,7 +100,7 @@ impl ReportWriter {
     }
 
     /// The object was written meanwhile, by an operator perhaps: the next try builds on that.
-    async fn look_again(&self, source: &str) -> Result<(), Refusal> {
+    async fn look_again(&self, source: &SourceName) -> Result<(), Refusal> {
         let found = self.api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))?;
         self.reports.with(source, |entry| {
             let metadata = found.map(|object| object.metadata).unwrap_or_default();
@@ -111,7 +111,7 @@ impl ReportWriter {
         Ok(())
     }
 
-    fn refused(&self, source: &str, refusal: Refusal) -> Result<WorkOutcome, Refusal> {
+    fn refused(&self, source: &SourceName, refusal: Refusal) -> Result<WorkOutcome, Refusal> {
         if matches!(refusal.reason, RefusalReason::ReadOnly | RefusalReason::NotLeader) {
             // Writes are switched off: that nothing is written is no failure, and nothing is given up.
             return Ok(WorkOutcome::Again(ALLOWED));
@@ -129,7 +129,7 @@ impl ReportWriter {
                 entry.written = None;
             });
         }
-        self.trouble().refused.insert(source.to_owned());
+        self.trouble().refused.insert(source.clone());
         self.check.fail(&refusal);
         match refusal.retry_after {
             // To wait as long as one was asked to is no failure.
@@ -142,10 +142,11 @@ impl ReportWriter {
     /// (decision M4). Returns what was written, and the object.
     async fn apply(
         &self,
+        source: &SourceName,
         mut status: DiscoverySourceStatus,
         base: Base,
     ) -> Result<(DiscoverySourceStatus, DiscoverySource), Refusal> {
-        let name = object_name(&status.source);
+        let name = object_name(source);
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let version = match base {
             Base::Version(version) => version,
@@ -164,10 +165,10 @@ impl ReportWriter {
     }
 }
 
-impl Work<String> for ReportWriter {
+impl Work<SourceName> for ReportWriter {
     type Error = Refusal;
 
-    async fn work(&self, source: &String) -> Result<WorkOutcome, Refusal> {
+    async fn work(&self, source: &SourceName) -> Result<WorkOutcome, Refusal> {
         for tried in 0..=CONFLICTS {
             let Some((status, base)) = self.reports.due_of(source) else { return Ok(WorkOutcome::Done) };
             if tried == 0
@@ -175,9 +176,9 @@ impl Work<String> for ReportWriter {
             {
                 return Ok(WorkOutcome::Again(pause));
             }
-            let looked = match self.apply(status, base).await {
+            let looked = match self.apply(source, status, base).await {
                 Ok((status, object)) => {
-                    self.written(status, object);
+                    self.written(source, status, object);
                     return Ok(WorkOutcome::Done);
                 }
                 Err(refusal) if refusal.reason == RefusalReason::Conflict => self.look_again(source).await,
@@ -190,7 +191,7 @@ impl Work<String> for ReportWriter {
         Ok(WorkOutcome::Again(Duration::ZERO))
     }
 
-    fn dropped(&self, source: &String, failure: &WorkFailure<Refusal>) {
+    fn dropped(&self, source: &SourceName, failure: &WorkFailure<Refusal>) {
         let note = format!("the status of source {source} cannot be written and is left for now: {failure}");
         // While everything ends there is no receiver, and no Event to send either.
         let _ = self.drops.send((source.clone(), note));
@@ -203,7 +204,7 @@ impl Work<String> for ReportWriter {
         }
     }
 
-    fn all(&self) -> Vec<String> {
+    fn all(&self) -> Vec<SourceName> {
         self.reports.due()
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     fn answer(config: &str) -> AcceptedAnswer {
         let topology = Topology { groups: Vec::new(), diagnostics: Vec::new(), coverage: Coverage::Complete };
         let view = Store::new().view(&[]);
-        let forest = Arc::new(accept(&topology, &"s".into(), &view).unwrap());
+        let forest = Arc::new(accept(&topology, &"s".parse().unwrap(), &view).unwrap());
         AcceptedAnswer { forest, view, config_hash: config.to_owned() }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalStatus};
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::{Comparison, Rollout, RolloutStep, Stage};
 
@@ -18,7 +19,7 @@ use crate::discovery::revision::Revision;
 
 /// Everything that the sentence depends on.
 pub(super) struct Loaded<'a> {
-    pub(super) source: &'a str,
+    pub(super) source: &'a SourceName,
     pub(super) rollout: &'a Rollout<Arc<Revision>>,
     /// What serves, in words.
     pub(super) serving: Option<String>,

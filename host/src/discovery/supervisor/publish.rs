@@ -2,6 +2,7 @@
 
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
+use topoloom_core::names::SourceName;
 
 use super::state::StatusReport;
 use super::{Left, Removal, Supervisor, remove};
@@ -87,7 +88,7 @@ impl Supervisor {
 /// The status of a source whose entry was never valid since the start of the host.
 #[must_use]
 pub fn describe_invalid(
-    source: &str,
+    source: &SourceName,
     known: DiscoverySourceStatus,
     reason: Reason,
     message: String,

@@ -1,9 +1,9 @@
 //! The HyperNodes of a source that is no more.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use topoloom_core::names::SourceName;
 use topoloom_core::topology::{Named, diff};
 
 use crate::cluster::RefusalReason;
@@ -25,7 +25,7 @@ pub struct Removal {
 /// Deletes every HyperNode of a source, in a safe order. What fails for a passing reason is tried again for half a
 /// minute, unless the process stops.
 #[tracing::instrument(level = "debug", skip_all, fields(source = &**source))]
-pub async fn remove(writer: &Writer, source: &Arc<str>) -> Removal {
+pub async fn remove(writer: &Writer, source: &SourceName) -> Removal {
     let mut removal = Removal::default();
     let (mut refusals, end) = (Refusals::default(), Instant::now() + PATIENCE);
     loop {
@@ -62,9 +62,9 @@ fn passes(reason: RefusalReason) -> bool {
 }
 
 /// The result of a source that wants no object.
-fn nothing(source: &Arc<str>) -> Named {
+fn nothing(source: &SourceName) -> Named {
     Named {
-        source: Arc::clone(source),
+        source: source.clone(),
         objects: std::collections::BTreeMap::new(),
         held: std::collections::BTreeSet::new(),
         name_conflicts: Vec::new(),

@@ -136,7 +136,7 @@ impl Supervisor {
     ) -> Option<Result<PluginAnswer, CallError>> {
         let observed = self.shared.hyper_nodes.observed();
         let own = shown::objects(observed.of(&self.source), &revision.granted, self.report.has_guessed());
-        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
+        let (plugin, source) = (revision.plugin.clone(), self.source.clone());
         let round = RoundInput {
             config: Arc::clone(&revision.config),
             granted: Arc::clone(&revision.granted),
@@ -205,7 +205,7 @@ impl Supervisor {
         if revision.plugin.origin() == Origin::Embedded || !self.optimising.is_empty() {
             return;
         }
-        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
+        let (plugin, source) = (revision.plugin.clone(), self.source.clone());
         self.optimising.spawn(async move {
             match plugin.optimise().await {
                 Ok(()) => tracing::info!(source = &*source, "the plugin is compiled with optimisation"),

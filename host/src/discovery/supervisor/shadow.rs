@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use topoloom_api::condition::Reason;
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::rollout::{Event, Failed, Objects, RolloutStep, compare};
 use topoloom_core::plugin::{Answered, CallError, Digest, Granted};
 use topoloom_core::snapshot::{ColumnKey, View};
@@ -39,7 +40,7 @@ impl Supervisor {
         let Some((ready, serving)) = self.serving.rollout.begin_shadow() else { return };
         let digest = ready.plugin.digest();
         let asked = ShadowRound {
-            source: Arc::clone(&self.source),
+            source: self.source.clone(),
             candidate: Questioned::of(&ready, Arc::from([])),
             serving: Questioned::of(&serving, self.in_force.state()),
             last: self.in_force.unchanged().cloned(),
@@ -117,7 +118,7 @@ impl Questioned {
 
 /// A shadow round before it begins.
 struct ShadowRound {
-    source: Arc<str>,
+    source: SourceName,
     candidate: Questioned,
     serving: Questioned,
     /// What the serving one last answered, if it may call that unchanged.

@@ -10,6 +10,7 @@ use topoloom_api::discovery_source::{
     ComparisonStatus, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, LostNodes, NodeCoverage, OnRemoval,
     PluginStatus, TierGroups,
 };
+use topoloom_core::names::SourceName;
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::Time;
 use topoloom_core::text;
@@ -68,9 +69,9 @@ pub(super) struct StatusReport {
 impl StatusReport {
     /// The report of a source that starts: what it reported before the host's restart is kept until there is something
     /// newer.
-    pub(super) fn remembering(source: &str, on_removal: OnRemoval, old: DiscoverySourceStatus) -> Self {
+    pub(super) fn remembering(source: &SourceName, on_removal: OnRemoval, old: DiscoverySourceStatus) -> Self {
         let status = DiscoverySourceStatus {
-            source: source.to_owned(),
+            source: source.to_string(),
             on_removal: Some(on_removal),
             held: None,
             candidate: None,

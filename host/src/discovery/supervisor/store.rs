@@ -77,7 +77,7 @@ impl Supervisor {
     }
 
     fn try_to_store(&mut self) {
-        let (shared, source) = (Arc::clone(&self.shared), Arc::clone(&self.source));
+        let (shared, source) = (Arc::clone(&self.shared), self.source.clone());
         let Storing { missing, wanted, pause, stored: _ } = &self.storing;
         let (missing, wanted, pause) = (missing.clone(), wanted.clone(), *pause);
         // Only the latest wish counts.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
+use topoloom_core::names::SourceName;
 
 use crate::cluster::nodes::Interest;
 use crate::config::{EntryConfig, Load};
@@ -25,7 +26,7 @@ pub struct Standby {
     shared: Arc<SourceContext>,
     /// The configuration as it was last received.
     last: Option<Load>,
-    entries: BTreeMap<String, Arc<EntryConfig>>,
+    entries: BTreeMap<SourceName, Arc<EntryConfig>>,
     tasks: JoinSet<()>,
 }
 
@@ -70,9 +71,9 @@ impl Standby {
 
     fn warm(&mut self, load: &Load) {
         let Some(document) = load.document() else { return };
-        let wanted: BTreeMap<String, Arc<EntryConfig>> =
+        let wanted: BTreeMap<SourceName, Arc<EntryConfig>> =
             document.enabled().map(|entry| (entry.source.clone(), Arc::new(entry.clone()))).collect();
-        let hashes = |entries: &BTreeMap<String, Arc<EntryConfig>>| -> Vec<_> {
+        let hashes = |entries: &BTreeMap<SourceName, Arc<EntryConfig>>| -> Vec<_> {
             entries.values().map(|entry| entry.hash).collect()
         };
         if hashes(&wanted) == hashes(&self.entries) {
@@ -100,11 +101,11 @@ async fn keep_warm(shared: Arc<SourceContext>, entry: Arc<EntryConfig>, mut plac
             match prepare(shared.host(&objects), Arc::clone(&entry), module, None).await {
                 Ok(revision) => {
                     let interest = shared.nodes.keep(revision.keys.clone());
-                    tracing::debug!(source = entry.source, plugin = revision.description.name, "warm");
+                    tracing::debug!(source = &*entry.source, plugin = revision.description.name, "warm");
                     warm = Some((revision, interest));
                 }
                 Err(refused) => {
-                    tracing::debug!(source = entry.source, reason = %refused.reason, "a plugin could not be prepared in advance");
+                    tracing::debug!(source = &*entry.source, reason = %refused.reason, "a plugin could not be prepared in advance");
                 }
             }
             shared.nodes.begin();

@@ -9,6 +9,7 @@ use std::fmt::{self, Write};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use topoloom_core::names::SourceName;
 
 use super::{Discovery, Process, process};
 use crate::cluster::Restores;
@@ -21,8 +22,8 @@ use crate::traces;
 /// Before the name of every metric of ours.
 pub const PREFIX: &str = "topoloom";
 
-/// The value of a label whose values are no closed set.
-const ANY: &str = "*";
+/// The value of a label whose values are no closed set. Sources are among them, so it is one that a source can have.
+const ANY: &str = "ANY";
 
 /// The buckets of a histogram have this label, and it is used only to compute with them.
 const BUCKET: &str = "le";
@@ -115,7 +116,8 @@ fn registered() -> (Registry, impl Sized) {
     let mut all = process::registry();
     let registry = process::ours(&mut all);
     let kept = Process::register(registry).examples(ANY);
-    Discovery::register(registry).examples(ANY);
+    let source = SourceName::parse(ANY).expect("three letters are the value of a label");
+    Discovery::register(registry).examples(ANY, &source);
     Restores::default().register(registry);
     let health = Health::default();
     health.examples(ANY);
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn a_series_is_asked_for_by_what_its_kind_appends() {
         let text = "# HELP topoloom_x_seconds Time.\n# TYPE topoloom_x_seconds histogram\n# UNIT topoloom_x_seconds seconds\n\
-                    topoloom_x_seconds_bucket{le=\"+Inf\",source=\"*\"} 0\n";
+                    topoloom_x_seconds_bucket{le=\"+Inf\",source=\"ANY\"} 0\n";
         let [metric]: [Described; 1] = read(text).try_into().unwrap();
         let Described { unit, labels, .. } = &metric;
         assert_eq!(unit.as_deref(), Some("seconds"));

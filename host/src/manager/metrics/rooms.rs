@@ -4,6 +4,7 @@
 //! is registered where that is.
 
 use prometheus_client::registry::Registry;
+use topoloom_core::names::SourceName;
 
 use super::{SettingMetrics, process};
 use crate::cluster::requests;
@@ -70,10 +71,10 @@ impl Discovery {
     }
 
     /// One series of each kind there can be.
-    pub(super) fn examples(&self, any: &'static str) {
+    pub(super) fn examples(&self, any: &'static str, source: &SourceName) {
         self.writes.examples(any);
         self.settings.examples();
-        self.rounds.examples(any);
+        self.rounds.examples(any, source);
         self.plugins.examples(any);
         self.endpoints.examples(any);
     }

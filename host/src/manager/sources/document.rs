@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{OnRemoval, State};
+use topoloom_core::names::SourceName;
 
 use super::removals::Removals;
 use super::{RunningSource, Sources, Stopping};
@@ -36,10 +37,10 @@ impl Sources {
     }
 
     /// Gives each source its entry, the first that names it; answers which sources are named.
-    fn apply_entries<'a>(&mut self, document: &'a Document) -> BTreeSet<&'a str> {
+    fn apply_entries<'a>(&mut self, document: &'a Document) -> BTreeSet<&'a SourceName> {
         let mut named = BTreeSet::new();
         for (order, entry) in document.entries.iter().enumerate() {
-            let Some(source) = entry.source.as_deref() else { continue };
+            let Some(source) = &entry.source else { continue };
             if named.insert(source) {
                 self.apply_entry(document, source, order);
             }
@@ -48,9 +49,8 @@ impl Sources {
     }
 
     /// Stops the sources that no entry names. A document without any source needs a person's word first.
-    fn stop_absent(&mut self, document: &Document, named: &BTreeSet<&str>) {
-        let absent: Vec<String> =
-            self.running.keys().filter(|source| !named.contains(source.as_str())).cloned().collect();
+    fn stop_absent(&mut self, document: &Document, named: &BTreeSet<&SourceName>) {
+        let absent: Vec<SourceName> = self.running.keys().filter(|source| !named.contains(source)).cloned().collect();
         if !document.is_empty() {
             self.removals = Removals::default();
         }
@@ -61,7 +61,7 @@ impl Sources {
         }
     }
 
-    fn apply_entry(&mut self, document: &Document, source: &str, order: usize) {
+    fn apply_entry(&mut self, document: &Document, source: &SourceName, order: usize) {
         match document.state_of(source) {
             EntryState::Enabled(entry) => {
                 let prefix = format!("networkTopologyDiscovery[{order}]");
@@ -148,7 +148,7 @@ impl Sources {
     }
 
     /// A source is off or gone. What the entry that switches it off says about removal counts.
-    pub(super) fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
+    pub(super) fn stop_source(&mut self, source: &SourceName, entry: Option<&EntryConfig>) {
         let Some(running) = self.running.get_mut(source) else { return };
         let entry = entry.or(running.entry.as_deref());
         // A source that must not write must not delete either, also if it is forbidden only after the stop.

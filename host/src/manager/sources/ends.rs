@@ -7,6 +7,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{OnRemoval, State};
+use topoloom_core::names::SourceName;
 
 use super::{LEFTOVERS_AGAIN, Sources, Stopping};
 use crate::cluster::events::Urgency;
@@ -23,7 +24,7 @@ const BROKE: &str = "a task of this source crashed, which is a defect of topoloo
 
 impl Sources {
     /// Takes in how the task of a source ended: it begins anew, or it is off.
-    pub(super) fn ended(&mut self, source: &str, left: Left) {
+    pub(super) fn ended(&mut self, source: &SourceName, left: Left) {
         let Some(running) = self.running.remove(source) else { return };
         let stopping = running.stopping.unwrap_or_default();
         if let Some((entry, order, warnings)) = stopping.next {
@@ -34,8 +35,8 @@ impl Sources {
         if stopping.is_broken && left == Left::AsWanted && !stopping.delete {
             self.publish_off(source);
         }
-        let known = self.known.entry(source.to_owned()).or_default();
-        known.status.source = source.to_owned();
+        let known = self.known.entry(source.clone()).or_default();
+        known.status.source = source.to_string();
         known.status.state = Some(State::Disabled);
         if left == Left::Behind || stopping.delete {
             known.status.state = None;
@@ -46,17 +47,17 @@ impl Sources {
     }
 
     /// A source ended for good. One that ended well has done all this itself; one that broke has not.
-    fn forget(&self, source: &str) {
+    fn forget(&self, source: &SourceName) {
         let shared = &self.shared;
         shared.metrics.forget(source);
         shared.runtime.metrics().forget_source(source);
         shared.hyper_nodes.disown(source);
-        shared.tiers.forget(&source.into());
+        shared.tiers.forget(source);
     }
 
     /// The last report of a source that crashed and was removed from the configuration before its restart: without it
     /// the source would still be reported, and counted, as running.
-    fn publish_off(&self, source: &str) {
+    fn publish_off(&self, source: &SourceName) {
         let Some(mut status) = self.shared.reports.get(source) else { return };
         status.held = None;
         status.conditions.clear();
@@ -72,7 +73,7 @@ impl Sources {
         let Some(running) = self.running.get_mut(&source) else { return };
         self.shared.metrics.crashed(&source);
         let (Some(entry), None) = (&running.entry, &running.stopping) else {
-            tracing::error!(source, %error, "the task of a stopping source crashed");
+            tracing::error!(source = &*source, %error, "the task of a stopping source crashed");
             // Where it only deleted, that is tried again.
             let left = if running.entry.is_none() { Left::Behind } else { Left::AsWanted };
             if let Some(stopping) = &mut running.stopping {
@@ -83,20 +84,20 @@ impl Sources {
         let next = Some((Arc::clone(entry), running.order, Vec::new()));
         running.stopping = Some(Stopping { next, delete: false, is_broken: true });
         let pause = self.pause_after_crash(&source);
-        tracing::error!(source, %error, ?pause, "a task of a source crashed; the host starts it again");
+        tracing::error!(source = &*source, %error, ?pause, "a task of a source crashed; the host starts it again");
         self.wait_to_restart(source, pause);
     }
 
     /// Counts one more crash; answers how long the source waits.
-    fn pause_after_crash(&mut self, source: &str) -> Duration {
+    fn pause_after_crash(&mut self, source: &SourceName) -> Duration {
         let (crashes, last) = self.crashes.get(source).copied().unwrap_or((0, Instant::now()));
         let crashes = if last.elapsed() > CALM { 0 } else { crashes };
-        self.crashes.insert(source.to_owned(), (crashes.saturating_add(1), Instant::now()));
+        self.crashes.insert(source.clone(), (crashes.saturating_add(1), Instant::now()));
         FIRST_ANEW.saturating_mul(1_u32.checked_shl(crashes).unwrap_or(u32::MAX)).min(LAST_ANEW)
     }
 
     /// Sends the Event of a crash and waits, in a task whose end starts the source again.
-    fn wait_to_restart(&mut self, source: String, pause: Duration) {
+    fn wait_to_restart(&mut self, source: SourceName, pause: Duration) {
         let (shared, stop, about) = (Arc::clone(&self.shared), self.stop.clone(), source.clone());
         self.spawn(source, async move {
             let until = Instant::now() + pause;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::unbounded_channel;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, OnRemoval, State};
+use topoloom_core::names::SourceName;
 
 use super::{RunningSource, Sources, Stopping};
 use crate::config::{Document, EntryState, Mode};
@@ -31,7 +32,7 @@ impl Sources {
         if self.shared.switch.is_read_only() || self.shared.rival.borrow().is_some() {
             return;
         }
-        let sources: Vec<String> = self.known.keys().cloned().collect();
+        let sources: Vec<SourceName> = self.known.keys().cloned().collect();
         for source in sources {
             match self.leftover(&source, &document) {
                 Leftover::Nothing => {}
@@ -44,7 +45,7 @@ impl Sources {
 
     /// What happens to the HyperNodes of a source that may be gone. If the host, the entry or the operator forbids
     /// writes, nothing is deleted either.
-    fn leftover(&mut self, source: &str, document: &Document) -> Leftover {
+    fn leftover(&mut self, source: &SourceName, document: &Document) -> Leftover {
         let Some(known) = self.known.get_mut(source) else { return Leftover::Nothing };
         let state = document.state_of(source);
         let gone = matches!(state, EntryState::Absent | EntryState::Disabled(_));
@@ -70,14 +71,14 @@ impl Sources {
     }
 
     /// The status of a source that does not run, without the reports of a running one.
-    fn idle(&self, source: &str) -> DiscoverySourceStatus {
+    fn idle(&self, source: &SourceName) -> DiscoverySourceStatus {
         let mut status = self.known.get(source).map(|known| known.status.clone()).unwrap_or_default();
         status.held = None;
         status.conditions.clear();
         status
     }
 
-    fn let_stay(&mut self, source: &str) {
+    fn let_stay(&mut self, source: &SourceName) {
         let mut status = self.idle(source);
         status.state = Some(State::Disabled);
         status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
@@ -89,18 +90,18 @@ impl Sources {
 
     /// Deletes the HyperNodes of a source that is gone, in a task. It counts as a source that stops, so an entry that
     /// is added again meanwhile waits for its end.
-    fn delete_leftover(&mut self, source: &str) {
+    fn delete_leftover(&mut self, source: &SourceName) {
         let mut status = self.idle(source);
         let (mailbox, _) = unbounded_channel();
         let (order, entry) = (usize::MAX, None);
         let stopping = Some(Stopping::default());
-        self.running.insert(source.to_owned(), RunningSource { mailbox, order, stopping, entry });
-        let (shared, name) = (Arc::clone(&self.shared), source.to_owned());
-        self.spawn(source.to_owned(), async move {
+        self.running.insert(source.clone(), RunningSource { mailbox, order, stopping, entry });
+        let (shared, name) = (Arc::clone(&self.shared), source.clone());
+        self.spawn(source.clone(), async move {
             if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {
                 return Left::Behind;
             }
-            let removal = remove(&shared.writer, &name.as_str().into()).await;
+            let removal = remove(&shared.writer, &name).await;
             let left = match &removal.left {
                 None => {
                     status.state = Some(State::Disabled);

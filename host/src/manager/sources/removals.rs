@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, HeldRule, OnRemoval};
+use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::Store;
 use topoloom_core::topology::{Coverage, Topology};
 
@@ -17,7 +18,7 @@ use crate::discovery::supervisor::Command;
 
 /// What waits, by source.
 #[derive(Default)]
-pub(super) struct Removals(BTreeMap<String, Removal>);
+pub(super) struct Removals(BTreeMap<SourceName, Removal>);
 
 struct Removal {
     held: Held,
@@ -27,13 +28,13 @@ struct Removal {
 impl Removals {
     /// Holds the removal of a source; nothing where a person confirmed it, or nothing would be deleted. What was held
     /// before is held since then.
-    pub(super) fn hold(&mut self, source: &str, status: &DiscoverySourceStatus) -> Option<Held> {
+    pub(super) fn hold(&mut self, source: &SourceName, status: &DiscoverySourceStatus) -> Option<Held> {
         if status.groups == Some(0) {
             return None;
         }
-        let removal = self.0.entry(source.to_owned()).or_insert_with(|| {
+        let removal = self.0.entry(source.clone()).or_insert_with(|| {
             tracing::warn!(
-                source,
+                source = &**source,
                 "the configuration names no source at all; the HyperNodes that this would delete stay"
             );
             Removal { held: held(source, status.groups), is_confirmed: false }
@@ -42,20 +43,20 @@ impl Removals {
     }
 
     /// Whether the removal of that source waits under that hash.
-    pub(super) fn is_held(&self, source: &str, hash: &str) -> bool {
+    pub(super) fn is_held(&self, source: &SourceName, hash: &str) -> bool {
         self.0.get(source).is_some_and(|removal| !removal.is_confirmed && removal.held.hash == hash)
     }
 
     /// A person confirmed it.
-    pub(super) fn confirm(&mut self, source: &str) {
+    pub(super) fn confirm(&mut self, source: &SourceName) {
         if let Some(removal) = self.0.get_mut(source) {
             removal.is_confirmed = true;
-            tracing::info!(source, "the removal of a source is confirmed");
+            tracing::info!(source = &**source, "the removal of a source is confirmed");
         }
     }
 }
 
-fn held(source: &str, groups: Option<i64>) -> Held {
+fn held(source: &SourceName, groups: Option<i64>) -> Held {
     let what = match groups {
         Some(1) => "the one HyperNode".to_owned(),
         Some(groups) => format!("the {groups} HyperNodes"),
@@ -68,7 +69,7 @@ fn held(source: &str, groups: Option<i64>) -> Held {
              of this source (onRemoval: delete). Time does not confirm it. If it is right, run `topoloom confirm {source}`; if not, \
              write the entry back into the ConfigMap."
         ),
-        hash: nothing(),
+        hash: nothing(source),
         since: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         confirmations: 1,
         next_round: None,
@@ -76,15 +77,15 @@ fn held(source: &str, groups: Option<i64>) -> Held {
 }
 
 /// The hash of a result without groups, which is what is confirmed.
-fn nothing() -> String {
+fn nothing(source: &SourceName) -> String {
     let empty = Topology { groups: Vec::new(), diagnostics: Vec::new(), coverage: Coverage::Complete };
-    let forest = accept(&empty, &"".into(), &Store::new().view(&[]));
+    let forest = accept(&empty, source, &Store::new().view(&[]));
     forest.map(|forest| forest.hash().to_string()).unwrap_or_default()
 }
 
 impl Sources {
     /// Lets a source continue that an empty document would remove with its HyperNodes. Returns whether it did.
-    pub(super) fn hold_removal(&mut self, source: &str) -> bool {
+    pub(super) fn hold_removal(&mut self, source: &SourceName) -> bool {
         // A source that waits for its restart continues, too.
         let goes_on =
             |running: &&RunningSource| running.stopping.as_ref().is_none_or(|stopping| stopping.next.is_some());
@@ -103,7 +104,7 @@ impl Sources {
     }
 
     /// A person confirmed that a source goes with its HyperNodes.
-    pub(super) fn removal_confirmed(&mut self, source: &str) {
+    pub(super) fn removal_confirmed(&mut self, source: &SourceName) {
         self.removals.confirm(source);
         if self.running.contains_key(source) {
             self.stop_source(source, None);

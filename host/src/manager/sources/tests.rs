@@ -260,7 +260,7 @@ async fn a_source_that_is_taken_away_while_it_rests_from_a_crash_leaves_no_numbe
     // It has begun, counts its crash, and says how it is.
     scene.told_within(FIRST_ANEW / 2).await;
     assert!(!scene.series("breaks").is_empty());
-    assert_ne!(scene.reports.get("breaks").expect("it was said").state, Some(State::Disabled));
+    assert_ne!(scene.reports.get(&"breaks".parse().unwrap()).expect("it was said").state, Some(State::Disabled));
     scene.configure(&[("calm", "x")]);
     scene.told_within(LAST_ANEW).await;
     assert_eq!(scene.counted(), [r#"{source="calm"} 0"#]);
@@ -360,7 +360,7 @@ async fn after_a_restart_with_a_bad_document_or_entry_a_source_has_failed_and_co
         let scene = Scene::after(0, vec![ran_well("calm")]);
         scene.loads.send(load).unwrap();
         tokio::time::sleep(FIRST_ANEW).await;
-        let status = scene.reports.get("calm").expect("it is said");
+        let status = scene.reports.get(&"calm".parse().unwrap()).expect("it is said");
         assert_eq!((status.state, status.groups, status.nodes), (Some(State::Failed), None, None), "{status:#?}");
         assert_eq!(said(&status), [format!("Configured False {reason}"), format!("Ready False {reason}")]);
         // What it needs to continue later stays.
@@ -380,11 +380,11 @@ async fn after_the_host_has_stopped_every_source_that_is_not_off_says_that_no_ho
     tokio::time::sleep(FIRST_ANEW).await;
     let reports = Arc::clone(&scene.reports);
     scene.end().await;
-    let calm = reports.get("calm").expect("it ran");
+    let calm = reports.get(&"calm".parse().unwrap()).expect("it ran");
     assert_eq!(calm.state, Some(State::Stopped));
     assert!(calm.message.starts_with("no host runs") && said(&calm).contains(&"Ready Unknown HostStopped".to_owned()));
     // What is gone from the configuration is off, and stays so.
-    let gone = reports.get("kept").expect("it is reported");
+    let gone = reports.get(&"kept".parse().unwrap()).expect("it is reported");
     assert_eq!((gone.state, said(&gone)), (Some(State::Disabled), vec!["Ready False Disabled".to_owned()]));
-    assert!(reports.get("off").is_none(), "nothing is said of it");
+    assert!(reports.get(&"off".parse().unwrap()).is_none(), "nothing is said of it");
 }

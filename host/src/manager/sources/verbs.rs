@@ -1,6 +1,7 @@
 //! Operators' verbs: what is new about those of a source is sent to its task.
 
 use topoloom_api::DiscoverySource;
+use topoloom_core::names::SourceName;
 
 use super::{RunningSource, Sources};
 use crate::discovery::supervisor::Command;
@@ -21,16 +22,13 @@ impl Sources {
 
     fn take_object(&mut self, object: DiscoverySource) {
         let mut verbs = Verbs::of(&object);
-        let source = object.status.source.clone();
-        if source.is_empty() {
-            return;
-        }
+        let Ok(source) = SourceName::parse(&object.status.source) else { return };
         let known = self.known.entry(source.clone()).or_default();
         let may_go = verbs.confirm.take_if(|hash| self.removals.is_held(&source, hash)).is_some();
         match self.running.get(&source) {
             Some(running) => send_new(running, &known.verbs, &verbs),
             None => {
-                self.shared.supply.modules.remember(&source.as_str().into(), &object.status);
+                self.shared.supply.modules.remember(&source, &object.status);
                 // They were taken off the object; a source that does not run yet still has to get them.
                 verbs.confirm = verbs.confirm.or(known.verbs.confirm.take());
                 verbs.go_on = verbs.go_on.or(known.verbs.go_on.take());

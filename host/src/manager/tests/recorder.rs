@@ -39,7 +39,8 @@ async fn r12_equal_events_of_several_controllers_are_one_series_under_one_name()
             let events = context.events.clone();
             let run = move |_| {
                 async move {
-                    events.source("a", None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
+                    let source = "a".parse().unwrap();
+                    events.source(&source, None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
                     Ok(())
                 }
                 .boxed()
@@ -65,9 +66,10 @@ async fn r12_equal_events_of_several_controllers_are_one_series_under_one_name()
 async fn a_series_ends_after_a_thousand_events_so_that_they_are_not_all_kept() {
     let asked = Asked::default();
     let events = Events::new(server(&asked));
+    let source = "a".parse().unwrap();
     for _ in 0..1_001 {
         // Copies share the recorder.
-        events.clone().source("a", None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
+        events.clone().source(&source, None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
     }
     let asked = asked.lock().unwrap();
     let first: Vec<_> =

@@ -66,9 +66,9 @@ impl Sandbox {
             time: self.time,
             state: Arc::clone(state),
         };
-        let source: Arc<str> = self.revision.entry.source.as_str().into();
+        let source = &self.revision.entry.source;
         let begin = Instant::now();
-        let call = self.revision.plugin.discover(&source, round).await;
+        let call = self.revision.plugin.discover(source, round).await;
         let took = begin.elapsed();
         Ok(Done { answer: call.end?, usage: call.usage, took })
     }

@@ -126,7 +126,7 @@ fn word(error: &LoadError) -> String {
 /// Rounds of the good plugin until something else is done.
 async fn rounds<T>(good: &Plugin, round: &RoundInput, until: impl Future<Output = T>) -> Result<(Sample, T)> {
     let mut until = std::pin::pin!(until);
-    let source: Arc<str> = "good".into();
+    let source = "good".parse()?;
     let mut sample = Sample::default();
     loop {
         let round = round.clone();

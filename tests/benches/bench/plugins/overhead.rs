@@ -44,7 +44,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
 }
 
 async fn sample(plugin: &Plugin, round: &RoundInput, options: &Options) -> Result<Sample> {
-    let source: Arc<str> = "bench".into();
+    let source = "bench".parse()?;
     let mut sample = Sample::default();
     for run in 0..WARM_UP + options.runs(RUNS) {
         let round = round.clone();

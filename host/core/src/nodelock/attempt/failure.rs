@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::go_duration::Go;
-use super::super::names::{NodeName, Uid};
 use super::LockHeld;
+use super::LockHeld;
+use crate::names::{NodeName, Uid};
 
 /// Why a pod is not bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::holder::{Clock, Facts, Holder, LockHeld, LockState, Pod, Takeover, judge, judge_absent};
-use super::super::names::{LockValue, NodeName};
 use super::super::record::{Lock, PodId, PodKey};
 use super::super::retry::Retry;
 use super::BindFailure;
+use crate::names::{LockValue, NodeName};
 use crate::version::ResourceVersion;
 
 /// The state of one key, as it was seen.

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::super::names::{LockValue, Uid};
 use super::super::needs::LockKey;
 use super::super::record::Lock;
 use super::reads::Moment;
 use super::{NamespacedName, name_of};
+use crate::names::{LockValue, Uid};
 use crate::version::ResourceVersion;
 
 /// The locks of a node, by their keys in their order.

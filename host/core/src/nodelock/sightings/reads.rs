@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::holder::Pod;
-use super::super::names::LockValue;
 use super::PodSighting;
+use crate::names::LockValue;
 
 /// A moment in the order in which versions of nodes were passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -14,7 +14,7 @@ type Shown<'a> = (&'a str, u32, &'a str);
 fn spec((_, tier, members): Shown<'_>) -> Spec {
     let member = |word: &str| match word.strip_prefix('@') {
         Some(child) => Member::hyper_node(arc(child)),
-        None => Member::node(arc(word)),
+        None => Member::node(word.into()),
     };
     Spec { tier, tier_name: None, members: members.split_whitespace().map(member).collect() }
 }
@@ -25,7 +25,7 @@ fn object(shown: Shown<'_>) -> Object {
         uid: arc(&format!("uid-{}", shown.0)),
         resource_version: "1".into(),
         created: 0,
-        source: Some(arc("label")),
+        source: Some("label".parse().unwrap()),
         group_id: Some(arc(shown.0)),
         split_from: None,
         description: None,
@@ -50,7 +50,7 @@ fn named(wanted: &[Shown<'_>]) -> Named {
         spec: spec(*shown),
     };
     Named {
-        source: arc("label"),
+        source: "label".parse().unwrap(),
         objects: wanted.iter().map(|shown| (arc(shown.0), desired(shown))).collect(),
         held: BTreeSet::new(),
         name_conflicts: Vec::new(),

@@ -113,7 +113,7 @@ fn others(world: &World<'_>, id: Id, others: OtherMembers) -> Vec<Member> {
         OtherMembers::Stored => world.stored[id].map(|object| &object.spec),
         OtherMembers::Wanted => world.wanted[id].map(|wanted| &wanted.spec),
         // No Node has the name of a HyperNode.
-        OtherMembers::Placeholder => return vec![Member::node(Arc::clone(world.name[id]))],
+        OtherMembers::Placeholder => return vec![Member::node(Arc::clone(world.name[id]).into())],
     };
     spec.map(|spec| other_members(spec).cloned().collect()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Domain, Overlap, Overlaps};
+use crate::names::NodeName;
 use crate::topology::names::Tier;
 
 /// How many are listed; the rest are counted.
@@ -11,7 +12,7 @@ const LISTED: usize = 100;
 impl Overlaps {
     /// Looks at every direct Node member.
     pub(in crate::topology) fn of(domains: &[Domain]) -> Self {
-        let mut places: Vec<(Tier, &Arc<str>, usize)> = domains
+        let mut places: Vec<(Tier, &NodeName, usize)> = domains
             .iter()
             .enumerate()
             .flat_map(|(at, domain)| domain.nodes.iter().map(move |node| (domain.tier, node, at)))
@@ -26,7 +27,7 @@ impl Overlaps {
                 let groups = same.iter().filter_map(|(_, _, at)| domains.get(*at));
                 let mut groups: Vec<Arc<str>> = groups.map(|domain| Arc::clone(&domain.id)).collect();
                 groups.sort_unstable();
-                overlaps.examples.push(Overlap { tier: *tier, node: Arc::clone(node), groups });
+                overlaps.examples.push(Overlap { tier: *tier, node: (*node).clone(), groups });
             }
         }
         overlaps

@@ -1,7 +1,6 @@
 //! Explains the loss of each stored object by its Nodes, and counts the unexplained rest for the rules.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{FEW, GuardedRound, Loss};
 use crate::snapshot::View;
@@ -109,7 +108,7 @@ fn lost(round: &GuardedRound<'_>, listed: &[ListedNodes]) -> (Loss, u64) {
                 if is_lost {
                     loss.lost += 1;
                     loss.fresh += u64::from(*had == Had::Place);
-                    loss.names.push(Arc::clone(name));
+                    loss.names.push(name.clone());
                 }
             }
         }

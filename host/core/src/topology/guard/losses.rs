@@ -6,12 +6,12 @@
 //! restart any Node without a place may be one of them: rather too many are counted than too few.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::Safety;
+use crate::names::NodeName;
 
 /// This many lost Nodes are few in every cluster.
 pub const FEW: u64 = 10;
@@ -30,7 +30,7 @@ pub struct Loss {
     /// Those of `lost` that have a place as long as this result is not written.
     pub fresh: u64,
     /// The lost Nodes, as far as their names are known.
-    pub names: Vec<Arc<str>>,
+    pub names: Vec<NodeName>,
     /// A result is held already. Then any lost Node holds the next one: while labels return, fewer and fewer Nodes are
     /// missing, and the objects of the last ones must not be deleted.
     pub is_held: bool,
@@ -67,7 +67,7 @@ pub struct Bucket {
 /// The Nodes whose place was taken by results that were written within the last `holdFor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Losses {
-    named: BTreeMap<Arc<str>, Timestamp>,
+    named: BTreeMap<NodeName, Timestamp>,
     /// From before a restart.
     unnamed: Vec<Bucket>,
     is_held: bool,
@@ -109,7 +109,7 @@ impl Losses {
     pub fn take_in(&mut self, loss: &Loss, now: Timestamp) {
         // A Node that is not lost any more has returned or is gone.
         let known = std::mem::take(&mut self.named);
-        let lost = loss.names.iter().map(|name| (Arc::clone(name), known.get(name).copied().unwrap_or(now)));
+        let lost = loss.names.iter().map(|name| (name.clone(), known.get(name).copied().unwrap_or(now)));
         self.named = lost.collect();
     }
 
@@ -143,7 +143,7 @@ impl Losses {
         self.is_held
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &NodeName> {
         self.named.keys()
     }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn loss(names: &[&str]) -> Loss {
-        Loss { names: names.iter().map(|name| Arc::from(*name)).collect(), ..Loss::default() }
+        Loss { names: names.iter().map(|name| (*name).into()).collect(), ..Loss::default() }
     }
 
     fn names(losses: &Losses) -> Vec<&str> {

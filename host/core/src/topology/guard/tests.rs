@@ -32,7 +32,7 @@ fn object(name: &str, members: Vec<Member>) -> Object {
         uid: name.into(),
         resource_version: "1".into(),
         created: 0,
-        source: Some("label".into()),
+        source: Some("label".parse().unwrap()),
         group_id: None,
         split_from: None,
         description: None,
@@ -79,7 +79,7 @@ impl World {
 
     /// Earlier results took the place of these Nodes.
     fn lost_recently<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
-        let loss = Loss { names: names.into_iter().map(Arc::from).collect(), ..Loss::default() };
+        let loss = Loss { names: names.into_iter().map(Into::into).collect(), ..Loss::default() };
         self.losses.take_in(&loss, jiff::Timestamp::UNIX_EPOCH);
     }
 
@@ -116,7 +116,7 @@ impl World {
         result.iter().for_each(|object| desired.add(&object.name, &object.spec, &now));
         let stored: Vec<&Object> = self.stored.iter().collect();
         judge(&GuardedRound {
-            source: "label",
+            source: &"label".parse().unwrap(),
             stored: &stored,
             desired: &desired,
             baseline: (!self.restarted).then_some(&baseline),
@@ -403,7 +403,7 @@ fn a_required_column_that_the_baseline_lacks_shows_no_change() {
     let all = world.all_in("all");
     desired.add(&all.name, &all.spec, &now);
     let round = GuardedRound {
-        source: "label",
+        source: &"label".parse().unwrap(),
         stored: &stored,
         desired: &desired,
         baseline: Some(&before),

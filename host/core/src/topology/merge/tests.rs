@@ -7,15 +7,15 @@ use crate::topology::model::{Group, LabelSelector, Members, Spec, Topology};
 use crate::topology::properties::cluster::{Cluster, arc};
 use crate::topology::{ValidateInput, validate};
 
-fn source() -> Arc<str> {
-    arc("ufm")
+fn source() -> SourceName {
+    "ufm".parse().unwrap()
 }
 
 fn answer(coverage: Coverage, groups: &[(&str, u32, &str)]) -> Forest {
     let at = |id: &str| u32::try_from(groups.iter().position(|(other, ..)| *other == id).unwrap()).unwrap();
     let members = |text: &str| match text.strip_prefix('@') {
         Some(ids) => Members::Groups(ids.split_whitespace().map(at).collect()),
-        None => Members::Names(text.split_whitespace().map(arc).collect()),
+        None => Members::Names(text.split_whitespace().map(Into::into).collect()),
     };
     let group = |(id, tier, text): &(&str, u32, &str)| Group {
         id: arc(id),
@@ -28,7 +28,7 @@ fn answer(coverage: Coverage, groups: &[(&str, u32, &str)]) -> Forest {
         members: members(text),
     };
     let topology = Topology { coverage, groups: groups.iter().map(group).collect(), diagnostics: Vec::new() };
-    validate(&topology, &ValidateInput { source: "ufm", nodes: &[], reserved_labels: &[] }).unwrap()
+    validate(&topology, &ValidateInput { source: &source(), nodes: &[], reserved_labels: &[] }).unwrap()
 }
 
 fn stored(groups: &[(&str, u32, &str)]) -> Cluster {

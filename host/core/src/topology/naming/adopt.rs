@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::overlap::StoredOverlap;
+use crate::names::SourceName;
 use crate::topology::forest::{Domain, DomainOrigin, Forest};
 use crate::topology::model::{Coverage, Object};
 
@@ -14,8 +15,8 @@ use crate::topology::model::{Coverage, Object};
 const SPLITS: usize = 8;
 
 /// The source's own objects, the oldest first: position is rank.
-pub(in crate::topology) fn own_by_age<'a>(source: &str, observed: &'a [Arc<Object>]) -> Vec<&'a Object> {
-    let own = observed.iter().map(|object| &**object).filter(|object| object.source.as_deref() == Some(source));
+pub(in crate::topology) fn own_by_age<'a>(source: &SourceName, observed: &'a [Arc<Object>]) -> Vec<&'a Object> {
+    let own = observed.iter().map(|object| &**object).filter(|object| object.source.as_ref() == Some(source));
     let mut own: Vec<&Object> = own.collect();
     own.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
     own

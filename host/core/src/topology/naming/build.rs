@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::adopt::{Adoption, own_by_age};
 use super::suffix::{Identity, new_name};
 use super::{Desired, NameConflict, NameInput, Named, TierNameConflict};
+use crate::names::SourceName;
 use crate::topology::forest::{Domain, DomainOrigin, Forest};
 use crate::topology::model::{Member, MemberKind, Object, Spec};
 use crate::topology::names::Tier;
@@ -42,7 +43,7 @@ pub(super) fn build(forest: &Forest, input: &NameInput<'_>) -> Named {
         .collect();
     name_conflicts.sort_by(|a, b| a.name.cmp(&b.name));
     Named {
-        source: Arc::clone(input.source),
+        source: input.source.clone(),
         objects,
         held: held.keys().filter_map(stored_name).collect(),
         name_conflicts,
@@ -68,19 +69,19 @@ fn members(domain: &Domain, names: &[Arc<str>]) -> Vec<Member> {
     children.sort_unstable();
     let mut members = Vec::with_capacity(children.len() + domain.nodes.len() + domain.selectors.len());
     members.extend(children.into_iter().map(|name| Member::hyper_node(Arc::clone(name))));
-    members.extend(domain.nodes.iter().map(|name| Member::node(Arc::clone(name))));
+    members.extend(domain.nodes.iter().map(|name| Member::node(name.clone())));
     let selectors = domain.selectors.iter();
     members.extend(selectors.map(|selector| Member { kind: MemberKind::Node, selector: selector.clone() }));
     members
 }
 
 /// Domains whose fixed name another owner's object has, with the source of that object.
-fn conflicts(forest: &Forest, input: &NameInput<'_>) -> BTreeMap<usize, Option<Arc<str>>> {
+fn conflicts(forest: &Forest, input: &NameInput<'_>) -> BTreeMap<usize, Option<SourceName>> {
     if forest.domains.iter().all(|domain| domain.fixed_name.is_none()) {
         return BTreeMap::new();
     }
     let foreign = input.observed.iter().filter(|object| object.source.as_ref() != Some(input.source));
-    let foreign: BTreeMap<&str, &Option<Arc<str>>> =
+    let foreign: BTreeMap<&str, &Option<SourceName>> =
         foreign.map(|object| (object.name.as_ref(), &object.source)).collect();
     let owner = |domain: &Domain| foreign.get(domain.fixed_name.as_deref()?).map(|owner| (*owner).clone());
     forest.domains.iter().enumerate().filter_map(|(at, domain)| Some((at, owner(domain)?))).collect()

@@ -3,6 +3,7 @@
 //! The suffix is a hash of the identity and not random, so a name depends on nothing but the identity and the names
 //! that are taken. It has Volcano's alphabet and, as long as it is free, Volcano's length.
 
+use crate::names::SourceName;
 use crate::topology::canonical::Hasher;
 use crate::topology::names::{Kind, Tier};
 
@@ -16,7 +17,7 @@ const LONGEST: usize = 32;
 /// The identity of a new object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity<'a> {
-    pub(super) source: &'a str,
+    pub(super) source: &'a SourceName,
     pub(super) kind: &'a Kind,
     pub(super) tier: Tier,
     pub(super) id: &'a str,
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn names_have_the_documented_form_and_grow_until_free() {
         let kind = Kind::clean("Trn2").unwrap();
-        let identity = Identity { source: "label", kind: &kind, tier: Tier::MIN, id: "s1/a7" };
+        let identity = Identity { source: &"label".parse().unwrap(), kind: &kind, tier: Tier::MIN, id: "s1/a7" };
         let mut taken = BTreeSet::new();
         for attempt in 0..40 {
             let name = new_name(identity, |name| taken.contains(name));
@@ -87,8 +88,9 @@ mod tests {
     #[test]
     fn fields_do_not_run_into_each_other() {
         let (a, ab) = (Kind::clean("a").unwrap(), Kind::clean("ab").unwrap());
-        let one = letters(Identity { source: "s", kind: &a, tier: Tier::MIN, id: "bc" }, 0);
-        let two = letters(Identity { source: "s", kind: &ab, tier: Tier::MIN, id: "c" }, 0);
+        let source = &"s".parse().unwrap();
+        let one = letters(Identity { source, kind: &a, tier: Tier::MIN, id: "bc" }, 0);
+        let two = letters(Identity { source, kind: &ab, tier: Tier::MIN, id: "c" }, 0);
         assert_ne!(one, two);
     }
 }

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::*;
+use crate::names::NodeName;
 use crate::topology::model::{Coverage, Group, Member, Members, Topology};
 use crate::topology::properties::cluster::{Cluster, arc};
 use crate::topology::{ValidateInput, validate};
 
-fn source() -> Arc<str> {
-    arc("label")
+fn source() -> SourceName {
+    "label".parse().unwrap()
 }
 
 fn forest_of(groups: Vec<Group>) -> Forest {
     let topology = Topology { coverage: Coverage::Complete, groups, diagnostics: Vec::new() };
-    let nodes: Vec<Arc<str>> = (0..100).map(|at| arc(&format!("n{at}"))).collect();
-    let input = ValidateInput { source: "label", nodes: &nodes, reserved_labels: &[] };
+    let nodes: Vec<NodeName> = (0..100).map(|at| format!("n{at}").into()).collect();
+    let input = ValidateInput { source: &source(), nodes: &nodes, reserved_labels: &[] };
     validate(&topology, &input).unwrap_or_else(|violations| panic!("{violations}"))
 }
 
@@ -33,14 +34,14 @@ fn group(id: &str, tier: u32, members: Members) -> Group {
 }
 
 fn nodes(names: &[&str]) -> Members {
-    Members::Names(names.iter().map(|name| arc(name)).collect())
+    Members::Names(names.iter().map(|name| (*name).into()).collect())
 }
 
 /// The answer of the label discoverer for nodes with a rack and, perhaps, a spine: domains are paths (decision H3).
 fn labelled(nodes: &[(&str, &str, &str)]) -> Forest {
-    let mut racks: BTreeMap<(&str, &str), Vec<Arc<str>>> = BTreeMap::new();
+    let mut racks: BTreeMap<(&str, &str), Vec<NodeName>> = BTreeMap::new();
     for (node, rack, spine) in nodes {
-        racks.entry((spine, rack)).or_default().push(arc(node));
+        racks.entry((spine, rack)).or_default().push((*node).into());
     }
     let mut groups = Vec::new();
     let mut spines: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -241,7 +242,7 @@ fn a_rack_that_is_split_for_good_stays_two_racks() {
 
 fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) -> Object {
     let key = |tier| if tier == 1 { "ex.io/rack" } else { "ex.io/spine" };
-    let member = |name: &&str| if tier == 1 { Member::node(arc(name)) } else { Member::hyper_node(arc(name)) };
+    let member = |name: &&str| if tier == 1 { Member::node(arc(name).into()) } else { Member::hyper_node(arc(name)) };
     Object {
         name: arc(name),
         uid: arc(&format!("uid-{name}")),
@@ -406,7 +407,7 @@ fn a_taken_fixed_name_holds_back_its_ancestors_and_no_other_object() {
         fixed("below-hn", 1, nodes(&["m3"])),
     ]);
     let mut taken = volcanos("leaf-hn-0", 1, &[], &["m9"]);
-    taken.source = Some(arc("other"));
+    taken.source = Some("other".parse().unwrap());
     let spine = volcanos("spine-hn", 3, &[], &["leaf-hn-7"]);
     let mut cluster = Cluster::of([taken, spine.clone()]);
     let named = naming(&cluster, &forest);
@@ -433,8 +434,9 @@ fn a_generated_name_that_is_taken_gets_longer() {
 #[test]
 fn a_tier_name_that_an_earlier_source_uses_for_another_tier_is_dropped() {
     let forest = labelled(&[("m1", "a7", "s1"), ("m2", "b1", "s1")]);
-    let earlier =
-        |name: &str, tier: u32| (arc(name), TierNameUse { tier: Tier::new(tier).unwrap(), source: arc("ufm") });
+    let earlier = |name: &str, tier: u32| {
+        (arc(name), TierNameUse { tier: Tier::new(tier).unwrap(), source: "ufm".parse().unwrap() })
+    };
     let elsewhere = TierNames::from([earlier("ex.io/rack", 2), earlier("ex.io/spine", 2)]);
     let source = source();
     let named = name(&forest, &NameInput { source: &source, observed: &[], tier_names_elsewhere: &elsewhere });

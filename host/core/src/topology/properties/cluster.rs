@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::names::SourceName;
 use crate::topology::plan::{Action, Base, Plan, PlanStep, Write};
 use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
 use crate::version::ResourceVersion;
@@ -40,7 +41,7 @@ impl Cluster {
         self.objects.values().cloned().map(Arc::new).collect()
     }
 
-    pub(in crate::topology) fn named(&self, forest: &Forest, source: &Arc<str>) -> Named {
+    pub(in crate::topology) fn named(&self, forest: &Forest, source: &SourceName) -> Named {
         let observed = self.observed();
         name(forest, &NameInput { source, observed: &observed, tier_names_elsewhere: &TierNames::new() })
     }
@@ -50,14 +51,14 @@ impl Cluster {
     }
 
     /// Names, plans and runs everything; what a quiet round does.
-    pub(in crate::topology) fn settle(&mut self, forest: &Forest, source: &Arc<str>) -> Plan {
+    pub(in crate::topology) fn settle(&mut self, forest: &Forest, source: &SourceName) -> Plan {
         let named = self.named(forest, source);
         let plan = self.plan(&named);
         self.run(&plan, source);
         plan
     }
 
-    pub(in crate::topology) fn run(&mut self, plan: &Plan, source: &Arc<str>) {
+    pub(in crate::topology) fn run(&mut self, plan: &Plan, source: &SourceName) {
         let mut versions = Versions::new();
         for (at, step) in plan.steps.iter().enumerate() {
             self.step(at, step, source, &mut versions);
@@ -65,7 +66,13 @@ impl Cluster {
     }
 
     /// Runs one step with all its preconditions, as the API server would check them.
-    pub(in crate::topology) fn step(&mut self, at: usize, step: &PlanStep, source: &Arc<str>, versions: &mut Versions) {
+    pub(in crate::topology) fn step(
+        &mut self,
+        at: usize,
+        step: &PlanStep,
+        source: &SourceName,
+        versions: &mut Versions,
+    ) {
         self.writes += 1;
         let version = ResourceVersion::from(format!("w{}", self.writes));
         match &step.action {
@@ -76,7 +83,7 @@ impl Cluster {
                     uid: arc(&format!("uid-w{}", self.writes)),
                     resource_version: version,
                     created: 1_000 + i64::try_from(self.writes).unwrap(),
-                    source: Some(Arc::clone(source)),
+                    source: Some(source.clone()),
                     group_id: None,
                     split_from: None,
                     description: None,
@@ -103,7 +110,7 @@ impl Cluster {
         }
     }
 
-    fn check(&self, step: &PlanStep, base: &Base, source: &Arc<str>, versions: &Versions) {
+    fn check(&self, step: &PlanStep, base: &Base, source: &SourceName, versions: &Versions) {
         let object = self.objects.get(&step.name).unwrap_or_else(|| panic!("{} is gone: {step}", step.name));
         assert_eq!(object.source.as_ref(), Some(source), "an object of another owner: {step}");
         let (uid, version) = match base {

@@ -182,7 +182,7 @@ mod tests {
     fn spec(tier: u32, children: &[&str]) -> Spec {
         let mut members: Vec<Member> = children.iter().map(|child| Member::hyper_node(arc(child))).collect();
         if members.is_empty() {
-            members.push(Member::node(arc("n")));
+            members.push(Member::node("n".into()));
         }
         Spec { tier, tier_name: None, members }
     }

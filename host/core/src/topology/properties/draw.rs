@@ -6,19 +6,20 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::cluster::{Cluster, arc};
+use crate::names::{NodeName, SourceName};
 use crate::topology::{Coverage, Forest, Group, Member, Members, Object, Spec, Topology, ValidateInput, validate};
 
 /// Nodes of the small clusters that are drawn. Few, so that groups often share some.
 pub(super) const NODES: u32 = 12;
 const GROUPS: usize = 15;
 
-pub(super) fn source() -> Arc<str> {
-    arc("label")
+pub(super) fn source() -> SourceName {
+    "label".parse().unwrap()
 }
 
-pub(super) fn nodes() -> Vec<Arc<str>> {
+pub(super) fn nodes() -> Vec<NodeName> {
     // One more per group, so that no group is ever empty.
-    (0..NODES as usize + GROUPS).map(|at| arc(&format!("n{at:02}"))).collect()
+    (0..NODES as usize + GROUPS).map(|at| format!("n{at:02}").into()).collect()
 }
 
 /// One group of a drawing, before it is known which groups are leaves.
@@ -160,7 +161,7 @@ impl Drawing {
 
 pub(super) fn check(topology: &Topology) -> Forest {
     let nodes = nodes();
-    let input = ValidateInput { source: "label", nodes: &nodes, reserved_labels: &[] };
+    let input = ValidateInput { source: &source(), nodes: &nodes, reserved_labels: &[] };
     validate(topology, &input).unwrap_or_else(|violations| panic!("{violations}"))
 }
 
@@ -225,7 +226,7 @@ pub(super) fn apply_damage(cluster: &mut Cluster, damages: &[Damage]) {
             Damage::Dangling(a) => {
                 edit(*a, &mut |object| object.spec.members.push(Member::hyper_node(arc("nowhere"))));
             }
-            Damage::Nodes(a) => edit(*a, &mut |object| object.spec.members = vec![Member::node(arc("n00"))]),
+            Damage::Nodes(a) => edit(*a, &mut |object| object.spec.members = vec![Member::node("n00".into())]),
             Damage::Only(a, b) => {
                 edit(*a, &mut |object| object.spec.members = vec![Member::hyper_node(pick(*b))]);
             }
@@ -237,7 +238,7 @@ pub(super) fn apply_damage(cluster: &mut Cluster, damages: &[Damage]) {
                 let id = cluster.objects[&pick(*b)].group_id.clone();
                 cluster.objects.get_mut(&pick(*a)).unwrap().group_id = id;
             }
-            Damage::Foreign(a) => edit(*a, &mut |object| object.source = Some(arc("ufm"))),
+            Damage::Foreign(a) => edit(*a, &mut |object| object.source = Some("ufm".parse().unwrap())),
             Damage::Labels(a) => edit(*a, &mut |object| {
                 object.labels.insert(arc("user/own"), arc("x"));
                 object.labels.insert(arc("ours/old"), arc("x"));

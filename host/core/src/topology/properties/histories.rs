@@ -116,7 +116,7 @@ impl Life {
             groups.push(group("core".to_owned(), 3, Members::Groups(core)));
         }
         let topology = Topology { groups, diagnostics: Vec::new(), coverage: Coverage::Complete };
-        let input = ValidateInput { source: "label", nodes: view.names(), reserved_labels: &[] };
+        let input = ValidateInput { source: &source(), nodes: view.names(), reserved_labels: &[] };
         validate(&topology, &input).unwrap_or_else(|violations| panic!("{violations}"))
     }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::cluster::Cluster;
 use super::draw::{Damage, any_drawing, apply_damage, damage, source};
+use crate::names::NodeName;
 use crate::topology::{Coverage, Forest, merge_additions};
 
 fn merged(cluster: &Cluster, forest: &Forest) -> Forest {
@@ -63,7 +64,7 @@ proptest! {
         let answer = b.forest_of(Coverage::AdditionsOnly);
         let whole = merged(&start, &answer);
         assert_valid(&whole)?;
-        let mentioned: BTreeSet<Arc<str>> = answer.nodes().into_iter().cloned().collect();
+        let mentioned: BTreeSet<NodeName> = answer.nodes().into_iter().cloned().collect();
 
         let named = start.named(&whole, &source());
         let said: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = {
@@ -78,12 +79,12 @@ proptest! {
             }
         }
         for (node, objects) in places(&start) {
-            if !mentioned.contains(&node) {
+            if !mentioned.contains(&*node) {
                 prop_assert_eq!(wanted.get(&node), Some(&objects), "{}", node);
             }
         }
         for node in &mentioned {
-            prop_assert_eq!(wanted[node].len(), said[node].len(), "{}", node);
+            prop_assert_eq!(wanted[&**node].len(), said[&**node].len(), "{}", node);
         }
 
         // A deleted object has no member left: the answer mentions all its Nodes, and all its children are deleted or
@@ -92,7 +93,7 @@ proptest! {
             named.objects.values().flat_map(|desired| desired.spec.children().cloned()).collect();
         let own = start.objects.values().filter(|object| object.source == Some(source()));
         for object in own.filter(|object| !named.objects.contains_key(&object.name)) {
-            prop_assert!(object.spec.exact_nodes().all(|node| mentioned.contains(node)), "{}", object.name);
+            prop_assert!(object.spec.exact_nodes().all(|node| mentioned.contains(&**node)), "{}", object.name);
             // A child that did not exist cannot be distinguished from a new object that gets its name.
             let lives = |child: &&Arc<str>| start.objects.contains_key(*child) && named.objects.contains_key(*child);
             for child in object.spec.children().filter(lives) {

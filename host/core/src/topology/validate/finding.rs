@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::problem::{BrokenRule, Violations};
+use crate::names::NodeName;
 use crate::topology::forest::{Finding, FindingSubject};
 use crate::topology::model::{Subject, Topology};
 
 /// Longest code in bytes: codes are metric labels.
 const CODE_MAX: usize = 64;
 
-pub(super) fn resolve(topology: &Topology, nodes: &[Arc<str>], violations: &mut Violations) -> Vec<Finding> {
+pub(super) fn resolve(topology: &Topology, nodes: &[NodeName], violations: &mut Violations) -> Vec<Finding> {
     let mut findings = Vec::with_capacity(topology.diagnostics.len());
     for diagnostic in &topology.diagnostics {
         let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -33,11 +34,11 @@ pub(super) fn resolve(topology: &Topology, nodes: &[Arc<str>], violations: &mut 
     findings
 }
 
-fn names(rows: &[u32], nodes: &[Arc<str>], violations: &mut Violations) -> Vec<Arc<str>> {
+fn names(rows: &[u32], nodes: &[NodeName], violations: &mut Violations) -> Vec<NodeName> {
     let mut names = Vec::with_capacity(rows.len().min(nodes.len()));
     for row in rows {
         match nodes.get(*row as usize) {
-            Some(name) => names.push(Arc::clone(name)),
+            Some(name) => names.push(name.clone()),
             None => violations.push(None, BrokenRule::DiagnosticRow { row: *row, nodes: nodes.len() }),
         }
     }

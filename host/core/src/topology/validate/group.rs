@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ValidateInput;
 use super::problem::{BrokenRule, SelectorProblem, Violations};
+use crate::names::NodeName;
 use crate::topology::forest::{Domain, DomainOrigin};
 use crate::topology::model::{Group, LabelOperator, LabelSelector, Members, Selector};
 use crate::topology::names::{self, Kind, SUBDOMAIN_MAX, Tier, is_label_key, is_label_value, is_object_name};
@@ -129,7 +130,7 @@ impl<'a> GroupChecks<'a> {
         group: &Group,
         tier: Option<Tier>,
         violations: &mut Violations,
-    ) -> (Vec<Arc<str>>, Vec<Selector>) {
+    ) -> (Vec<NodeName>, Vec<Selector>) {
         let id = Some(&group.id);
         let (count, bytes, result) = match &group.members {
             Members::Rows(rows) => {
@@ -167,7 +168,7 @@ impl<'a> GroupChecks<'a> {
         tier: Tier,
         rows: &[u32],
         violations: &mut Violations,
-    ) -> Vec<Arc<str>> {
+    ) -> Vec<NodeName> {
         let id = Some(&group.id);
         let nodes = self.input.nodes;
         let seen = self.seen.entry(tier).or_insert_with(|| vec![0; nodes.len()]);
@@ -179,7 +180,7 @@ impl<'a> GroupChecks<'a> {
                 (Some(name), Some(last)) => {
                     self.overlap |= *last != 0;
                     *last = stamp;
-                    names.push(Arc::clone(name));
+                    names.push(name.clone());
                 }
                 _ => violations.push(id, BrokenRule::Row { row: *row, nodes: nodes.len() }),
             }
@@ -187,19 +188,19 @@ impl<'a> GroupChecks<'a> {
         names
     }
 
-    fn names(&mut self, group: &Group, members: &[Arc<str>], violations: &mut Violations) -> Vec<Arc<str>> {
+    fn names(&mut self, group: &Group, members: &[NodeName], violations: &mut Violations) -> Vec<NodeName> {
         // A name and a row can be the same Node; only comparing the names shows it.
         self.overlap = true;
         for name in members {
             if let Err(rule) = is_object_name(name) {
-                violations.push(Some(&group.id), BrokenRule::Name { name: Arc::clone(name), rule });
+                violations.push(Some(&group.id), BrokenRule::Name { name: name.clone(), rule });
             }
         }
         members.to_vec()
     }
 }
 
-fn sort_distinct(nodes: &mut Vec<Arc<str>>) {
+fn sort_distinct(nodes: &mut Vec<NodeName>) {
     nodes.sort_unstable();
     nodes.dedup();
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::names::NodeName;
 use crate::topology::names;
 
 /// How many violations are listed; the rest are counted.
@@ -186,7 +187,7 @@ pub enum BrokenRule {
     #[error("member {name}: {rule}", name = Short(.name))]
     Name {
         /// The name.
-        name: Arc<str>,
+        name: NodeName,
         /// The rule.
         rule: names::Error,
     },

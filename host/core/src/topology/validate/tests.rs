@@ -37,8 +37,11 @@ fn answer(groups: Vec<Group>) -> Topology {
 }
 
 fn run(topology: &Topology) -> Result<Forest, Violations> {
-    let nodes: Vec<Arc<str>> = ["n2", "n0", "n1", "n3"].map(Arc::from).to_vec();
-    validate(topology, &ValidateInput { source: "label", nodes: &nodes, reserved_labels: &["host/own"] })
+    let nodes: Vec<NodeName> = ["n2", "n0", "n1", "n3"].map(NodeName::from).to_vec();
+    validate(
+        topology,
+        &ValidateInput { source: &"label".parse().unwrap(), nodes: &nodes, reserved_labels: &["host/own"] },
+    )
 }
 
 #[track_caller]
@@ -105,7 +108,7 @@ fn members_exist_and_are_listed_once() {
         vec![
             rows("a", 1, &[0, 0, 9]),
             rows("empty", 1, &[]),
-            group("names", 1, Members::Names(vec![arc("ok"), arc("ok"), arc("N_1")])),
+            group("names", 1, Members::Names(["ok", "ok", "N_1"].map(Into::into).into())),
             group("none", 1, Members::Names(vec![])),
             parent("kids", 2, &[]),
         ],
@@ -223,7 +226,7 @@ fn a_flood_of_mistakes_is_counted_and_not_listed() {
 
 #[test]
 fn the_message_about_a_too_large_object_has_a_remedy() {
-    let names = (0..20_000).map(|at| arc(&format!("node-{at:06}"))).collect();
+    let names = (0..20_000).map(|at| format!("node-{at:06}").into()).collect();
     refused(
         vec![group("all", 1, Members::Names(names))],
         &[
@@ -237,7 +240,7 @@ fn the_message_about_a_too_large_object_has_a_remedy() {
 fn a_node_in_two_groups_of_a_tier_is_allowed_and_reported() {
     let topology = answer(vec![
         rows("b", 1, &[0, 1]),
-        group("a", 1, Members::Names(vec![arc("n0"), arc("n9"), arc("n9")])),
+        group("a", 1, Members::Names(["n0", "n9", "n9"].map(Into::into).into())),
         rows("c", 2, &[1]),
     ]);
     let overlaps = run(&topology).unwrap().overlaps().clone();
@@ -255,7 +258,10 @@ fn diagnostics_name_nodes_and_groups() {
     let diagnostic = |code: &str, subject| Diagnostic { code: arc(code), subject, detail: "d".into() };
     topology.diagnostics = vec![diagnostic("no-rack", Subject::Rows(vec![1, 3])), diagnostic("odd", Subject::Group(0))];
     let forest = run(&topology).unwrap();
-    assert_eq!(forest.findings()[0].subject, crate::topology::FindingSubject::Nodes(vec![arc("n0"), arc("n3")]));
+    assert_eq!(
+        forest.findings()[0].subject,
+        crate::topology::FindingSubject::Nodes(["n0", "n3"].map(Into::into).into())
+    );
     assert_eq!(forest.findings()[1].subject, crate::topology::FindingSubject::Group(arc("a")));
     topology.diagnostics = vec![
         diagnostic("No Rack", Subject::Source),

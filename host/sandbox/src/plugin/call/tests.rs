@@ -13,7 +13,7 @@ async fn start(wat: &str, limits: Limits) -> Result<(), CallError> {
     let component = Component::new(&engine, wat::parse_str(wat).unwrap()).unwrap();
     let pre: InstancePre<Guest> = Linker::new(&engine).instantiate_pre(&component).unwrap();
     let stack = crate::plugin::Options::default().stack;
-    let speaker = Speaker { source: "s".into(), plugin: "p".into(), digest: "d".into(), call: 0 };
+    let speaker = Speaker { source: "s".parse().unwrap(), plugin: "p".into(), digest: "d".into(), call: 0 };
     let memory = Shares::new(1 << 30);
     let frame = Frame { engine, limits, budget: Limit::Cpu, stack, memory, speaker };
     let budget = Arc::new(Budget::new(frame.cpu()));
@@ -132,7 +132,7 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
     let mut limits = Limits::default();
     limits.call.received = 1;
     let plugin = runtime.load(crate::plugin::Load { bytes, pinned: None, limits }).await.unwrap();
-    let source = "fabric".into();
+    let source = "fabric".parse().unwrap();
     let calls = async || {
         plugin.describe(&source).await.end.unwrap();
         let end = plugin.configure(&source, "{}".into()).await.end;

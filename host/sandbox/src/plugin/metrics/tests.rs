@@ -21,9 +21,9 @@ fn a_call_counts_under_name_and_digest() {
     let series = metrics.series(&"0123".into());
     let usage = Usage { received: 7, sent: 3, log_dropped: 2, peak_memory: 65_536, ..Usage::default() };
     series.named("acme");
-    series.begin(&"label".into()).with(None, &usage);
-    series.begin(&"label".into()).with(Some(&CallError::InvalidResult("no".into())), &usage);
-    drop(series.begin(&"label".into()));
+    series.begin(&"label".parse().unwrap()).with(None, &usage);
+    series.begin(&"label".parse().unwrap()).with(Some(&CallError::InvalidResult("no".into())), &usage);
+    drop(series.begin(&"label".parse().unwrap()));
     let text = text(&registry);
     for line in [
         r#"plugin_calls_total{plugin="acme",digest="0123",outcome="ok"} 1"#,
@@ -44,7 +44,7 @@ fn a_name_cannot_add_lines() {
     let (registry, metrics) = start();
     let series = metrics.series(&"0123".into());
     series.named("a\"} 1\nplugin_calls_total{plugin=\"b");
-    series.begin(&"label".into()).with(None, &Usage::default());
+    series.begin(&"label".parse().unwrap()).with(None, &Usage::default());
     assert!(!text(&registry).lines().any(|line| line.starts_with(r#"plugin_calls_total{plugin="b"#)));
 }
 
@@ -52,10 +52,10 @@ fn a_name_cannot_add_lines() {
 fn series_end_with_the_last_handle_of_the_same_bytes() {
     let (registry, metrics) = start();
     let first = metrics.series(&"0123".into());
-    first.begin(&"label".into()).with(None, &Usage::default());
+    first.begin(&"label".parse().unwrap()).with(None, &Usage::default());
     let second = metrics.series(&"0123".into());
     second.named("acme");
-    second.begin(&"label".into()).with(None, &Usage::default());
+    second.begin(&"label".parse().unwrap()).with(None, &Usage::default());
     drop(first);
     assert!(text(&registry).contains(r#"plugin="acme",digest="0123""#));
     drop(second);
@@ -70,7 +70,7 @@ fn limits_that_act_are_counted_by_row() {
     let mut usage = Usage::default();
     usage.met.insert(Limit::LogLines);
     let report = Box::default();
-    series.begin(&"label".into()).with(Some(&CallError::OutOfMemory { limit: 1, asked: 2, report }), &usage);
+    series.begin(&"label".parse().unwrap()).with(Some(&CallError::OutOfMemory { limit: 1, asked: 2, report }), &usage);
     assert_eq!((metrics.hits(Limit::LogLines), metrics.hits(Limit::Memory), metrics.hits(Limit::Cpu)), (1, 1, 0));
     assert!(text(&registry).contains(r#"plugin_limit_hits_total{limit="log-lines"} 1"#));
 }
@@ -102,7 +102,7 @@ fn what_a_plugin_cost_a_source_ends_with_the_source_and_with_the_plugin() {
     let series = metrics.series(&"0123".into());
     series.named("acme");
     for source in ["east", "west"] {
-        series.begin(&source.into()).with(None, &Usage { peak_memory: 1, ..Usage::default() });
+        series.begin(&source.parse().unwrap()).with(None, &Usage { peak_memory: 1, ..Usage::default() });
     }
     let costs = || {
         let text = text(&registry);
@@ -112,7 +112,7 @@ fn what_a_plugin_cost_a_source_ends_with_the_source_and_with_the_plugin() {
         costs
     };
     assert_eq!(costs().len(), 4);
-    metrics.forget_source("west");
+    metrics.forget_source(&"west".parse().unwrap());
     let left = [
         r#"plugin_cpu_seconds_total{source="east",plugin="acme",digest="0123"} 0.0"#,
         r#"plugin_peak_memory_bytes{source="east",plugin="acme",digest="0123"} 1"#,

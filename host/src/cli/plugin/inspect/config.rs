@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use topoloom_core::names::SourceName;
 
 use crate::cli::plugin::file::read_bounded;
 use crate::cli::print;
@@ -46,7 +47,7 @@ enum Form {
 }
 
 /// Reads a file.
-pub(super) fn read(path: &Path, source: Option<&str>) -> anyhow::Result<Given> {
+pub(super) fn read(path: &Path, source: Option<&SourceName>) -> anyhow::Result<Given> {
     let named = || format!("--config {}", path.display());
     // A manifest is a little larger than the document in it.
     let bytes = read_bounded(path, 2 * config::MAX_BYTES as u64).with_context(named)?;
@@ -54,7 +55,7 @@ pub(super) fn read(path: &Path, source: Option<&str>) -> anyhow::Result<Given> {
     parse(&text, source).with_context(named)
 }
 
-fn parse(text: &str, source: Option<&str>) -> anyhow::Result<Given> {
+fn parse(text: &str, source: Option<&SourceName>) -> anyhow::Result<Given> {
     let form = form(text)?;
     // A marker of its beginning cannot be inside of another document.
     let body = text.trim_start_matches('\u{feff}').trim_start_matches("---");
@@ -88,7 +89,7 @@ fn form(text: &str) -> anyhow::Result<Form> {
 }
 
 /// The one entry that is meant. `added` lines precede the text of the file.
-fn choose(document: Document, source: Option<&str>, added: usize) -> anyhow::Result<EntryConfig> {
+fn choose(document: Document, source: Option<&SourceName>, added: usize) -> anyhow::Result<EntryConfig> {
     let place = |mut problem: config::ConfigProblem| {
         problem.line = problem.line.saturating_sub(added);
         problem.to_string()
@@ -97,7 +98,7 @@ fn choose(document: Document, source: Option<&str>, added: usize) -> anyhow::Res
         print::error(&format!("topoloom: warning: {}", place(warning)));
     }
     let entries = document.entries.into_iter();
-    let mut meant: Vec<_> = entries.filter(|entry| source.is_none() || entry.source.as_deref() == source).collect();
+    let mut meant: Vec<_> = entries.filter(|entry| source.is_none() || entry.source.as_ref() == source).collect();
     match (meant.pop(), meant.len()) {
         (Some(entry), 0) => entry
             .config
@@ -137,10 +138,12 @@ mod tests {
     #[test]
     fn one_entry_is_meant() {
         let two = "networkTopologyDiscovery:\n- {source: x, enabled: true}\n- {source: y, enabled: true}\n";
-        let refused = |source| parse(two, source).err().unwrap().to_string();
+        let refused = |source: Option<&str>| {
+            parse(two, source.map(|source| source.parse().unwrap()).as_ref()).err().unwrap().to_string()
+        };
         assert_eq!(refused(None), "it has several entries; say which one with --source NAME");
         assert_eq!(refused(Some("z")), "it has no such entry");
-        assert_eq!(parse(two, Some("y")).unwrap().entry().unwrap().source, "y");
+        assert_eq!(parse(two, Some(&"y".parse().unwrap())).unwrap().entry().unwrap().source.to_string(), "y");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use topoloom_core::names::NodeName;
 use topoloom_core::plugin::{Answer, Answered, CallError, Limit, Transfer};
 use topoloom_core::text;
 use topoloom_core::topology::{
@@ -166,7 +167,7 @@ fn group(
         }
         types::Members::Names(names) => {
             let names = unpack(&names).map_err(|what| invalid(format!("the names of group {position}: {what}")))?;
-            let names = names.map(|name| short("a member name", name).map(|()| Arc::from(name)));
+            let names = names.map(|name| short("a member name", name).map(|()| NodeName::from(name)));
             Members::Names(names.collect::<Result<_, _>>()?)
         }
         types::Members::Selector(said) => Members::Selector(selector(position, said)?),
