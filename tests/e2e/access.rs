@@ -36,8 +36,8 @@ async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
 /// Waits for an Event with this reason, in whatever namespace.
 async fn event(scene: &Scene, reason: &str) -> serde_json::Value {
     eventually(&format!("there is an Event {reason}"), PATIENCE, async || {
-        let all = ["get", "events.events.k8s.io", "--all-namespaces", "-o", "json"];
-        let events = scene.plane.kubectl(&all).await.map_err(|error| error.to_string())?;
+        let all = scene.plane.get("/apis/events.k8s.io/v1/events").await;
+        let events = all.map_err(|error| error.to_string())?;
         let events: serde_json::Value = serde_json::from_str(&events).map_err(|error| error.to_string())?;
         let found = events["items"].as_array().into_iter().flatten().find(|event| event["reason"] == reason);
         found.cloned().ok_or_else(|| events.to_string())

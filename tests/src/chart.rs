@@ -149,7 +149,7 @@ async fn put(scene: &Scene, rendering: Rendering) -> Result<Installed> {
     let objects = rendering.objects().await?;
     let container = Container::of(&objects)?;
     let others: Vec<_> = objects.iter().filter(|object| object["kind"] != "Deployment").cloned().collect();
-    apply(scene, &others).await?;
+    scene.plane.apply(&others).await?;
     let kubeconfig = scene.plane.kubeconfig_for(&rendering.namespace, NAME).await?;
     Ok(Installed { kubeconfig, container, objects })
 }
@@ -158,9 +158,8 @@ async fn put(scene: &Scene, rendering: Rendering) -> Result<Installed> {
 ///
 /// # Errors
 /// The refusal.
-pub async fn apply(scene: &Scene, objects: &[Value]) -> Result<String> {
-    let file = manifest(scene, objects)?;
-    scene.plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file]).await
+pub async fn apply(scene: &Scene, objects: &[Value]) -> Result<()> {
+    scene.plane.apply(objects).await
 }
 
 /// Writes objects into a file of the scene that kubectl reads.

@@ -41,7 +41,7 @@ pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
 pub use launch::Builder;
-pub use planes::at_once;
+pub use planes::{AT_ONCE, at_once};
 pub use requests::{Request, Requests};
 pub use restore::{Revision, Snapshot};
 pub use scheduler::Scheduler;
@@ -54,10 +54,9 @@ use shared::Baseline;
 
 /// The apiserver needs about 3 s to end.
 const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
-const ETCD_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first.
-/// Both return a [shared](Self::shared) one.
+/// A running control plane. Dropping it kills the servers and removes the folder, as [`stop`](Self::stop) does. Both return a
+/// [shared](Self::shared) one.
 pub struct ControlPlane {
     /// Until it is stopped or returned.
     servers: Option<Servers>,
@@ -240,7 +239,10 @@ impl ControlPlane {
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
         let mut command = tokio::process::Command::from(self.servers().launch.programs.command("kubectl"));
         command.args(args).current_dir(self.folder()).stdin(Stdio::null()).kill_on_drop(true);
-        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder().join("kubectl"));
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("KUBECACHEDIR", self.folder().join("kubectl"))
+            .env("GOGC", "off");
         let output = command.output().await.context("kubectl cannot be started")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -292,22 +294,20 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Ends everything in order and removes the folder; a shared one is returned instead.
+    /// Kills the servers and removes the folder; a shared one is returned instead. An apiserver that is asked to end takes
+    /// seconds for it, and what it would leave is removed with the folder.
     ///
     /// # Errors
     ///
-    /// When a process cannot be signalled or the folder cannot be removed.
+    /// When the folder cannot be removed.
     pub async fn stop(mut self) -> Result<()> {
         if self.servers().is_shared() {
             return Ok(());
         }
-        self.servers_mut().controllers = None;
-        // The other way round the apiserver hangs until its timeouts.
-        self.stop_apiserver().await?;
-        let Some(Servers { etcd, folder, launch, .. }) = self.servers.take() else { return Ok(()) };
-        if let Some(etcd) = etcd {
-            etcd.stop(ETCD_DEADLINE).await?;
-        }
+        let Some(Servers { controllers, apiserver, etcd, folder, launch, .. }) = self.servers.take() else {
+            return Ok(());
+        };
+        drop((controllers, apiserver, etcd));
         if launch.keep {
             return Ok(());
         }

@@ -35,7 +35,8 @@ async fn restrict(scene: &Scene, namespace: &str) -> Result<()> {
 async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<()> {
     let scene = Scene::new().await?;
     restrict(&scene, NAMESPACE).await?;
-    let priorities = async || scene.plane.kubectl(&["get", "priorityclass", "system-cluster-critical"]).await;
+    let priorities =
+        async || scene.plane.get("/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical").await;
     eventually("the built-in priorities are there", Duration::from_secs(30), async || {
         priorities().await.map(drop).map_err(|error| error.to_string())
     })

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, DeleteParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
+use topoloom_api::DiscoverySource;
 use topoloom_tests::chart::{self, Installed, Rule};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
@@ -184,7 +186,7 @@ fn wanted(rule: &Rule, verb: &str) -> String {
 
 /// Gives a rule back that was taken away.
 async fn give_back(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
-    chart::apply(scene, &[rule.without(&[], &installed.objects)?]).await.map(drop)
+    chart::apply(scene, &[rule.without(&[], &installed.objects)?]).await
 }
 
 async fn each_verb(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
@@ -219,9 +221,11 @@ async fn names_what_is_missing(
     };
     // What earlier hosts left is not there, so that each has the same to do.
     let _ = leases.delete("topoloom-hypernode", &DeleteParams::default()).await;
-    scene.plane.kubectl(&["delete", "hypernodes,discoverysources", "--all"]).await?;
-    let kept = ["delete", "configmaps", "-n", NAMESPACE, "-l", "app.kubernetes.io/managed-by=topoloom"];
-    scene.plane.kubectl(&kept).await?;
+    let (now, all) = (DeleteParams::default(), ListParams::default());
+    scene.hyper_nodes().delete_collection(&now, &all).await?;
+    Api::<DiscoverySource>::all(scene.plane.client()).delete_collection(&now, &all).await?;
+    let kept: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    kept.delete_collection(&now, &all.labels("app.kubernetes.io/managed-by=topoloom")).await?;
     chart::apply(scene, &[rule.without(taken, &installed.objects)?]).await?;
     let host = Host::launch(&installed.kubeconfig, &[]).await?;
     eventually(&format!("the host asks for {verb} of {:?}", rule.rule), PATIENCE, async || {

@@ -5,7 +5,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
+/// Between two probes at first.
 const PAUSE: Duration = Duration::from_millis(50);
+/// And at most: what takes long may be seen a little later, and the probes of tests that wait keep fewer servers busy.
+const LONGEST_PAUSE: Duration = Duration::from_millis(150);
+/// A pause is this part of the time that has passed.
+const PART: u32 = 20;
 
 /// Calls `probe` until it gives a value.
 ///
@@ -20,7 +25,8 @@ pub fn eventually<T>(
 ) -> impl Future<Output = T> {
     let place = Location::caller();
     async move {
-        let deadline = Instant::now() + timeout;
+        let began = Instant::now();
+        let deadline = began + timeout;
         let mut last = "nothing, the first probe did not end".to_owned();
         loop {
             match timeout_at(deadline, probe()).await {
@@ -29,7 +35,7 @@ pub fn eventually<T>(
                 Err(_) => panic!("{place}: not within {timeout:?}: {what}; the last probe hung, before it: {last}"),
             }
             assert!(Instant::now() < deadline, "{place}: not within {timeout:?}: {what}; last seen: {last}");
-            sleep(PAUSE).await;
+            sleep((began.elapsed() / PART).clamp(PAUSE, LONGEST_PAUSE)).await;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Objects that most tests need: nodes, and resource definitions that are ready to use.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -7,13 +9,16 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::discovery::{Scope, pinned_kind};
 use serde_json::{Value, json};
 
 use super::{ControlPlane, eventually};
 
 const AT_ONCE: usize = 16;
 const MANAGER: &str = "test";
+/// The field manager of `kubectl apply --server-side`.
+const KUBECTL: &str = "kubectl";
 const CRD_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl ControlPlane {
@@ -55,6 +60,39 @@ impl ControlPlane {
         let api: Api<Node> = Api::all(self.client());
         let patched = api.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.with_context(|| format!("node {node} cannot be relabelled"))
+    }
+
+    /// Applies objects one after the other, as `kubectl apply --server-side --force-conflicts` does, without its process.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal, also of a field that the API server does not know.
+    pub async fn apply(&self, objects: &[Value]) -> Result<()> {
+        let mut kinds = BTreeMap::new();
+        for object in objects {
+            let DynamicObject { types, metadata, .. } =
+                serde_json::from_value(object.clone()).context("this is no object")?;
+            let types = types.context("an object has a version and a kind")?;
+            let name = metadata.name.context("an object has a name")?;
+            let TypeMeta { api_version, kind } = &types;
+            let (resource, capabilities) = match kinds.entry((api_version.clone(), kind.clone())) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let kind = GroupVersionKind::try_from(&types).context("the version of an object")?;
+                    let found = pinned_kind(&self.client(), &kind).await;
+                    place.insert(found.with_context(|| format!("the API server does not know {kind:?}"))?)
+                }
+            };
+            let api: Api<DynamicObject> = match (&capabilities.scope, &metadata.namespace) {
+                (Scope::Cluster, _) => Api::all_with(self.client(), resource),
+                (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(self.client(), namespace, resource),
+                (Scope::Namespaced, None) => Api::default_namespaced_with(self.client(), resource),
+            };
+            let parameters = PatchParams::apply(KUBECTL).force().validation_strict();
+            let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
+            applied.with_context(|| format!("{kind} {name} is refused"))?;
+        }
+        Ok(())
     }
 
     /// Applies a CustomResourceDefinition and waits until every served version of it can be listed.

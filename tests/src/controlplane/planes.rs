@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The environment variable that says how many are in use at once.
-const VARIABLE: &str = "TOPOLOOM_PLANES";
+pub const AT_ONCE: &str = "TOPOLOOM_PLANES";
 /// A test waits for most of its time. With twice as many as there are processors those are busy; more only wait for them, and
 /// then the deadlines of hosts and leases pass.
 const PER_PROCESSOR: u64 = 2;
@@ -29,7 +29,7 @@ static PLANES: LazyLock<Result<Planes, String>> =
 /// # Errors
 /// When the variable is no number above 0.
 pub fn at_once() -> Result<u32> {
-    match std::env::var(VARIABLE) {
+    match std::env::var(AT_ONCE) {
         Ok(text) => chosen(&text),
         Err(_) => {
             let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -40,7 +40,7 @@ pub fn at_once() -> Result<u32> {
 
 fn chosen(text: &str) -> Result<u32> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.with_context(|| format!("{VARIABLE} is {text:?}: it must be a number of control planes, 1 or more"))
+    number.with_context(|| format!("{AT_ONCE} is {text:?}: it must be a number of control planes, 1 or more"))
 }
 
 fn fitting(processors: u64, memory: u64) -> u32 {

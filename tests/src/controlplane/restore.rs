@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
 
-use super::{ControlPlane, ETCD_DEADLINE};
+use super::ControlPlane;
 
 /// All that etcd held at a moment.
 #[derive(Debug)]
@@ -39,18 +39,17 @@ impl ControlPlane {
         Ok(Snapshot { file, revision })
     }
 
-    /// Stops both servers, restores etcd from the snapshot and starts both again: clients and kubeconfig files stay valid.
+    /// Kills both servers, restores etcd from the snapshot and starts both again: clients and kubeconfig files stay valid.
     ///
     /// # Errors
     ///
     /// When there is no `etcdutl`, as it is not among the programs of envtest, or a server does not start.
     pub async fn restore(&mut self, snapshot: &Snapshot, revision: Revision) -> Result<()> {
-        self.stop_apiserver().await?;
         let servers = self.servers_mut();
         servers.spoiled.store(true, Ordering::Relaxed);
-        if let Some(etcd) = servers.etcd.take() {
-            etcd.stop(ETCD_DEADLINE).await?;
-        }
+        // Killed, as in a disaster.
+        drop(servers.apiserver.take());
+        drop(servers.etcd.take());
         let launch = &servers.launch;
         let folder = launch.etcd_folder();
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
