@@ -2,9 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -16,10 +17,22 @@ use crate::slowest::{Ended, Took, result, slowest, times};
 const MOST: usize = 20;
 /// Where the times of the tests are written to.
 const FILE: &str = "TOPOLOOM_TEST_TIMES";
+/// Names a test binary that another run of cargo runs.
+const LEFT_OUT: &str = "TOPOLOOM_TEST_LEFT_OUT";
 /// How libtest is configured.
 const THREADS: &str = "RUST_TEST_THREADS";
+/// The binary of the end-to-end tests.
+const E2E: &str = "e2e";
+/// Those of them that compute all the time.
+const BUSY: &str = "failover::";
+/// How much all other tests stand back: leases, deadlines and time limits of requests are what end-to-end tests are about, and
+/// the others only compute.
+const NICE: &str = "10";
 
 /// Runs `cargo test --workspace` with these arguments and prints the slowest tests; gives the code with which cargo ended.
+///
+/// The end-to-end tests wait for a third of their time and more. So they run in one cargo, and all others in a second one beside
+/// it, which gets the time that is left; what that prints comes when it has ended.
 ///
 /// # Errors
 /// When cargo cannot be started or the times cannot be read.
@@ -27,22 +40,53 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     let here = std::env::current_exe().context("this program has no path")?;
     let file = here.with_file_name("test-times");
     File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let runner = serde_json::json!([here, "timed"]);
-    let status = Command::new(cargo)
-        .args(["test", "--workspace", "--config"])
-        .arg(format!("target.'cfg(all())'.runner = {runner}"))
-        .args(arguments)
-        .env(FILE, &file)
-        .current_dir(workspace)
-        .status()
-        .context("cargo cannot be started")?;
+    let runner = format!("target.'cfg(all())'.runner = {}", serde_json::json!([here, "timed"]));
+    let cargo = |program: &OsStr, before: &[&OsStr], targets: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(before).args(["test", "--workspace", "--config", &runner]).args(targets).args(arguments);
+        command.env(FILE, &file).current_dir(workspace);
+        command
+    };
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // Once for both, so that neither waits for the compiler of the other.
+    let built = cargo(&program, &[], &["--no-run"]).status().context("cargo cannot be started")?;
+    if !built.success() {
+        return Ok(built.code().unwrap_or(1));
+    }
+    let nice: [&OsStr; 3] = ["-n".as_ref(), NICE.as_ref(), &program];
+    let mut printed = tempfile::tempfile().context("no file for what the tests print")?;
+    let mut others = cargo("nice".as_ref(), &nice, &[])
+        .env(LEFT_OUT, E2E)
+        .stdin(Stdio::null())
+        .stdout(printed.try_clone().context("no file for what the tests print")?)
+        .stderr(printed.try_clone().context("no file for what the tests print")?)
+        .spawn()
+        .context("nice cannot be started")?;
+    let (e2e, others) = thread::scope(|scope| {
+        let others = scope.spawn(move || {
+            let status = others.wait();
+            let mut out = io::stdout().lock();
+            printed.rewind().and_then(|()| io::copy(&mut printed, &mut out)).and_then(|_| out.flush()).and(status)
+        });
+        let e2e = cargo(&program, &[], &["--test", E2E]).status();
+        (e2e, others.join())
+    });
+    let others = others.map_err(|_| anyhow::anyhow!("the thread of the other tests panicked"))?;
     let all = fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     println!("\nthe slowest tests:");
     for took in slowest(all.lines().filter_map(Took::parse).collect(), MOST) {
         println!("{took}");
     }
-    Ok(status.code().unwrap_or(1))
+    let ends = [
+        ("the end-to-end tests", e2e.context("cargo cannot be started")?),
+        ("the other tests", others.context("what the other tests print cannot be passed on")?),
+    ];
+    let failed: Vec<_> = ends.iter().filter(|(_, status)| !status.success()).collect();
+    for (which, status) in &failed {
+        // Theirs may be far above.
+        eprintln!("{which} failed: {status}");
+    }
+    Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
 }
 
 /// Runs a test binary as cargo would, and writes down how long its tests took; gives the code with which it ended.
@@ -52,40 +96,88 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
 pub fn one(command: &[OsString]) -> Result<i32> {
     let [program, arguments @ ..] = command else { anyhow::bail!("usage: xtask timed BINARY ARGUMENTS") };
     let binary = name(Path::new(program));
-    let threads = threads(&binary, std::env::var_os(THREADS).as_deref())?;
-    let began = Instant::now();
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env(THREADS, threads.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{} cannot be started", program.display()))?;
-    let mut lines = Lines::default();
-    let mut ended = Vec::new();
-    let mut output = child.stdout.take().context("its output is a pipe")?;
-    let mut buffer = [0; 8192];
-    loop {
-        let read = match output.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => &buffer[..read],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error).context("its output cannot be read"),
-        };
-        let mut out = io::stdout().lock();
-        out.write_all(read).and_then(|()| out.flush()).context("its output cannot be passed on")?;
-        let at = began.elapsed();
-        for line in lines.of(read) {
-            ended.extend(result(&line).map(|name| Ended { name: name.to_owned(), at }));
-        }
+    if std::env::var_os(LEFT_OUT).is_some_and(|left_out| *left_out == *binary) {
+        return Ok(0);
     }
-    let status = child.wait().context("waiting for it")?;
+    let lanes = lanes(&binary, arguments, std::env::var_os(THREADS).as_deref())?;
+    let binary = &*binary;
+    let ended: Vec<_> = thread::scope(|scope| {
+        let begun: Vec<_> = lanes.iter().map(|lane| scope.spawn(move || lane.run(program, binary))).collect();
+        begun.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    let (mut code, mut took) = (0, String::new());
+    for lane in ended {
+        let (its_code, its_times) = lane.map_err(|_| anyhow::anyhow!("the thread of {binary} panicked"))??;
+        code = if code == 0 { its_code } else { code };
+        took.extend(its_times.iter().map(|took| format!("{took}\n")));
+    }
     if let Some(file) = std::env::var_os(FILE).map(PathBuf::from) {
-        let took: String = times(&binary, threads, &ended).iter().map(|took| format!("{took}\n")).collect();
         let mut file = File::options().append(true).open(file).context("the times of the tests cannot be kept")?;
         file.write_all(took.as_bytes()).context("the times of the tests cannot be kept")?;
     }
-    // Without a code a signal ended it.
-    Ok(status.code().unwrap_or(101))
+    Ok(code)
+}
+
+/// One process of a test binary, beside others of the same binary.
+#[derive(Debug, PartialEq, Eq)]
+struct Lane {
+    /// Which tests it runs.
+    arguments: Vec<OsString>,
+    /// How many of them at a time.
+    threads: usize,
+    /// Its part of the control planes, where other processes have the rest.
+    planes: Option<usize>,
+}
+
+/// The processes in which a test binary runs. Each test of `e2e` has a control plane, and waits for most of its time; but those
+/// of [`BUSY`] keep a processor busy, and several at a time make the machine too slow for the leases that they are about: they
+/// come one after the other, beside the rest.
+fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Vec<Lane>> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let set = set.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
+    let whole = |threads| vec![Lane { arguments: arguments.to_vec(), threads, planes: None }];
+    let part = |arguments: &[&str], planes| Lane {
+        arguments: arguments.iter().map(OsString::from).collect(),
+        threads: planes,
+        planes: Some(planes),
+    };
+    Ok(match (set, binary) {
+        (Some(threads), _) => whole(threads),
+        (None, E2E) => match controlplane::at_once()? as usize {
+            planes if planes > 1 && arguments.is_empty() => {
+                vec![part(&[BUSY], 1), part(&["--skip", BUSY], planes - 1)]
+            }
+            planes => whole(planes),
+        },
+        (None, _) => whole(processors),
+    })
+}
+
+impl Lane {
+    /// Runs it to its end, and passes on each line that it prints; gives its code, and how long its tests took.
+    fn run(&self, program: &OsStr, binary: &str) -> Result<(i32, Vec<Took>)> {
+        let began = Instant::now();
+        let mut command = Command::new(program);
+        command.args(&self.arguments).env(THREADS, self.threads.to_string()).stdout(Stdio::piped());
+        if let Some(planes) = self.planes {
+            command.env(controlplane::AT_ONCE, planes.to_string());
+        }
+        let mut child = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
+        let mut ended = Vec::new();
+        let mut output = BufReader::new(child.stdout.take().context("its output is a pipe")?);
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).context("its output cannot be read")? > 0 {
+            let mut out = io::stdout().lock();
+            out.write_all(&line).and_then(|()| out.flush()).context("its output cannot be passed on")?;
+            let at = began.elapsed();
+            let text = String::from_utf8_lossy(&line);
+            ended.extend(result(text.trim_end()).map(|name| Ended { name: name.to_owned(), at }));
+            line.clear();
+        }
+        let status = child.wait().context("waiting for it")?;
+        // Without a code a signal ended it.
+        Ok((status.code().unwrap_or(101), times(binary, self.threads, &ended)))
+    }
 }
 
 /// `e2e` of `target/debug/deps/e2e-0123456789abcdef`.
@@ -94,51 +186,27 @@ fn name(program: &Path) -> String {
     name.rsplit_once('-').map_or(&*name, |(name, _)| name).to_owned()
 }
 
-/// How many tests of a binary run at a time. Each test of `e2e` has a control plane, and waits for most of its time.
-fn threads(binary: &str, set: Option<&OsStr>) -> Result<usize> {
-    match (set.and_then(OsStr::to_str).and_then(|text| text.parse().ok()), binary) {
-        (Some(threads), _) => Ok(threads),
-        (None, "e2e") => Ok(controlplane::at_once()? as usize),
-        (None, _) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-    }
-}
-
-/// The lines of a stream that comes in pieces.
-#[derive(Debug, Default)]
-struct Lines {
-    /// The piece of a line that has no end yet.
-    begun: Vec<u8>,
-}
-
-impl Lines {
-    fn of(&mut self, piece: &[u8]) -> Vec<String> {
-        self.begun.extend_from_slice(piece);
-        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let rest = self.begun.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.begun, rest);
-        String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_comes_in_pieces_is_one() {
-        let mut lines = Lines::default();
-        assert_eq!(lines.of(b"test a ... "), [""; 0]);
-        assert_eq!(lines.of(b"ok\ntest b"), ["test a ... ok"]);
-        assert_eq!(lines.of(b" ... ok\n\n"), ["test b ... ok", ""]);
-    }
-
-    #[test]
     fn end_to_end_tests_run_as_many_at_a_time_as_there_are_control_planes() {
         assert_eq!(name(Path::new("/target/debug/deps/e2e-0123456789abcdef")), "e2e");
         assert_eq!(name(Path::new("/target/debug/deps/topoloom_core-0123")), "topoloom_core");
-        assert_eq!(threads("e2e", None).unwrap(), controlplane::at_once().unwrap() as usize);
-        assert_eq!(threads("e2e", Some(OsStr::new("7"))).unwrap(), 7);
-        assert_eq!(threads("component", None).unwrap(), std::thread::available_parallelism().unwrap().get());
+        let threads = |lanes: Vec<Lane>| lanes.iter().map(|lane| lane.threads).collect::<Vec<_>>();
+        let all = controlplane::at_once().unwrap() as usize;
+        let both = lanes("e2e", &[], None).unwrap();
+        assert_eq!(both.iter().map(|lane| lane.threads).sum::<usize>(), all);
+        if let [busy, rest] = both.as_slice() {
+            assert_eq!((busy.planes, &*busy.arguments), (Some(1), &["failover::".into()][..]));
+            assert_eq!((rest.planes, &*rest.arguments), (Some(all - 1), &["--skip".into(), "failover::".into()][..]));
+        }
+        // Who names tests gets those.
+        assert_eq!(threads(lanes("e2e", &["drift::".into()], None).unwrap()), [all]);
+        assert_eq!(threads(lanes("e2e", &[], Some(OsStr::new("7"))).unwrap()), [7]);
+        let processors = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(threads(lanes("component", &[], None).unwrap()), [processors]);
     }
 
     /// A binary that fails is one that fails here, too.
