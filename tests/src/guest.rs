@@ -1,18 +1,33 @@
 //! Guests: plugins of this workspace that only tests run, built from source so that they use today's interface.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds a guest and gives its core module.
+/// Modules by package: cargo would look each time for what has changed, and no source changes while tests run.
+static MODULES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Gives the core module of a guest; the first call of a process builds it.
 ///
 /// # Errors
 /// With what the compiler says.
 pub fn module(package: &str) -> Result<Vec<u8>> {
+    // Held over the build: another test that wants the same guest waits for it, and another cargo would wait as well.
+    let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(module) = modules.get(package) {
+        return Ok(module.clone());
+    }
+    let module = build(package)?;
+    modules.insert(package.to_owned(), module.clone());
+    Ok(module)
+}
+
+fn build(package: &str) -> Result<Vec<u8>> {
     let target = folder()?;
     let output = Command::new(env!("CARGO"))
         .args(["build", "--locked", "--profile", "guest", "--target", TARGET, "--package", package, "--lib"])
@@ -57,9 +72,7 @@ fn folder() -> Result<PathBuf> {
 /// # Errors
 /// When it does not build, or has no such marks any more.
 pub fn version(act: &str, version: &str) -> Result<Vec<u8>> {
-    static MODULE: LazyLock<Result<Vec<u8>, String>> =
-        LazyLock::new(|| module("topoloom-guest-versions").map_err(|error| format!("{error:#}")));
-    let mut module = MODULE.clone().map_err(anyhow::Error::msg)?;
+    let mut module = module("topoloom-guest-versions")?;
     replace(&mut module, b"act=good      ", format!("act={act:<10}").as_bytes())?;
     replace(&mut module, b"version=1.0.0", format!("version={version}").as_bytes())?;
     component(&module)
