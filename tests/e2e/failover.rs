@@ -89,7 +89,10 @@ impl FailoverScene {
             excused: 0,
         };
         for place in 0..stage.replicas.len() {
-            stage.start(place).await?;
+            stage.launch(place).await?;
+        }
+        for place in 0..stage.replicas.len() {
+            stage.until_ready(place).await;
         }
         stage.leader().await?;
         Ok(stage)
@@ -97,19 +100,28 @@ impl FailoverScene {
 
     /// Starts a replica where there is none, under a name of its own, and waits until it follows or leads.
     async fn start(&mut self, place: usize) -> Result<()> {
+        self.launch(place).await?;
+        self.until_ready(place).await;
+        Ok(())
+    }
+
+    async fn launch(&mut self, place: usize) -> Result<()> {
         let name = format!("replica-{}", self.born);
         self.born += 1;
         let clock = self.library.clock(&name)?;
         let environment = clock.environment();
         let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
         let host = Host::launch_with(&name, &self.kubeconfig, &LEASES, &environment).await?;
+        self.replicas[place] = Some(ReplicaHost { name, host, clock });
+        Ok(())
+    }
+
+    async fn until_ready(&self, place: usize) {
         eventually("the replica is ready", PATIENCE, async || {
-            let ready = host.readyz().await.map_err(|error| error.to_string())?;
+            let ready = self.host(place).readyz().await.map_err(|error| error.to_string())?;
             if ready.contains("nodes ok") { Ok(()) } else { Err(ready) }
         })
         .await;
-        self.replicas[place] = Some(ReplicaHost { name, host, clock });
-        Ok(())
     }
 
     fn replica(&self, place: usize) -> &ReplicaHost {

@@ -43,7 +43,7 @@ pub(super) const FAULTS: [(&str, &str, &str); 24] = [
 /// No source asks again sooner than this after a failure.
 const FLOOR: Duration = Duration::from_secs(10);
 /// The interval of those whom nothing but the interval brings back.
-const INTERVAL: Duration = Duration::from_secs(20);
+const INTERVAL: Duration = Duration::from_secs(16);
 /// What may lie between the beginning of a round and its first request, when the machine has much to do. Longer than
 /// [`INTERVAL`] without it must be more than [`FLOOR`].
 const SLACK: Duration = Duration::from_secs(5);

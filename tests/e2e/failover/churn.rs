@@ -26,8 +26,8 @@ pub(super) const NODES: [&str; 6] = [
 /// Says in which rack a node is.
 pub(super) const RACK: &str = "ex.io/rack";
 const RACKS: u64 = 4;
-/// More often than a leader writes on a fast machine: there is always something under way.
-const PAUSE: Duration = Duration::from_millis(12);
+/// Each move is up to four writes of a leader, which makes about seventy in a second: there is always something under way.
+const PAUSE: Duration = Duration::from_millis(30);
 
 pub(super) struct Churn {
     seed: u64,

@@ -302,9 +302,9 @@ async fn a_slow_api_server_binds_in_its_own_time() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binding_that_is_applied_after_its_pod_was_marked_is_refused() -> Result<()> {
-    let it = Faulty::new().await?;
-    // The Binding is under way for longer than the extender waits for it.
-    it.faults.on(Method::POST, BINDING, 5, Fault::Held);
+    // The Binding is under way for longer than the extender waits for it: all of its four seconds.
+    let it = Faulty::with(&["--extender-http-timeout=6s"]).await?;
+    it.faults.on(Method::POST, BINDING, 1, Fault::Held);
     let said = it.bind().await?;
     assert!(!said.is_empty());
     it.is_rolled_back().await?;

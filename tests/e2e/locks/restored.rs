@@ -12,7 +12,9 @@ async fn serves(revision: Revision) -> Result<()> {
     scene.configure("networkTopologyDiscovery: []").await?;
     scene.binds().await?;
     let kubeconfig = scene.host_kubeconfig().await?;
-    let mut stage = LockScene::on(scene, &kubeconfig, &LONG_LEASES).await?;
+    // A Bind that is refused has waited for all of its time.
+    let arguments = [&LONG_LEASES[..], &["--extender-http-timeout=6s"]].concat();
+    let mut stage = LockScene::on(scene, &kubeconfig, &arguments).await?;
     let (one, two, three) = (stage.gpu_pod("p1").await?, stage.gpu_pod("p2").await?, stage.gpu_pod("p3").await?);
     assert_eq!(stage.extender.bind(&three, "gpu-2").await?, "");
     let held = stage.annotations("gpu-2").await?[LOCK].clone();
