@@ -16,6 +16,7 @@ pub mod collector;
 pub mod controlplane;
 pub mod device_plugin;
 pub mod dice;
+pub mod doctests;
 pub mod failover;
 pub mod faults;
 mod gomodule;

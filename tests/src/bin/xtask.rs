@@ -14,7 +14,7 @@ use topoloom_tests::arrows;
 use topoloom_tests::chart::plain;
 use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
-use topoloom_tests::{once, timed, words};
+use topoloom_tests::{doctests, once, timed, words};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -57,6 +57,7 @@ fn root() -> Result<PathBuf> {
 fn check() -> Result<()> {
     generated()?;
     orphans()?;
+    doctests::check(&root()?)?;
     arrows::check(&root()?)?;
     once::check(&root()?)?;
     architecture::check(&root()?)?;

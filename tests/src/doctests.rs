@@ -1,0 +1,96 @@
+//! Every example in documentation is a test.
+//!
+//! rustdoc reads a whole crate to look for its examples, for seconds where there are none: such a crate says `doctest = false`. Then
+//! an example that it gets later would never be compiled, so this looks for one.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+/// Words that rustdoc knows in the first line of an example.
+const RUST: [&str; 7] =
+    ["rust", "no_run", "should_panic", "compile_fail", "ignore", "test_harness", "standalone_crate"];
+
+/// Looks at every crate of the workspace.
+///
+/// # Errors
+/// Names the examples that are never compiled.
+pub fn check(root: &Path) -> Result<()> {
+    let mut untested = Vec::new();
+    for folder in ["host", "plugins", "sdk", "tests"] {
+        crates(&root.join(folder), &mut untested)?;
+    }
+    ensure!(
+        untested.is_empty(),
+        "these examples are never compiled, since their crate says `doctest = false`: {untested:?}"
+    );
+    Ok(())
+}
+
+/// Looks at the crates in and below a folder.
+fn crates(folder: &Path, untested: &mut Vec<String>) -> Result<()> {
+    let manifest = folder.join("Cargo.toml");
+    if std::fs::read_to_string(&manifest).is_ok_and(|text| text.lines().any(|line| line == "doctest = false")) {
+        sources(&folder.join("src"), untested)?;
+    }
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let is_apart = ["target", "src"].iter().any(|name| path.ends_with(name));
+        if path.is_dir() && !is_apart {
+            crates(&path, untested)?;
+        }
+    }
+    Ok(())
+}
+
+fn sources(folder: &Path, untested: &mut Vec<String>) -> Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sources(&path, untested)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            untested.extend(examples(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// The lines on which examples begin.
+fn examples(text: &str) -> Vec<usize> {
+    let (mut found, mut open) = (Vec::new(), false);
+    for (line, text) in text.lines().enumerate() {
+        let text = text.trim_start();
+        let doc = text.strip_prefix("//!").or_else(|| text.strip_prefix("///"));
+        let Some(info) = doc.and_then(|doc| doc.trim().strip_prefix("```")) else { continue };
+        let mut words = info.split(',').map(str::trim);
+        if !open && words.all(|word| word.is_empty() || word.starts_with("edition") || RUST.contains(&word)) {
+            found.push(line + 1);
+        }
+        open = !open;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_blocks_without_another_language() {
+        let block = |info: &str| format!("//! Words.\n//! ```{info}\n//! one();\n//! ```\nfn it() {{}}\n");
+        for (info, is_one) in
+            [("", true), ("rust", true), ("no_run", true), ("rust,edition2024", true), ("text", false), ("yaml", false)]
+        {
+            let wanted: &[usize] = if is_one { &[2] } else { &[] };
+            assert_eq!(examples(&block(info)), wanted, "{info:?}");
+        }
+        assert_eq!(examples("    /// ```\n    /// x\n    /// ```\n    /// ```text\n    /// x\n    /// ```\n"), [1]);
+    }
+
+    #[test]
+    fn no_example_of_this_workspace_is_left_out() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        check(here.parent().unwrap()).unwrap();
+    }
+}
