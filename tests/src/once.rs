@@ -1,8 +1,9 @@
-//! Every crate is built once: not again for a build script, with other features.
+//! Every crate is built once: not again for a build script, with other features or another profile.
 //!
-//! Cargo unifies the features of build scripts and of what they help to build separately. Our build script compiles the
-//! embedded plugins with the compiler that the host brings, which is most of a build from nothing; one feature of one small
-//! crate below it that only one of the two asks for, and all of it is built twice, without a word.
+//! Cargo unifies the features of build scripts and of what they help to build separately, and gives each a profile. Our build
+//! script compiles the embedded plugins with the compiler that the host brings, which is most of a build from nothing; one
+//! feature of one small crate below it that only one of the two asks for, or one setting of the profile that only one of the
+//! two names, and all of it is built twice, without a word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,13 +13,23 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A line of what cargo says: one thing that it built.
+/// What the verbs of the Makefile build, as `make bins` and `make build` ask for it.
+const BUILDS: [&[&str]; 2] = [&["--workspace", "--bins"], &["--release", "--package", "topoloom"]];
+
+/// The plan of a build, in a format of cargo that is not stable: `rust-toolchain.toml` names the one version that is read.
 #[derive(Debug, Deserialize)]
-struct Artifact {
-    package_id: String,
+struct Graph {
+    units: Vec<Unit>,
+}
+
+/// One run of the compiler.
+#[derive(Debug, Deserialize)]
+struct Unit {
+    pkg_id: String,
     target: Target,
+    mode: String,
     features: BTreeSet<String>,
-    filenames: BTreeSet<String>,
+    profile: BTreeMap<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,85 +37,119 @@ struct Target {
     kind: BTreeSet<String>,
 }
 
-/// The features of a library, by the files that were made of it.
-type Builds = BTreeMap<BTreeSet<String>, BTreeSet<String>>;
-
-/// Asks cargo what it built in this workspace.
+/// Asks cargo what it would build.
 ///
 /// # Errors
-/// Names what was built more than once, or says why that is not known.
+/// Names what would be built more than once, or says why that is not known.
 pub fn check(workspace: &Path) -> Result<()> {
-    // It was built a moment ago, by `make bins`: cargo only names everything.
+    for build in BUILDS {
+        let twice = twice(&graph(workspace, build)?);
+        if !twice.is_empty() {
+            bail!(
+                "`cargo build {}` builds for the host and again for its build script: give both the same features in \
+                 host/builtins/Cargo.toml and host/sandbox/Cargo.toml, and the same profile in Cargo.toml, as is done there \
+                 already:\n{}",
+                build.join(" "),
+                twice.join("\n")
+            )
+        }
+    }
+    Ok(())
+}
+
+fn graph(workspace: &Path, build: &[&str]) -> Result<Graph> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--workspace", "--bins", "--quiet", "--message-format=json"])
+        .arg("build")
+        .args(build)
+        .args(["--quiet", "--unit-graph", "-Zunstable-options"])
+        // A stable cargo shows its plan only then.
+        .env("RUSTC_BOOTSTRAP", "1")
         .current_dir(workspace)
         .stderr(Stdio::inherit())
         .output()
         .context("cargo cannot be started")?;
-    ensure!(output.status.success(), "cargo build ended with {}", output.status);
-    let twice = twice(&String::from_utf8(output.stdout).context("cargo speaks UTF-8")?)?;
-    if twice.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "built more than once, for the host and again for its build script: give both the same features in \
-         host/builtins/Cargo.toml and host/sandbox/Cargo.toml, as is done there already:\n{}",
-        twice.join("\n")
-    )
+    ensure!(output.status.success(), "cargo build --unit-graph ended with {}", output.status);
+    serde_json::from_slice(&output.stdout).context("cargo writes its plan in another format")
 }
 
-/// The libraries that were built more than once, and what differs. Where nothing does, something below them was.
-fn twice(said: &str) -> Result<Vec<String>> {
-    let mut libraries: BTreeMap<String, Builds> = BTreeMap::new();
-    for line in said.lines() {
-        let line: Value = serde_json::from_str(line).context("cargo says something else")?;
-        if line["reason"] != "compiler-artifact" {
-            continue;
-        }
-        let artifact: Artifact = serde_json::from_value(line).context("cargo says something else of an artifact")?;
-        if ["lib", "rlib", "proc-macro"].iter().any(|kind| artifact.target.kind.contains(*kind)) {
-            libraries.entry(artifact.package_id).or_default().insert(artifact.filenames, artifact.features);
+/// The libraries that are built more than once, and what differs. Where nothing does, a crate below them is built twice.
+fn twice(graph: &Graph) -> Vec<String> {
+    let mut libraries: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
+    for unit in &graph.units {
+        let is_library = ["lib", "rlib", "proc-macro"].iter().any(|kind| unit.target.kind.contains(*kind));
+        if is_library && unit.mode == "build" {
+            libraries.entry(&unit.pkg_id).or_default().push(unit);
         }
     }
-    let several = libraries.into_iter().filter(|(_, builds)| builds.len() > 1);
-    let described = several.map(|(package, builds)| {
-        let all: BTreeSet<_> = builds.values().flatten().cloned().collect();
-        let missing: Vec<_> = builds.values().map(|own| all.difference(own).cloned().collect::<Vec<_>>()).collect();
-        let differs = missing.iter().any(|missing| !missing.is_empty());
-        (!differs, format!("{package}: {}", if differs { format!("without {missing:?}") } else { "above one".into() }))
-    });
+    let several = libraries.into_iter().filter(|(_, units)| units.len() > 1);
     // What differs first.
-    let sorted: BTreeSet<_> = described.collect();
-    Ok(sorted.into_iter().map(|(_, line)| line).collect())
+    let sorted: BTreeSet<_> = several
+        .map(|(package, units)| {
+            let differences = differences(&units);
+            let is_above = differences.is_empty();
+            let why = if is_above { "above one".to_owned() } else { differences.join(", ") };
+            (is_above, format!("{package}: {why}"))
+        })
+        .collect();
+    sorted.into_iter().map(|(_, line)| line).collect()
+}
+
+/// In which settings the units of one library differ.
+fn differences(units: &[&Unit]) -> Vec<String> {
+    let mut found = Vec::new();
+    let all: BTreeSet<_> = units.iter().flat_map(|unit| &unit.features).collect();
+    let missing: Vec<Vec<_>> =
+        units.iter().map(|unit| all.iter().filter(|one| !unit.features.contains(**one)).collect()).collect();
+    if missing.iter().any(|missing| !missing.is_empty()) {
+        found.push(format!("without {missing:?}"));
+    }
+    let settings: BTreeSet<_> = units.iter().flat_map(|unit| unit.profile.keys()).collect();
+    for setting in settings {
+        let values: BTreeSet<_> =
+            units.iter().map(|unit| unit.profile.get(setting).unwrap_or(&Value::Null).to_string()).collect();
+        if values.len() > 1 {
+            found.push(format!("{setting} {}", values.into_iter().collect::<Vec<_>>().join(" and ")));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn library(name: &str, file: &str, features: &[&str]) -> String {
-        serde_json::json!({
-            "reason": "compiler-artifact", "package_id": name, "target": {"kind": ["lib"]}, "features": features,
-            "filenames": [file], "fresh": true,
+    fn unit(name: &str, kind: &str, features: &[&str], codegen_units: Option<u8>) -> Value {
+        json!({
+            "pkg_id": name, "target": {"kind": [kind]}, "mode": "build", "features": features,
+            "profile": {"opt_level": "1", "codegen_units": codegen_units}, "dependencies": [],
         })
-        .to_string()
+    }
+
+    fn named(units: &[Value]) -> Vec<String> {
+        twice(&serde_json::from_value(json!({"version": 1, "units": units, "roots": []})).unwrap())
     }
 
     #[test]
     fn what_differs_is_named_before_what_is_above_it() {
-        let said = [
-            library("above@1", "a-1", &[]),
-            library("above@1", "a-2", &[]),
-            library("below@1", "b-1", &["std"]),
-            library("below@1", "b-2", &["std", "more"]),
-            library("once@1", "c-1", &["std"]),
-            // Named by both that depend on it.
-            library("once@1", "c-1", &["std"]),
-            r#"{"reason": "build-finished", "success": true}"#.to_owned(),
+        let units = [
+            unit("above@1", "lib", &[], None),
+            unit("above@1", "lib", &[], None),
+            unit("below@1", "lib", &["std"], None),
+            unit("below@1", "lib", &["std", "more"], None),
+            unit("once@1", "lib", &["std"], None),
+            // A build script is no library.
+            unit("once@1", "custom-build", &["std"], None),
         ];
-        let named = twice(&said.join("\n")).unwrap();
-        assert_eq!(named, [r#"below@1: without [["more"], []]"#, "above@1: above one"]);
-        assert_eq!(twice(&said[4]).unwrap(), Vec::<String>::new());
+        assert_eq!(named(&units), [r#"below@1: without [["more"], []]"#, "above@1: above one"]);
+        assert_eq!(named(&units[4..]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_setting_that_only_one_of_two_profiles_names_is_a_difference() {
+        let units = [unit("compiler@1", "lib", &[], None), unit("compiler@1", "lib", &[], Some(16))];
+        assert_eq!(named(&units), ["compiler@1: codegen_units 16 and null"]);
     }
 }
