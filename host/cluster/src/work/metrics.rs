@@ -132,16 +132,16 @@ type QueueCounter = (&'static str, &'static str, fn(&QueueCounts) -> u64);
 type Measured = (&'static str, &'static str, fn(&QueueCounts, &RunningWork) -> f64);
 
 const COUNTED: [QueueCounter; 4] = [
-    ("workqueue_adds", "Keys added to the queue", |counts| counts.adds),
-    ("workqueue_retries", "Retries of failed keys", |counts| counts.retries),
-    ("workqueue_dropped", "Keys that failed too often and were dropped until a resync", |counts| counts.drops),
-    ("workqueue_refused", "Keys refused because the queue was full", |counts| counts.refusals),
+    ("workqueue_adds", "Work items added to the queue", |counts| counts.adds),
+    ("workqueue_retries", "Retries of failed work items", |counts| counts.retries),
+    ("workqueue_dropped", "Work items that failed too often and were dropped until the next resync", |counts| counts.drops),
+    ("workqueue_refused", "Work items that were not queued because the queue was full; the next resync adds them", |counts| counts.refusals),
 ];
 
 const MEASURED: [Measured; 5] = [
-    ("workqueue_depth", "Keys that wait for a worker", |counts, _| count(counts.waiting)),
-    ("workqueue_delayed", "Keys that are added later, at a set time", |counts, _| count(counts.later)),
-    ("workqueue_resting", "Dropped keys that wait for a resync", |counts, _| count(counts.dropped_now)),
+    ("workqueue_depth", "Work items that wait for a worker", |counts, _| count(counts.waiting)),
+    ("workqueue_delayed", "Work items that are added later, at a set time", |counts, _| count(counts.later)),
+    ("workqueue_resting", "Dropped work items that wait for the next resync", |counts, _| count(counts.dropped_now)),
     ("workqueue_unfinished_work_seconds", "Elapsed time of all work under way", |_, running| {
         running.total.as_secs_f64()
     }),

@@ -168,7 +168,7 @@ impl<K: WorkKey, W: Work<K>> Worker<K, W> {
                 tracing::warn!(queue, %key, tries, error, "work failed too often; it is dropped until the next resync");
                 let ended = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
                 if let Err(panic) = ended {
-                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a dropped key could not be reported");
+                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "the controller panicked while it reported work that failed too often");
                 }
             }
         }

@@ -26,19 +26,19 @@ const KLOGS: [&str; 11] = [
 #[derive(Debug, Args)]
 #[command(next_help_heading = WITHOUT_EFFECT)]
 pub(super) struct AcceptedArgs {
-    /// Workers of the job controller (1 to 10000)
+    /// Workers of Volcano's job controller (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "3", value_parser = values::whole::<1, 10_000>)]
     worker_threads: u32,
-    /// Workers of the cronjob controller (1 to 10000)
+    /// Workers of Volcano's cronjob controller (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "3", value_parser = values::whole::<1, 10_000>)]
     worker_threads_for_cronjob: u32,
-    /// Workers of the podgroup controller (1 to 10000)
+    /// Workers of Volcano's podgroup controller (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::whole::<1, 10_000>)]
     worker_threads_for_podgroup: u32,
-    /// Workers of the queue controller (1 to 10000)
+    /// Workers of Volcano's queue controller (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::whole::<1, 10_000>)]
     worker_threads_for_queue: u32,
-    /// Workers of the garbage collector (1 to 10000)
+    /// Workers of Volcano's garbage collector (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::whole::<1, 10_000>)]
     worker_threads_for_gc: u32,
     /// The scheduler whose pods the podgroup controller handles; may be repeated

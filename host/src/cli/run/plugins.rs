@@ -24,10 +24,11 @@ pub(super) struct PluginArgs {
     /// How often the host checks plugin files for changes without an event, in seconds (1 to 3600)
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = values::whole::<1, 3600>)]
     plugin_poll: u32,
-    /// A folder that also stores plugins that have served, for rollback: ConfigMaps take no more than 1 MiB
+    /// A folder in which the host stores plugins that were active, for rollback; it takes plugins over 1 MiB, which do not fit
+    /// into a ConfigMap
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     module_dir: Option<PathBuf>,
-    /// Store plugins that have served in ConfigMaps, so that rollback works after a restart (needs the RBAC rule of
+    /// Store plugins that were active in ConfigMaps, so that rollback works after a restart (needs the RBAC rule of
     /// `plugins.kept`); without it only --module-dir stores them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     modules_kept: bool,

@@ -35,7 +35,7 @@ impl Removals {
         let removal = self.0.entry(source.clone()).or_insert_with(|| {
             tracing::warn!(
                 source = &**source,
-                "the configuration names no source at all; the HyperNodes that this would delete stay"
+                "the configuration names no source at all; topoloom keeps the HyperNodes of this source until an operator confirms the removal"
             );
             Removal { held: held(source, status.groups), is_confirmed: false }
         });
@@ -51,7 +51,7 @@ impl Removals {
     pub(super) fn confirm(&mut self, source: &SourceName) {
         if let Some(removal) = self.0.get_mut(source) {
             removal.is_confirmed = true;
-            tracing::info!(source = &**source, "the removal of a source is confirmed");
+            tracing::info!(source = &**source, "an operator confirmed the removal of this source: its HyperNodes are deleted");
         }
     }
 }
