@@ -355,3 +355,43 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
     assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
     stage.stop().await
 }
+
+/// Another process binds a pod of two vendors, and the first of them gives the lock back before the second has answered (R18).
+/// This one has seen nothing of that: its claim is a conflict, and the node that it reads then has no lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn r18_a_lock_that_came_and_went_while_both_watches_were_behind_keeps_its_node() -> Result<()> {
+    let scene = Stage::scene(&["gpu-1"]).await?;
+    let faults = Faults::start(&scene.plane, &scene.host_kubeconfig().await?).await?;
+    for kind in ["/api/v1/nodes", "/api/v1/pods"] {
+        // The list, and the watch.
+        faults.on(Method::GET, kind, 1, Fault::Slow(std::time::Duration::ZERO));
+        faults.on(Method::GET, kind, 1, Fault::Held);
+    }
+    let stage = Stage::on(scene, faults.kubeconfig(), &["--controllers=*,-nodelock-sweeper"]).await?;
+    eventually("both watches are held", PATIENCE, async || match faults.met() {
+        4 => Ok(()),
+        met => Err(format!("{met}")),
+    })
+    .await;
+    stage.gpu_pod("first").await?;
+    let second = stage.gpu_pod("second").await?;
+    stage.annotate("gpu-1", json!({LOCK: format!("{},default,first", jiff::Timestamp::now())})).await?;
+    stage.bind_by_hand("first", "gpu-1").await?;
+    stage.annotate("gpu-1", json!({LOCK: null})).await?;
+
+    let waits = stage.begin(&second, "gpu-1");
+    stage.until_logged("waits for a lock").await;
+    // So that every other process sees it, too.
+    eventually("the lock of the pod that waits is restored", PATIENCE, async || {
+        let node = stage.annotations("gpu-1").await.map_err(|error| error.to_string())?;
+        let is_restored = node.get(LOCK).is_some_and(|value| value.ends_with(",default,first"));
+        if is_restored { Ok(()) } else { Err(format!("{node:?}")) }
+    })
+    .await;
+    assert_eq!(stage.node_of("second").await?, None);
+    faults.release();
+    stage.served("gpu-1", "first").await?;
+    assert_eq!(waits.ended().await?, "");
+    assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,second"));
+    stage.stop().await
+}

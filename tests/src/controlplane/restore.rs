@@ -45,10 +45,21 @@ impl ControlPlane {
     ///
     /// When there is no `etcdutl`, as it is not among the programs of envtest, or a server does not start.
     pub async fn restore(&mut self, snapshot: &Snapshot, revision: Revision) -> Result<()> {
+        // Killed, as in a disaster.
+        drop(self.servers_mut().apiserver.take());
+        self.restore_etcd(snapshot, revision).await?;
+        self.start_apiserver().await
+    }
+
+    /// Kills etcd, restores it from the snapshot and starts it again, while the apiserver continues to run: against the advice of
+    /// etcd, and with a raised revision its caches notice.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `etcdutl`, as it is not among the programs of envtest, or etcd does not start.
+    pub async fn restore_etcd(&mut self, snapshot: &Snapshot, revision: Revision) -> Result<()> {
         let servers = self.servers_mut();
         servers.spoiled.store(true, Ordering::Relaxed);
-        // Killed, as in a disaster.
-        drop(servers.apiserver.take());
         drop(servers.etcd.take());
         let launch = &servers.launch;
         let folder = launch.etcd_folder();
@@ -69,6 +80,6 @@ impl ControlPlane {
         let (etcd, gateway) = launch.etcd().await?;
         servers.etcd = Some(etcd);
         self.gateway = gateway;
-        self.start_apiserver().await
+        Ok(())
     }
 }

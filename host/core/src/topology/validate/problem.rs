@@ -213,7 +213,7 @@ pub enum BrokenRule {
         parent: u32,
     },
     /// A child with two parents.
-    #[error("member group {child} has two parents: it has two parents: it is already a member of group {parent}", child = Short(.child), parent = Short(.parent))]
+    #[error("member group {child} has two parents: it is already a member of group {parent}", child = Short(.child), parent = Short(.parent))]
     TwoParents {
         /// The child.
         child: Arc<str>,

@@ -137,7 +137,7 @@ fn references_lead_down_and_give_one_parent() {
         &[
             "group \"p\": group \"leaf\" is a member twice",
             "group \"p\": member group 7 does not exist, the answer has 5 groups",
-            "group \"q\": member group \"leaf\" has two parents: it has two parents: it is already a member of group \"p\"",
+            "group \"q\": member group \"leaf\" has two parents: it is already a member of group \"p\"",
             "group \"self\": member group \"self\" has tier 3, which is not below 3",
             "group \"up\": member group \"q\" has tier 2, which is not below 1",
         ],
