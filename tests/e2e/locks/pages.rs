@@ -51,7 +51,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     assert_eq!(caller.send("GET", "/healthz", "").await?.2, "");
 
     for path in ["/bind", "/filter"] {
-        assert!(caller.error(path, "{not-json").await?.contains("no JSON"), "{path}");
+        assert!(caller.error(path, "{not-json").await?.contains("not JSON"), "{path}");
         assert!(caller.error(path, "").await?.contains("empty"), "{path}");
         let huge = format!("{{\"PodName\":\"{}\"}}", "x".repeat(17 << 20));
         assert!(caller.error(path, huge).await?.contains("unexpected EOF"), "{path}");

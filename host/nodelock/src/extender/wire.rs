@@ -288,7 +288,7 @@ mod tests {
         for (body, words) in [
             ("", "empty"),
             (" \n", "empty"),
-            ("{not-json", "no JSON"),
+            ("{not-json", "not JSON"),
             (r#"{"PodName":"p""#, "unexpected EOF"),
             ("[]", "not a JSON object"),
             ("7", "not a JSON object"),

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(found, [(what.to_owned(), "topoloom plan --source label; topoloom confirm label".to_owned())]);
         let candidate = json!({"digest": "sha256:0", "name": "acme", "version": "2", "stage": "Held"});
         let found = waits(json!({"source": "a", "state": "Serving", "candidate": candidate}));
-        assert_eq!(found, [("acme 2 waits to serve".to_owned(), "topoloom plugin continue a".to_owned())]);
+        assert_eq!(found, [("acme 2 waits for activation".to_owned(), "topoloom plugin continue a".to_owned())]);
         let paused = waits(json!({"source": "a", "state": "Paused"}));
         assert_eq!(paused.first().map(|(_, command)| command.as_str()), Some("topoloom source pause a --resume"));
     }

@@ -42,7 +42,7 @@ pub enum BindFailure {
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
     #[error(
-        "node lock contention: timed out in the queue for node {node}: other pods were ahead{}",
+        "node lock contention: node {node} was not free in time: other pods were ahead in its queue{}",
         Meanwhile(held.as_ref())
     )]
     Behind {

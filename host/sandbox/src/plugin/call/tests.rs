@@ -162,7 +162,7 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
         r#"stopped_by="host-refused" limit="received""#,
         "frames=[",
         "log_tail=[",
-        "of 1000 and held",
+        "of 1000 of processor time and at most",
     ] {
         assert!(report.contains(words), "{words}\n{report}");
     }
