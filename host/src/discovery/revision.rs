@@ -263,8 +263,9 @@ fn granted(
         _ => {
             let wanted = grant::NotGranted::yaml(&refusals);
             let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            let message =
-                format!("the plugin requests what is not granted: {what}. To grant it, add to the entry of this source in the discovery document:\n{wanted}");
+            let message = format!(
+                "the plugin requests what is not granted: {what}. To grant it, add to the entry of this source in the discovery document:\n{wanted}"
+            );
             Err(Refused::loading(RolloutStep::Grant, Reason::PermissionDenied, message, Failed::ForGood))
         }
     }

@@ -134,8 +134,14 @@ type Measured = (&'static str, &'static str, fn(&QueueCounts, &RunningWork) -> f
 const COUNTED: [QueueCounter; 4] = [
     ("workqueue_adds", "Work items added to the queue", |counts| counts.adds),
     ("workqueue_retries", "Retries of failed work items", |counts| counts.retries),
-    ("workqueue_dropped", "Work items that failed too often and were dropped until the next resync", |counts| counts.drops),
-    ("workqueue_refused", "Work items that were not queued because the queue was full; the next resync adds them", |counts| counts.refusals),
+    ("workqueue_dropped", "Work items that failed too often and were dropped until the next resync", |counts| {
+        counts.drops
+    }),
+    (
+        "workqueue_refused",
+        "Work items that were not queued because the queue was full; the next resync adds them",
+        |counts| counts.refusals,
+    ),
 ];
 
 const MEASURED: [Measured; 5] = [

@@ -93,7 +93,9 @@ impl StatusReport {
     fn compatibility(&mut self, numbers: &DecisionNumbers) {
         match numbers.diagnostics.get("differs-from-volcano") {
             Some((count, example)) => {
-                let message = format!("Volcano's own controller would write other HyperNodes; differences: {count}, for instance: {example}");
+                let message = format!(
+                    "Volcano's own controller would write other HyperNodes; differences: {count}, for instance: {example}"
+                );
                 self.set(ConditionType::Compatibility, true, Reason::DiffersFromVolcano, message);
             }
             None if self.assumed == Assumed::Compat => {

@@ -51,7 +51,10 @@ impl Removals {
     pub(super) fn confirm(&mut self, source: &SourceName) {
         if let Some(removal) = self.0.get_mut(source) {
             removal.is_confirmed = true;
-            tracing::info!(source = &**source, "an operator confirmed the removal of this source: its HyperNodes are deleted");
+            tracing::info!(
+                source = &**source,
+                "an operator confirmed the removal of this source: its HyperNodes are deleted"
+            );
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::super::go_duration::Go;
 use super::LockHeld;
-use super::LockHeld;
 use crate::names::{NodeName, Uid};
 
 /// Why a pod is not bound.
