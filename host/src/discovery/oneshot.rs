@@ -18,7 +18,7 @@ use super::decide::{Decision, Inputs, Unacceptable, accept, decide};
 use super::revision::{Host, Revision, prepare};
 use super::shown;
 use super::supervisor::safety;
-use crate::config::{Document, EntryConfig, Problem};
+use crate::config::{ConfigProblem, Document, EntryConfig};
 use crate::delivery::{Module, Refused, Supply};
 use crate::plugin::{Digest, RoundInput};
 use crate::topology::writers::Made;
@@ -63,7 +63,7 @@ impl fmt::Display for EntryName {
 pub enum NoResult {
     /// The entry is wrong: everything that is.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Entry(Vec<Problem>),
+    Entry(Vec<ConfigProblem>),
     /// The plugin cannot serve with the entry.
     #[error("{}", .0.message)]
     Refused(Refused),

@@ -98,7 +98,7 @@ async fn no_credential_comes_home_with_a_thief() {
                 endpoints: Arc::clone(&revision.endpoints),
                 ..crate::guests::round("", nodes(1))
             };
-            let call = revision.plugin.discover(&Arc::from("thief"), round).await;
+            let call = revision.plugin.discover(&"thief".parse().unwrap(), round).await;
             let mut found = match &call.end {
                 Ok(answer) => answer.state.clone(),
                 Err(error) => format!("{error} {error:?}").into_bytes(),

@@ -44,7 +44,7 @@ pub(crate) async fn round(revision: &Revision) -> (Result<Vec<String>, CallError
         endpoints: Arc::clone(&revision.endpoints),
         ..crate::guests::round("", nodes(1))
     };
-    let call = revision.plugin.discover(&Arc::from("caller"), round).await;
+    let call = revision.plugin.discover(&"caller".parse().unwrap(), round).await;
     let said = call.end.map(|answer| match answer.outcome {
         Answered::Topology(topology) => topology.diagnostics.into_iter().map(|said| said.detail).collect(),
         Answered::Unchanged => panic!("it said that nothing changed"),

@@ -360,14 +360,14 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
 /// This one has seen nothing of that: its claim is a conflict, and the node that it reads then has no lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_a_lock_that_came_and_went_while_both_watches_were_behind_keeps_its_node() -> Result<()> {
-    let scene = Stage::scene(&["gpu-1"]).await?;
+    let scene = LockScene::scene(&["gpu-1"]).await?;
     let faults = Faults::start(&scene.plane, &scene.host_kubeconfig().await?).await?;
     for kind in ["/api/v1/nodes", "/api/v1/pods"] {
         // The list, and the watch.
         faults.on(Method::GET, kind, 1, Fault::Slow(std::time::Duration::ZERO));
         faults.on(Method::GET, kind, 1, Fault::Held);
     }
-    let stage = Stage::on(scene, faults.kubeconfig(), &["--controllers=*,-nodelock-sweeper"]).await?;
+    let stage = LockScene::on(scene, faults.kubeconfig(), &["--controllers=*,-nodelock-sweeper"]).await?;
     eventually("both watches are held", PATIENCE, async || match faults.met() {
         4 => Ok(()),
         met => Err(format!("{met}")),

@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn a_node_that_could_not_be_looked_at_is_a_row_and_not_free() {
-        let said = table(&Listed::of(vec![unknown("gpu-1", "pods \"p1\" is forbidden\nfor you")], 2));
+        let said = table(&Listed::of(vec![unknown(&"gpu-1".into(), "pods \"p1\" is forbidden\nfor you")], 2));
         let wanted = r#"gpu-1  -    -       -    unknown  pods "p1" is forbidden\nfor you"#;
         assert!(said.contains(wanted) && said.ends_with("1 of 2 nodes are free\n"), "{said}");
-        let json = serde_json::to_value(unknown("gpu-1", "no")).unwrap();
+        let json = serde_json::to_value(unknown(&"gpu-1".into(), "no")).unwrap();
         assert_eq!(json, serde_json::json!({"node": "gpu-1", "state": "unknown", "why": "no"}));
     }
 }

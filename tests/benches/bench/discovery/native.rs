@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use topoloom_core::names::NodeName;
 use topoloom_core::topology::{Coverage, Group, Members, Topology};
 
 use crate::cluster::{KEYS, name, values};
@@ -33,7 +34,7 @@ struct Domain<'a, M> {
 
 pub(super) fn discover(nodes: &[Node]) -> Topology {
     let [leaf_key, spine_key, pod_key] = KEYS;
-    let mut leaves: Vec<Domain<'_, Arc<str>>> = Vec::new();
+    let mut leaves: Vec<Domain<'_, NodeName>> = Vec::new();
     let mut spines: Vec<Domain<'_, u32>> = Vec::new();
     let mut pods: Vec<Domain<'_, u32>> = Vec::new();
     let mut leaf_of: HashMap<[&str; 3], usize> = HashMap::new();
@@ -51,7 +52,7 @@ pub(super) fn discover(nodes: &[Node]) -> Topology {
             });
             add(&mut leaves, leaf, parent)
         });
-        leaves[at].members.push(Arc::clone(&node.name));
+        leaves[at].members.push(node.name.clone().into());
     }
     model(leaves, spines, pods)
 }
@@ -63,7 +64,7 @@ fn add<'a, M>(domains: &mut Vec<Domain<'a, M>>, value: &'a str, parent: usize) -
 
 /// The groups in the form in which the host decodes an answer: texts that repeat are shared.
 fn model(
-    leaves: Vec<Domain<'_, Arc<str>>>,
+    leaves: Vec<Domain<'_, NodeName>>,
     mut spines: Vec<Domain<'_, u32>>,
     mut pods: Vec<Domain<'_, u32>>,
 ) -> Topology {
