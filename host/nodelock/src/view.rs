@@ -219,7 +219,9 @@ impl View {
         let mut inner = self.lock();
         let effect = inner.sightings.relisted_nodes(nodes.iter().map(read_of), now);
         self.follow(&inner, effect);
-        let effect = inner.sightings.relisted_pods(pods.iter().filter_map(|slice| pods::of(slice, &self.backends)));
+        let pods = pods.iter().filter_map(|slice| pods::of(slice, &self.backends));
+        // It is the first list, so nothing is known that may be later.
+        let effect = inner.sightings.relisted_pods(pods, &ResourceVersion::default());
         self.follow(&inner, effect);
     }
 

@@ -70,7 +70,7 @@ fn status() -> Value {
             "message": text("The reason for the state, in one sentence."),
             "plugin": plugin(),
             "candidate": candidate(),
-            "previous": list("Plugins that served before, newest first: what a rollback can return to.", "digest", json!({
+            "previous": list("Plugins that were active before, newest first: what a rollback can return to.", "digest", json!({
                 "digest": text("sha256 of the bytes."),
                 "name": text("The plugin's own name."),
                 "version": text("The plugin's own version."),
@@ -138,8 +138,8 @@ fn plugin() -> Value {
             "vendor": text("The vendor that the plugin names."),
             "digest": text("sha256 of the bytes."),
             "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules stored for rollback)."),
-            "watched": { "description": "Whether it replaced another plugin so recently that one fault makes the \
-                host roll back to that plugin.", "type": "boolean" },
+            "watched": { "description": "Whether this plugin is on probation: it replaced another one a short \
+                time ago, and its first fault makes topoloom roll back.", "type": "boolean" },
         }),
     )
 }

@@ -164,7 +164,8 @@ pub struct PluginStatus {
     pub digest: String,
     /// Where the bytes came from.
     pub origin: PluginOrigin,
-    /// Whether this plugin is on probation: it replaced another plugin a short time ago, and its first fault makes topoloom roll back to that plugin.
+    /// Whether this plugin is on probation: it replaced another one a short time ago, and its first fault makes topoloom roll
+    /// back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub watched: bool,
 }

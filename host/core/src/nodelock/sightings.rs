@@ -5,8 +5,9 @@
 //!
 //! # What it guarantees
 //!
-//! * A version that is older than the known one changes nothing; a list replaces everything, whatever its versions are,
-//!   because an API server whose store was restored counts from an earlier version on.
+//! * A version that is older than the known one changes nothing. A list replaces everything, but for a pod that a request has
+//!   shown in a version after the list. Where the store of an API server was restored, which counts from an earlier version
+//!   on, everything is forgotten before the list.
 //! * A pod that is not here proves nothing (decision N6): its holder is [`Holder::Unconfirmed`] until a live read.
 //! * When a lock disappears before the watch of pods has shown what became of the pod that it names, that lock is kept
 //!   as [`Sight::left`]: the pod may be bound and wait for the device plugin of another vendor.
@@ -202,6 +203,12 @@ impl Sightings {
         self.ours.clear();
     }
 
+    /// The same, of pods.
+    pub fn forget_pods(&mut self) {
+        self.pods.clear();
+        self.waiting.clear();
+    }
+
     /// The watch of pods has shown a pod. What a request read of it meanwhile may be later.
     pub fn pod(&mut self, seen: PodSighting) -> Effect {
         let known = self.pods.get(&seen.name()).map(|known| &known.pod);
@@ -239,12 +246,15 @@ impl Sightings {
         self.lists_pods = Some(self.passed_over);
     }
 
-    /// The watch of pods has listed all of them.
-    pub fn relisted_pods(&mut self, all: impl IntoIterator<Item = PodSighting>) -> Effect {
-        self.pods.clear();
+    /// The watch of pods has listed all of them, as they were in this version. What a request has shown of a pod since then
+    /// stays: a lock that disappeared may be settled by it, and the watch shows all that comes after the list.
+    pub fn relisted_pods(&mut self, all: impl IntoIterator<Item = PodSighting>, version: &ResourceVersion) -> Effect {
+        let mut known = std::mem::take(&mut self.pods);
+        known.retain(|_, seen| version.is_older_than(&seen.pod.version));
         self.waiting.clear();
-        for seen in all {
-            // Everybody is notified anyway.
+        let listed: Vec<PodSighting> = all.into_iter().filter(|seen| !known.contains_key(&seen.name())).collect();
+        for seen in listed.into_iter().chain(known.into_values()) {
+            // All waiters are notified anyway.
             let _ = self.put(seen);
         }
         if let Some(began) = self.lists_pods.take() {

@@ -2,6 +2,7 @@
 
 mod passed_over;
 mod refused;
+mod relisted;
 
 use std::time::Duration;
 

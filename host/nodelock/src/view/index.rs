@@ -101,7 +101,10 @@ impl Index<Slice> for Pods<'_> {
             let known = &self.sightings.pod_of(&listed.pod.key)?.pod.version;
             contradicted(known, &listed.pod.version, version)
         });
-        SightingChange { effect: self.sightings.relisted_pods(all), went_back }
+        if earlier == Earlier::Void {
+            self.sightings.forget_pods();
+        }
+        SightingChange { effect: self.sightings.relisted_pods(all, version), went_back }
     }
 
     fn apply(&mut self, pod: Slice) -> SightingChange {

@@ -102,7 +102,8 @@ impl World {
         let pods = listed.pods.iter().filter(|(_, stored)| !stored.pod.finished);
         let all: Vec<_> = pods.map(|(slot, stored)| self.pod_of(*slot, stored)).collect();
         self.processes[at].pods = then;
-        let _ = self.processes[at].known().relisted_pods(all);
+        let version = listed.version.to_string().into();
+        let _ = self.processes[at].known().relisted_pods(all, &version);
     }
 
     pub(super) fn catch_up(&mut self, at: usize) {

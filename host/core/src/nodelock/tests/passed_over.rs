@@ -17,7 +17,7 @@ fn listed(read: NodeRead) -> Sightings {
     let mut known = Sightings::default();
     let _ = known.relisted_nodes([(NODE.into(), read)], NOW);
     known.lists_pods();
-    let _ = known.relisted_pods([]);
+    let _ = known.relisted_pods([], &"10".into());
     known
 }
 
@@ -128,12 +128,12 @@ fn a_list_of_nodes_passes_over_what_changed_until_all_pods_were_listed_after_it(
     let _ = known.node(&NODE.into(), node("40", None), NOW);
     assert!(seen(&known).0);
     // This list of pods began before.
-    let _ = known.relisted_pods([]);
+    let _ = known.relisted_pods([], &"10".into());
     assert!(seen(&known).0);
-    let _ = known.relisted_pods([]);
+    let _ = known.relisted_pods([], &"10".into());
     assert!(seen(&known).0, "and it is not known when this one did");
     known.lists_pods();
-    let _ = known.relisted_pods([]);
+    let _ = known.relisted_pods([], &"10".into());
     assert!(!seen(&known).0);
     // A list shows the version that was read, and the watch never one before it.
     let _ = known.read(&NODE.into(), node("50", None), NOW);
