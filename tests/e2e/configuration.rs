@@ -191,7 +191,7 @@ async fn an_emptied_document_deletes_nothing_before_a_person_confirms_it() -> Re
     let host = scene.host().await?;
     eventually("it was looked at", PATIENCE, async || {
         let log = host.log();
-        if log.iter().any(|line| line.contains("the HyperNodes that this would delete stay")) {
+        if log.iter().any(|line| line.contains("topoloom keeps the HyperNodes of this source")) {
             Ok(())
         } else {
             Err(log.join("\n"))

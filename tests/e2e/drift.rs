@@ -139,7 +139,7 @@ async fn a_program_that_keeps_writing_our_objects_is_named_and_not_fought() -> R
     let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
     assert!(message.contains("vc-controller-manager"), "{message}");
     let message = scene.until_condition("label", "Applied", "False", "ForeignWriter").await;
-    assert!(message.contains("not done"), "{message}");
+    assert!(message.contains("not made"), "{message}");
     let foreign = scene.stored().await?.remove(&rack).unwrap();
     let member = foreign.spec.members[0].selector.as_ref().and_then(|selector| selector.exact_match.as_ref());
     assert_eq!(member.map(|exact| exact.name.as_str()), Some("other-4"), "the last word stays for now");

@@ -27,7 +27,7 @@ pub struct DiscoverySourceStatus {
     /// The candidate plugin, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<CandidateStatus>,
-    /// Plugins that served before, newest first: what a rollback can return to.
+    /// Plugins that were active before, newest first: what a rollback can return to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<KeptPlugin>,
     /// Digests of plugins that failed while they were active; the host does not activate them again unless an operator
@@ -195,7 +195,7 @@ pub struct CandidateStatus {
     pub comparison: Option<ComparisonStatus>,
 }
 
-/// A plugin that served before and is kept.
+/// A plugin that was active before and is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeptPlugin {
