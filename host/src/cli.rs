@@ -77,7 +77,7 @@ enum Verb {
     /// List sources, run or pause one, and delete what a removed one left
     #[command(subcommand)]
     Source(source::SourceVerb),
-    /// Inspect, sign, push and compare plugins; list the active ones, roll back, let a waiting plugin become active
+    /// Inspect, sign, push, compare and list plugins; roll back, or accept a waiting plugin
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
     /// Show the holders of node locks, and release a lock by hand

@@ -20,7 +20,7 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let listed = scene.cli(&["lock", "list"]).await?;
     let row = |node: &str| listed.lines().find(|line| line.starts_with(node)).unwrap_or_default().to_owned();
     assert!(
-        row("gpu-1").contains("default/p1") && row("gpu-1").contains("allocating  its pod is bound here"),
+        row("gpu-1").contains("default/p1") && row("gpu-1").contains("allocating  its pod is bound to this node"),
         "{listed}"
     );
     assert!(row("gpu-2").contains("unparsable"), "{listed}");
