@@ -9,7 +9,7 @@ async fn every_step_refuses_with_its_own_words_and_what_serves_goes_on() -> Resu
     let (scene, host) = serving().await?;
     let before = scene.plane.requests().await?;
     for (act, type_, reason, step, words) in [
-        ("loop", "Loaded", "Deadline", "Shadow", "computed for longer than its limit of 2s"),
+        ("loop", "Loaded", "Deadline", "Shadow", "used more processor time than its limit of 2s"),
         ("crash", "Loaded", "Trap", "Shadow", "this version crashes in every round"),
         ("deaf", "Loaded", "Deadline", "Describe", "describe: "),
         ("picky", "Configured", "InvalidConfig", "Configure", "config.label: is missing"),
