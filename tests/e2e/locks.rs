@@ -42,12 +42,25 @@ struct BindClient {
 }
 
 /// A Bind under way; dropping it is giving up.
-struct Begun(JoinSet<Result<String>>);
+struct Begun {
+    task: JoinSet<Result<String>>,
+    caller: BindClient,
+}
 
 impl Begun {
+    /// Closes the connection, and returns once the host has closed it, too: then it knows that its caller is gone.
+    async fn given_up(mut self) {
+        self.task.shutdown().await;
+        eventually("the host has closed the connection", PATIENCE, async || {
+            let open = self.caller.connections().map_err(|error| format!("{error:#}"))?;
+            if open == 0 { Ok(()) } else { Err(format!("{open} are open")) }
+        })
+        .await;
+    }
+
     /// The error of its answer, which is empty where there is none.
     async fn ended(mut self) -> Result<String> {
-        self.0.join_next().await.context("it was begun")??
+        self.task.join_next().await.context("it was begun")??
     }
 }
 
@@ -66,6 +79,21 @@ impl BindClient {
         });
         let answer: Value = self.http.post(format!("{}/bind", self.url)).json(&body).send().await?.json().await?;
         Ok(answer["Error"].as_str().context("there is an Error")?.to_owned())
+    }
+
+    /// How many connections to this extender the host has not closed: their local end is its port (proc(5), `/proc/net/tcp`).
+    fn connections(&self) -> Result<usize> {
+        let (_, port) = self.url.rsplit_once(':').context("its URL has a port")?;
+        let local = format!(":{:04X}", port.parse::<u16>()?);
+        let table = std::fs::read_to_string("/proc/net/tcp")?;
+        // Established, or closed by the client alone.
+        let is_open = |state: &str| ["01", "08"].contains(&state);
+        let open = table.lines().filter(|line| {
+            let mut cells = line.split_whitespace().skip(1);
+            let (address, state) = (cells.next(), cells.nth(1));
+            address.is_some_and(|address| address.ends_with(&local)) && state.is_some_and(is_open)
+        });
+        Ok(open.count())
     }
 }
 
@@ -125,7 +153,7 @@ impl LockScene {
         let (caller, pod, node) = (self.extender.clone(), pod.clone(), node.to_owned());
         let mut task = JoinSet::new();
         task.spawn(async move { caller.bind(&pod, &node).await });
-        Begun(task)
+        Begun { task, caller: self.extender.clone() }
     }
 
     async fn gpu_pod(&self, name: &str) -> Result<Pod> {

@@ -43,7 +43,11 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     let runner = format!("target.'cfg(all())'.runner = {}", serde_json::json!([here, "timed"]));
     let cargo = |program: &OsStr, before: &[&OsStr], targets: &[&str]| {
         let mut command = Command::new(program);
-        command.args(before).args(["test", "--workspace", "--no-fail-fast", "--config", &runner]).args(targets).args(arguments);
+        command
+            .args(before)
+            .args(["test", "--workspace", "--no-fail-fast", "--config", &runner])
+            .args(targets)
+            .args(arguments);
         command.env(FILE, &file).current_dir(workspace);
         command
     };

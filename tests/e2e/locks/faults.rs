@@ -230,8 +230,8 @@ async fn r10_a_bind_that_its_caller_gives_up_binds_nothing_and_leaves_nothing() 
     it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
     let binds = it.stage.begin(&it.pod, "gpu-1");
     it.until_held(1).await;
-    // The connection is closed with it; what was under way is answered, and taken back.
-    drop(binds);
+    // The write under way is answered, and taken back.
+    binds.given_up().await;
     it.faults.release();
     it.stage.until_logged("the caller gave up").await;
     it.stage.until_free("gpu-1").await;

@@ -11,7 +11,7 @@ fn sighting(pod: Pod, version: &str) -> PodSighting {
 }
 
 fn node(version: &str, locks: &[&str]) -> NodeRead {
-    let lock = |value: &&str| (LockKey::Shared, Lock::read(*value, Some(note(value, "u1"))));
+    let lock = |value: &&str| (LockKey::Shared, Lock::read(value, Some(note(value, "u1"))));
     NodeRead { version: version.into(), uid: Some("node-uid".into()), locks: locks.iter().map(lock).collect() }
 }
 
