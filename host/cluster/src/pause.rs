@@ -86,6 +86,16 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_that_works_for_a_second_begins_anew() {
+        for (works, second) in [(999, 400), (1000, 200)] {
+            let (mut pauses, now) = (Pauses::default(), Instant::now());
+            let first = pauses.failed(now, None).as_millis();
+            pauses.succeeded(now);
+            within(&[first, pauses.failed(now + Duration::from_millis(works), None).as_millis()], &[200, second]);
+        }
+    }
+
+    #[test]
     fn what_the_api_server_asks_for_is_waited_and_never_more_than_the_longest() {
         let (mut pauses, now) = (Pauses::default(), Instant::now());
         assert_eq!(pauses.failed(now, Some(Duration::from_secs(7))), Duration::from_secs(7));

@@ -273,6 +273,18 @@ async fn at_rest_a_watch_looks_three_times_a_minute_at_most_and_never_lists_agai
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_is_opened_again_without_a_whole_list() {
+    let opened = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::new(move |query, _| match () {
+        () if is_list(query) => Answer::At(9),
+        () if opened.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 => Answer::Error(403),
+        () => Answer::Silence,
+    });
+    assert_eq!(begins(&server, &Restores::default(), 10 * S).await.len(), 1);
+    assert_eq!(server.watches.lock().unwrap().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_is_opened_again_after_a_look() {
     let opened = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::new(move |query, _| match () {

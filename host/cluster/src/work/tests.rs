@@ -398,6 +398,15 @@ async fn r10_each_shard_works_on_its_own_keys_and_passes_on_the_others() {
     assert_eq!(work.times("ns1/training").len(), 2);
 }
 
+#[test]
+fn a_queue_whose_workers_began_twice_is_counted_once() {
+    let (metrics, queue) = (Metrics::default(), queue(4));
+    queue.add("a".into()).unwrap();
+    metrics.show(&queue);
+    metrics.show(&queue);
+    assert_eq!(metrics.dump()["test"]["waiting"], 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_metrics_say_what_the_queues_hold() {
     let mut registry = Registry::with_prefix("topoloom");

@@ -284,6 +284,7 @@ impl DecisionNumbers {
 mod tests {
     use super::*;
     use crate::snapshot::{NodeMeta, Store};
+    use crate::topology::model::{Member, Spec};
     use crate::topology::{Coverage, Diagnostic, Group, Members, Subject, Tier, TierNameUse};
 
     fn accepted(topology: &Topology, source: &SourceName, view: &View) -> Forest {
@@ -300,10 +301,9 @@ mod tests {
         store.view(&[])
     }
 
-    /// One rack with these rows.
-    fn answer(rows: &[u32], source: &SourceName) -> Arc<Forest> {
-        let group = Group {
-            id: "rack".into(),
+    fn rack(id: &str, rows: &[u32]) -> Group {
+        Group {
+            id: id.into(),
             kind: None,
             fixed_name: None,
             description: None,
@@ -311,9 +311,61 @@ mod tests {
             tier_name: Some("rack".into()),
             labels: Vec::new(),
             members: Members::Rows(rows.to_vec()),
-        };
-        let topology = Topology { groups: vec![group], diagnostics: Vec::new(), coverage: Coverage::Complete };
+        }
+    }
+
+    fn racks(groups: Vec<Group>, source: &SourceName) -> Arc<Forest> {
+        let topology = Topology { groups, diagnostics: Vec::new(), coverage: Coverage::Complete };
         Arc::new(accepted(&topology, source, &view()))
+    }
+
+    /// One rack with these rows.
+    fn answer(rows: &[u32], source: &SourceName) -> Arc<Forest> {
+        racks(vec![rack("rack", rows)], source)
+    }
+
+    fn object(name: &str, source: &SourceName, spec: Spec) -> Arc<Observed> {
+        Arc::new(Observed::new([Arc::new(Object {
+            name: name.into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            created: 0,
+            source: Some(source.clone()),
+            group_id: Some("rack".into()),
+            split_from: None,
+            description: None,
+            labels: Default::default(),
+            owned_labels: Default::default(),
+            shared_labels: Default::default(),
+            spec,
+        })]))
+    }
+
+    #[test]
+    fn a_node_in_two_groups_of_a_tier_counts_once_whether_one_source_has_both_groups_or_two_sources() {
+        let (source, view): (SourceName, _) = ("fabric".parse().unwrap(), view());
+        // One of the two nodes is twice in the result itself.
+        let forest = racks(vec![rack("a", &[0, 1]), rack("b", &[0])], &source);
+        let beside = |tier: u32, nodes: &[&str]| {
+            let members = nodes.iter().map(|name| Member::node(*name)).collect();
+            let observed = object("theirs", &"other".parse().unwrap(), Spec { tier, tier_name: None, members });
+            let inputs = Inputs {
+                source: &source,
+                observed: &observed,
+                view: &view,
+                keys: &[],
+                baseline: None,
+                losses: &Losses::default(),
+                config: guard::Config::Same,
+                safety: &Safety::default(),
+                tier_names_elsewhere: &TierNames::new(),
+            };
+            overlaps(&forest, &inputs)
+        };
+        assert_eq!(beside(2, &["n0", "n1"]), 1, "another tier");
+        assert_eq!(beside(1, &["n0"]), 1, "a third group");
+        assert_eq!(beside(1, &["n1"]), 2);
+        assert_eq!(beside(1, &["n0", "n1"]), 2);
     }
 
     #[test]
@@ -376,22 +428,8 @@ mod tests {
             [("rack".into(), TierNameUse { tier: Tier::nearest(2), source: "other".parse().unwrap() })].into();
         assert_eq!(decided(&both, &nothing, &elsewhere).tier_name_conflicts.len(), 1);
 
-        let object = |name: &str, spec| Object {
-            name: name.into(),
-            uid: "u".into(),
-            resource_version: "1".into(),
-            created: 0,
-            source: Some(source.clone()),
-            group_id: Some("rack".into()),
-            split_from: None,
-            description: None,
-            labels: Default::default(),
-            owned_labels: Default::default(),
-            shared_labels: Default::default(),
-            spec,
-        };
         let spec = one.objects.values().next().unwrap().spec.clone();
-        let stored = Arc::new(Observed::new([Arc::new(object("mine", spec))]));
+        let stored = object("mine", &source, spec);
         let continued = decided(&both, &stored, &none);
         assert!(continued.objects.contains_key("mine"), "{continued:?}");
         assert!(!decided(&both, &nothing, &none).objects.contains_key("mine"));

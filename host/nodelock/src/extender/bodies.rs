@@ -159,6 +159,15 @@ mod tests {
         assert_eq!(unknown.map(|read| read.bytes.len()), Ok(FILTER));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_body_of_256_kib_is_small_and_one_of_a_byte_more_is_not() {
+        let bodies = Bodies::default();
+        let _all = Arc::clone(&bodies.large).acquire_many_owned(u32::try_from(TOGETHER / PIECE).unwrap()).await;
+        let read = async |(headers, body): (HeaderMap, Body)| bodies.filter(&headers, body).await;
+        assert_eq!(read(of(256 << 10)).await.map(|read| read.bytes.len()), Ok(256 << 10));
+        assert!(read(of((256 << 10) + 1)).await.is_err(), "others took the room");
+    }
+
     #[tokio::test]
     async fn an_answer_that_is_longer_than_its_request_takes_room_of_its_own_or_is_none() {
         let bodies = Bodies::default();

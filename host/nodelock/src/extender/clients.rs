@@ -242,6 +242,20 @@ mod tests {
         assert_eq!(said.to_string(), "CN=system:node:gpu-1,O=system:nodes");
     }
 
+    #[test]
+    fn a_length_has_up_to_four_bytes() {
+        for long in 1..=5_u8 {
+            let zeros = vec![0; usize::from(long) - 1];
+            let bytes = [&[UTF8, 0x80 | long], &*zeros, &[2], b"abc"].concat();
+            let mut rest = &*bytes;
+            let found = element(&mut rest);
+            match long {
+                1..=4 => assert_eq!((found, rest), (Some((UTF8, &b"ab"[..])), &b"c"[..]), "{long}"),
+                _ => assert_eq!(found, None, "{long}"),
+            }
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn whatever_stands_in_a_certificate_is_read_or_has_no_name(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {

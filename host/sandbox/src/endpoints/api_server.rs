@@ -29,12 +29,15 @@ impl ApiServer {
     /// By the client's URL, and by the variables that the kubelet sets in every pod.
     #[must_use]
     pub fn new(url: &http::Uri) -> Self {
+        Self::by(url, |name| std::env::var(name).ok())
+    }
+
+    fn by(url: &http::Uri, variable: impl Fn(&str) -> Option<String>) -> Self {
         let is_plain = url.scheme_str() == Some("http");
         let by_url = url.host().map(|host| {
             let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             (host, url.port_u16().unwrap_or(if is_plain { 80 } else { 443 }))
         });
-        let variable = |name| std::env::var(name).ok();
         let by_pod = variable("KUBERNETES_SERVICE_HOST").map(|host| {
             let port = variable("KUBERNETES_SERVICE_PORT").and_then(|port| port.parse().ok());
             (host, port.unwrap_or(443))
@@ -78,5 +81,30 @@ impl ApiServer {
 
     fn lock(&self) -> MutexGuard<'_, KnownAddresses> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(url: &str, variables: &[(&str, &str)]) -> Vec<String> {
+        let value =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let found = ApiServer::by(&url.parse().unwrap(), value).places;
+        found.into_iter().map(|(host, port)| format!("{host} {port}")).collect()
+    }
+
+    #[test]
+    fn a_place_without_a_port_has_that_of_its_scheme_and_the_kubelets_is_https() {
+        assert_eq!(places("https://api:6443", &[]), ["api 6443"]);
+        assert_eq!(places("https://api", &[]), ["api 443"]);
+        assert_eq!(places("http://api", &[]), ["api 80"]);
+        assert_eq!(places("https://[fd00::1]", &[]), ["fd00::1 443"]);
+        let host = ("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+        assert_eq!(places("https://api", &[host]), ["api 443", "10.96.0.1 443"]);
+        for (port, place) in [("6443", "10.96.0.1 6443"), ("none", "10.96.0.1 443")] {
+            assert_eq!(places("https://api", &[host, ("KUBERNETES_SERVICE_PORT", port)]), ["api 443", place]);
+        }
     }
 }

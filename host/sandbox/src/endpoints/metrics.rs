@@ -161,3 +161,31 @@ impl Series {
         self.metrics.unverified.get_or_create(&self.labels).set(unverified);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_the_word_of_its_class_up_to_the_edges() {
+        let rows = [
+            (200..=299, "ok"),
+            (300..=303, "redirect"),
+            (304..=304, "not-modified"),
+            (305..=399, "redirect"),
+            (400..=400, "client-error"),
+            (401..=401, "unauthorized"),
+            (402..=402, "client-error"),
+            (403..=403, "unauthorized"),
+            (404..=428, "client-error"),
+            (429..=429, "throttled"),
+            (430..=499, "client-error"),
+            (500..=599, "server-error"),
+        ];
+        for (statuses, word) in rows {
+            for status in statuses {
+                assert_eq!(outcome(Ok(status)), word, "{status}");
+            }
+        }
+    }
+}

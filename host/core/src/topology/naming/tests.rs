@@ -240,6 +240,25 @@ fn a_rack_that_is_split_for_good_stays_two_racks() {
     assert_eq!(cluster.objects[&named_like(&cluster, &["m7"])].split_from, None);
 }
 
+#[test]
+fn a_split_is_followed_back_over_eight_objects_and_no_further() {
+    let forest = forest_of(vec![group("first", 1, nodes(&["n0"])), group("last", 1, nodes(&["n1"]))]);
+    for (splits, origin) in [(8, Some("o0")), (9, None)] {
+        let object = |at: usize| Object {
+            group_id: Some(arc(&match at {
+                0 => "first".to_owned(),
+                at if at == splits => "last".to_owned(),
+                at => format!("gone-{at}"),
+            })),
+            split_from: at.checked_sub(1).map(|from| arc(&format!("o{from}"))),
+            ..volcanos(&format!("o{at}"), 1, &[], &[if at == splits { "n1" } else { "n0" }])
+        };
+        let named = naming(&Cluster::of((0..=splits).map(object)), &forest);
+        let last = format!("o{splits}");
+        assert_eq!(named.objects[&*last].split_from.as_deref(), origin, "after {splits} splits");
+    }
+}
+
 fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) -> Object {
     let key = |tier| if tier == 1 { "ex.io/rack" } else { "ex.io/spine" };
     let member = |name: &&str| if tier == 1 { Member::node(arc(name).into()) } else { Member::hyper_node(arc(name)) };
