@@ -235,6 +235,8 @@ mod tests {
         let patch = node_patch(&"81244".into(), &locks(&seen), &[(LockKey::Shared, change)]);
         assert_eq!(patch["metadata"]["resourceVersion"], "81244");
         assert_eq!(patch["metadata"]["annotations"]["hami.io/mutex.lock"], SHARED);
+        let notes: Value = serde_json::from_str(&applied(&seen, &patch)[NODE_LOCK_ANNOTATION]).unwrap();
+        assert_eq!(notes["uid"], "b3f0", "one note is written as itself, not as a list");
         let read = lock(&applied(&seen, &patch), LockKey::Shared).unwrap();
         assert_eq!(&*read.value, SHARED);
         let NamedHolder::Pod { pod, note: Some(read), .. } = read.named else { panic!("{read:?}") };

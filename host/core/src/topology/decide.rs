@@ -347,7 +347,7 @@ mod tests {
         // One of the two nodes is twice in the result itself.
         let forest = racks(vec![rack("a", &[0, 1]), rack("b", &[0])], &source);
         let beside = |tier: u32, nodes: &[&str]| {
-            let members = nodes.iter().map(|name| Member::node(*name)).collect();
+            let members = nodes.iter().map(|name| Member::node((*name).into())).collect();
             let observed = object("theirs", &"other".parse().unwrap(), Spec { tier, tier_name: None, members });
             let inputs = Inputs {
                 source: &source,

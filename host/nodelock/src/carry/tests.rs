@@ -174,3 +174,15 @@ async fn r18_the_pods_of_a_node_are_listed_only_after_a_read_that_has_passed_ove
     assert_eq!(scene.bind("p6").await, ["GET pods", "PATCH n", "POST binding"]);
     assert_eq!(scene.bind("p7").await, usual);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_write_left_of_a_node_is_known_before_the_watch_shows_it() {
+    let scene = Scene::new();
+    scene.pod("p1", 20, None, json!({"phase": "Pending"}));
+    let pod = PodId { namespace: "default".into(), name: "p1".into(), uid: "p1".into() };
+    let report = scene.lock.bind(pod, "n".into(), Duration::from_secs(28)).await;
+    assert!(report.result.is_ok(), "{:?}", report.result);
+    let known = scene.view.node("n", &[Key::Shared], &LiveReads::default()).unwrap();
+    assert_eq!(*known.version, *scene.server().version.to_string());
+    assert!(known.keys[0].lock.is_some(), "{known:?}");
+}

@@ -243,6 +243,21 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_is_refused_is_counted_by_its_reason() {
+        let mut registry = prometheus_client::registry::Registry::default();
+        let clients = Clients::new(Arc::default(), BindMetrics::register(&mut registry));
+        for why in Refused::ALL {
+            clients.refused(why, &Subject::default(), "no");
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for why in Refused::ALL {
+            let line = format!("extender_refused_clients_total{{reason=\"{}\"}} 1", why.word());
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
     fn a_length_has_up_to_four_bytes() {
         for long in 1..=5_u8 {
             let zeros = vec![0; usize::from(long) - 1];

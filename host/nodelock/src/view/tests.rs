@@ -60,6 +60,25 @@ async fn an_older_sight_of_a_node_changes_nothing_and_a_later_one_everything() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_view_that_watches_by_itself_knows_all_once_nodes_and_pods_were_listed() {
+    let service = tower::service_fn(|request: http::Request<kube::client::Body>| {
+        let watches = request.uri().query().unwrap_or_default().contains("watch=true");
+        let list = json!({"metadata": {"resourceVersion": "7"}, "items": []}).to_string();
+        async move {
+            if watches {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::from(list.into_bytes())))
+        }
+    });
+    let view = view();
+    tokio::select! {
+        () = view.watch(kube::Client::new(service, "default"), |_| (), |_| ()) => panic!("a watch has no end"),
+        synced = tokio::time::timeout(Duration::from_secs(60), view.synced()) => assert_eq!(synced, Ok(())),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r11_a_value_is_as_old_as_it_was_seen_here_until_another_stands_there() {
     let view = view();
     view.node_event(&Event::Apply(node("n", 1, json!({LOCK: "lock"}))));
