@@ -182,7 +182,7 @@ async fn what_a_write_left_of_a_node_is_known_before_the_watch_shows_it() {
     let pod = PodId { namespace: "default".into(), name: "p1".into(), uid: "p1".into() };
     let report = scene.lock.bind(pod, "n".into(), Duration::from_secs(28)).await;
     assert!(report.result.is_ok(), "{:?}", report.result);
-    let known = scene.view.node("n", &[Key::Shared], &LiveReads::default()).unwrap();
+    let known = scene.view.node("n", &[LockKey::Shared], &LiveReads::default()).unwrap();
     assert_eq!(*known.version, *scene.server().version.to_string());
     assert!(known.keys[0].lock.is_some(), "{known:?}");
 }

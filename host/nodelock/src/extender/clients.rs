@@ -246,12 +246,12 @@ mod tests {
     fn a_client_that_is_refused_is_counted_by_its_reason() {
         let mut registry = prometheus_client::registry::Registry::default();
         let clients = Clients::new(Arc::default(), BindMetrics::register(&mut registry));
-        for why in Refused::ALL {
-            clients.refused(why, &Subject::default(), "no");
+        for why in RefusedClient::ALL {
+            clients.refused(why, &CertificateSubject::default(), "no");
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        for why in Refused::ALL {
+        for why in RefusedClient::ALL {
             let line = format!("extender_refused_clients_total{{reason=\"{}\"}} 1", why.word());
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
