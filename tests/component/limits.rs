@@ -164,7 +164,15 @@ async fn prove(row: Limit) {
     let hits = RUNTIME.metrics().hits(row);
     match scenario(row) {
         Scenario::Refused { bytes, limits, words } => {
-            let error = refused(bytes, limits).await;
+            let mut error = refused(Arc::clone(&bytes), limits.clone()).await;
+            for _ in 0..5 {
+                // On a busy machine a compilation may reach three times its processor time first, in elapsed time.
+                if row != Limit::CompileCpu || !error.to_string().contains("of elapsed time") {
+                    break;
+                }
+                assert_eq!(error.limit(), Some(row), "{error}");
+                error = refused(Arc::clone(&bytes), limits.clone()).await;
+            }
             assert_eq!(error.limit(), Some(row), "{error}");
             sentence(row, &error.to_string(), &words);
         }

@@ -27,7 +27,7 @@ const E2E: &str = "e2e";
 const BUSY: &str = "failover::";
 /// How much all other tests stand back: leases, deadlines and time limits of requests are what end-to-end tests are about, and
 /// the others only compute.
-const NICE: &str = "10";
+const NICE: &str = "5";
 
 /// Runs `cargo test --workspace` with these arguments and prints the slowest tests; gives the code with which cargo ended.
 ///

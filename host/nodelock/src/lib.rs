@@ -36,7 +36,7 @@
 //! use topoloom_nodelock::metrics::hold_histogram;
 //! use topoloom_nodelock::requests::Requests;
 //! use topoloom_nodelock::view::View;
-//! use topoloom_core::nodelock::attempt::{Bound, Failure};
+//! use topoloom_core::nodelock::attempt::{BindFailure, Bound};
 //! use topoloom_core::nodelock::needs::Backend;
 //! use topoloom_core::nodelock::{PodId, Retry, Takeover};
 //!
@@ -56,7 +56,7 @@
 //!     // Another pod held the node until the end: try again, here or on another node.
 //!     Err(failure) if failure.is_contention() => println!("{failure}"),
 //!     // The pod is another one, gone, or bound elsewhere: it is not to be tried again.
-//!     Err(Failure::PodGone | Failure::PodReplaced(_) | Failure::PodElsewhere(_)) => {}
+//!     Err(BindFailure::PodGone | BindFailure::PodReplaced(_) | BindFailure::PodElsewhere(_)) => {}
 //!     Err(failure) => println!("{failure}{}", if report.kept { "; its lock may be left" } else { "" }),
 //! }
 //! lock.finish().await; // before the process ends

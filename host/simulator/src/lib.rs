@@ -19,7 +19,7 @@
 //! let ufm = Ufm::builder(fabric).credentials(Credentials::none().token("t0ken")).start().await?;
 //! println!("{} trusts\n{}", ufm.url(), ufm.ca_pem().unwrap_or_default());
 //! ufm.fabric().edit(|fabric| fabric.cut_host("gpu-00003", LinkState::Unplugged))?;
-//! ufm.faults().set("status:429:30 times=2".parse::<topoloom_simulator::Rule>()?).await?;
+//! ufm.faults().set("status:429:30 times=2".parse::<topoloom_simulator::FaultRule>()?).await?;
 //! ufm.until(|counters| counters.requests >= 3).await;
 //! ufm.faults().set(Fault::EmptyList).await?;
 //! ufm.stop().await;
