@@ -183,7 +183,7 @@ impl Work<NodeName> for Sweeper {
     }
 
     fn dropped(&self, node: &NodeName, failure: &WorkFailure<Refusal>) {
-        tracing::warn!(node = &**node, error = %failure, "the locks of a node cannot be judged");
+        tracing::warn!(node = &**node, error = %failure, "the sweeper could not read what it needs to know about the locks of a node");
     }
 
     fn all(&self) -> Vec<NodeName> {

@@ -43,7 +43,7 @@ pub(super) struct ConfirmArgs {
     cluster: ClusterArgs,
     /// The source whose result is held
     source: SourceName,
-    /// Confirm only if this is the held result
+    /// Confirm only if the held result has this hash
     #[arg(long, value_name = "HASH")]
     result: Option<String>,
 }

@@ -47,7 +47,7 @@ impl Metrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        let help = "Time of the work on one key";
+        let help = "Time that the work on one item takes";
         registry.register_with_unit("workqueue_work_duration", help, Unit::Seconds, metrics.seconds.clone());
         registry.register_collector(Box::new(metrics.shown.clone()));
         metrics

@@ -62,7 +62,7 @@ pub(super) struct AcceptedArgs {
     /// The lowest severity that goes to standard error as well; all lines do
     #[arg(long, value_name = "SEVERITY", default_value = "2")]
     stderrthreshold: String,
-    /// Levels per source file, FILE=LEVEL with commas between: --log has levels per room
+    /// Log levels per file of Volcano's source code, FILE=LEVEL with commas between; --log sets the levels of topoloom
     #[arg(long, value_name = "LEVELS")]
     vmodule: Option<String>,
     /// The place in the source that logs a stack when it is reached, FILE:LINE

@@ -152,7 +152,7 @@ impl Supervisor {
     pub(super) fn go_on(&mut self, digest: Digest) {
         match self.serving.go_on(digest) {
             GoOn::Now => {
-                tracing::info!(source = &*self.source, %digest, "the operator lets the candidate plugin continue");
+                tracing::info!(source = &*self.source, %digest, "a person accepted the waiting candidate plugin");
                 self.handle(Event::Continue(digest));
             }
             GoOn::Later => {}
