@@ -153,7 +153,7 @@ async fn ax_5_a_node_that_changes_all_the_time_is_locked_all_the_same() -> Resul
             if nodes.patch("gpu-1", &PatchParams::default(), &patch).await.is_err() {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     });
     for name in ["p1", "p2", "p3"] {
