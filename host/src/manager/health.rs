@@ -195,51 +195,11 @@ impl Health {
             let election = inner.elections.iter().find(|election| election.group() == group);
             election.is_none_or(|election| matches!(election.role(), Role::Leader | Role::Lost(_)))
         };
-        let mut ready = true;
-        let mut lines = String::new();
-        for (name, check @ Checked { state, group, followers, failing_since, .. }) in &inner.checks {
-            let counts = group.is_none_or(leads);
-            ready &= !counts || !matches!(state, CheckState::Starting(_));
-            let fails_for = failing_since.map(|since| since.elapsed());
-            let too_long = followers.is_some_and(|(group, patience)| !leads(group) && fails_for >= Some(patience));
-            let is_forbidden = check.is_forbidden_to_followers(leads);
-            ready &= !is_forbidden;
-            lines.push_str(&match state {
-                CheckState::Starting(why) | CheckState::Failing(why, _) if is_forbidden => {
-                    format!("[!] {name} forbidden, so this replica could not take over: {why}\n")
-                }
-                CheckState::Passing => format!("[+] {name} ok\n"),
-                CheckState::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
-                    ready = false;
-                    format!("[!] {name} failing for too long to take over: {why}\n")
-                }
-                // A check that still fails reports it again: a watch is opened again at least every half minute, and a
-                // watch that works again without news reports nothing at all.
-                CheckState::Failing(why, since) if since.elapsed() < FORGOTTEN => {
-                    format!("[!] {name} failing: {why}\n")
-                }
-                CheckState::Failing(..) => format!("[+] {name} ok\n"),
-                CheckState::Absent(why) => format!("[-] {name} absent: {why}\n"),
-                CheckState::Starting(why) if counts => format!("[ ] {name} starting: {why}\n"),
-                CheckState::Starting(why) => format!("[ ] {name} not needed by a follower: {why}\n"),
-            });
-        }
-        for election in &inner.elections {
-            let name = election.group().as_str();
-            lines.push_str(&match election.role() {
-                Role::Unknown => {
-                    ready = false;
-                    format!("[ ] election {name}: the lease has not been read yet\n")
-                }
-                Role::Follower(holder) if holder.is_empty() => format!("[+] election {name}: no replica leads\n"),
-                Role::Follower(holder) => format!("[+] election {name}: follows {holder}\n"),
-                Role::Leader => format!("[+] election {name}: leads\n"),
-                Role::Lost(lost) => {
-                    ready = false;
-                    format!("[!] election {name}: the lease is lost: {lost}\n")
-                }
-            });
-        }
+        let checks = inner.checks.iter().map(|(name, check)| check.line(name, leads));
+        let elections = inner.elections.iter().map(election_line);
+        let (ready, mut lines) = checks
+            .chain(elections)
+            .fold((true, String::new()), |(ready, lines), line| (ready && line.is_ready, lines + &line.text + "\n"));
         for group in &inner.left_to_others {
             lines.push_str(&format!(
                 "[-] election {}: no controller of this group runs here, so other replicas lead\n",
@@ -256,6 +216,52 @@ impl Health {
         }
         (ready, lines)
     }
+}
+
+/// A line of the report, and whether this replica can be ready with what it says.
+struct ReportLine {
+    is_ready: bool,
+    text: String,
+}
+
+impl Checked {
+    fn line(&self, name: &str, leads: impl Fn(LeaseGroup) -> bool) -> ReportLine {
+        let counts = self.group.is_none_or(&leads);
+        let fails_for = self.failing_since.map(|since| since.elapsed());
+        let is_too_long = self.followers.is_some_and(|(group, patience)| !leads(group) && fails_for >= Some(patience));
+        let is_forbidden = self.is_forbidden_to_followers(&leads);
+        let (is_ready, text) = match &self.state {
+            CheckState::Starting(why) | CheckState::Failing(why, _) if is_forbidden => {
+                (false, format!("[!] {name} forbidden, so this replica could not take over: {why}"))
+            }
+            CheckState::Passing => (true, format!("[+] {name} ok")),
+            CheckState::Failing(why, last) if is_too_long && last.elapsed() < FORGOTTEN => {
+                (false, format!("[!] {name} failing for too long to take over: {why}"))
+            }
+            // A check that still fails reports it again: a watch is opened again at least every half minute, and a
+            // watch that works again without news reports nothing at all.
+            CheckState::Failing(why, since) if since.elapsed() < FORGOTTEN => {
+                (true, format!("[!] {name} failing: {why}"))
+            }
+            CheckState::Failing(..) => (true, format!("[+] {name} ok")),
+            CheckState::Absent(why) => (true, format!("[-] {name} absent: {why}")),
+            CheckState::Starting(why) if counts => (false, format!("[ ] {name} starting: {why}")),
+            CheckState::Starting(why) => (true, format!("[ ] {name} not needed by a follower: {why}")),
+        };
+        ReportLine { is_ready: is_ready && !is_forbidden, text }
+    }
+}
+
+fn election_line(election: &Election) -> ReportLine {
+    let name = election.group().as_str();
+    let (is_ready, text) = match election.role() {
+        Role::Unknown => (false, format!("[ ] election {name}: the lease has not been read yet")),
+        Role::Follower(holder) if holder.is_empty() => (true, format!("[+] election {name}: no replica leads")),
+        Role::Follower(holder) => (true, format!("[+] election {name}: follows {holder}")),
+        Role::Leader => (true, format!("[+] election {name}: leads")),
+        Role::Lost(lost) => (false, format!("[!] election {name}: the lease is lost: {lost}")),
+    };
+    ReportLine { is_ready, text }
 }
 
 /// The states of controllers, as a metric: 1 for the present state.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::HYPER_NODE;
 
 use super::controller::{Configuration, Context, Controller, InitError, Initialized};
+use super::debug::Debug;
 use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
 use super::options::{Options, Writes};
@@ -141,19 +142,9 @@ impl ControllerParts {
         }
         let compiler = Compiler::Child { exe: options.executable.clone() };
         let runtime = Runtime::start_with(compiler, options.runtime, counted.plugins, cache)?;
-        // What entries refer to without a namespace lies beside the configuration; what is kept lies beside us.
-        let beside = &options.location.namespace;
-        let sites = Sites { namespace: beside.clone(), folder: options.plugins.clone(), poll: options.poll };
-        let supply = Supply {
-            delivery: Delivery::new(Some(reads.clone()), sites, runtime.metrics().clone()).of(&restores),
-            modules: Modules::new(
-                (options.kept == Kept::InConfigMaps).then(|| writes.clone()),
-                &options.namespace,
-                options.modules.clone(),
-            ),
-        };
+        let supply = supply(options, &reads, &writes, &restores, runtime.metrics());
         let documents = options.documents.clone().map_or(Documents::None, Documents::In);
-        let outside = Outside::cluster(&reads, beside, &connection.server).of(&restores);
+        let outside = Outside::cluster(&reads, &options.location.namespace, &connection.server).of(&restores);
         let outside = Outside { metrics: counted.endpoints, documents, ..outside };
         nodes.listen(Arc::clone(&hyper_nodes) as _);
         let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
@@ -182,19 +173,8 @@ impl ControllerParts {
             prepared: tokio::sync::watch::Sender::new(0),
             stop,
         });
-        pages.push(admin::sources(Arc::clone(&reports)));
-        let said = Arc::clone(&reports);
-        debug.part("sources", move || serde_json::to_value(said.all()).unwrap_or_default());
-        debug.part("decisions", move || serde_json::to_value(reports.decisions()).unwrap_or_default());
-        let seen = Arc::clone(&shared);
-        debug.part("watched", move || {
-            json!({
-                "nodes": seen.nodes.view_now(&[]).map(|view| view.rows()),
-                "hyperNodes": seen.hyper_nodes.counts(),
-                "rival": *seen.rival.borrow(),
-                "mode": format!("{:?}", seen.mode),
-            })
-        });
+        pages.push(admin::sources(reports));
+        dump(debug, &shared);
         let checks = Checks::new(health);
         let check = checks.nodes.clone();
         node_watch.follow(Arc::clone(&shared.nodes) as _, Box::new(move |answer| check.take(answer)));
@@ -259,69 +239,102 @@ impl ControllerParts {
         watches: &mut Tasks,
         stop: &CancellationToken,
     ) -> Result<(), String> {
-        let shared = &self.shared;
-        let (verbs, spoken) = tokio::sync::mpsc::unbounded_channel();
-        let (mut writers, mut counting) = (Tasks::default(), Tasks::default());
-        let reports = Arc::clone(&shared.reports);
-        let mut reporting = Tasks::default();
-        let check = self.checks.reports.clone();
-        reporting.spawn(
-            "reports",
-            Arc::clone(&reports).write(self.writes.clone(), check, self.work.clone(), shared.events.clone()),
-        );
-        let check = self.checks.verbs.clone();
-        let restores = self.restores.clone();
-        writers.spawn("verbs", verbs::watch(self.writes.clone(), restores, Arc::clone(&reports), verbs, check));
-        if self.options.mode == Mode::Apply {
-            let status = StatusWriter {
-                hyper_nodes: Arc::clone(&shared.hyper_nodes),
-                nodes: Arc::clone(&shared.nodes),
-                client: self.writes.clone(),
-                gate: self.leadership.gate().clone(),
-                rival: shared.rival.clone(),
-                scope: self.options.status,
-                concurrency: self.options.concurrency,
-                metrics: self.write_metrics.clone(),
-                check: self.checks.status.clone(),
-                stop: shared.stop.clone(),
-            };
-            counting.spawn("status", status.run());
-        }
-        // Apart from the others: it finishes the writes that are under way when it is asked to stop.
-        let sources = sources::Sources::new(Arc::clone(shared), shared.stop.clone());
-        let mut drained = Tasks::default();
-        drained.spawn("sources", sources.run(standby, loads, spoken));
+        let mut writing = Writing::begin(self, standby, loads);
         let ended = tokio::select! {
             biased;
             () = stop.cancelled() => Ok(()),
             () = self.announce() => Ok(()),
             ended = watches.next() => Err(ended.to_string()),
-            ended = writers.next() => Err(ended.to_string()),
-            ended = counting.next() => Err(ended.to_string()),
-            ended = reporting.next() => Err(ended.to_string()),
-            ended = drained.next() => Err(ended.to_string()),
+            ended = writing.next() => Err(ended),
         };
-        shared.stop.cancel();
-        drained.finish().await;
-        // A replica that waits for the lease begins when nothing of ours is under way any more.
-        if tokio::time::timeout(LAST_REPORTS, counting.finish()).await.is_err() {
-            tracing::warn!("the last node counts were not written in time");
-        }
-        counting.cut_off().await;
-        // The last reports of the sources are still written, if that is possible.
-        reports.close();
-        if self.leadership.gate().check().is_ok()
-            && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
-        {
-            tracing::warn!("the last reports of the sources could not be written");
-        }
-        reporting.cut_off().await;
-        writers.cut_off().await;
+        writing.finish(self).await;
         ended
     }
 }
 
+/// What writes while the lease is ours.
+#[derive(Default)]
+struct Writing {
+    /// Apart from the others: they finish the writes that are under way when they are asked to stop.
+    sources: Tasks,
+    counts: Tasks,
+    reports: Tasks,
+    verbs: Tasks,
+}
+
+impl Writing {
+    fn begin(parts: &ControllerParts, standby: Standby, loads: UnboundedReceiver<Load>) -> Self {
+        let (shared, checks) = (&parts.shared, &parts.checks);
+        let reports = Arc::clone(&shared.reports);
+        let (verbs, spoken) = tokio::sync::mpsc::unbounded_channel();
+        let mut writing = Self::default();
+        writing.reports.spawn(
+            "reports",
+            Arc::clone(&reports).write(
+                parts.writes.clone(),
+                checks.reports.clone(),
+                parts.work.clone(),
+                shared.events.clone(),
+            ),
+        );
+        let (client, restores) = (parts.writes.clone(), parts.restores.clone());
+        writing.verbs.spawn("verbs", verbs::watch(client, restores, reports, verbs, checks.verbs.clone()));
+        if parts.options.mode == Mode::Apply {
+            writing.counts.spawn("status", parts.status_writer().run());
+        }
+        let sources = sources::Sources::new(Arc::clone(shared), shared.stop.clone());
+        writing.sources.spawn("sources", sources.run(standby, loads, spoken));
+        writing
+    }
+
+    /// The first of them that ends, which none should.
+    async fn next(&mut self) -> String {
+        let ended = tokio::select! {
+            biased;
+            ended = self.verbs.next() => ended,
+            ended = self.counts.next() => ended,
+            ended = self.reports.next() => ended,
+            ended = self.sources.next() => ended,
+        };
+        ended.to_string()
+    }
+
+    /// A replica that waits for the lease begins when nothing of ours is under way any more.
+    async fn finish(mut self, parts: &ControllerParts) {
+        parts.shared.stop.cancel();
+        self.sources.finish().await;
+        if tokio::time::timeout(LAST_REPORTS, self.counts.finish()).await.is_err() {
+            tracing::warn!("the last node counts were not written in time");
+        }
+        self.counts.cut_off().await;
+        // The last reports of the sources are still written, if that is possible.
+        parts.shared.reports.close();
+        if parts.leadership.gate().check().is_ok()
+            && tokio::time::timeout(LAST_REPORTS, self.reports.finish()).await.is_err()
+        {
+            tracing::warn!("the last reports of the sources could not be written");
+        }
+        self.reports.cut_off().await;
+        self.verbs.cut_off().await;
+    }
+}
+
 impl ControllerParts {
+    fn status_writer(&self) -> StatusWriter {
+        StatusWriter {
+            hyper_nodes: Arc::clone(&self.shared.hyper_nodes),
+            nodes: Arc::clone(&self.shared.nodes),
+            client: self.writes.clone(),
+            gate: self.leadership.gate().clone(),
+            rival: self.shared.rival.clone(),
+            scope: self.options.status,
+            concurrency: self.options.concurrency,
+            metrics: self.write_metrics.clone(),
+            check: self.checks.status.clone(),
+            stop: self.shared.stop.clone(),
+        }
+    }
+
     /// Sends one Event that names the leader.
     async fn announce(&self) {
         if let Some(lease) = self.leadership.lease() {
@@ -331,6 +344,41 @@ impl ControllerParts {
         }
         std::future::pending().await
     }
+}
+
+/// Where plugins come from, and where their last good modules are kept.
+fn supply(
+    options: &Options,
+    reads: &kube::Client,
+    writes: &kube::Client,
+    restores: &Restores,
+    metrics: &plugin::Metrics,
+) -> Supply {
+    // What entries refer to without a namespace lies beside the configuration; what is kept lies beside us.
+    let namespace = options.location.namespace.clone();
+    let sites = Sites { namespace, folder: options.plugins.clone(), poll: options.poll };
+    let modules = (options.kept == Kept::InConfigMaps).then(|| writes.clone());
+    Supply {
+        delivery: Delivery::new(Some(reads.clone()), sites, metrics.clone()).of(restores),
+        modules: Modules::new(modules, &options.namespace, options.modules.clone()),
+    }
+}
+
+/// What `topoloom debug dump` shows of it.
+fn dump(debug: &mut Debug, shared: &Arc<SourceContext>) {
+    let reports = Arc::clone(&shared.reports);
+    debug.part("sources", move || serde_json::to_value(reports.all()).unwrap_or_default());
+    let reports = Arc::clone(&shared.reports);
+    debug.part("decisions", move || serde_json::to_value(reports.decisions()).unwrap_or_default());
+    let seen = Arc::clone(shared);
+    debug.part("watched", move || {
+        json!({
+            "nodes": seen.nodes.view_now(&[]).map(|view| view.rows()),
+            "hyperNodes": seen.hyper_nodes.counts(),
+            "rival": *seen.rival.borrow(),
+            "mode": format!("{:?}", seen.mode),
+        })
+    });
 }
 
 /// A cache only saves time: without one every plugin is compiled.

@@ -51,6 +51,12 @@ pub struct SharedLocks {
 }
 
 impl SharedLocks {
+    /// Those of this process: the controller that is initialised first makes them.
+    fn of(context: &mut Context<'_>) -> Self {
+        let Context { options, nodes, restores, health, metrics, debug, .. } = context;
+        context.locks.get_or_init(|| Self::new(&options.locks, nodes, restores, health, metrics, debug)).clone()
+    }
+
     /// Makes it.
     #[must_use]
     pub fn new(
@@ -97,7 +103,7 @@ impl Controller for ExtenderController {
         RateClass::Unlimited
     }
 
-    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
+    fn initialize(self: Box<Self>, mut context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(options) = locks.extender.clone() else {
             return Ok(Initialized::Waits("set --extender-address".to_owned()));
@@ -108,19 +114,7 @@ impl Controller for ExtenderController {
             tls::kept(files, ClientTrust { clients, cluster: context.connection.authorities() })
         };
         let tls = options.tls.clone().map(kept).transpose().map_err(|error| InitError(error.to_string()))?;
-        let shared = context
-            .locks
-            .get_or_init(|| {
-                SharedLocks::new(
-                    locks,
-                    &context.nodes,
-                    &context.restores,
-                    context.health,
-                    context.metrics,
-                    context.debug,
-                )
-            })
-            .clone();
+        let shared = SharedLocks::of(&mut context);
         tracing::info!(
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the extender uses the node lock"
@@ -222,25 +216,13 @@ impl Controller for SweeperController {
         RateClass::Unlimited
     }
 
-    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
+    fn initialize(self: Box<Self>, mut context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(mode) = locks.sweep else {
             let why = "set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
-        let shared = context
-            .locks
-            .get_or_init(|| {
-                SharedLocks::new(
-                    locks,
-                    &context.nodes,
-                    &context.restores,
-                    context.health,
-                    context.metrics,
-                    context.debug,
-                )
-            })
-            .clone();
+        let shared = SharedLocks::of(&mut context);
         tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "the sweeper looks for orphaned locks");
         let sweeper = Arc::new(Sweeper {
             carrier: shared.carrier(context.writes),

@@ -42,7 +42,7 @@ use crate::names::LockValue;
 use crate::version::ResourceVersion;
 
 /// One attempt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Attempt {
     request: Request,
     /// The pod of this attempt, as it was judged last.
@@ -73,7 +73,7 @@ pub struct Attempt {
 }
 
 /// Which way the attempt goes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 enum Phase {
     /// Towards a bound pod.
     Doing,
@@ -85,7 +85,7 @@ enum Phase {
 }
 
 /// Which of this attempt's values may be on the node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Claimed {
     /// Nothing.
     No,
@@ -99,7 +99,7 @@ enum Claimed {
 }
 
 /// Whether this attempt may have bound the pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Binding {
     /// No Binding was sent.
     No,
@@ -109,14 +109,14 @@ enum Binding {
     Unanswered,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Caller {
     Waits,
     Gone,
 }
 
 /// What a claim takes over.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 struct Taking {
     reasons: Vec<OrphanReason>,
     /// A lock of an earlier attempt, which may have bound the pod before it vanished.

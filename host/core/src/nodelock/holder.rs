@@ -20,7 +20,7 @@ pub const GRACE: Duration = Duration::from_secs(5);
 pub const SKEW: Duration = Duration::from_secs(5);
 
 /// What matters of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pod {
     /// Which pod it is.
     pub key: PodId,
@@ -49,7 +49,7 @@ impl Pod {
 }
 
 /// What is known of the pod that a lock names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// Nothing that counts: a cache without it proves nothing.
     Unconfirmed,
@@ -101,7 +101,7 @@ pub struct Facts<'a> {
 }
 
 /// Whose locks are taken over for their age alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Takeover {
     /// Only those of pods that are not bound: otherwise a device plugin would serve the wrong pod.
     #[default]
@@ -111,7 +111,7 @@ pub enum Takeover {
 }
 
 /// The state of a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LockState {
     /// A pod holds it, or an unknown holder may.
     Held(LockHeld),
@@ -120,7 +120,7 @@ pub enum LockState {
 }
 
 /// The holder of a lock, and until when.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LockHeld {
     /// The pod; `None` where the lock names none.
     pub holder: Option<PodKey>,

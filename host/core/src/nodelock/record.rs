@@ -69,7 +69,7 @@ impl fmt::Display for PodKey {
 
 /// What one of ours wrote beside the value (decision N4). It counts only while its `value` is the lock's, byte for
 /// byte: a writer that does not know of notes makes it void.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The value that it is about.
     pub value: LockValue,
@@ -86,7 +86,7 @@ pub struct Note {
 }
 
 /// One key of a node, as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lock {
     /// The text under the key.
     pub value: LockValue,
@@ -95,7 +95,7 @@ pub struct Lock {
 }
 
 /// What a value names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NamedHolder {
     /// A pod. Where a note of ours counts, with its UID.
     Pod {

@@ -1,6 +1,7 @@
 //! How often something is tried again after an API error or a conflict, and after how long (`node-lock-and-bind.md` A6).
 //! The wait for a lock that is held is not bounded by this.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 /// A preset.
@@ -17,6 +18,12 @@ pub struct Retry {
 }
 
 impl Eq for Retry {}
+
+impl Hash for Retry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tries, self.base, self.factor.to_bits(), self.jitter.to_bits()).hash(state);
+    }
+}
 
 impl Retry {
     /// The constants of the original document.

@@ -37,7 +37,7 @@ pub use reads::{LiveReads, Moment};
 type NamespacedName = (Arc<str>, Arc<str>);
 
 /// What is kept of a pod that needs a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodSighting {
     /// Its state.
     pub pod: Pod,
@@ -110,7 +110,7 @@ pub struct Sizes {
 }
 
 /// The index.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub struct Sightings {
     nodes: BTreeMap<NodeName, NodeSighting>,
     pods: BTreeMap<NamespacedName, PodSighting>,

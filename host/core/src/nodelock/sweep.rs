@@ -13,7 +13,7 @@ use crate::version::ResourceVersion;
 pub const LEAKED: &str = "leaked";
 
 /// What happens to a lock that no pod holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// It is reported.
     Report,
@@ -22,7 +22,7 @@ pub enum Mode {
 }
 
 /// What a sweep found about one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SweepFinding {
     /// The position of the key.
     pub key: usize,
@@ -33,7 +33,7 @@ pub struct SweepFinding {
 }
 
 /// The state of one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FoundLock {
     /// The position of the key.
     pub key: usize,
@@ -57,7 +57,7 @@ impl FoundLock {
 }
 
 /// What a sweep needs next. There is no other thing that it could ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SweepOrder {
     /// Look at the node, as the watch showed it last.
     Look,
@@ -87,7 +87,7 @@ pub enum SweepOrder {
 }
 
 /// One sweep of one node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Sweep {
     node: NodeName,
     ttl: Duration,
@@ -101,7 +101,7 @@ pub struct Sweep {
     listed: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 enum SweepStep {
     Ask(SweepOrder),
     /// From the last to the first; then the keys are removed from the node in that version.

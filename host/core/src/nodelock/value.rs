@@ -20,7 +20,7 @@ use crate::topology::names::{LABEL_MAX, is_object_name};
 const SHOWN: usize = 80;
 
 /// A value that was understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ParsedValue {
     /// When the writer says that it was written, by its own clock.
     pub time: Timestamp,
@@ -32,7 +32,7 @@ pub struct ParsedValue {
 
 /// Why a value is not understood. Such a value still locks the node: it counts as one without a pod, and its age as the
 /// time since it was first seen.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Hash)]
 pub enum ValueError {
     /// A comma too few or too many.
     #[error("expected 3 parts (time, namespace, pod) or 1 (time), and found {found} in {}", Shown(value))]

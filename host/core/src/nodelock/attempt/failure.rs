@@ -9,7 +9,7 @@ use super::LockHeld;
 use crate::names::{NodeName, Uid};
 
 /// Why a pod is not bound.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Hash)]
 pub enum BindFailure {
     /// There is no pod of that name.
     #[error("the pod is gone")]
@@ -143,7 +143,7 @@ impl BindFailure {
 }
 
 /// Where there was no room for one more Bind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Hash)]
 pub enum Full {
     /// As many as may wait for this node.
     #[error("{0} Binds wait for it already, which is the limit")]
@@ -157,7 +157,7 @@ pub enum Full {
 }
 
 /// What was asked of the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
     /// The lock on the node.
     Claim,

@@ -11,7 +11,7 @@ use crate::names::{LockValue, NodeName};
 use crate::version::ResourceVersion;
 
 /// The state of one key, as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sight {
     /// The lock on the node.
     pub lock: Option<Lock>,
@@ -63,7 +63,7 @@ impl Sight {
 }
 
 /// A node, as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObservedNode {
     /// The version that this was read from.
     pub version: ResourceVersion,
@@ -72,7 +72,7 @@ pub struct ObservedNode {
 }
 
 /// What to do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AttemptOrder {
     /// Look at the node: at the API server if `live`, otherwise at what a watch showed last.
     Look {
@@ -150,7 +150,7 @@ pub enum AttemptOrder {
 }
 
 /// The outcome of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
     /// It was applied; with the new version of what was written.
     Done(ResourceVersion),
@@ -165,7 +165,7 @@ pub enum WriteOutcome {
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AttemptOutcome {
     /// Whether the pod is bound to the node.
     pub result: Result<Bound, BindFailure>,
@@ -175,7 +175,7 @@ pub struct AttemptOutcome {
 }
 
 /// When a pod was bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// By this attempt, or by another one meanwhile.
     Now,
@@ -184,7 +184,7 @@ pub enum Bound {
 }
 
 /// What an attempt is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     /// The pod.
     pub pod: PodId,

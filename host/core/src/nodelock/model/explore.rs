@@ -53,10 +53,14 @@ fn print_of(world: &World, path: &[Deed]) -> u64 {
     let oldest = world.processes.iter().map(|process| process.nodes.min(process.pods)).min().unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     let World { now, processes, late, kubelets, ghosts, .. } = world;
-    let mut trouble: Vec<_> = path.iter().filter(|deed| deed.is_trouble()).map(std::mem::discriminant).collect();
-    trouble.sort_by_key(|kind| format!("{kind:?}"));
-    format!("{trouble:?} {now:?} {:?} {processes:?} {late:?} {kubelets:?} {ghosts:?}", &world.history[oldest..])
-        .hash(&mut hasher);
+    // In any order: each of them happens once.
+    let mut trouble = 0_u64;
+    for deed in path.iter().filter(|deed| deed.is_trouble()) {
+        let mut one = DefaultHasher::new();
+        std::mem::discriminant(deed).hash(&mut one);
+        trouble = trouble.wrapping_add(one.finish());
+    }
+    (trouble, now, &world.history[oldest..], processes, late, kubelets, ghosts).hash(&mut hasher);
     hasher.finish()
 }
 

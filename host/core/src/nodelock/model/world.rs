@@ -3,7 +3,7 @@
 use super::*;
 
 /// The value and the note of one key of a node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Hash)]
 pub(super) struct StoredLock {
     pub(super) value: Option<LockValue>,
     pub(super) note: Option<Note>,
@@ -16,21 +16,21 @@ impl StoredLock {
 }
 
 /// A node as it is stored.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct StoredNode {
     pub(super) version: u64,
     pub(super) locks: [StoredLock; KEYS],
 }
 
 /// A pod as it is stored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct StoredPod {
     pub(super) pod: Pod,
     pub(super) phase: &'static str,
 }
 
 /// Everything that is stored, at one version.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Store {
     pub(super) version: u64,
     pub(super) nodes: [StoredNode; NODES],
@@ -38,7 +38,7 @@ pub(super) struct Store {
 }
 
 /// Who sends a request to the API server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 #[allow(clippy::large_enum_variant, reason = "there are four of them")]
 pub(super) enum Machine {
     Bind { pod: usize, attempt: Attempt },
@@ -56,7 +56,7 @@ impl Machine {
 }
 
 /// A request, with all that its sender knew.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct Sent {
     pub(super) order: AttemptOrder,
     pub(super) node: usize,
@@ -84,7 +84,7 @@ impl Sent {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) enum Reply {
     Wrote(WriteOutcome),
     Pod(Option<Pod>),
@@ -92,7 +92,7 @@ pub(super) enum Reply {
     Waiting(Vec<(usize, Pod)>),
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Process {
     pub(super) machine: Option<(usize, Machine)>,
     pub(super) sent: Option<Sent>,
@@ -115,7 +115,7 @@ impl Process {
 }
 
 /// A kubelet and its device plugin.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Kubelet {
     /// The pod that it asks for, the vendor of the plugin, and how far that came.
     pub(super) asks: Option<(usize, Uid, usize, Asked)>,
@@ -136,7 +136,7 @@ impl Kubelet {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
     Served,
     Released,

@@ -14,7 +14,7 @@ use crate::version::ResourceVersion;
 pub type Locks = Vec<(LockKey, Lock)>;
 
 /// A node, as far as locks are concerned, as it was read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeRead {
     /// In which version.
     pub version: ResourceVersion,
@@ -25,7 +25,7 @@ pub struct NodeRead {
 }
 
 /// What is kept of a node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct NodeSighting {
     read: NodeRead,
     /// What is remembered of the values on the node.
@@ -39,7 +39,7 @@ pub(super) struct NodeSighting {
 
 /// Versions of a node that were passed over: a lock may have come and gone in them, and its pod be bound and wait for the
 /// device plugin of another vendor, while the watch of pods is behind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 struct Gap {
     /// The keys that this concerns: those without a lock that names a pod. Such a lock was written when the pod of the lock
     /// before it was known to wait no longer.
@@ -50,7 +50,7 @@ struct Gap {
 }
 
 /// What closes a gap, besides a list of pods that was asked for after it opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Closes {
     /// The watch, once it has shown this version, and every one before it.
     Shown(ResourceVersion),
@@ -59,7 +59,7 @@ pub(super) enum Closes {
 }
 
 /// What is remembered of a value until it is replaced.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 struct Remembered {
     key: LockKey,
     value: LockValue,

@@ -7,7 +7,7 @@ use super::PodSighting;
 use crate::names::LockValue;
 
 /// A moment in the order in which versions of nodes were passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
@@ -18,7 +18,7 @@ impl Moment {
 }
 
 /// Live reads of one attempt or sweep. They count until it waits or ends: what they found may change after that.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub struct LiveReads {
     /// Pods by the value that names them.
     pods: BTreeMap<LockValue, Pod>,
