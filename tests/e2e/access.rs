@@ -1,4 +1,5 @@
-//! What the host may do, and what it says when it may not: RBAC, 429, an API server that is not there.
+//! What the rules of the chart let the host do, and what the host reports if a rule is missing or the API server
+//! answers 429.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,7 @@ async fn installed() -> Result<(Scene, PathBuf)> {
     Ok((scene, kubeconfig))
 }
 
-/// Takes one resource out of the rules of the ClusterRole.
+/// Removes the rule for one resource from the ClusterRole.
 async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
     let role = scene.plane.kubectl(&["get", "clusterrole", chart::CLUSTER_NAME, "-o", "json"]).await?;
     let mut role: serde_json::Value = serde_json::from_str(&role)?;
@@ -33,7 +34,7 @@ async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for an Event with this reason, in whatever namespace.
+/// Waits for an Event with this reason, in any namespace.
 async fn event(scene: &Scene, reason: &str) -> serde_json::Value {
     eventually(&format!("there is an Event {reason}"), PATIENCE, async || {
         let all = scene.plane.get("/apis/events.k8s.io/v1/events").await;
@@ -48,7 +49,7 @@ async fn event(scene: &Scene, reason: &str) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;
-    // More than may lose their place without a question.
+    // More Nodes than may lose their place without a confirmation.
     let many: Vec<String> = (0..10).map(|n| format!("a{n} ex.io/rack=x ex.io/spine=s")).collect();
     scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     scene.nodes(&["b ex.io/rack=y ex.io/spine=s"]).await?;
@@ -60,13 +61,14 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
         "tier 1 ex.io/rack=y (1): b",
     ];
     scene.until(&tree).await;
-    // A pipeline that waits for it with kubectl goes on.
+    // A pipeline that waits for the source with `kubectl wait` continues.
     scene.plane.kubectl(&["wait", "dsrc/label", "--for=condition=Ready", "--timeout=45s"]).await?;
     let object = scene.source("label").await?;
     let generation = object.metadata.generation;
     assert!(generation.is_some() && object.status.observed_generation == generation, "{object:#?}");
     assert!(object.status.conditions.iter().all(|said| said.observed_generation == generation), "{object:#?}");
-    // Create, update, delete; a status; an event; the verbs.
+    // From here on the host needs its other rights: update and delete, a status, an Event, and a verb of the command
+    // line.
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
     scene
         .until(&[
@@ -79,7 +81,8 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     scene.until_condition("label", "Ready", "False", "EmptyResult").await;
     let about_source = event(&scene, "EmptyResult").await;
     assert_eq!(about_source["regarding"]["kind"], "DiscoverySource", "{about_source}");
-    // M6: who says it is called the same everywhere, and who leads is said as every component says it.
+    // M6: all Events name the same controller, and the Event about the leader has the form that Kubernetes components
+    // use.
     assert_eq!(about_source["reportingController"], "topoloom", "{about_source}");
     let about_lease = event(&scene, "LeaderElection").await;
     let regarding = &about_lease["regarding"];
@@ -98,7 +101,7 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     assert_eq!(denied, None);
     scene.until_condition("label", "Ready", "True", "Ok").await;
     host.stop().await?;
-    // No other replica is there to lead.
+    // There is no other replica that could lead.
     scene.until_state("label", "Stopped").await;
     let said = scene.until_condition("label", "Ready", "Unknown", "HostStopped").await;
     assert!(said.contains("no host runs"), "{said}");
@@ -140,7 +143,7 @@ async fn a_plugin_from_a_config_map_needs_one_rule_more_and_swaps_need_none() ->
     push("2.0.0").await?;
     serves("2.0.0").await;
     host.stop().await?;
-    // What served before is kept, and found by a host that starts anew.
+    // The host keeps the plugin that was active before, and a host finds it after a restart.
     let host = Host::start(&kubeconfig, &[]).await?;
     scene.cli(&["plugin", "rollback", "fabric"]).await?;
     serves("1.0.0").await;
@@ -162,7 +165,7 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
         other => Err(format!("{other:?}")),
     })
     .await;
-    // A replica that follows could not take over either: an update with these rules does not go on.
+    // A follower could not take over either, so it is not ready: a rolling update with these rules stops.
     let follower = Host::launch_as("second", &kubeconfig, &[]).await?;
     eventually("the follower is not ready, and says why", PATIENCE, async || match follower.readyz().await {
         Err(error) => {
@@ -176,7 +179,7 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     follower.stop().await?;
     host.stop().await?;
 
-    // Nodes can be read again, and HyperNodes only be read.
+    // The host may read Nodes again, and it may only read HyperNodes.
     chart::install(&scene, json!({})).await?;
     forbid(&scene, "hypernodes").await?;
     let read = r#"[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"], "verbs": ["list", "watch"]}}]"#;
@@ -186,7 +189,7 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     let rule = "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"patch\"]}";
     assert!(message.contains("Forbidden") && message.contains(rule), "{message}");
     scene.until(&[]).await;
-    // It was tried more than once by then, and the log has said it once.
+    // The host tries the write more than once, and logs the missing rule once.
     eventually("it is tried again", PATIENCE, async || {
         let tries = host.log().into_iter().filter(|line| line.contains("\"message\":\"refused\"")).count();
         if tries > 2 { Ok(()) } else { Err(format!("{tries} tries")) }
@@ -209,7 +212,7 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     chart::install(&scene, json!({})).await?;
     scene.until(&TREE).await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
-    assert!(host.log().iter().any(|line| line.contains("not refused any more")), "the end is said, too");
+    assert!(host.log().iter().any(|line| line.contains("not refused any more")), "the host logs the end, too");
     host.stop().await
 }
 
@@ -217,7 +220,8 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
 async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;
     scene.nodes(&["a ex.io/rack=x"]).await?;
-    // All writes of HyperNodes share one seat of the API server, and a write that waits for a webhook sits on it.
+    // All writes of HyperNodes by our ServiceAccount share one seat of the API server, and a write that waits for a
+    // webhook holds it.
     let one_seat = json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
         "metadata": {"name": "one-seat"},
@@ -273,7 +277,7 @@ async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<(
         .await;
         scene.plane.kubectl(&["delete", "hypernode", "probe", "--ignore-not-found"]).await
     };
-    // The request that holds the seat ends after 30 s by the webhook's own time limit, and takes the seat again.
+    // The request that holds the seat ends after 30 s, the timeout of the webhook, and is then sent again.
     let sits = async {
         loop {
             let _ = put("sits", json!({"slow": "yes"})).await;
@@ -284,7 +288,7 @@ async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<(
         () = &mut sits => {}
         taken = seat_is_taken => drop(taken?),
     }
-    // It sat down once before the webhook was known.
+    // The API server may have stored this object once, before it knew the webhook.
     scene.plane.kubectl(&["delete", "hypernode", "sits", "--ignore-not-found"]).await?;
     scene.configure(RACKS).await?;
     let host = Host::start(&kubeconfig, &[]).await?;

@@ -35,7 +35,7 @@ async fn objects_made_by_volcano_keep_their_names_and_uids() -> Result<()> {
         scene.put(object).await?;
     }
     let before = scene.stored().await?;
-    // Volcano leaves a type with a mistake out, and so a document that it served has one for years.
+    // Volcano leaves out a type with a mistake, so a document can have one for years.
     let document = format!("{RACKS}      bad:\n      - nodeLabel: ex.io/block\n      - nodeLabel: ex.io/block\n");
     scene.configure(&document).await?;
     let host = scene.host().await?;
@@ -56,7 +56,7 @@ async fn objects_made_by_volcano_keep_their_names_and_uids() -> Result<()> {
         assert!(after[name].metadata.annotations.as_ref().unwrap().contains_key("topoloom.dev/group-id"));
     }
     host.stop().await?;
-    // Whose they were is known for good.
+    // After a restart the host still knows that these objects belong to the source.
     scene.nodes(&["m4 ex.io/rack=b ex.io/spine=s"]).await?;
     let host = scene.host().await?;
     scene

@@ -1,4 +1,5 @@
-//! The chart on a real API server, which takes it and does what it says. What is rendered needs none (`component/chart.rs`).
+//! The chart on a real API server, which accepts the objects and enforces them. Tests of the rendered text need no API
+//! server (`component/chart.rs`).
 
 mod access;
 mod config_maps;

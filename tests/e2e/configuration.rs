@@ -1,4 +1,4 @@
-//! The ConfigMap is edited while the host runs.
+//! An operator edits the ConfigMap while the host runs.
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams};
@@ -14,7 +14,7 @@ fn two(first: &str, second: &str) -> String {
     format!("networkTopologyDiscovery:\n{}{}", entry("one", first), entry("two", second))
 }
 
-/// A list that still has an entry, of a source that never ran.
+/// A document that is not empty: its only entry is for a source that never ran.
 const OTHER: &str = "networkTopologyDiscovery:\n- {source: other, enabled: false}\n";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +32,7 @@ async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_versi
     scene.until(&["tier 1 k1=x (2): a b", "tier 1 k3=z (2): a b"]).await;
     assert_eq!((configured(&host, "one"), configured(&host, "two")), (1, 2));
 
-    // One entry becomes wrong, the other one goes on and follows its own edit.
+    // One entry becomes invalid. The other one continues and follows its own edit.
     scene.configure(&two("k2", "no label key")).await?;
     scene.until_condition("two", "Configured", "False", "InvalidConfig").await;
     scene.until(&["tier 1 k2=y (2): a b", "tier 1 k3=z (2): a b"]).await;
@@ -42,7 +42,7 @@ async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_versi
     scene.nodes(&["c k2=y k3=z"]).await?;
     scene.until(&["tier 1 k2=y (3): a b c", "tier 1 k3=z (3): a b c"]).await;
 
-    // Neither a missing ConfigMap nor a disabled entry takes anything away.
+    // Neither a missing ConfigMap nor a disabled entry deletes any HyperNode.
     scene.unconfigure().await?;
     scene.until_condition("one", "Configured", "False", "ConfigMissing").await;
     let ready = host.readyz().await?;
@@ -54,7 +54,8 @@ async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_versi
     assert!(host.readyz().await?.contains("config ok"));
     scene.until(&["tier 1 k2=y (3): a b c", "tier 1 k3=z (3): a b c"]).await;
 
-    // A source that says so takes its HyperNodes with it; leftovers of another go by the operator's verb.
+    // With `onRemoval: delete` the host deletes the HyperNodes of a removed source. Without it the operator deletes
+    // them.
     let gone = two("k2", "k3").replacen("enabled: true", "enabled: false", 1);
     scene.configure(&gone.replace("- source: two\n", "- source: two\n  onRemoval: delete\n")).await?;
     scene.until_condition("two", "Configured", "True", "Ok").await;
@@ -127,14 +128,14 @@ async fn a_source_that_observes_leaves_status_alone_and_a_refused_entry_does_not
     scene.configure(&observe).await?;
     let host = scene.host().await?;
     scene.until_state("label", "Observing").await;
-    // A status that another client wrote stays; an object without an owner is counted as before.
+    // The host leaves a status that another client wrote, and counts an object without an owner as before.
     let rack = scene.name_of("ex.io/rack=x").await?;
     let count = Patch::Merge(serde_json::json!({"status": {"nodeCount": 99}}));
     scene.hyper_nodes().patch_status(&rack, &PatchParams::default(), &count).await?;
     scene.put(by_hand("mine", 1, "Node", &["b"])).await?;
     scene.until(&["tier 1 ex.io/rack=x (99): a", "tier 1 mine (1): b"]).await;
 
-    // An entry that would write, and is refused, changes nothing: what runs still observes.
+    // An entry that would write, but is invalid, changes nothing: the source that runs still observes.
     let bad = RACKS.replace("ex.io/spine", "no label key");
     scene.configure(&bad).await?;
     scene.until_condition("label", "Configured", "False", "InvalidConfig").await;
@@ -148,7 +149,7 @@ async fn a_source_that_observes_leaves_status_alone_and_a_refused_entry_does_not
     .await;
     scene.until(&["tier 1 ex.io/rack=x (99): a", "tier 1 mine (1): b"]).await;
 
-    // Nor does its end delete anything, here or while the host is down.
+    // If an operator removes an observing source while the host is down, the host deletes nothing.
     scene.configure(&observe).await?;
     scene.until_condition("label", "Configured", "True", "Ok").await;
     host.stop().await?;
@@ -177,7 +178,7 @@ async fn an_emptied_document_deletes_nothing_before_a_person_confirms_it() -> Re
         assert!(message.contains("the 2 HyperNodes") && message.contains("topoloom confirm label"), "{message}");
         scene.until_state("label", "Held").await;
         assert_eq!(scene.topology().await?, tree, "{nothing:?}");
-        // The entry comes back, and with it everything that was; meanwhile the source went on.
+        // The operator restores the entry, and the source serves as before; it has run all the time.
         scene.configure(&document).await?;
         scene.until_state("label", "Serving").await;
     }
@@ -187,7 +188,7 @@ async fn an_emptied_document_deletes_nothing_before_a_person_confirms_it() -> Re
     scene.until(&["tier 1 ex.io/rack=x (2): a b"]).await;
     host.stop().await?;
 
-    // A restart forgets nothing: it is held again, although no source runs.
+    // After a restart the host holds the deletion again, although no source runs.
     let host = scene.host().await?;
     eventually("it was looked at", PATIENCE, async || {
         let log = host.log();
@@ -207,7 +208,7 @@ async fn an_emptied_document_deletes_nothing_before_a_person_confirms_it() -> Re
     scene.until(&[]).await;
     scene.until_state("label", "Disabled").await;
 
-    // The same while the source runs.
+    // The operator confirms the same while the source runs.
     scene.configure(&document).await?;
     scene.until(&["tier 1 ex.io/rack=x (2): a b"]).await;
     scene.until_state("label", "Serving").await;
@@ -239,10 +240,10 @@ async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Resu
         let message = scene.source(source).await?.status.message;
         assert!(message.contains("while the host was down"), "{message}");
     }
-    // What is left is shown, and can be removed by hand.
+    // `tree` shows the HyperNodes that are left, and the operator can delete them.
     let tree = scene.cli(&["tree", "--source", "stays"]).await?;
     assert!(tree.contains("k2=y"), "{tree}");
-    // But not by an operator who names the wrong namespace of the configuration.
+    // The verb refuses an operator who names the wrong namespace of the configuration.
     let lost = scene.cli(&["source", "delete", "stays", "--namespace", "default"]).await.unwrap_err().to_string();
     assert!(lost.contains("no ConfigMap") && lost.contains("--force"), "{lost}");
     scene.cli(&["source", "delete", "stays"]).await?;
@@ -277,7 +278,7 @@ async fn what_is_wrong_with_an_entry_stays_said_when_another_is_edited() -> Resu
     scene.configure(&two("k1", "k2")).await?;
     let host = scene.host().await?;
     scene.until(&["tier 1 k1=x (1): a", "tier 1 k2=y (1): a"]).await;
-    // The plugin refuses the first one; then the operator edits the second one.
+    // The plugin refuses the first entry; then the operator edits the second one.
     scene.configure(&two("no label", "k2")).await?;
     scene.until_condition("one", "Configured", "False", "InvalidConfig").await;
     scene.configure(&two("no label", "k3")).await?;

@@ -1,4 +1,4 @@
-//! The host repairs what other clients do to its objects, and does not write again what is right.
+//! The host repairs its objects after changes by other clients, and does not write an object that is right.
 
 use anyhow::Result;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -62,7 +62,7 @@ async fn nothing_is_written_where_nothing_differs() -> Result<()> {
     scene.until_condition("label", "Applied", "True", "Ok").await;
     let counted = scene.plane.requests().await?;
 
-    // A node change that no source asked about, and a round that the operator asks for.
+    // A change of a node label that no source reads, and a round that the operator requests.
     scene.plane.relabel("free", "other.io/key", "v").await?;
     let before = scene.source("label").await?.metadata.resource_version;
     scene.cli(&["source", "run", "label"]).await?;
@@ -101,7 +101,7 @@ async fn nothing_is_written_where_nothing_differs() -> Result<()> {
     .await;
     assert_eq!(scene.writes_since(&counted).await?, (0, 0), "a restart on an unchanged cluster");
 
-    // One node between two racks of one spine: two specs, two counts.
+    // One node moves between two racks of one spine: the host writes two specs and two counts.
     scene.plane.relabel("m2", "ex.io/rack", "b").await?;
     scene
         .until(&[
@@ -142,6 +142,6 @@ async fn a_program_that_keeps_writing_our_objects_is_named_and_not_fought() -> R
     assert!(message.contains("not made"), "{message}");
     let foreign = scene.stored().await?.remove(&rack).unwrap();
     let member = foreign.spec.members[0].selector.as_ref().and_then(|selector| selector.exact_match.as_ref());
-    assert_eq!(member.map(|exact| exact.name.as_str()), Some("other-4"), "the last word stays for now");
+    assert_eq!(member.map(|exact| exact.name.as_str()), Some("other-4"), "the other program's write stays for now");
     host.stop().await
 }

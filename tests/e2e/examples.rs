@@ -31,7 +31,7 @@ async fn two_levels_become_a_tree_and_a_moved_node_moves_its_rack() -> Result<()
         let labels = object.metadata.labels.as_ref().unwrap();
         assert_eq!(labels["volcano.sh/network-topology-source"], "label");
         assert!(object.metadata.name.as_ref().unwrap().starts_with("hypernode-gpu-tier"));
-        // The name of a tier is the label that it is made of.
+        // The name of a tier is the key of the label that the tier comes from.
         let label = if object.spec.tier == 1 { "ex.io/rack" } else { "ex.io/spine" };
         assert_eq!(object.spec.tier_name.as_deref(), Some(label));
         assert!(labels.contains_key(label), "{labels:?}");
@@ -53,7 +53,7 @@ async fn two_levels_become_a_tree_and_a_moved_node_moves_its_rack() -> Result<()
     let now = scene.stored().await?;
     assert_eq!(now[kept.name.as_ref().unwrap()].metadata.uid, kept.uid, "rack a7 keeps its object");
 
-    // Safe order, as etcd saw it: the spine released b1 before b1 was deleted.
+    // The order of writes in etcd is safe: the host removed b1 from the spine before it deleted b1.
     let writes = scene.plane.writes_since("/registry/topology.volcano.sh/hypernodes/", revision + 1).await?;
     let b1 = before
         .values()
@@ -131,7 +131,7 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
             "tier 1 ex.io/rack=r (6): n0 n1 n2 n3 n4 n5",
         ])
         .await;
-    assert_eq!(scene.name_of("ex.io/rack=r").await?, name, "the rack that moved is the rack that was");
+    assert_eq!(scene.name_of("ex.io/rack=r").await?, name, "the rack that moved keeps its name");
     host.stop().await
 }
 
@@ -176,7 +176,7 @@ async fn existing_nodes_are_counted_below_every_hyper_node_also_hand_made_ones()
         conditions.iter().any(|condition| condition.type_ == "MissingMembers" && condition.message.contains("gone"))
     );
 
-    // Counts follow Node events, and labels that only a stored selector reads.
+    // The host counts again after a Node event, and after a change of a label that only a stored selector reads.
     scene.nodes(&["gone"]).await?;
     scene.plane.relabel("k3", "gpu", "b").await?;
     scene.until(&["tier 1 hand (4): ? gone k1 k1"]).await;

@@ -1,9 +1,9 @@
-//! Two replicas and one lease: whatever happens to the one that leads, the other takes over, no request of the old one
-//! comes late, and the topology is right afterwards.
+//! Two replicas and one lease: whatever happens to the leader, the other replica takes over, no request of the old
+//! leader comes late, and the topology is right afterwards.
 //!
-//! Every story runs while nodes change all the time, and a fault falls at a drawn moment ([`moment`]), in the middle of the
-//! leader's work ([`work`]). What is claimed is proved from the API server's audit log and from etcd's own order of writes
-//! ([`topoloom_tests::failover`]).
+//! Every story runs while nodes change all the time, and a fault happens at a moment that the seed determines
+//! ([`moment`]), in the middle of the leader's work ([`work`]). The proof comes from the API server's audit log and
+//! from etcd's own order of writes ([`topoloom_tests::failover`]).
 //!
 //! `TOPOLOOM_FAULTS` says how often each fault is played; `make test` plays it three times, `make soak FAULTS=50` fifty.
 
@@ -44,20 +44,21 @@ const LEASES: [&str; 4] = [
     "--leader-elect-retry-period=300ms",
 ];
 const LEASE_NAME: &str = "topoloom-hypernode";
-/// One file, however long it becomes: a soak proves from all of it.
+/// The audit log is one file, however long it becomes: the proof of a soak needs all of it.
 const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 
-/// Two replicas of a host, on a cluster whose every request is logged.
+/// Two replicas of a host, on a cluster that logs every request.
 struct FailoverScene {
     scene: Scene,
     kubeconfig: PathBuf,
     replicas: [Option<ReplicaHost>; 2],
     born: usize,
     library: Library,
-    /// What was met so far.
+    /// The faults that leaders have met so far.
     met: Vec<Met>,
     watch: Watch,
-    /// How many replicas lost their lease without a fault while the machine ran, and while it stood still.
+    /// How many replicas lost their lease without a fault while the machine ran (`lost`), and because it stood still
+    /// (`excused`).
     lost: u64,
     excused: u64,
 }
@@ -98,7 +99,7 @@ impl FailoverScene {
         Ok(stage)
     }
 
-    /// Starts a replica where there is none, under a name of its own, and waits until it follows or leads.
+    /// Starts a replica in an empty place, under a name of its own, and waits until it follows or leads.
     async fn start(&mut self, place: usize) -> Result<()> {
         self.launch(place).await?;
         self.until_ready(place).await;
@@ -132,12 +133,12 @@ impl FailoverScene {
         &self.replica(place).host
     }
 
-    /// For one who ends it.
+    /// Takes a replica out of its place, for a caller that ends it.
     fn take(&mut self, place: usize) -> Host {
         self.replicas[place].take().expect("this replica runs").host
     }
 
-    /// Waits for the moment at which the leader meets a fault; that is now.
+    /// Waits for the moment of the fault, which is when this returns, and records it.
     async fn meets(&mut self, leader: usize, moment: Moment) -> Result<()> {
         moment.comes(&self.scene.hyper_nodes()).await?;
         self.still_leads(self.host(leader))?;
@@ -146,14 +147,14 @@ impl FailoverScene {
         Ok(())
     }
 
-    /// For how long the machine stood still in the renew deadline before that loss, where that is a reason for it.
+    /// For how long the machine stood still in the renew deadline before that loss, if that explains the loss.
     fn excuse(&self, loss: Loss) -> Option<SignedDuration> {
         let deadline = SignedDuration::try_from(DEADLINE).unwrap_or(SignedDuration::MAX);
         let stood_still = self.watch.stalls().between(loss.at - deadline, loss.at);
         (stood_still >= deadline / 3).then_some(stood_still)
     }
 
-    /// A leader that has met no fault, or none that should end it, leads.
+    /// Fails if this leader lost its lease, although no fault should have ended it.
     fn still_leads(&self, host: &Host) -> Result<()> {
         match Loss::of(host)? {
             None => Ok(()),
@@ -164,7 +165,7 @@ impl FailoverScene {
         }
     }
 
-    /// One more replica lost its lease because the machine stood still.
+    /// Counts one more replica that lost its lease because the machine stood still.
     fn excused(&mut self, stood_still: SignedDuration) -> Result<()> {
         self.excused += 1;
         println!("a replica lost its lease while the machine stood still for {stood_still:#} of a renew deadline");
@@ -172,8 +173,8 @@ impl FailoverScene {
         Ok(())
     }
 
-    /// The place of the replica that leads, as it says itself. One that lost its lease without a fault is started anew. Where
-    /// the machine did not stand still meanwhile, more of them are a mistake of the host.
+    /// The place of the replica that reports that it leads. A replica that lost its lease without a fault is started
+    /// again. If the machine did not stand still meanwhile, more than [`LOST`] of these are a bug of the host.
     async fn leader(&mut self) -> Result<usize> {
         loop {
             let found = eventually("one of the replicas leads", PATIENCE, async || {
@@ -232,8 +233,8 @@ impl FailoverScene {
         Ok(())
     }
 
-    /// Plays a story until there is a leader again and the topology is that of the nodes. Replicas that ended are started
-    /// again. Nothing, where the leader lapsed before its fault: then it is to be played again.
+    /// Plays a fault until there is a leader again and the topology is that of the nodes. Starts replicas again that
+    /// ended. Returns nothing if the leader lost its lease before the fault: then the caller plays the fault again.
     async fn play(&mut self, fault: Fault, seed: u64) -> Result<Option<Recovered>> {
         let met = self.met.len();
         let acted = match self.act(fault, seed).await {
@@ -247,7 +248,7 @@ impl FailoverScene {
         };
         for place in 0..self.replicas.len() {
             match &self.replicas[place] {
-                // Whatever the fault did to its clock.
+                // The clock is right again, whatever the fault did to it.
                 Some(replica) => replica.clock.shift(0)?,
                 None => self.start(place).await?,
             }
@@ -284,10 +285,10 @@ impl FailoverScene {
     }
 }
 
-/// How many replicas may lose their lease without a fault, on a machine that runs, in all plays of a story.
+/// How many replicas may lose their lease without a fault, while the machine runs, in all plays of a fault.
 const LOST: u64 = 2;
 
-/// A leader lost its lease, with no fault but that the machine stood still for so long.
+/// A leader lost its lease before its fault, because the machine stood still for so long.
 #[derive(Debug)]
 struct Lapsed(SignedDuration);
 
@@ -297,18 +298,18 @@ impl fmt::Display for Lapsed {
     }
 }
 
-/// What a look at the replicas found.
+/// What a check of the replicas found.
 enum ReplicaFinding {
     Leads(usize),
     Lost(usize, Loss),
 }
 
-/// How long it took until a leader's work was seen again.
+/// How long it took until the test saw a leader's work again.
 struct Recovered {
     in_all: Duration,
-    /// From the end of the fault: the lease is free, or the servers are there again.
+    /// The part after the end of the fault: the lease is free, or the servers run again.
     after_the_fault: Duration,
-    /// Of that, while the machine stood still.
+    /// The part of `after_the_fault` in which the machine stood still.
     stood_still: Duration,
 }
 
@@ -318,7 +319,7 @@ fn times() -> u64 {
 }
 
 #[allow(clippy::print_stdout, reason = "how long it took is what the reader of a soak wants to know")]
-/// Plays one fault several times, and then proves from what the servers wrote down that nothing came late.
+/// Plays one fault several times, and then proves from the records of the servers that no request came late.
 async fn plays(fault: Fault) -> Result<()> {
     let mut stage = FailoverScene::set().await?;
     let mut times_to_recover = Vec::new();

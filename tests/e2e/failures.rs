@@ -1,4 +1,4 @@
-//! Servers that go away, histories that are gone, a host that is killed.
+//! An API server that stops, an etcd history that is gone, a host that is killed.
 
 use anyhow::Result;
 use topoloom_tests::scene::{RACKS, Scene};
@@ -8,7 +8,7 @@ async fn the_host_follows_again_after_the_api_server_was_away_and_its_history_is
     let mut scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
     scene.configure(RACKS).await?;
-    // Without an election: a host that elects would end when it cannot renew.
+    // Without leader election: a leader would end when it cannot renew its lease.
     let host = scene.host_with(&["--leader-elect=false"]).await?;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
     scene.plane.stop_apiserver().await?;
@@ -69,7 +69,7 @@ async fn without_our_crd_the_host_works_and_says_so_and_the_words_of_the_operato
     let scene = Scene::new().await?;
     scene.plane.kubectl(&["delete", "crd", "discoverysources.topoloom.dev"]).await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
-    // More than may lose their place without a question.
+    // More Nodes than may lose their place without a confirmation.
     let many: Vec<String> = (0..9).map(|n| format!("b{n} ex.io/rack=y")).collect();
     scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let saying = |verb: &str| RACKS.replace("  enabled: true\n", &format!("  enabled: true\n  {verb}\n"));
@@ -89,7 +89,7 @@ async fn without_our_crd_the_host_works_and_says_so_and_the_words_of_the_operato
     until("\"state\":\"Serving\"").await;
     let ready = host.readyz().await?;
     assert!(ready.contains("discoverysources") && ready.contains("topoloom crd"), "{ready}");
-    // A result that is held is confirmed by its hash, here too.
+    // Here, too, the operator confirms a held result by its hash.
     let empty = |verb: &str| saying(verb).replace("ex.io/rack", "ex.io/none").replace("ex.io/spine", "ex.io/no");
     scene.configure(&empty("run: '1'")).await?;
     let said = until("\"state\":\"Held\"").await;
@@ -112,7 +112,8 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
     scene.configure(RACKS).await?;
     let host = topoloom_tests::host::Host::launch(&scene.host_kubeconfig().await?, &[]).await?;
     let patience = std::time::Duration::from_secs(60);
-    // It leads and is ready, so that an update of two replicas goes on, and waits for what only an operator can bring.
+    // The host leads and is ready, so that a rolling update of two replicas continues. Its controller waits for the
+    // definition, which only an operator can install.
     let waits = "[-] controller hyperNode-controller waiting: ";
     let ready =
         topoloom_tests::controlplane::eventually("the host waits", patience, async || match host.readyz().await {
@@ -125,7 +126,7 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
         |state: &str| format!("topoloom_controllers{{controller=\"hyperNode-controller\",state=\"{state}\"}} 1\n");
     let metrics = host.get("/metrics").await?;
     assert!(metrics.contains(&stands("waiting")), "{metrics}");
-    // What it says helps.
+    // The command in the message installs the definition.
     let file = scene.plane.folder().join("crds.yaml");
     let crds = tokio::process::Command::new(topoloom_tests::host::binary()?).arg("crd").output().await?;
     std::fs::write(&file, crds.stdout)?;

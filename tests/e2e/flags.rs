@@ -1,4 +1,4 @@
-//! What flags of `run` promise, on a live cluster. What is said about wrong ones needs none (`component/options.rs`).
+//! What flags of `run` do, on a live cluster. The tests of wrong flags need no cluster (`component/options.rs`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
-/// Each request waits ten seconds for the one before it; a lease that waited, too, would be lost after two and a half.
+/// Each request waits ten seconds for the one before it; if renewals waited, too, the leader would lose its lease after
+/// two and a half.
 const SLOW: [&str; 5] = [
     "--kube-api-qps=0.1",
     "--kube-api-burst=1",
@@ -19,7 +20,7 @@ const SLOW: [&str; 5] = [
     "--leader-elect-renew-deadline=2500ms",
     "--leader-elect-retry-period=300ms",
 ];
-/// Renewals that take longer than the lease lasts.
+/// So many renewals take longer than the lease lasts.
 const RENEWALS: u64 = 14;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +55,7 @@ async fn m1_without_its_controller_the_host_is_ready_and_leads_nothing(scene: &S
     Ok(())
 }
 
-/// The kubeconfig of the host with another server, which does not listen.
+/// The kubeconfig of the host with the address of another server, where nothing listens.
 async fn dead(scene: &Scene) -> Result<PathBuf> {
     let file = scene.plane.folder().join("dead");
     let (text, server) = (std::fs::read_to_string(scene.host_kubeconfig().await?)?, scene.plane.server_url());
@@ -64,7 +65,7 @@ async fn dead(scene: &Scene) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Both servers beside the admin server, on an API server that `--master` names.
+/// The servers for health and metrics beside the admin server, with the API server that `--master` names.
 async fn b10_servers_answer_and_metrics_are_those_of_the_list(scene: &Scene) -> Result<()> {
     let master = format!("--master={}", scene.plane.server_url());
     let flags =
@@ -82,7 +83,8 @@ async fn b10_servers_answer_and_metrics_are_those_of_the_list(scene: &Scene) -> 
     host.stop().await
 }
 
-/// What a running host shows is in the list that alerts, dashboard and documentation are checked against.
+/// Checks that the metrics of a running host are in the list against which alerts, dashboard and documentation are
+/// checked.
 fn all_are_in_the_list(text: &str) -> Result<()> {
     let known: BTreeMap<String, _> = catalogue().into_iter().map(|metric| (metric.name.clone(), metric)).collect();
     let mut shown = 0;
@@ -114,7 +116,7 @@ async fn m3_a_lease_does_not_wait_for_other_requests(scene: &Scene) -> Result<()
     .await;
     let metrics = host.get("/metrics").await?;
     assert!(metrics.contains("topoloom_leader{group=\"hypernode\"} 1"), "{metrics}");
-    // The others do wait: of all that it needs before it is ready, one request was sent.
+    // The other requests do wait: of all requests that the host needs before it is ready, it has sent one.
     let (status, ready) = host.ask(Port::Admin, "/readyz").await?;
     assert_eq!((status, ready.contains("election hypernode: leads")), (503, true), "{ready}");
     let sent = metrics.lines().filter(|line| line.starts_with("topoloom_api_requests_total{"));

@@ -1,4 +1,4 @@
-//! What would destroy too much is held (decision H6).
+//! The guard holds a result that would destroy too much (decision H6).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::scene::{PATIENCE, RACKS, Scene};
 
-/// More than the ten that may lose their place in every cluster.
+/// More nodes than the ten that may lose their place in every cluster.
 const NODES: [&str; 12] = [
     "a1 ex.io/rack=a",
     "a2 ex.io/rack=a",
@@ -28,7 +28,7 @@ const TREE: [&str; 3] = [
     "tier 1 ex.io/rack=c (4): c1 c2 c3 c4",
 ];
 
-/// The configuration with another inner label.
+/// The configuration with another label for the racks.
 fn racks_by(key: &str) -> String {
     RACKS.replace("ex.io/rack", key)
 }
@@ -47,11 +47,11 @@ async fn an_edit_that_loses_every_placement_is_held_until_the_operator_confirms_
     scene.until(&TREE).await;
     host.stop().await?;
 
-    // A restart in between forgets nothing that matters: it is held again.
+    // After a restart the guard holds the result again.
     let host = scene.host().await?;
     scene.until_state("label", "Held").await;
     scene.until(&TREE).await;
-    // What is held stands in the status again when this life has said so, in place of that it begins.
+    // The new process first writes into the status that it starts, and later the held result: the test waits for that.
     eventually("another result is not the one that is held", PATIENCE, async || {
         let wrong = scene.cli(&["confirm", "label", "--result", "000000000000"]).await;
         let said = wrong.err().map(|error| error.to_string()).unwrap_or_default();
@@ -78,11 +78,11 @@ async fn an_edit_that_keeps_placement_passes_and_one_that_loses_some_is_held() -
     scene.configure(RACKS).await?;
     let host = scene.host().await?;
     scene.until(&TREE).await;
-    // Every node keeps a place: the delete share is not counted after an edit.
+    // Every node keeps a place: after an edit the guard does not count the share of deletions.
     scene.configure(&racks_by("ex.io/row")).await?;
     let rows = ["tier 1 ex.io/row=1 (6): a1 a2 a3 a4 b1 b2", "tier 1 ex.io/row=2 (6): b3 b4 c1 c2 c3 c4"];
     scene.until(&rows).await;
-    // Most of the nodes would lose theirs.
+    // Most of the nodes would lose their place.
     scene.configure(&racks_by("ex.io/half")).await?;
     scene.until_condition("label", "Held", "True", "TooManyNodesLost").await;
     scene.until(&rows).await;
@@ -99,7 +99,7 @@ async fn what_relabelled_deleted_and_few_nodes_explain_passes() -> Result<()> {
     scene.configure(RACKS).await?;
     let host = scene.host().await?;
     scene.until(&TREE).await;
-    // Most racks are dissolved at one time: their nodes are in another one, and that explains it.
+    // Most racks lose all nodes at the same time: the nodes are in another rack, and that explains the deletions.
     let relabel = async |nodes: &[&str], rack: &str| -> Result<()> {
         scene.cli(&["source", "pause", "label"]).await?;
         scene.until_state("label", "Paused").await;
@@ -116,7 +116,7 @@ async fn what_relabelled_deleted_and_few_nodes_explain_passes() -> Result<()> {
         relabel(&nodes, rack).await?;
     }
     scene.until(&TREE).await;
-    // Eight nodes that lose their labels are few.
+    // Eight nodes that lose their labels are few enough to pass.
     relabel(&[b, c].concat(), "").await?;
     scene.until(&TREE[..1]).await;
     let message = scene.until_condition("label", "CoverageFalls", "True", "NodesWithoutPlace").await;
@@ -125,22 +125,22 @@ async fn what_relabelled_deleted_and_few_nodes_explain_passes() -> Result<()> {
         relabel(&nodes, rack).await?;
     }
     scene.until(&TREE).await;
-    // Nodes that are gone explain every deletion.
+    // Deleted Nodes explain every deletion of a HyperNode.
     scene.delete_nodes(&["a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4"]).await?;
     scene.until(&TREE[2..]).await;
     host.stop().await
 }
 
-/// Nodes of the wiped cluster, two in each rack.
+/// How many nodes the cluster has whose labels are wiped, two in each rack.
 const WIPED: usize = 120;
 
-/// The racks of that cluster that are stored, each with the uid of its object.
+/// The racks of that cluster that are stored, each with the UID of its object.
 async fn racks(scene: &Scene) -> Result<BTreeMap<String, String>> {
     let stored = scene.stored().await?;
     Ok(stored.into_iter().map(|(name, object)| (name, object.metadata.uid.unwrap_or_default())).collect())
 }
 
-/// Takes the labels of these nodes away, or gives them back.
+/// Removes the labels of these nodes, or restores them.
 async fn labelled(scene: &Scene, nodes: std::ops::Range<usize>, labelled: bool) -> Result<()> {
     for n in nodes {
         let rack = format!("r{:02}", n / 2);
@@ -162,7 +162,7 @@ async fn labels_wiped_while_the_host_runs_are_held_at_any_speed_and_names_surviv
     })
     .await;
 
-    // One wipe of nearly all: nothing goes.
+    // Nearly all labels are wiped at the same time: the host deletes nothing.
     scene.cli(&["source", "pause", "label"]).await?;
     scene.until_state("label", "Paused").await;
     labelled(&scene, 6..WIPED, false).await?;
@@ -174,7 +174,8 @@ async fn labels_wiped_while_the_host_runs_are_held_at_any_speed_and_names_surviv
     scene.until_state("label", "Serving").await;
     assert_eq!(racks(&scene).await?, whole, "the hold ended by itself");
 
-    // A slow wipe: a rack at a time, and the host sees each. A part goes, at most 30 % of the nodes.
+    // A slow wipe: one rack at a time, and the host sees each. The host deletes racks until 30 % of the nodes have lost
+    // their place.
     let rows = async |left: usize| {
         eventually(&format!("{left} racks are left"), PATIENCE, async || {
             let racks = racks(&scene).await.map_err(|error| error.to_string())?;
@@ -195,7 +196,7 @@ async fn labels_wiped_while_the_host_runs_are_held_at_any_speed_and_names_surviv
         })
         .await;
     }
-    // The host is killed, and the next one still counts those that went.
+    // The host is killed, and the next one still counts the nodes that lost their place.
     eventually("what went is written down", PATIENCE, async || {
         let status = scene.source("label").await.map_err(|error| error.to_string())?.status;
         let lost: i64 = status.lost_nodes.iter().map(|lost| lost.nodes).sum();
@@ -215,13 +216,13 @@ async fn labels_wiped_while_the_host_runs_are_held_at_any_speed_and_names_surviv
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
     let left = racks(&scene).await?;
     assert_eq!(left.len(), 42);
-    // All labels return, and with them the names.
+    // All labels are restored, and the racks have their names again.
     labelled(&scene, 0..WIPED, true).await?;
     rows(60).await;
     scene.until_state("label", "Serving").await;
     let back = racks(&scene).await?;
     assert!(back.keys().eq(whole.keys()), "{back:?}");
-    assert!(left.iter().all(|(name, uid)| back[name] == *uid), "what was held is what it was");
+    assert!(left.iter().all(|(name, uid)| back[name] == *uid), "the held racks are the same objects");
     host.stop().await
 }
 
@@ -240,7 +241,7 @@ async fn agreeing_rounds_over_time_confirm_what_is_not_empty() -> Result<()> {
     host.stop().await
 }
 
-/// An entry whose plugin gives these answers one after the other; the operator asks for each round.
+/// An entry whose plugin gives these answers one after the other; the operator requests each round.
 fn scripted(scene: &Scene, safety: &str, answers: &[&str]) -> Result<String> {
     let file = guest::file("topoloom-guest-scripted", scene.plane.folder())?;
     let plugin = format!("plugin: {{file: {}}}, permissions: {{nodeLabels: [example.com/round]}}", file.display());
@@ -248,7 +249,8 @@ fn scripted(scene: &Scene, safety: &str, answers: &[&str]) -> Result<String> {
     Ok(format!("networkTopologyDiscovery:\n- {{source: s, enabled: true, safety: {{{safety}}}, {plugin}, {config}}}\n"))
 }
 
-/// Four nodes for each group, so that three groups are more than may lose their place in every cluster.
+/// Four nodes for each group, so that three groups have more nodes than the ten that may lose their place in every
+/// cluster.
 const FIVE: &str = "[{id: a, nodes: [a1, a2, a3, a4]}, {id: b, nodes: [b1, b2, b3, b4]}, {id: c, nodes: [c1, c2, c3, c4]}, \
                     {id: d, nodes: [d1, d2, d3, d4]}, {id: e, nodes: [e1, e2, e3, e4]}]";
 const HALF: &str = "[{id: a, nodes: [a1, a2, a3, a4]}, {id: b, nodes: [b1, b2, b3, b4]}]";
@@ -260,7 +262,7 @@ const FIVE_TREE: [&str; 5] = [
     "tier 1 s e (4): e1 e2 e3 e4",
 ];
 
-/// The nodes of the five groups.
+/// Creates the nodes of the five groups.
 async fn twenty(scene: &Scene) -> Result<()> {
     let nodes = ["a", "b", "c", "d", "e"].iter().flat_map(|group| (1..=4).map(move |n| format!("{group}{n}")));
     scene.nodes(&nodes.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>()).await
@@ -277,7 +279,7 @@ async fn half_a_list_is_held_and_a_whole_one_ends_that() -> Result<()> {
     let message = scene.until_condition("s", "Held", "True", "TooManyDeletions").await;
     assert!(message.contains("delete 3 of 5") && message.contains("12 of 20 placed Nodes"), "{message}");
     scene.until(&FIVE_TREE).await;
-    // The fabric answers fully again: nothing was lost, nothing is to be confirmed.
+    // The plugin answers with all groups again: nothing was lost, and the operator has nothing to confirm.
     scene.cli(&["source", "run", "s"]).await?;
     scene.until_state("s", "Serving").await;
     scene.until(&FIVE_TREE).await;
@@ -308,7 +310,8 @@ async fn one_object_alone_is_no_mass_loss() -> Result<()> {
     scene.until(&["tier 1 s x (1): a"]).await;
     scene.cli(&["source", "run", "s"]).await?;
     scene.until(&["tier 1 s yy (1): b"]).await;
-    // The plugin answers by name without the grant: the source remembers that its objects must not show it their Nodes.
+    // The plugin answers with names of Nodes without the grant: the source records that the host must not show the
+    // plugin the Nodes of its objects.
     assert_eq!(scene.source("s").await?.status.nodes_by_name, Some(true));
     host.stop().await
 }
@@ -324,17 +327,18 @@ async fn after_a_restart_agreeing_rounds_count_from_the_beginning() -> Result<()
     };
     scene.configure(RACKS).await?;
     scene.run_until(&TREE).await?;
-    // The edit comes while the host is down, and is held all the same; a restart does not shorten the wait.
+    // The operator edits while the host is down, and the guard holds the result all the same; a restart does not
+    // shorten the wait.
     scene.configure(&held("1h")).await?;
     for _ in 0..2 {
         let host = scene.host().await?;
-        // What the status says before is from the life before.
-        eventually("a round of this life", PATIENCE, async || {
+        // Until then the status is from the process before.
+        eventually("a round of this process", PATIENCE, async || {
             let metrics = host.get("/metrics").await.map_err(|error| error.to_string())?;
             if metrics.contains("\ntopoloom_rounds_total{") { Ok(()) } else { Err("there was none".to_owned()) }
         })
         .await;
-        eventually("one round of this life has confirmed it", PATIENCE, async || {
+        eventually("one round of this process has confirmed it", PATIENCE, async || {
             let status = scene.source("label").await.map_err(|error| error.to_string())?.status;
             match &status.held {
                 Some(held) if held.confirmations == 1 => Ok(()),
@@ -347,7 +351,7 @@ async fn after_a_restart_agreeing_rounds_count_from_the_beginning() -> Result<()
         scene.until(&TREE).await;
         host.stop().await?;
     }
-    // A shorter wait is the operator's to set: it is confirmed by the rounds of this life.
+    // The operator sets a shorter wait: rounds of this process confirm the result.
     scene.configure(&held("2s")).await?;
     let host = scene.host().await?;
     scene.until(&["tier 1 ex.io/half=h (1): a1"]).await;
@@ -368,11 +372,11 @@ async fn a_word_that_still_stands_in_the_entry_confirms_nothing_after_a_restart(
     let confirmed = |text: &str| text.replace("  enabled: true\n", &format!("  enabled: true\n  confirm: '{hash}'\n"));
     scene.configure(&confirmed(&none)).await?;
     scene.until(&[]).await;
-    // The labels come back, and the word stays where it is.
+    // The operator restores the labels, and leaves `confirm` in the entry.
     scene.configure(&confirmed(RACKS)).await?;
     scene.until(&TREE).await;
     host.stop().await?;
-    // An empty result has the same hash as the one of before. The word was about that one.
+    // This empty result has the same hash as the one before, but the operator confirmed only the one before.
     scene.configure(&confirmed(&none)).await?;
     let host = scene.host().await?;
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
@@ -390,7 +394,7 @@ async fn a_result_that_is_decided_about_again_while_rounds_fail_is_not_confirmed
     scene.until(&FIVE_TREE).await;
     scene.cli(&["source", "run", "s"]).await?;
     scene.until_condition("s", "Held", "True", "TooManyDeletions").await;
-    // The round that would agree fails, and the wait is over.
+    // The round that would confirm the result fails, and the wait is over.
     scene.until_condition("s", "Discovered", "False", "Upstream").await;
     // Another client changes an object, which makes the host decide again.
     let name = scene.name_of("s a").await?;

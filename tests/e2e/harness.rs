@@ -50,7 +50,7 @@ async fn a_control_plane_from_start_to_stop() -> Result<()> {
     .await;
     assert!(plane.audit_log()?.iter().any(|event| event["objectRef"]["name"] == "node-1" && event["verb"] == "patch"));
 
-    // Every write is there, in order.
+    // The history of etcd has every write, in order.
     let writes = plane.writes_in_order("/registry/minions/").await?;
     assert_eq!(writes.len(), 42);
     assert!(writes.is_sorted_by_key(|write| write.revision));
@@ -60,7 +60,7 @@ async fn a_control_plane_from_start_to_stop() -> Result<()> {
     assert_eq!(moved[1].value["metadata"]["labels"]["rack"], "moved");
     assert!(moved[2].value["metadata"]["labels"].get("rack").is_none());
 
-    // An apiserver that was stopped finds its data again, and a client its apiserver.
+    // An API server that was stopped has its data again, and a client reaches it again.
     let old = nodes.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
     plane.stop_apiserver().await?;
     assert!(nodes.list(&ListParams::default()).await.is_err());
@@ -106,7 +106,7 @@ async fn resources_rights_and_kubectl() -> Result<()> {
     assert!(format!("{refused:#}").contains("nothings"), "{refused:#}");
     assert!(plane.kubectl(&["version"]).await?.contains("Server Version: v1."));
 
-    // A ServiceAccount may do nothing that no rule allows, and everything that one does.
+    // A ServiceAccount may do only what a rule allows.
     let accounts: Api<ServiceAccount> = Api::namespaced(plane.client(), "default");
     let metadata = ObjectMeta { name: Some("reader".into()), ..ObjectMeta::default() };
     accounts.create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() }).await?;

@@ -41,14 +41,15 @@ struct BindClient {
     http: reqwest::Client,
 }
 
-/// A Bind under way; dropping it is giving up.
+/// A Bind under way. If a test drops it, the caller gives up.
 struct Begun {
     task: JoinSet<Result<String>>,
     caller: BindClient,
 }
 
 impl Begun {
-    /// Closes the connection, and returns once the host has closed it, too: then it knows that its caller is gone.
+    /// Closes the connection, and returns once the host has closed it, too: then the host knows that its caller is
+    /// gone.
     async fn given_up(mut self) {
         self.task.shutdown().await;
         eventually("the host has closed the connection", PATIENCE, async || {
@@ -58,20 +59,20 @@ impl Begun {
         .await;
     }
 
-    /// The error of its answer, which is empty where there is none.
+    /// Waits for the answer and returns its error, which is empty if the Bind succeeded.
     async fn ended(mut self) -> Result<String> {
         self.task.join_next().await.context("it was begun")??
     }
 }
 
 impl BindClient {
-    /// Of a host, once it serves.
+    /// A client of this host's extender, once the extender serves.
     async fn of(host: &Host) -> Self {
         let address = host.extender().await;
         Self { url: format!("http://{address}"), http: reqwest::Client::new() }
     }
 
-    /// Asks for a Bind and gives the error of the answer, which is empty where there is none.
+    /// Requests a Bind and returns the error of the answer, which is empty if the Bind succeeded.
     async fn bind(&self, pod: &Pod, node: &str) -> Result<String> {
         let metadata = &pod.metadata;
         let body = json!({
@@ -81,7 +82,8 @@ impl BindClient {
         Ok(answer["Error"].as_str().context("there is an Error")?.to_owned())
     }
 
-    /// How many connections to this extender the host has not closed: their local end is its port (proc(5), `/proc/net/tcp`).
+    /// How many connections to this extender the host has not closed: their local port is the extender's (proc(5),
+    /// `/proc/net/tcp`).
     fn connections(&self) -> Result<usize> {
         let (_, port) = self.url.rsplit_once(':').context("its URL has a port")?;
         let local = format!(":{:04X}", port.parse::<u16>()?);
@@ -104,7 +106,7 @@ impl LockScene {
         Self::on(scene, &kubeconfig, arguments).await
     }
 
-    /// A host that talks to the API server through a proxy that misbehaves.
+    /// A host that talks to the API server through a proxy that injects faults.
     async fn through_faults(nodes: &[&str], arguments: &[&str]) -> Result<(Self, Faults)> {
         let scene = Self::scene(nodes).await?;
         let faults = Faults::start(&scene.plane, &scene.host_kubeconfig().await?).await?;
@@ -139,7 +141,7 @@ impl LockScene {
         Ok(self.pods().create(&Default::default(), &serde_json::from_value(pod)?).await?)
     }
 
-    /// A pod that asks for one of a resource.
+    /// Creates a pod that requests one unit of a resource.
     async fn pod(&self, name: &str, resource: &str) -> Result<Pod> {
         self.create(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
@@ -148,7 +150,7 @@ impl LockScene {
         .await
     }
 
-    /// Asks for a Bind beside everything else.
+    /// Starts a Bind in the background.
     fn begin(&self, pod: &Pod, node: &str) -> Begun {
         let (caller, pod, node) = (self.extender.clone(), pod.clone(), node.to_owned());
         let mut task = JoinSet::new();
@@ -170,7 +172,7 @@ impl LockScene {
         Ok(())
     }
 
-    /// Another client binds a pod, and does not look at any lock.
+    /// Another client binds a pod, and ignores every lock.
     async fn bind_by_hand(&self, pod: &str, node: &str) -> Result<()> {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
@@ -180,14 +182,14 @@ impl LockScene {
         Ok(())
     }
 
-    /// What a kubelet says of a pod.
+    /// Writes the status of a pod, as a kubelet does.
     async fn status(&self, pod: &str, status: Value) -> Result<()> {
         let patch = Patch::Merge(json!({"status": status}));
         self.pods().patch_status(pod, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// The device plugin of a node answers for a pod, and its kubelet goes on.
+    /// The device plugin of a node answers for a pod by removing the lock, and the kubelet starts the pod.
     async fn served(&self, node: &str, pod: &str) -> Result<()> {
         self.annotate(node, json!({LOCK: null})).await?;
         self.status(pod, json!({"phase": "Running", "startTime": "2026-08-01T06:10:00Z"})).await
@@ -206,7 +208,7 @@ impl LockScene {
         .await;
     }
 
-    /// Waits until the host has heard of a pod.
+    /// Waits until the host has seen a pod.
     async fn knows(&self, pod: &str) {
         eventually(&format!("the host knows {pod}"), PATIENCE, async || {
             let dump = self.host.get("/debug/dump").await.map_err(|error| error.to_string())?;
@@ -215,7 +217,7 @@ impl LockScene {
         .await;
     }
 
-    /// Waits until an Event about an object says this.
+    /// Waits until there is an Event about an object with this reason and these words.
     async fn until_event(&self, kind: &str, name: &str, reason: &str, words: &str) {
         eventually(&format!("{kind} {name} has an Event {reason} with {words:?}"), PATIENCE, async || {
             let said = events(&self.scene, kind, name).await.map_err(|error| error.to_string())?;

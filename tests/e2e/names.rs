@@ -1,4 +1,4 @@
-//! Names that objects of others have, and objects of others above ours (decisions H8, H15).
+//! Names that objects of other clients have, and objects of other clients above ours (decisions H8, H15).
 
 use anyhow::Result;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -87,7 +87,7 @@ async fn an_object_that_a_foreign_object_lists_is_not_claimed_a_second_time() ->
         .await;
     let message = scene.until_condition("label", "Applied", "False", "NameTaken").await;
     assert!(message.contains("row-by-hand") && message.contains(&a), "{message}");
-    // A leaf that a foreign object lists is not deleted.
+    // The host does not delete a leaf that a foreign object lists.
     scene.plane.relabel("n1", "ex.io/rack", "b").await?;
     scene.until_condition("label", "Applied", "False", "NameTaken").await;
     assert!(scene.stored().await?.contains_key(&a));
@@ -102,7 +102,7 @@ async fn an_object_that_a_foreign_object_lists_is_not_claimed_a_second_time() ->
 async fn a_tier_name_stands_for_one_tier_and_the_earlier_entry_has_it() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["n1 k1=a k2=b"]).await?;
-    // For one the label k1 is tier 1, for two it is tier 2.
+    // For source `one` the label k1 is tier 1, for source `two` it is tier 2.
     let one =
         "- {source: one, discoverer: label, enabled: true, config: {networkTopologyTypes: {one: [{nodeLabel: k1}]}}}";
     let two = "- {source: two, discoverer: label, enabled: true, config: {networkTopologyTypes: {two: [{nodeLabel: k1}, {nodeLabel: k2}]}}}";
@@ -119,7 +119,7 @@ async fn a_tier_name_stands_for_one_tier_and_the_earlier_entry_has_it() -> Resul
     };
     assert_eq!(named().await?, [(1, Some("k1".to_owned())), (1, Some("k2".to_owned())), (2, None)]);
 
-    // The other order: the earlier entry has the name, although the other was there first.
+    // The other order: the earlier entry gets the name, although the other source had it first.
     scene.configure(&format!("networkTopologyDiscovery:\n{two}\n{one}\n")).await?;
     scene.until_condition("one", "TierNameConflict", "True", "TierNameTaken").await;
     topoloom_tests::controlplane::eventually(
@@ -149,7 +149,8 @@ async fn an_object_that_a_finalizer_keeps_still_has_its_children() -> Result<()>
     let finalizers = |list: serde_json::Value| Patch::Merge(json!({"metadata": {"finalizers": list}}));
     let parameters = PatchParams::default();
     scene.hyper_nodes().patch(&s1, &parameters, &finalizers(json!(["example.com/wait"]))).await?;
-    // All of it becomes one spine. The other one is deleted, and stays for now: its rack is not claimed a second time.
+    // Both racks are now below spine s2. The host deletes s1, which its finalizer keeps for now, so s2 does not list
+    // the rack of s1 yet.
     scene.plane.relabel("n1", "ex.io/spine", "s2").await?;
     let message = scene.until_condition("label", "Applied", "False", "NameTaken").await;
     assert!(message.contains(&s1), "{message}");

@@ -1,4 +1,5 @@
-//! What an operator has at three in the morning: `preflight`, `status`, `read-only` and `debug`, on the chart's rules.
+//! What an operator has at three in the morning: `preflight`, `status`, `read-only` and `debug`, with the rights of the
+//! chart.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,12 +12,12 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 use topoloom_tests::schema;
 
-/// Runs a verb as in the container of the install: whether it succeeded, and what it printed.
+/// Runs a verb as in the container of the install; returns whether it succeeded, and what it printed.
 async fn said(installed: &Installed, kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
     said_with(&installed.container.env, kubeconfig, arguments).await
 }
 
-/// The same on a laptop, where no variable says which install is meant.
+/// The same on a laptop, where no environment variable names the install.
 async fn said_on_a_laptop(kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
     said_with(&BTreeMap::new(), kubeconfig, arguments).await
 }
@@ -36,7 +37,7 @@ async fn said_with(
     Ok((output.status.success(), text))
 }
 
-/// Waits until `preflight` says this and fails.
+/// Waits until `preflight` fails, with all these words in one failed check.
 async fn fails_with(installed: &Installed, words: &[&str]) {
     eventually(&format!("preflight says {words:?}"), PATIENCE, async || {
         let found = said(installed, &installed.kubeconfig, &["preflight"]).await.map_err(|error| error.to_string())?;
@@ -47,7 +48,7 @@ async fn fails_with(installed: &Installed, words: &[&str]) {
     .await;
 }
 
-/// Waits until it has nothing to complain about.
+/// Waits until `preflight` has neither a warning nor a failure.
 async fn passes(installed: &Installed) {
     eventually("preflight passes", PATIENCE, async || {
         match said(installed, &installed.kubeconfig, &["preflight"]).await {
@@ -65,14 +66,14 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     fails_with(&installed, &["there is no ConfigMap volcano-system/volcano-controller-configmap"]).await;
     scene.configure(RACKS).await?;
     passes(&installed).await;
-    // An account that may ask about others sees the same from elsewhere.
+    // An account that may check the rights of others gets the same result for the ServiceAccount.
     let admin = scene.plane.kubeconfig();
     let account = format!("{NAMESPACE}/{}", chart::NAME);
     let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", &account]).await?;
     assert!(passed && !text.contains("[warn]"), "{text}");
     let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/stranger"]).await?;
     assert!(!passed && text.contains(r#"resources: ["nodes"], verbs: ["list", "watch"]"#), "{text}");
-    // The same for programs.
+    // The same as JSON, for programs.
     let checks = ["preflight", "-o", "json", "--service-account", "default/stranger"];
     let (passed, text) = said(&installed, &admin, &checks).await?;
     let checks = schema::checked(&text)?;
@@ -92,7 +93,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     let installed = chart::install(&scene, json!({})).await?;
     passes(&installed).await;
 
-    // A Secret that an entry names and no rule allows, and a mistake beside it.
+    // A Secret that an entry names and no rule allows, and a mistake in another entry.
     let more = "- source: ufm\n  enabled: true\n  credentials: {secretRef: {name: ufm-token}}\n  config: {endpoint: 'https://ufm.example.com'}\n- source: roce\n  enabled: true\n  interval: 7\n";
     scene.configure(&format!("{RACKS}{more}")).await?;
     let rule = r#"Role in namespace volcano-system: {apiGroups: [""], resources: ["secrets"], resourceNames: ["ufm-token"], verbs: ["get"]}"#;
@@ -135,7 +136,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     });
     chart::apply(&scene, &[hook]).await?;
     fails_with(&installed, &["admission of HyperNodes: WebhookUnreachable", "gone.example.com"]).await;
-    // Who only watches so far hears of it too, before it is in the way.
+    // `preflight` warns an operator who only observes so far, too, before the webhook blocks writes.
     let (passed, text) = said(&installed, &admin, &["preflight", "--observe"]).await?;
     let seen = "[warn] admission of HyperNodes: WebhookUnreachable";
     assert!(passed && text.contains(seen) && text.contains("before HyperNodes are written here"), "{text}");
@@ -146,7 +147,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     scene.plane.stop().await
 }
 
-/// The lease of Volcano's own controller, renewed just now and for long.
+/// The lease of Volcano's own controller, renewed just now and valid for an hour.
 fn volcanos_lease(name: &str) -> Value {
     let now = jiff::Timestamp::now();
     json!({
@@ -155,7 +156,7 @@ fn volcanos_lease(name: &str) -> Value {
     })
 }
 
-/// Where an install lies that has a namespace of its own.
+/// The namespace of an install that is not in Volcano's.
 const APART: &str = "topoloom-system";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,7 +164,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     let scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x ex.io/spine=s"]).await?;
     let admin = scene.plane.kubeconfig();
-    // Before the first install nothing is guessed, and what to type is said.
+    // Before the first install the command line guesses nothing, and names the command to type.
     for verb in ["tree", "status"] {
         let (good, text) = said_on_a_laptop(&admin, &[verb]).await?;
         assert!(!good && text.contains("there is no installation"), "{text}");
@@ -171,7 +172,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     let (good, text) = said_on_a_laptop(&admin, &["preflight"]).await?;
     let make = "kubectl create configmap volcano-controller-configmap --namespace volcano-system --from-file=volcano-controller.conf=FILE";
     assert!(!good && text.contains(make), "{text}");
-    // Volcano's is where a host without flags looks, and a document that enables nothing is no success.
+    // Without flags the command line reads Volcano's ConfigMap, and a document that enables nothing is a failure.
     scene.configure("networkTopologyDiscovery: []\n").await?;
     let (good, text) = said_on_a_laptop(&admin, &["plan", "--exit-code"]).await?;
     let volcanos = "looking at the configuration volcano-system/volcano-controller-configmap";
@@ -193,8 +194,8 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     scene.plane.kubectl(&["delete", "lease", name, "-n", NAMESPACE]).await?;
     scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;
 
-    // Ours is found where no flag says which, and Volcano's ConfigMap, which has the name that is looked for otherwise, is
-    // left alone.
+    // Without flags the command line finds our install, and does not touch Volcano's ConfigMap, which has the default
+    // name.
     let annotations = async |namespace: &str, name: &str| {
         scene
             .plane
@@ -219,7 +220,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     let forced = [&["read-only", "on", "--force"], &volcanos[..]].concat();
     let (good, text) = said_on_a_laptop(&admin, &forced).await?;
     assert!(good && annotations(theirs.0, theirs.1).await?.contains("read-only"), "{text}");
-    // Of two none is taken.
+    // If there are two installs, the command line takes none.
     let second = chart::install(&scene, json!({})).await?;
     let (name, deployment) = ("second", second.objects.iter().find(|object| object["kind"] == "Deployment"));
     let mut deployment = deployment.context("a Deployment")?.clone();
@@ -241,7 +242,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     host.stop().await
 }
 
-/// A pod as the chart's Deployment would make it for that replica, where the chart was given another name.
+/// A pod as the chart's Deployment would make it for that replica, if the chart has another name.
 fn pod(name: &str, version: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -259,7 +260,7 @@ async fn dump(installed: &Installed, host: &Host) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Writes to what the host writes.
+/// The number of writes to the resources that the host writes.
 async fn writes(scene: &Scene) -> Result<u64> {
     let ours = ["hypernodes", "discoverysources", "events", "configmaps"];
     Ok(scene.plane.requests().await?.count(|request| request.is_write() && ours.contains(&request.resource.as_str())))
@@ -271,7 +272,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let installed = chart::install(&scene, json!({})).await?;
     let admin = scene.plane.kubeconfig();
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=x", "c ex.io/rack=y", "d ex.io/rack=y"]).await?;
-    // More than may lose their place without a question.
+    // More Nodes than may lose their place without a confirmation.
     scene
         .nodes(
             &["d1", "d2", "d3", "d4", "d5", "d6", "d7"]
@@ -292,7 +293,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     })
     .await;
 
-    // Everything, for who may list pods; what is left, for the host itself.
+    // An account that may list pods gets everything; the account of the host gets the rest.
     let (good, text) = said(&installed, &admin, &["status", "-o", "json"]).await?;
     assert!(good, "{text}");
     let status = schema::checked(&text)?;
@@ -316,13 +317,13 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     ] {
         assert!(metrics.lines().any(|line| line.starts_with(series)), "{series}\n{metrics}");
     }
-    // It only observes changes, so there is no next round to wait for.
+    // The source only watches for changes, so it has no interval.
     assert!(!metrics.contains("topoloom_source_interval_seconds{"), "{metrics}");
     let (good, text) = said(&installed, &installed.kubeconfig, &["status", "--admin", follower.admin()]).await?;
     assert!(good && text.contains("pods could not be listed"), "{text}");
     assert!(text.contains("leads hypernode") && text.contains("[+] election hypernode: follows replica-a_"), "{text}");
 
-    // What is held is shown with the command that lets it go on.
+    // `status` shows a held result with the command that confirms it.
     scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing")).await?;
     scene.until_state("label", "Held").await;
     let (_, text) = said(&installed, &installed.kubeconfig, &["status"]).await?;
@@ -330,7 +331,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     scene.configure(RACKS).await?;
     scene.until_state("label", "Serving").await;
 
-    // A host without writes goes on thinking, and writes nothing but its lease.
+    // A host whose writes are off still decides, and writes only its lease.
     let (good, text) = said(&installed, &admin, &["read-only", "on"]).await?;
     assert!(good && text.contains("writes stop"), "{text}");
     for host in [&leader, &follower] {
@@ -368,7 +369,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     said(&installed, &admin, &["read-only", "off"]).await?;
     scene.until(&["tier 1 ex.io/rack=x (3): a b d", "tier 1 ex.io/rack=y (8): c d1 d2 d3 d4 d5 d6 d7"]).await;
 
-    // The dump into a file, for its owner alone; the log turned up.
+    // The dump goes into a file that only its owner can read; then the log level is raised.
     let file = scene.plane.folder().join("dump.json");
     let path = file.to_string_lossy();
     said(&installed, &installed.kubeconfig, &["debug", "dump", "--admin", leader.admin(), "-o", &path]).await?;
@@ -387,12 +388,12 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert_eq!(leader.get("/debug/log").await?.trim(), filter);
     said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), "info"]).await?;
 
-    // A host reports where its time goes only if its start switched that on.
+    // A host gives a profile only if it was started with `--profiling`.
     let (good, text) = said(&installed, &admin, &["debug", "profile", "--admin", follower.admin()]).await?;
     assert!(!good && text.contains("--profiling"), "{text}");
     let profile = ["debug", "profile", "--seconds", "1", "--admin", leader.admin()];
     eventually("the profile has a stack of ours", PATIENCE, async || {
-        // A host in which nothing happens spends no time that a profile could show.
+        // An idle host uses no time that a profile could show.
         let moving = async {
             loop {
                 for rack in ["y", "x"] {
@@ -410,7 +411,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     })
     .await;
 
-    // A page of a browser that made its own name stand for this machine gets nothing.
+    // A web page whose own host name resolves to this machine gets no data.
     let stranger = reqwest::Client::new().get(format!("http://{}/debug/dump", leader.admin()));
     let answer = stranger.header("Host", "rebound.example").send().await?;
     assert_eq!(answer.status(), 421);

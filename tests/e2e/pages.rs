@@ -1,8 +1,8 @@
-//! README, installing and the node lock, as a reader follows them: each block of commands is taken from the page and run as it
-//! stands there, in a checkout, with the real Helm and kubectl on a real API server.
+//! The pages README, install and node lock, as a reader follows them: the test takes each block of commands from the
+//! page and runs it unchanged, in a checkout, with the real Helm and kubectl on a real API server.
 //!
-//! What is not on this machine is a kubelet. [`pods`] plays it: for each pod that the chart makes it starts the real binary as the
-//! pod's container, and `kubectl exec` runs beside it with the container's variables and rights.
+//! There is no kubelet on this machine. [`pods`] stands in for it: for each pod of the chart it starts the real binary
+//! as the pod's container, and `kubectl exec` runs beside it with the container's variables and rights.
 
 mod desk;
 mod node_lock;
@@ -26,7 +26,7 @@ const README: &str = "README.md";
 const INSTALL: &str = "docs/operators/install.md";
 const NAMESPACE: &str = "topoloom-system";
 
-/// The nodes of README's example, in the cluster, and one that shared accelerators are on.
+/// Creates the nodes of README's example, and one with shared accelerators.
 async fn nodes(plane: &ControlPlane) -> Result<()> {
     let nodes = [
         ("m1", vec![("ex.io/spine", "s1"), ("ex.io/rack", "a7")]),
@@ -39,7 +39,7 @@ async fn nodes(plane: &ControlPlane) -> Result<()> {
     plane.create_nodes(nodes).await
 }
 
-/// Waits until a command prints these words; what it printed.
+/// Waits until a command prints these words; returns what it printed.
 async fn until_says(desk: &PageReader, command: &str, words: &str) -> String {
     eventually(&format!("{command} says {words:?}"), PATIENCE, async || match desk.shell(command).await {
         Ok(said) if said.contains(words) => Ok(said),
@@ -70,14 +70,14 @@ async fn the_readme_does_what_it_says() -> Result<()> {
     let mine = desk.next("kubectl get nodes -o json | topoloom discover").await?;
     assert!(mine.contains("4 of 6 nodes have a place in 4 groups"), "{mine}");
 
-    // In a cluster: first from the desk, without a write.
+    // In a cluster: first from the reader's machine, without a write.
     desk.next("kubectl create namespace").await?;
     let observing = desk.start("topoloom run --observe").await?;
     until_says(&desk, "kubectl get discoverysources label -o jsonpath='{.status.state}'", "Observing").await;
     assert_eq!(desk.shell("kubectl get hypernodes -o name").await?, "");
     observing.interrupt().await?;
 
-    // Then for good.
+    // Then installed in the cluster.
     desk.next("helm install topoloom").await?;
     let pods = Pods::start(&mut plane, &desk).await?;
     until_says(&desk, "topoloom tree", "4 of 6 nodes have a place").await;
@@ -87,11 +87,11 @@ async fn the_readme_does_what_it_says() -> Result<()> {
         assert!(shown.contains(name), "{name}: {shown}");
     }
 
-    // A fabric manager on this desk.
+    // A simulated fabric manager on the reader's machine.
     let ufm = desk.start("topoloom fabric simulate").await?;
     ufm.until_says("Ctrl-C ends it").await;
     let reported = desk.next("topoloom fabric report").await?;
-    assert!(reported.contains("gpu-00009"), "the wrong cable is said: {reported}");
+    assert!(reported.contains("gpu-00009"), "the report has the wrong cable: {reported}");
     ufm.interrupt().await?;
 
     // A plugin of a vendor.
@@ -123,7 +123,7 @@ async fn the_pages_of_the_install_and_the_node_lock_do_what_they_say() -> Result
     let asked = desk.next("rollout status").await?;
     assert!(asked.contains("successfully rolled out"), "{asked}");
     assert!(asked.contains("leads hyperNode-controller") || asked.contains("leads hypernode"), "{asked}");
-    // The editor of this reader writes README's example.
+    // The reader's editor writes README's example.
     desk.next("edit configmap").await?;
     until_says(&desk, "topoloom tree", "4 of 6 nodes have a place").await;
     desk.next("kubectl get crd hypernodes.topology.volcano.sh ||").await?;
@@ -135,7 +135,7 @@ async fn the_pages_of_the_install_and_the_node_lock_do_what_they_say() -> Result
     desk.next("helm install volcano volcano-sh/volcano").await?;
     assert_eq!(desk.shell(uids).await?, before);
 
-    // The values that the page shows are values of the chart.
+    // The chart accepts the values that the page shows.
     let values = blocks(&text, "yaml");
     assert!(values.len() >= 3, "{values:?}");
     let (folder, image) = (chart::folder(), format!("image.repository={}", chart::IMAGE));
@@ -145,17 +145,17 @@ async fn the_pages_of_the_install_and_the_node_lock_do_what_they_say() -> Result
         helm(None, &["template", "topoloom", &*folder, "--set", &image, "--values", &*file]).await.context(block)?;
     }
 
-    // The extender, by the page of the node lock.
+    // The extender, as the page of the node lock describes it.
     node_lock::follow(&plane, &mut desk).await?;
 
-    // Without Helm, as on a cluster where it never was.
+    // Without Helm, as on a cluster that never had it.
     pods.stop().await?;
     desk.open(INSTALL)?;
     desk.skip_until("sed ")?;
     desk.shell("helm uninstall topoloom -n topoloom-system").await?;
     desk.shell("kubectl -n topoloom-system delete configmap topoloom-controller-configmap").await?;
     desk.shell("kubectl delete crd discoverysources.topoloom.dev").await?;
-    // As the page warns.
+    // As the page warns, this deletes the definition of HyperNodes.
     desk.shell("helm uninstall volcano -n volcano-system").await?;
     desk.shell("kubectl wait --for=delete --timeout=30s crd/hypernodes.topology.volcano.sh").await?;
     desk.next("sed ").await?;

@@ -13,7 +13,7 @@ use topoloom_tests::scene::{Scene, title};
 /// An entry whose plugin is a file.
 struct Foreign<'a> {
     source: &'a str,
-    /// `file: …`, and a digest perhaps.
+    /// `file: …`, and optionally a digest.
     plugin: &'a str,
     label: &'a str,
     /// More of the entry, and its `config`, in flow style.
@@ -44,7 +44,7 @@ async fn only_the_objects_of_the_source_follow_its_answers_and_an_empty_answer_i
     let scene = Scene::new().await?;
     let file = format!("file: {}", guest::file("topoloom-guest-scripted", scene.plane.folder())?.display());
     scene.nodes(&["n1", "n2", "n3", "n9"]).await?;
-    // More than may lose their place without a question.
+    // More Nodes than may lose their place without a confirmation.
     let many: Vec<String> = (0..10).map(|n| format!("n2{n}")).collect();
     scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     scene.put(object("z", Some("label"))).await?;
@@ -120,7 +120,7 @@ async fn a_file_needs_its_digest_its_interface_and_every_grant() -> Result<()> {
     ];
     scene.configure(&format!("{LIST}{}", document.concat())).await?;
     scene.until(&["tier 1 example.com/rack=x (1): a", "tier 1 example.com/rack=x (1): a"]).await;
-    // What works is worth a second compile, and works on with its result.
+    // The host compiles a plugin that works a second time, with optimisation, and then uses that one.
     eventually("both plugins are optimised", Duration::from_secs(60), async || {
         let log = host.log();
         let done = log.iter().filter(|line| line.contains("compiled with optimisation")).count();
@@ -145,7 +145,7 @@ async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it()
     let scene = Scene::new().await?;
     let file = format!("file: {}", guest::file("topoloom-guest-villain", scene.plane.folder())?.display());
     scene.nodes(&["a example.com/rack=x good.io/rack=g", "b example.com/rack=y good.io/rack=g"]).await?;
-    // What the villain does, the reason, and a word of the sentence.
+    // What the bad plugin does, the reason, and a part of the message.
     let acts = [
         ("loop", "Deadline", "300ms"),
         ("panic", "Trap", "discover panics as configured"),
@@ -164,7 +164,7 @@ async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it()
         "- {source: good, discoverer: label, enabled: true, config: {networkTopologyTypes: {good: [{nodeLabel: good.io/rack}]}}}\n",
     );
     for (act, ..) in acts {
-        // What is not endless has the time that a slow machine needs for it.
+        // A plugin without an endless loop has the time that a slow machine needs for it.
         let cpu = if act == "loop" { "300ms" } else { "10s" };
         let rest = format!("limits: {{cpu: {cpu}}}, config: {{discover: {act}}}");
         write!(document, "{}", Foreign { source: act, plugin: &file, label: "example.com/rack", rest: &rest })?;
@@ -186,7 +186,7 @@ async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it()
     }
     scene.until_condition("configure-loop", "Loaded", "False", "Deadline").await;
     scene.until_condition("configure-panic", "Loaded", "False", "Trap").await;
-    // They go on failing, and the good one goes on.
+    // The bad plugins fail again and again, and the good source continues.
     scene.plane.relabel("b", "good.io/rack", "h").await?;
     scene.until(&["tier 1 good.io/rack=g (1): a", "tier 1 good.io/rack=h (1): b"]).await;
     assert!(host.readyz().await.is_ok(), "a plugin does not decide whether the host is ready");
@@ -232,7 +232,7 @@ async fn a_file_that_was_read_too_early_is_read_again() -> Result<()> {
     let host = scene.host().await?;
     scene.until_condition("copied", "Loaded", "False", "PluginInvalid").await;
     std::fs::write(&copy, &bytes)?;
-    // It would be looked at again by itself a little later.
+    // The host would read the file again by itself a little later.
     scene.cli(&["source", "run", "copied"]).await?;
     scene.until(&["tier 1 example.com/rack=x (1): a"]).await;
     host.stop().await

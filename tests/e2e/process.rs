@@ -1,4 +1,4 @@
-//! The process: how it stops, how it takes turns with another one, and what switches its writes off.
+//! The process: how it stops, how another process takes over, and what switches its writes off.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,17 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
 const LEASE: &str = "topoloom-hypernode";
-/// As the defaults are.
+/// The default values.
 const SLOW: [&str; 3] =
     ["--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"];
 
-/// A replica that only read the lease from time to time would not see for most of a minute that it changed.
+/// With these times, a replica that only read the lease from time to time would see a change most of a minute too late.
 const RARE: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=40s"];
 /// How soon a replica knows that another holds the lease: the watch reports it in milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(3);
-/// What a drain takes whose writes are answered: requests under way, and no more. Its timeout is thirty seconds.
+/// How long a drain takes at most if its writes are answered: it waits for requests under way, and no more. The drain
+/// timeout is thirty seconds.
 const DRAINED: Duration = Duration::from_secs(10);
 /// How soon the second signal ends a process that would drain for minutes.
 const SECOND: Duration = Duration::from_secs(2);
@@ -64,7 +65,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
     many(&scene, 100).await?;
     scene.configure(RACKS).await?;
-    // All of it would take twenty seconds.
+    // With these limits, all of the writes would take twenty seconds.
     let [duration, deadline, period] = SLOW;
     let few = [duration, deadline, period, "--kube-api-qps=5", "--kube-api-burst=20"];
     let mut host = Host::launch_as("first", &kubeconfig, &few).await?;
@@ -79,7 +80,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     let took = asked.elapsed();
     assert_eq!(status.code(), Some(0), "{:?}", host.log());
     assert!(took < DRAINED, "it drained for {took:?}");
-    // Nothing is left of it: no task, and the lease is free at once.
+    // The process leaves no task, and its lease is free at once.
     eventually("its log is complete", PATIENCE, async || {
         let last = last_line(&host.log()).map_err(|error| error.to_string())?;
         if last["message"] == "topoloom has stopped" && last["tasks"] == 0 { Ok(()) } else { Err(last.to_string()) }
@@ -88,7 +89,8 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     assert!(!has_logged(&host, CUT_OFF), "{:#?}", host.log());
     let free = lease(&scene).await?;
     assert_eq!(holder(&free), "");
-    // What it wrote is a forest, and the next one goes on where it ended, without waiting for the lease.
+    // The objects that it wrote are a valid forest, and the next replica continues there, without waiting for the
+    // lease.
     let stored = scene.stored().await?;
     assert!(stored.len() < 60, "it wrote {} objects of its plan before it stopped", stored.len());
     let said = scene.until_condition("label", "Applied", "False", "Pending").await;
@@ -112,7 +114,8 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     assert!(holder(&leads).starts_with("second_"), "{leads:?}");
     assert!(began.elapsed() < Duration::from_secs(15), "it waited for a lease that was free");
 
-    // M2: the lease is watched. Its next renewal is far away, and another name in it ends its holder at once.
+    // M2: the holder watches its lease. The next renewal is far away, and another name in the lease ends the holder at
+    // once.
     let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let stolen = Patch::Merge(json!({"spec": {"holderIdentity": "thief"}}));
     leases.patch(LEASE, &PatchParams::default(), &stolen).await?;
@@ -123,7 +126,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     })
     .await;
     assert_eq!(next.ended().await?.code(), Some(1), "{:?}", next.log());
-    assert_eq!(holder(&lease(&scene).await?), "thief", "what is lost is not given back");
+    assert_eq!(holder(&lease(&scene).await?), "thief", "a lost lease is not released");
     Ok(())
 }
 
@@ -143,14 +146,14 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         .await;
     };
     for second in [Signal::TERM, Signal::INT] {
-        // Each has everything to write.
+        // Each host has all objects to write.
         scene.plane.kubectl(&["delete", "hypernodes", "--all"]).await?;
         let mut host = Host::launch_as("first", &kubeconfig, &["--drain-timeout=10m"]).await?;
         writing(&host).await;
-        // Its writes do not end: the API server stands still.
+        // The writes of the host do not end: the API server stands still.
         kill_process(apiserver, Signal::STOP)?;
         host.signal(Signal::TERM)?;
-        eventually("it has heard the first signal", PATIENCE, async || {
+        eventually("it has got the first signal", PATIENCE, async || {
             if has_logged(&host, "stopping; a second signal stops at once") {
                 Ok(())
             } else {
@@ -182,7 +185,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     .await;
     scene.delete_nodes(&["n0", "n1", "n2", "n3"]).await?;
     kill_process(apiserver, Signal::STOP)?;
-    // B16: an interrupt that comes first asks to stop, too.
+    // B16: an interrupt as the first signal stops the process with a drain, too.
     host.signal(Signal::INT)?;
     let status = host.ended().await?;
     kill_process(apiserver, Signal::CONT)?;
@@ -208,14 +211,14 @@ async fn an_annotation_on_the_config_map_ends_all_writes_but_those_of_the_lease(
     ];
     scene.until(&both).await;
     annotate(&scene, Some("true")).await?;
-    eventually("the host has heard it", PATIENCE, async || {
+    eventually("the host has seen it", PATIENCE, async || {
         let log = host.log();
         if log.iter().any(|line| line.contains("writes are switched off")) { Ok(()) } else { Err(log.join("\n")) }
     })
     .await;
     let before = scene.plane.requests().await?;
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
-    // Renewals go on, and nothing else is written: ten of them are five seconds.
+    // The host renews its lease and writes nothing else: ten renewals take five seconds.
     eventually("the lease is renewed", PATIENCE, async || {
         let since = scene.plane.requests().await.map_err(|error| error.to_string())?.since(&before);
         if since.writes("leases", "") >= 10 { Ok(()) } else { Err(format!("{since:?}")) }
@@ -268,7 +271,8 @@ async fn nothing_is_written_while_volcanos_own_controller_holds_its_lease() -> R
     let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
     assert!(message.contains(name) && message.contains("volcano-0_x"), "{message}");
     scene.until(&[]).await;
-    // It gives the lease back, as a Volcano that is switched off does not: then its time passes, which is the same to us.
+    // Volcano releases its lease. A Volcano that is switched off does not: then the lease expires, which has the same
+    // effect.
     let free = json!({"spec": {"holderIdentity": ""}});
     leases.patch(name, &PatchParams::default(), &Patch::Merge(&free)).await?;
     scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;

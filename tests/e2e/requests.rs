@@ -1,8 +1,8 @@
-//! What the host asks of the API server, by the API server's own word: all of it is counted, and all of it goes by the
+//! The requests of the host, by the API server's own records: the host counts all of them, and all of them go by the
 //! FlowSchemas of the chart.
 //!
-//! Both are compared with the audit log, to which nothing may be added meanwhile. What is on its way is known to one
-//! side only, and a later look finds it on both: the host is at rest but for its renewals.
+//! Both are compared with the audit log, to which nothing may be added meanwhile. Only one side knows a request that is
+//! under way, and a later comparison finds it on both: by then the host only renews its lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +16,18 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
 const LEASE: &str = "topoloom-hypernode";
-/// Between two renewals there is time for a look. None is given up before its answer because a machine stood still for
-/// seconds: that takes a third of the deadline.
+/// Between two renewals there is time for a comparison. The host gives up a renewal without an answer only after a
+/// third of the deadline, so not because the machine stood still for some seconds.
 const RENEWALS: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=2s"];
 
-/// What the chart renders: the one for leases beside the host, and the one for everything else.
+/// The FlowSchemas of the chart: the one for leases in the host's namespace, and the one for everything else.
 const FLOWS: [&str; 2] = ["topoloom.volcano-system.leases", chart::CLUSTER_NAME];
 const DISPATCHED: &str = "apiserver_flowcontrol_dispatched_requests_total{";
 const COUNTED: &str = "topoloom_api_requests_total{";
 
-/// Some of what has to be there: writes of each verb, a look at what is not there yet, and a write over what is gone.
+/// Some of the requests that have to be there: writes of each verb, a read of an object that does not exist yet, and a
+/// write over a version that is gone.
 const SOME: [[&str; 3]; 16] = [
     ["get", "leases", "404"],
     ["create", "leases", "201"],
@@ -86,14 +87,14 @@ fn counted(metrics: &str) -> Kinds {
     series.filter_map(kind).collect()
 }
 
-/// Whether the host counts what the log holds. A read of Nodes may be left for one of more columns before its answer:
-/// the API server wrote it down, and there was nothing that the host could count.
+/// Whether the host counts what the log has. The host may give up a read of Nodes before its answer, for one of more
+/// columns: the API server has logged it, and the host had no answer to count.
 fn agree([verb, resource, _]: &Kind, counted: u64, logged: u64) -> bool {
     let may_be_left = resource == "nodes" && matches!(verb.as_str(), "list" | "watch");
     counted == logged || may_be_left && counted < logged
 }
 
-/// One look at what the host counts.
+/// Compares once what the host counts with the log.
 async fn look_at_counts(scene: &Scene, host: &Host) -> Result<()> {
     let before = logged(&ours(scene)?);
     let counted = counted(&host.get("/metrics").await?);
@@ -119,18 +120,18 @@ fn dispatched(metrics: &str) -> [usize; 2] {
     })
 }
 
-/// How many of the requests each of [`FLOWS`] is there for.
+/// How many of the requests each of [`FLOWS`] is meant for.
 fn meant(requests: &[Value]) -> [usize; 2] {
     let is_of_leases = |request: &&Value| {
         let object = &request["objectRef"];
-        // Volcano's leases are looked for in every namespace at once.
+        // The host reads Volcano's leases in all namespaces with one request.
         object["resource"] == "leases" && object["namespace"] == NAMESPACE
     };
     let leases = requests.iter().filter(is_of_leases).count();
     [leases, requests.len() - leases]
 }
 
-/// One look at the flows.
+/// Compares the flows once with the log.
 async fn look_at_flows(scene: &Scene) -> Result<()> {
     let before = meant(&ours(scene)?);
     let dispatched = dispatched(&scene.plane.get("/metrics").await?);
@@ -141,7 +142,7 @@ async fn look_at_flows(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the API server goes by the chart's FlowSchemas: it says so after it has begun to.
+/// Waits until the API server uses the chart's FlowSchemas: it sets the condition after it has begun to use them.
 async fn until_in_force(scene: &Scene) {
     let schemas: Api<FlowSchema> = Api::all(scene.plane.client());
     eventually("the FlowSchemas are in force", PATIENCE, async || {
@@ -177,7 +178,7 @@ async fn each_request_is_counted_as_the_api_server_answered_it_and_goes_by_a_flo
     scene.until(&both).await;
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
     scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
-    // Another client annotates the lease: the next renewal is over a version that is gone.
+    // Another client annotates the lease: the next renewal is a conflict, because its version is gone.
     scene.plane.kubectl(&["annotate", "lease", LEASE, "--namespace", NAMESPACE, "note=theirs"]).await?;
 
     eventually("each request is counted once, as it was answered", PATIENCE, async || {
@@ -189,7 +190,7 @@ async fn each_request_is_counted_as_the_api_server_answered_it_and_goes_by_a_flo
     })
     .await;
     let log = ours(&scene)?;
-    // No replica serves Binds here, so there is no work that the other group could lead.
+    // No replica serves Binds here, so no replica has to lead the other group.
     let others =
         |event: &&Value| event["requestURI"].as_str().is_some_and(|uri| uri.contains("topoloom-hypernode-nodelock"));
     assert_eq!(log.iter().find(others), None, "a lease that is left to others is not even looked at");

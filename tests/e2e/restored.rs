@@ -1,5 +1,5 @@
-//! An API server whose etcd was restored from a snapshot, with hosts that run meanwhile: they follow again, write nothing that
-//! only the lost history says, and say what happened.
+//! etcd is restored from a snapshot while hosts run: the hosts follow the API server again, write nothing that only the
+//! lost history has, and report what happened.
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -10,13 +10,13 @@ use topoloom_tests::controlplane::{Revision, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
-/// Leases that outlive the time without an API server, so that what runs goes on.
+/// Leases that outlive the time without an API server, so that the running hosts continue.
 pub(crate) const LONG_LEASES: [&str; 3] =
     ["--leader-elect-lease-duration=120s", "--leader-elect-renew-deadline=100s", "--leader-elect-retry-period=500ms"];
-/// Far above all that a test writes.
+/// Far more revisions than a test writes.
 pub(crate) const RAISED: Revision = Revision::RaisedBy(1_000_000);
 
-/// So much is written that a server that was restored to before it does not soon catch up.
+/// Makes so many writes that a server that is restored to an earlier state does not soon reach the same revision.
 pub(crate) async fn much_happens(scene: &Scene) -> Result<()> {
     let maps: Api<ConfigMap> = Api::default_namespaced(scene.plane.client());
     for turn in 0..300 {
@@ -42,7 +42,7 @@ pub(crate) async fn until_it_says_so(host: &Host) {
     .await;
 }
 
-/// Nodes and HyperNodes: a host goes on from what the restored cluster holds.
+/// Nodes and HyperNodes: a host continues from the state of the restored cluster.
 async fn follows(revision: Revision) -> Result<()> {
     let mut scene = Scene::alone().await?;
     scene
@@ -57,7 +57,7 @@ async fn follows(revision: Revision) -> Result<()> {
     ];
     scene.until(&saved).await;
     let snapshot = scene.plane.save().await?;
-    // All of this is lost: a node that moved, one that came, one that went, and what was written about them.
+    // The restore loses all of this: a node that moved, a new node, a deleted node, and the writes about them.
     scene.plane.relabel("b", "ex.io/rack", "lost").await?;
     scene.nodes(&["d ex.io/spine=s ex.io/rack=lost"]).await?;
     scene.delete_nodes(&["c"]).await?;
@@ -89,7 +89,7 @@ async fn follows(revision: Revision) -> Result<()> {
         let text = write.value.to_string();
         assert!(!text.contains("rack=lost") && !text.contains("\"d\""), "written on old knowledge: {write:?}");
     }
-    // What was right in the restored cluster was left alone.
+    // The host did not write the object that was right in the restored cluster.
     let x = scene.name_of("ex.io/rack=x").await?;
     assert!(writes.iter().all(|write| !write.key.ends_with(&format!("/{x}"))), "{writes:#?}");
     host.stop().await

@@ -22,7 +22,7 @@ fn child(selector: Value) -> Value {
     members(json!([{"type": "HyperNode", "selector": selector}]))
 }
 
-/// Every row of the matrix: what it is, the spec, and for a refusal a word of the API server's sentence.
+/// Every row of the matrix: its name, the spec, and for a refusal a part of the API server's message.
 fn rows() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let node = json!({"exactMatch": {"name": "n1"}});
     let both = json!({"exactMatch": {"name": "n1"}, "labelMatch": {"matchLabels": {"a": "b"}}});
@@ -91,7 +91,7 @@ async fn objects_that_contradict_each_other_are_accepted_and_survived() -> Resul
         });
         scene.put(object).await
     };
-    // A cycle, a leaf with two parents, two leaves with one node, and a member that selects by nothing.
+    // A cycle, a leaf with two parents, and two leaves with the same node.
     put("leaf-a", 1, "Node", &["n1"]).await?;
     put("leaf-b", 1, "Node", &["n1"]).await?;
     put("parent-a", 2, "HyperNode", &["leaf-a"]).await?;

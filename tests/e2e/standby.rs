@@ -1,4 +1,4 @@
-//! The replica that follows: what it has at hand before it leads.
+//! The follower: what it has prepared before it leads.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use topoloom_tests::scene::{PATIENCE, Scene};
 
 use crate::swaps::{ENTRY, push};
 
-/// How often a plugin was compiled to be used at once. What serves is compiled a second time, with optimisation, after its
-/// first round.
+/// How often the host compiled a plugin for use at once. It compiles an active plugin a second time, with optimisation,
+/// after the first round.
 async fn compiled(host: &Host) -> Result<u32> {
     const COUNT: &str = "topoloom_plugin_compile_seconds_count{";
     let metrics = host.get("/metrics").await?;
@@ -27,7 +27,7 @@ fn looks(scene: &Scene, replica: &str) -> Result<Vec<[String; 3]>> {
         let is_his = word(&event["userAgent"]).contains(&format!("({replica})"));
         let is_look =
             matches!(look[0].as_str(), "list" | "watch") && matches!(look[1].as_str(), "nodes" | "hypernodes");
-        // A list of one object fills nothing: it asks how far the API server is.
+        // A list of one object fills no cache: it only reads the revision of the API server.
         let query = word(&event["requestURI"]);
         let is_of_one = query.split(['?', '&']).any(|part| part == "limit=1");
         (is_his && is_look && !is_of_one).then_some(look)
@@ -39,7 +39,7 @@ fn looks(scene: &Scene, replica: &str) -> Result<Vec<[String; 3]>> {
 async fn a_follower_is_warm_when_it_takes_over_so_that_its_first_round_compiles_and_lists_nothing() -> Result<()> {
     let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
     scene.nodes(&["a example.com/rack=x", "b example.com/rack=y"]).await?;
-    // It is not part of the binary: it has to be compiled.
+    // The plugin is not part of the binary, so the host has to compile it.
     push(&scene, "good", "1.0.0").await?;
     scene.configure(ENTRY).await?;
     let kubeconfig = scene.host_kubeconfig().await?;

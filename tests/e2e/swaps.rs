@@ -1,5 +1,5 @@
-//! Plugins that are swapped while the host runs, on a real control plane: what takes over, what is refused, what comes
-//! back, and what is in force meanwhile.
+//! Plugins that are swapped while the host runs, on a real control plane: which plugin becomes active, which is
+//! refused, when the host rolls back, and which topology is in force meanwhile.
 
 mod delivered;
 mod killed;
@@ -21,7 +21,7 @@ use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
 /// The ConfigMap that plugins are delivered in.
 const MAP: &str = "versions-plugin";
 
-/// One source that is served from it.
+/// One source whose plugin is in that ConfigMap.
 pub(crate) const ENTRY: &str = "
 networkTopologyDiscovery:
 - source: fabric
@@ -37,7 +37,7 @@ const RACKS: [&str; 2] = [
     "tier 1 example.com/rack=b (10): n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
 ];
 
-/// A cluster with those nodes and that source, its configuration not written yet.
+/// A cluster with those nodes, without a configuration.
 async fn scene() -> Result<Scene> {
     let scene = Scene::new().await?;
     let nodes: Vec<String> =
@@ -46,7 +46,7 @@ async fn scene() -> Result<Scene> {
     Ok(scene)
 }
 
-/// The same with version 1.0.0 serving.
+/// The same with version 1.0.0 as the active plugin.
 async fn serving() -> Result<(Scene, topoloom_tests::host::Host)> {
     let scene = scene().await?;
     push(&scene, "good", "1.0.0").await?;
@@ -57,7 +57,7 @@ async fn serving() -> Result<(Scene, topoloom_tests::host::Host)> {
     Ok((scene, host))
 }
 
-/// Pushes a version as an operator does, and gives its digest.
+/// Pushes a version as an operator does, and returns its digest.
 pub(crate) async fn push(scene: &Scene, act: &str, version: &str) -> Result<Digest> {
     let bytes = guest::version(act, version)?;
     if matches!(act, "deaf") {
@@ -94,7 +94,7 @@ async fn deliver_as(scene: &Scene, bytes: &[u8], declaration: Option<&str>) -> R
     Ok(())
 }
 
-/// Waits until the status of the source is as wanted; gives it.
+/// Waits until the status of the source is as wanted, and returns it.
 async fn until_status(
     scene: &Scene,
     what: &str,
@@ -114,7 +114,7 @@ async fn until_serving(scene: &Scene, version: &str) -> DiscoverySourceStatus {
     until_status(scene, &format!("version {version} serves"), serves).await
 }
 
-/// Waits until the source has no candidate and nothing to complain about.
+/// Waits until the source has no candidate, and its condition `Loaded` is true.
 async fn until_quiet(scene: &Scene) {
     until_status(scene, "nothing waits", |status| {
         let good = status.conditions.iter().filter(|condition| condition.type_ == "Loaded");

@@ -1,4 +1,4 @@
-//! Spans of a real host, at a collector.
+//! The spans that a real host sends to a collector.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
     .await;
     assert!(!host.log().join("\n").contains("let-me-in"), "a secret is in the log");
 
-    // The last writes, too: they end a moment before the process.
+    // The host also sends the spans of its last writes, which end a moment before the process.
     scene.nodes(&["m3 ex.io/spine=s1 ex.io/rack=c"]).await?;
     scene
         .until(&[

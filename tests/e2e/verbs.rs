@@ -21,7 +21,7 @@ async fn tree_plan_explain_pause_and_list_tell_the_truth() -> Result<()> {
     assert!(tree.contains("├─ tier 1") && tree.contains("ex.io/rack=a") && !tree.contains("drift"), "{tree}");
     let explained = scene.cli(&["explain", "m8"]).await?;
     assert!(explained.contains("not placed") && explained.contains("ex.io/rack"), "{explained}");
-    // The same for programs, each as its schema says.
+    // The same as JSON for programs; each document follows its schema.
     let explained = scene.json(&["explain", "m8"]).await?;
     let of_label = &explained["sources"][0];
     assert_eq!((&explained["exists"], &of_label["placements"]), (&json!(true), &json!([])), "{explained}");

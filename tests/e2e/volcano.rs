@@ -1,4 +1,4 @@
-//! Beside Volcano's own controller, and in its place: the way of the migration guide.
+//! Beside Volcano's own controller, and in its place: the steps of the migration guide.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use topoloom_tests::guest;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
 
-/// What Volcano's controller is called among the managers of fields.
+/// The field manager of Volcano's controller.
 const VOLCANO: &str = "vc-controller-manager";
 /// The lease of its stand-alone process.
 const VOLCANOS_LEASE: &str = "vc-hypernode-controller-manager";
-/// Who holds it.
+/// The holder of that lease.
 const HOLDER: &str = "volcano-0_x";
-/// How long it lasts, in seconds.
+/// How long that lease lasts, in seconds.
 const LASTS: i64 = 2;
 
-/// A source of which nothing stays when its plugin fails for good.
+/// A source whose HyperNodes the host deletes when its plugin fails for good.
 const FAILS: &str = "
 networkTopologyDiscovery:
 - source: fabric
@@ -36,14 +36,14 @@ networkTopologyDiscovery:
   permissions: {nodeLabels: [example.com/rack]}
 ";
 
-/// Volcano's own controller, as far as it can be seen from outside: its lease, and what it writes.
+/// Volcano's own controller, as far as other clients can see it: its lease, and its writes.
 struct Volcano {
     leases: Api<Lease>,
     renews: JoinSet<()>,
 }
 
 impl Volcano {
-    /// It takes its lease, and renews it until it is stopped.
+    /// Creates Volcano's lease, and renews it until the controller is stopped.
     async fn start(scene: &Scene) -> Result<Self> {
         let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
         let lease = json!({
@@ -58,7 +58,7 @@ impl Volcano {
                 tick.tick().await;
                 let now = Timestamp::now();
                 let time = Patch::Merge(json!({"spec": {"renewTime": format!("{now:.6}")}}));
-                // One that does not come through is like a controller that is slow.
+                // A renewal that fails is like a slow controller.
                 let _ = renewed.patch(VOLCANOS_LEASE, &PatchParams::default(), &time).await;
             }
         });
@@ -76,7 +76,8 @@ impl Volcano {
         Ok(())
     }
 
-    /// It is gone, and leaves its lease behind as it is. No client can know it before the lease expires.
+    /// The controller ends without releasing its lease. No client can know that before the lease expires. Returns when
+    /// it expires.
     async fn vanishes(mut self) -> Result<Timestamp> {
         self.renews.shutdown().await;
         let left = self.leases.get(VOLCANOS_LEASE).await?.spec.context("a lease says who holds it")?;
@@ -86,7 +87,7 @@ impl Volcano {
     }
 }
 
-/// A host as its container starts it, which leads.
+/// Starts a host as its container does, and waits until it leads.
 async fn started(scene: &Scene, installed: &Installed) -> Result<Host> {
     let flags = installed.container.flags_below(scene.plane.folder())?;
     Host::start(&installed.kubeconfig, &flags.iter().map(String::as_str).collect::<Vec<_>>()).await
@@ -99,7 +100,7 @@ async fn decided(host: &Host) -> Result<Value> {
     Ok(decisions.and_then(|decisions| decisions.last()).cloned().unwrap_or_default())
 }
 
-/// Requests of ours to HyperNodes that write, as the API server wrote them down.
+/// Our write requests to HyperNodes, from the audit log of the API server.
 fn our_writes(scene: &Scene) -> Result<Vec<Value>> {
     let all = scene.plane.audit_log()?.into_iter();
     let ours = all.filter(|event| event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("topoloom/")));
@@ -107,7 +108,7 @@ fn our_writes(scene: &Scene) -> Result<Vec<Value>> {
     Ok(writes.filter(|event| event["objectRef"]["resource"] == "hypernodes").collect())
 }
 
-/// Says whether so many HyperNodes were deleted, and none of them while Volcano might still lead.
+/// Checks that so many HyperNodes were deleted, and none of them while Volcano might still lead.
 fn deleted_after(scene: &Scene, over: Timestamp, number: usize) -> Result<()> {
     let writes = our_writes(scene)?.into_iter().filter(|event| event["verb"] == "delete");
     let times = writes.map(|event| Ok(event["requestReceivedTimestamp"].as_str().context("a time")?.parse()?));
@@ -141,7 +142,7 @@ async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
     scene.configure(others).await?;
     let message = scene.until_condition("label", "Applied", "False", "WriteFailed").await;
     assert!(message.contains("Volcano's own controller leads"), "{message}");
-    // With each document the host looks at what sources left behind.
+    // With each document the host checks for HyperNodes of removed sources.
     scene.configure(&format!("# Still nothing of it.\n{others}")).await?;
     until_read(&host, 3).await;
     assert_eq!(scene.topology().await?, tree);
@@ -157,7 +158,7 @@ async fn m6_what_a_failing_plugin_takes_along_goes_only_after_volcano() -> Resul
     let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
     scene.nodes(&["m1 example.com/rack=a"]).await?;
     let tree = ["tier 1 example.com/rack=a (1): m1"];
-    // Good twice, and then never again.
+    // This plugin succeeds twice, and then always fails.
     let module = scene.plane.folder().join("third.wasm");
     std::fs::write(&module, guest::version("third", "1.0.0")?)?;
     let map = format!("{NAMESPACE}/versions-plugin");
@@ -197,7 +198,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     Volcano::writes(&scene, rack_b, b, &["m3"]).await?;
     Volcano::writes(&scene, spine, s, &[rack_a, rack_b]).await?;
     let volcano = Volcano::start(&scene).await?;
-    // A person made this one, and counted it in their own way.
+    // A person made this HyperNode, and wrote its node count by hand.
     scene.put(by_hand("mine", 1, "Node", &["m1"])).await?;
     let counted = Patch::Merge(json!({"status": {"nodeCount": 99}}));
     scene.hyper_nodes().patch_status("mine", &PatchParams::default(), &counted).await?;
@@ -206,7 +207,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     let installed = chart::install(&scene, json!({"observe": true})).await?;
     let host = started(&scene, &installed).await?;
     scene.until_state("label", "Observing").await;
-    // A node moves: we see it first, and leave it to Volcano.
+    // A node moves: the host sees it first, and leaves the write to Volcano.
     let first = decided(&host).await?;
     scene.plane.relabel("m2", "ex.io/rack", "b").await?;
     eventually("the move is decided, and observed only", PATIENCE, async || {
@@ -221,7 +222,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     }
     Volcano::writes(&scene, rack_a, a, &["m1"]).await?;
     Volcano::writes(&scene, rack_b, b, &["m2", "m3"]).await?;
-    // What is left of the plan is what the guide says: our annotations on what Volcano made.
+    // The rest of the plan is what the guide describes: our annotations on the objects that Volcano made.
     let plan = scene.cli(&["plan"]).await?;
     let steps: Vec<&str> = plan.lines().filter_map(|line| line.trim().split_once(". ")).map(|(_, step)| step).collect();
     let mut wanted = [rack_a, rack_b, spine].map(|name| format!("update {name}: annotations"));
@@ -235,7 +236,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     assert_eq!(our_writes(&scene)?, Vec::<Value>::new(), "beside Volcano nothing is written");
     let before = scene.stored().await?;
 
-    // Volcano still runs when the operator switches writes on: it goes first. Its lease ends by its time.
+    // Volcano still runs when the operator switches writes on. The host waits until Volcano's lease expires.
     let installed = chart::install(&scene, json!({"observe": false, "status": "own"})).await?;
     let host = started(&scene, &installed).await?;
     scene.until_state("label", "Stale").await;
@@ -247,7 +248,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
         "tier 2 ex.io/spine=s (3): ex.io/rack=a ex.io/rack=b",
         "tier 1 ex.io/rack=a (1): m1",
         "tier 1 ex.io/rack=b (2): m2 m3",
-        // With `--status=own` an object without an owner is not counted.
+        // With `--status=own` the host does not count an object without an owner.
         "tier 1 mine (99): m1",
     ];
     scene.until(&tree).await;

@@ -1,5 +1,5 @@
-//! The table of rights in the host and the rules of the chart say the same, whatever the values: `preflight` asks for what
-//! the chart gives, and the chart gives what the host needs.
+//! The host's table of rights and the rules of the chart are equal for all values: `preflight` checks what the chart
+//! grants, and the chart grants what the host needs.
 
 use std::collections::BTreeSet;
 
@@ -61,8 +61,8 @@ fn pairs(list: &Value, config: &str) -> Vec<(String, String)> {
     list.as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
-/// The settings of the host of an install with these values. Names are those that its container is started with, as the
-/// host reads them: a role with any other is for something that is not there.
+/// The settings of the host of an install with these values. Names come from the arguments and the environment of its
+/// container, as the host reads them: a role for any other name would be for an object that does not exist.
 fn setting(values: &Value, container: &Container) -> Result<RightsSettings> {
     let flag = |name: &str| container.args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let own = container.env["KUBE_POD_NAMESPACE"].clone();
@@ -84,7 +84,7 @@ fn setting(values: &Value, container: &Container) -> Result<RightsSettings> {
         None => None,
     };
     let extender = flag("--extender-address");
-    // What `preflight` reads in the pod.
+    // `preflight` reads these two variables in the pod.
     assert_eq!(container.env.get("TOPOLOOM_NODELOCK_SWEEP").map(String::as_str), flag("--nodelock-sweep"));
     assert_eq!(container.env.get("TOPOLOOM_EXTENDER_ADDRESS").map(String::as_str), extender);
     Ok(RightsSettings {
@@ -144,7 +144,7 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"extender": extender, "controllers": ["*", "-hyperNode-controller"], "replicas": 1, "leaderElection": {"enabled": false}}),
     ];
     for values in rows {
-        // Names of objects come from the release, too.
+        // The name of the release is part of the names of objects, too.
         for release in [RELEASE, "fabric"] {
             let rendering = Rendering { release: release.to_owned(), ..Rendering::new(values.clone()) };
             let objects = rendering.objects().await?;

@@ -1,4 +1,5 @@
-//! Our ServiceAccount writes no ConfigMap but the modules that it keeps, even where RBAC lets it do anything.
+//! The admission policy lets our ServiceAccount write only the ConfigMaps of kept modules, even if RBAC allows
+//! everything.
 
 use anyhow::Result;
 use serde_json::json;
@@ -36,14 +37,14 @@ async fn the_host_creates_and_deletes_no_config_map_but_the_modules_that_it_keep
     for (name, words, namespace, fate) in rows {
         let words = in_namespace(words, namespace);
         check(&scene, name, &[&words[..], &[us]].concat(), fate).await;
-        // Others are not concerned.
+        // The policy does not apply to other clients.
         check(&scene, name, &words, Fate::Accepted).await;
     }
     let note = in_namespace(["annotate", "configmap", "topoloom-controller-configmap"], NAMESPACE);
     let words = [&note[..], &["note=mine"]].concat();
     check(&scene, "an edit", &[&words[..], &[us]].concat(), DENIED).await;
     check(&scene, "an edit", &words, Fate::Accepted).await;
-    // A name that the API server makes up is no exception.
+    // The policy also applies to a name that the API server generates.
     let generated = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "any-", "namespace": NAMESPACE},
     });

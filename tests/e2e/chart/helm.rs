@@ -1,4 +1,4 @@
-//! Installed, upgraded and uninstalled by Helm itself.
+//! Helm itself installs, upgrades and uninstalls the chart.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const SOURCES: &str = "discoverysources.topoloom.dev";
 const NAMESPACE: &str = "topoloom-system";
 const CONFIG_MAP: &str = "topoloom-controller-configmap";
 const OWNER: &str = "/metadata/annotations/meta.helm.sh~1release-name";
-/// What an operator writes.
+/// A configuration that an operator writes.
 const EDITED: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: false\n";
 
 struct Cluster {
@@ -60,14 +60,14 @@ impl Cluster {
         map["data"]["volcano-controller.conf"].as_str().map(str::to_owned).context("there is no text")
     }
 
-    /// Writes it, as an operator does.
+    /// Writes the configuration, as an operator does.
     async fn edit(&self, text: &str) -> Result<()> {
         let patch = json!({"data": {"volcano-controller.conf": text}}).to_string();
         let words = ["patch", "configmap", CONFIG_MAP, "-n", NAMESPACE, "--type=merge", "-p", &patch];
         self.plane.kubectl(&words).await.map(drop)
     }
 
-    /// Makes a HyperNode; its uid.
+    /// Creates a HyperNode; returns its UID.
     async fn hyper_node(&self) -> Result<String> {
         let file = self.plane.folder().join("hypernode.json");
         let object = topoloom_tests::scene::by_hand("rack-a", 1, "Node", &["a"]);
@@ -87,7 +87,7 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
     for words in ["topoloom preflight", "topoloom status", "topoloom-controller-configmap"] {
         assert!(said.contains(words), "{said}");
     }
-    // Volcano's definition is made, and has no owner; ours belongs to the release.
+    // The chart creates Volcano's definition, which no release owns; ours belongs to the release.
     let theirs = cluster.get("crd", HYPER_NODES).await?;
     assert_eq!(theirs.pointer(OWNER), None, "{theirs}");
     let definition = cluster.uid("crd", HYPER_NODES).await?;
@@ -119,7 +119,8 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
         assert!(cluster.get(kind, name).await.is_err(), "{kind} {name} is left");
     }
 
-    // Under the same name it takes up what it left, under another one it leaves the definitions alone.
+    // A release of the same name takes over what the first one left. A release of another name does not change the
+    // definitions.
     cluster.helm("install", "topoloom", &[]).await?;
     assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
     cluster.helm("install", "second", &[]).await?;
@@ -147,7 +148,8 @@ async fn a_definition_that_another_installer_brought_is_left_alone() -> Result<(
     cluster.plane.stop().await
 }
 
-/// Volcano's chart has the definition of HyperNodes as an object of its release, and Helm takes over nothing that it does not own.
+/// The definition of HyperNodes is an object of Volcano's chart, and Helm by itself does not take over an object that
+/// the release does not own.
 #[tokio::test(flavor = "multi_thread")]
 async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     let cluster = Cluster::new().await?;
@@ -163,10 +165,10 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
         let wait = ["wait", "--for=delete", "--timeout=30s", &format!("crd/{HYPER_NODES}")];
         cluster.plane.kubectl(&wait).await.map(drop)
     };
-    // After ours. The notes say how.
+    // Volcano's chart after ours: our notes name the flag.
     let notes = cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
     let uid = cluster.hyper_node().await?;
-    let refused = volcano(&[]).await.expect_err("Helm owns it not").to_string();
+    let refused = volcano(&[]).await.expect_err("Helm does not own it").to_string();
     assert!(refused.contains("invalid ownership metadata"), "{refused}");
     assert!(notes.contains("--namespace volcano-system --create-namespace --take-ownership\n"), "{notes}");
     volcano(&["--take-ownership"]).await?;
@@ -178,18 +180,18 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     assert_eq!(cluster.get("crd", HYPER_NODES).await?["metadata"]["resourceVersion"], version);
     assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
     gone().await?;
-    // Before ours.
+    // Volcano's chart before ours.
     volcano(&[]).await?;
     cluster.helm("install", "topoloom", &[]).await?;
     assert_eq!(cluster.get("crd", HYPER_NODES).await?.pointer(OWNER), Some(&json!("volcano")));
     gone().await?;
-    // After a definition that kubectl brought, whose fields are kubectl's.
+    // Volcano's chart after kubectl applied the definition: kubectl owns the fields.
     let file = chart::folder().join("../../crds").join(format!("{HYPER_NODES}.yaml"));
     cluster.plane.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()]).await?;
     let uid = cluster.hyper_node().await?;
     let refused = volcano(&["--take-ownership"]).await.expect_err("the fields are kubectl's").to_string();
     assert!(refused.contains("conflict"), "{refused}");
-    // What failed halfway is not uninstalled, which would delete the definition, but completed.
+    // The operator completes the failed install. An uninstall would delete the definition.
     let (kubeconfig, chart) = (cluster.plane.kubeconfig(), theirs.to_string_lossy());
     let words = ["upgrade", "--install", "volcano", &*chart, "--namespace", "volcano-system"];
     helm(Some(&kubeconfig), &[&words[..], &["--take-ownership", "--force-conflicts"]].concat()).await?;
@@ -197,7 +199,8 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     cluster.plane.stop().await
 }
 
-/// Only `always`: what a hook made is deleted and made anew by a tool that renders without a cluster.
+/// Only for `crds.hyperNode=always`: a tool that renders without a cluster would delete a definition that a hook made,
+/// and make it anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_the_release_stays_the_same_over_upgrades_and_an_uninstall() -> Result<()> {
     let cluster = Cluster::new().await?;
@@ -210,7 +213,7 @@ async fn a_definition_of_the_release_stays_the_same_over_upgrades_and_an_uninsta
         cluster.helm("upgrade", "topoloom", &[&always[..], &["--set", replicas]].concat()).await?;
         assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition, "{replicas}");
     }
-    // A release that goes back to `auto` releases it, and nothing else.
+    // With `auto` again, the definition no longer belongs to the release. Nothing else changes.
     cluster.helm("upgrade", "topoloom", &[]).await?;
     assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
     cluster.helm("uninstall", "topoloom", &[]).await?;
@@ -240,13 +243,14 @@ async fn what_is_written_into_the_configuration_stays_through_everything_that_he
     cluster.helm("install", "topoloom", &[]).await?;
     same("another install").await?;
 
-    // A document of the values does not take over by accident what an operator has written.
+    // A document in the values does not replace by accident what an operator has written.
     let document = ["--set-json", r#"config.document={"networkTopologyDiscovery": []}"#];
     assert!(cluster.helm("upgrade", "topoloom", &document).await.is_err());
     same("a document that was refused").await?;
     cluster.helm("upgrade", "topoloom", &[&document[..], &["--take-ownership", "--force-conflicts"]].concat()).await?;
     assert_eq!(cluster.text().await?, "networkTopologyDiscovery: []");
-    // From here on an edit by hand collides with the next upgrade, and giving the document up leaves what there is.
+    // From here on an edit by hand conflicts with the next upgrade, and an upgrade without the document keeps the
+    // stored text.
     cluster.edit(EDITED).await?;
     assert!(cluster.helm("upgrade", "topoloom", &document).await.is_err());
     cluster.helm("upgrade", "topoloom", &[]).await?;
@@ -254,7 +258,7 @@ async fn what_is_written_into_the_configuration_stays_through_everything_that_he
     cluster.plane.stop().await
 }
 
-/// A chart that an operator may have installed can be upgraded to this one.
+/// An operator can upgrade from the first chart to this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
@@ -281,10 +285,10 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     };
     cluster.helm("upgrade", "topoloom", &["--reset-then-reuse-values"]).await?;
     same().await?;
-    // And back.
+    // The rollback to the first chart.
     cluster.rollback("topoloom", "1").await?;
     same().await?;
-    // What was written into the configuration of the first chart, which owned it, is taken over as it is.
+    // The first chart owned the configuration. This chart takes it over with the operator's edit.
     cluster.edit(EDITED).await?;
     for _ in 0..2 {
         cluster.helm("upgrade", "topoloom", &["--reset-then-reuse-values"]).await?;

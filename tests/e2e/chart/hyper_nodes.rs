@@ -1,4 +1,4 @@
-//! The policy that is equal to Volcano's: the decision matrix of its admission, row by row.
+//! The policy that decides as Volcano's admission does: the decision matrix of that admission, row by row.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ fn hyper_node(spec: &Value) -> Value {
     json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "row"}, "spec": spec})
 }
 
-/// Only tried, and judged by the API server alone: kubectl would look at the definition by itself.
+/// Stores nothing, and only the API server validates: kubectl would use the definition to validate by itself.
 const TRY: [&str; 4] = ["create", "--dry-run=server", "--validate=false", "-f"];
 
-/// Creating it, without keeping it.
+/// Sends a HyperNode to the API server, which does not store it.
 async fn create(scene: &Scene, name: &str, spec: &Value, fate: Fate) -> Result<()> {
     let file = manifest(scene, &[hyper_node(spec)])?;
     check(scene, name, &[&TRY[..], &[file.as_str()]].concat(), fate).await;
@@ -58,10 +58,10 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
         ("regex a(b", regex("a(b"), Fate::Denied("does not have as many ( as )")),
         ("regex a[b", regex("a[b"), Fate::Denied("does not have as many [ as ]")),
         ("regex a{2", regex("a{2"), Fate::Denied("does not have as many { as }")),
-        // Only an opening one is counted.
+        // The policy counts brackets only in a pattern that has an opening one.
         ("regex a)b", regex("a)b"), Fate::Accepted),
         ("regex x**", regex("x**"), Fate::Accepted),
-        ("regex that is sound", regex("^n[0-9]{2}-(a|b)$"), Fate::Accepted),
+        ("regex that is valid", regex("^n[0-9]{2}-(a|b)$"), Fate::Accepted),
         ("labelMatch: {}", node(json!({"labelMatch": {}})), Fate::Accepted),
         (
             "type Rack",
@@ -92,7 +92,7 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
         create(&scene, name, spec, *fate).await?;
     }
 
-    // An update is judged as a creation is, the status is not judged at all.
+    // The policy checks an update as it checks a creation. It does not check the status.
     scene.put(hyper_node(&exact("a"))).await?;
     let patch = json!({"spec": {"members": regex("a(b")["members"]}}).to_string();
     let words = ["patch", "hypernode", "row", "--type=merge", "-p", &patch];
@@ -101,7 +101,7 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
     let words = ["patch", "hypernode", "row", "--subresource=status", "--type=merge", "-p", &status];
     check(&scene, "a status", &words, Fate::Accepted).await;
 
-    // Two objects that hold each other, and two parents of one.
+    // The policy accepts two objects that are members of each other, and an object with two parents.
     let parent = |name: &str, of: &str| {
         let mut object = hyper_node(&child(json!({"exactMatch": {"name": of}})));
         object["metadata"]["name"] = json!(name);

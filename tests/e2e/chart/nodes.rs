@@ -1,4 +1,5 @@
-//! Our ServiceAccount changes nothing on Nodes but the annotations of the node lock, even where RBAC lets it do anything.
+//! The admission policy lets our ServiceAccount change only the annotations of the node lock on Nodes, even if RBAC
+//! allows everything.
 
 use anyhow::Result;
 use serde_json::json;
@@ -76,7 +77,7 @@ async fn the_host_changes_nothing_on_nodes_but_the_lock() -> Result<()> {
     for (name, patch, fate) in rows {
         let patch = patch.to_string();
         check(&scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
-        // Others are not concerned.
+        // The policy does not apply to other clients.
         check(&scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
     }
     let status = json!({"status": {"phase": "Running"}}).to_string();

@@ -1,5 +1,5 @@
-//! Our ServiceAccount changes nothing on Pods but the annotations with which the node lock marks them, and creates nothing but
-//! Bindings, even where RBAC lets it do anything.
+//! The admission policy lets our ServiceAccount change only the annotations with which the node lock marks Pods, and
+//! create only Bindings, even if RBAC allows everything.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::policies::{Fate, check, enforced, installed};
 const PATCH: [&str; 5] = ["patch", "pod", "p1", "--dry-run=server", "--type=merge"];
 const REST: Fate = Fate::Denied("It must not create, delete or connect, or write another subresource than a Binding");
 
-/// Writes one object into a file, for requests that are sent as they are.
+/// Writes one object into a file, for requests that kubectl sends unchanged.
 fn file(scene: &Scene, name: &str, object: &Value) -> Result<String> {
     let path = scene.plane.folder().join(name);
     std::fs::write(&path, object.to_string())?;
@@ -32,7 +32,7 @@ fn pod(name: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_marks_and_binds_pods_and_does_nothing_else_to_them() -> Result<()> {
     let (scene, _) = installed(json!({})).await?;
-    // The API server gives a Pod the zone of its node, by way of the Binding.
+    // At a Binding the API server gives the Pod the zone of its node.
     scene.plane.create_nodes([("n1", [("topology.kubernetes.io/zone", "a")])]).await?;
     scene.plane.kubectl(&["create", "-f", &manifest(&scene, &[pod("p1")])?]).await?;
     let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
@@ -100,12 +100,13 @@ async fn edits(scene: &Scene, us: &str, refused: Fate) {
     for (name, patch, fate) in rows {
         let patch = patch.to_string();
         check(scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
-        // Others are not concerned.
+        // The policy does not apply to other clients.
         check(scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
     }
 }
 
-/// What a Binding brings along the API server writes onto the Pod, without an update that admission would see.
+/// The API server writes the annotations and labels of a Binding onto the Pod, without an update that admission would
+/// see.
 async fn bindings(scene: &Scene, us: &str) -> Result<()> {
     let binding = |metadata: Value| {
         let mut binding = json!({
@@ -142,7 +143,7 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
         check(scene, name, &[&words[..], &[us]].concat(), fate).await;
         check(scene, name, &words, Fate::Accepted).await;
     }
-    // An older resource does the same, and the API server puts no label right there.
+    // An older resource creates a Binding, too, and there the API server corrects no label.
     let file = file(scene, "binding.json", &binding(json!({})))?;
     let words = ["create", "--raw", "/api/v1/namespaces/default/bindings?dryRun=All", "-f", &file];
     check(scene, "the older resource", &[&words[..], &[us]].concat(), REST).await;
@@ -150,7 +151,7 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a Binding with another zone than its node has leaves on the pod.
+/// A Binding has another zone than its node: the API server writes the zone of the node onto the pod.
 async fn the_node_says_where_it_is(scene: &Scene, us: &str) -> Result<()> {
     scene.plane.kubectl(&["create", "-f", &manifest(scene, &[pod("p3")])?]).await?;
     let binding = json!({
@@ -193,7 +194,7 @@ async fn rest(scene: &Scene, us: &str) -> Result<()> {
         check(scene, name, &[&words[..], &[us]].concat(), REST).await;
         check(scene, name, &words, Fate::Accepted).await;
     }
-    // No kubelet runs it, so that others come no further either.
+    // No kubelet runs the pod, so this request would fail for other clients, too: the test does not send theirs.
     let enter = ["create", "--raw", "/api/v1/namespaces/default/pods/p1/exec?command=true", "-f", &other, us];
     check(scene, "a command inside", &enter, REST).await;
     Ok(())

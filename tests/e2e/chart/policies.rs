@@ -1,4 +1,5 @@
-//! What the tests of the admission policies share: a cluster with the chart, and requests that are only tried.
+//! What the tests of the admission policies share: a cluster with the chart, and requests that are sent to get the
+//! answer of the API server.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use topoloom_tests::scene::Scene;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is done.
+    /// The API server accepts it.
     Accepted,
-    /// The resource definition refuses it; no policy is asked.
+    /// The resource definition refuses it, before any policy does.
     Malformed,
     /// A policy refuses it, with these words.
     Denied(&'static str),
@@ -28,13 +29,13 @@ pub(super) async fn installed(values: Value) -> Result<(Scene, Installed)> {
     Ok((scene, installed))
 }
 
-/// Tries a call of kubectl and compares. `name` is the row of the table.
+/// Calls kubectl and compares the result. `name` is the row of the table.
 pub(super) async fn check(scene: &Scene, name: &str, call: &[&str], fate: Fate) {
     let said = scene.plane.kubectl(call).await.map_err(|error| format!("{error:#}"));
     assert!(is(fate, &said), "{name}: wanted {fate:?}, and kubectl {call:?} gave {said:?}");
 }
 
-/// A policy is enforced a moment after it was stored: waits until a call that has to be refused is.
+/// Waits until a call has this result: the API server enforces a policy a moment after it has stored it.
 pub(super) async fn enforced(scene: &Scene, call: &[&str], fate: Fate) {
     eventually("the policy is enforced", SOON, async || {
         let said = scene.plane.kubectl(call).await.map_err(|error| format!("{error:#}"));

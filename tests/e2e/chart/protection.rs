@@ -1,4 +1,4 @@
-//! The policy that keeps hands off HyperNodes of a source.
+//! The policy that protects the HyperNodes of a source from other clients.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
         ("a new label", "own", ALICE, &json!({"metadata": {"labels": {"row": "b"}}}), EDIT),
         ("the label of the source", "own", ALICE, &json!({"metadata": {"labels": {SOURCE_LABEL: null}}}), EDIT),
         ("all labels", "own", ALICE, &json!({"metadata": {"labels": null}}), EDIT),
-        // The garbage collector, which may, would delete it.
+        // The policy lets the garbage collector delete, and it would delete an object whose owner is gone.
         ("an owner that is gone", "own", ALICE, &owner, OWNERS),
         ("a finalizer", "own", ALICE, &json!({"metadata": {"finalizers": ["example.com/mine"]}}), OWNERS),
         ("an owner of an object without a source", "foreign", ALICE, &owner, Fate::Accepted),
@@ -82,7 +82,7 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
         let patch = patch.to_string();
         check(&scene, name, &["patch", "hypernode", object, TRY, who, "--type=merge", "-p", &patch], fate).await;
     }
-    // The group is one of those that may.
+    // The policy allows the group `ops`.
     let patch = tier.to_string();
     let words = ["patch", "hypernode", "own", TRY, "--as=bob", "--type=merge", "-p", &patch];
     check(&scene, "a user without a group", &words, EDIT).await;
@@ -99,7 +99,7 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
         check(&scene, "a deletion", &["delete", "hypernode", "own", TRY, who], fate).await;
     }
     check(&scene, "another's deletion", &["delete", "hypernode", "foreign", TRY, ALICE], Fate::Accepted).await;
-    // Before a deletion the glass has to be broken.
+    // A user has to set the annotation `break-glass` before the deletion.
     let patch = glass.to_string();
     scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
     enforced(&scene, &delete, Fate::Accepted).await;
@@ -107,7 +107,7 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
     scene.plane.stop().await
 }
 
-/// The answers to a user's deletions of a HyperNode.
+/// The status codes of the answers to a user's deletions of a HyperNode.
 fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
     let log = scene.plane.audit_log()?;
     let theirs = log.iter().filter(|event| {
@@ -121,7 +121,7 @@ fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespace_of_the_chart_can_go() -> Result<()> {
     let mut scene = Scene::with(ControlPlane::builder().audit(true)).await?;
-    // At first only the host may.
+    // At first the policy allows only the host.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true, "users": []}}})).await?;
     scene.configure(RACKS).await?;
     scene
@@ -134,7 +134,7 @@ async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespa
     scene.put(own).await?;
     let delete = ["delete", "hypernode", "own", TRY, ALICE];
     enforced(&scene, &delete, DELETE).await;
-    // Through the glass it gets an owner, and then no user needs to open it any more.
+    // With the annotation `break-glass` alice adds an owner. The second patch removes the annotation again.
     let owned = json!({"metadata": {
         "annotations": {"topoloom.dev/break-glass": "it goes with its owner"},
         "ownerReferences": [{
@@ -157,12 +157,12 @@ async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespa
     };
     answered(403).await;
     check(&scene, "another's deletion", &["delete", "hypernode", "own", ALICE], DELETE).await;
-    // The chart as it comes names the collector.
+    // The default values of the chart name the garbage collector.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true}}})).await?;
     answered(200).await;
     assert_eq!(scene.stored().await?.len(), 0);
 
-    // Nothing that the chart makes keeps its namespace from going.
+    // No object of the chart blocks the deletion of its namespace.
     scene.plane.kubectl(&["get", "configmap", CONFIG_MAP, "-n", NAMESPACE]).await?;
     scene.plane.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"]).await?;
     assert!(scene.plane.kubectl(&["get", "namespace", NAMESPACE]).await.is_err());

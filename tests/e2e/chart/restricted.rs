@@ -1,4 +1,4 @@
-//! A real API server takes what is rendered, in a namespace whose pods are restricted.
+//! A real API server accepts what the chart renders, in a namespace that enforces the restricted Pod Security Standard.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use topoloom_tests::chart::{self, Rendering, manifest, plain, values};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
-/// How many cases are tried at a time: kubectl mostly waits for the API server.
+/// How many cases run at a time: kubectl mostly waits for the API server.
 const AT_ONCE: usize = 4;
 
 /// The pod of the Deployment.
@@ -25,7 +25,7 @@ async fn create(scene: &Scene, object: &Value, namespace: &str) -> Result<String
     scene.plane.kubectl(&["create", "--dry-run=server", "-n", namespace, "-f", &file]).await
 }
 
-/// The namespaces in which something is rendered, restricted.
+/// Makes a namespace enforce the restricted Pod Security Standard.
 async fn restrict(scene: &Scene, namespace: &str) -> Result<()> {
     let label = "pod-security.kubernetes.io/enforce=restricted";
     scene.plane.kubectl(&["label", "namespace", namespace, label]).await.map(drop)
@@ -49,10 +49,10 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
         scene.plane.kubectl(&words).await.context(name.to_owned())?;
         create(&scene, &pod(&objects), NAMESPACE).await.map(drop).context(name.to_owned())
     };
-    // Nothing is stored, so that the cases do not meet each other.
+    // The API server stores nothing, so the cases do not affect each other.
     let cases = stream::iter(cases.chain([("everything", values::all())]));
     cases.map(is_taken).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    // The namespace does refuse.
+    // In this namespace the API server does refuse pods.
     let objects = Rendering::new(json!({})).objects().await?;
     for (pointer, value) in [
         ("/spec/containers/0/securityContext/allowPrivilegeEscalation", json!(true)),
@@ -79,13 +79,13 @@ async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() ->
     let labels =
         scene.plane.kubectl(&["get", "namespace", plain::NAMESPACE, "-o", "jsonpath={.metadata.labels}"]).await?;
     assert!(labels.contains("restricted"), "{labels}");
-    // Twice is as good as once, and a token for its account can be had.
+    // An operator can apply it a second time, and its ServiceAccount can get a token.
     scene.plane.kubectl(&words).await?;
     scene.plane.kubeconfig_for(plain::NAMESPACE, chart::NAME).await?;
     let objects = chart::parse(&std::fs::read_to_string(&file)?)?;
     let said = create(&scene, &pod(&objects), plain::NAMESPACE).await;
     assert!(said.is_ok(), "{said:?}");
-    // The way out that the documentation names: the definition, the namespace and the configuration in it stay.
+    // The removal that the documentation describes: the definition, the namespace and the configuration in it stay.
     let namespace = plain::NAMESPACE;
     scene.plane.kubectl(&["create", "configmap", "topoloom-controller-configmap", "-n", namespace]).await?;
     let label = "app.kubernetes.io/name=topoloom";

@@ -1,5 +1,6 @@
-//! Every verb of every rule that the chart renders is needed: without it the host says which one is missing, in its log, in
-//! `/readyz` or in a condition of the source. What it wants later than at its start `preflight` names.
+//! The host needs every verb of every rule that the chart renders: without it the host reports the missing rule, in its
+//! log, in `/readyz` or in a condition of the source. `preflight` names the verbs that the host needs later than at its
+//! start.
 
 use std::collections::BTreeSet;
 
@@ -34,14 +35,14 @@ const DOCUMENT: &str = "networkTopologyDiscovery:
   config: {configMap: wiring}
 ";
 
-/// Whether modules that served are kept.
+/// Whether the host keeps modules that were active.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Yes,
     No,
 }
 
-/// The rule for kept modules is for every ConfigMap of the namespace, so that it hides that others are missing.
+/// The rule for kept modules is for every ConfigMap of the namespace, so it would hide that another rule is missing.
 fn values(kept: Kept) -> Value {
     json!({
         "access": {
@@ -57,7 +58,8 @@ fn resource(rule: &Rule) -> Result<&str> {
     rule.rule["resources"][0].as_str().context("a rule has a resource")
 }
 
-/// Whether it is about what sources read, for which a host has two ways: it misses none of the verbs while others are there.
+/// Whether the rule is for an object that a source reads. A host has two ways to read it, and reports nothing as long
+/// as one works.
 fn has_two_ways(rule: &Rule) -> bool {
     rule.rule["resourceNames"][0] == "ufm" || rule.rule["resourceNames"][0] == "wiring"
 }
@@ -66,15 +68,15 @@ fn is_about_the_configuration(rule: &Rule) -> bool {
     rule.rule["resourceNames"][0] == CONFIG_MAP
 }
 
-/// Verbs that a host does not miss at its start: an object is read again after a write that came too late, is deleted, an
-/// Event happens again, a module is for the rollback, the command line in the pod reads.
+/// Verbs that a host does not miss at its start. It needs them to read an object again after a conflict, to delete one,
+/// to count an Event again, to roll back to a module, or for the command line in the pod.
 fn later(rule: &Rule) -> Vec<&str> {
     let later: &[&str] = match rule.rule["resources"][0].as_str() {
         Some("hypernodes") => &["get", "delete"],
         Some("discoverysources") => &["get"],
         Some("events") => &["patch"],
         Some("secrets") => &["get", "list", "watch"],
-        // Named in what is the plugin's own part of its entry: the plugin is asked.
+        // The plugin's own part of the entry names this ConfigMap, so `preflight` gets the name from the plugin.
         Some("configmaps") if has_two_ways(rule) => &["get", "list", "watch"],
         Some("configmaps") if is_about_the_configuration(rule) => &["get"],
         Some("configmaps") => &["get", "delete"],
@@ -118,8 +120,8 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
     preflight_names_each(&scene, &installed, &more, later).await
 }
 
-/// One of the two at a time, so that each verb is wanted for one reason. What a host misses of it at its start is asked where
-/// locks are kept.
+/// One of the two controllers at a time, so that each verb is needed for one reason. The tests of the node lock check
+/// what a host does at a refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn preflight_names_each_verb_that_the_node_lock_needs() -> Result<()> {
     let scene = Scene::new().await?;
@@ -129,14 +131,14 @@ async fn preflight_names_each_verb_that_the_node_lock_needs() -> Result<()> {
         let installed = chart::install(&scene, values).await?;
         let mut rules = chart::rules(&installed.objects);
         rules.retain(|rule| rule.rule["resources"] != json!(["leases"]));
-        // Nodes, Pods, Events, the ConfigMap; the Binding.
+        // Both need Nodes, Pods, Events and the ConfigMap; the extender also needs the Binding.
         assert_eq!(rules.len(), resources, "{rules:#?}");
         preflight_names_each(&scene, &installed, &rules, Rule::verbs).await?;
     }
     Ok(())
 }
 
-/// Takes away each of these verbs, and nothing else, and asks `preflight`: it finds that one.
+/// Removes each of these verbs alone and runs `preflight`, which has to name exactly that verb.
 async fn preflight_names_each(
     scene: &Scene,
     installed: &Installed,
@@ -160,7 +162,7 @@ async fn preflight_names_each(
     Ok(())
 }
 
-/// Every check of `preflight` that failed or asks for a rule, with what it says to do.
+/// Every check of `preflight` that failed or names a rule to add, with its advice.
 async fn found(installed: &Installed) -> Result<BTreeSet<String>> {
     let mut command = tokio::process::Command::new(topoloom_tests::host::binary()?);
     command.arg("preflight").envs(&installed.container.env).env("KUBECONFIG", &installed.kubeconfig);
@@ -184,7 +186,7 @@ fn wanted(rule: &Rule, verb: &str) -> String {
     format!("add the rule {place}: {{{groups}, {resources}, {names}verbs: [\"{verb}\"]}}")
 }
 
-/// Gives a rule back that was taken away.
+/// Restores a rule from which the test has removed verbs.
 async fn give_back(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
     chart::apply(scene, &[rule.without(&[], &installed.objects)?]).await
 }
@@ -199,7 +201,7 @@ async fn each_verb(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<
     Ok(())
 }
 
-/// Takes verbs away, starts a host, and waits until it asks for one of them.
+/// Removes the verbs in `taken`, starts a host, and waits until it reports that `verb` is missing.
 async fn names_what_is_missing(
     scene: &Scene,
     installed: &Installed,
@@ -215,11 +217,11 @@ async fn names_what_is_missing(
         let by_rule = line.contains("The missing rule")
             && line.contains(&format!("resources: [\"{resource}\"]"))
             && line.contains(&format!("verbs: [\"{verb}\"]"));
-        // What a plugin reads is asked for in words that its operator knows.
+        // For an object that a plugin reads, the message names the object in place of a rule.
         let by_name = named.as_ref().is_some_and(|named| line.contains("grant `get`") && line.contains(named));
         by_rule || verb == "get" && by_name
     };
-    // What earlier hosts left is not there, so that each has the same to do.
+    // The test deletes what earlier hosts wrote, so that each host has the same to do.
     let _ = leases.delete("topoloom-hypernode", &DeleteParams::default()).await;
     let (now, all) = (DeleteParams::default(), ListParams::default());
     scene.hyper_nodes().delete_collection(&now, &all).await?;
@@ -233,7 +235,7 @@ async fn names_what_is_missing(
             return Ok(());
         }
         let ready = host.get("/readyz").await.unwrap_or_default();
-        // What each source says of itself, as it stands in the conditions of its object.
+        // What each source reports, as in the conditions of its object.
         let sources = host.get("/sources").await.unwrap_or_default();
         let said = ready.lines().chain(sources.split("\"message\":"));
         if said.into_iter().any(missing) { Ok(()) } else { Err(format!("{ready}\n{}", host.log().join("\n"))) }

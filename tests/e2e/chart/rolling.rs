@@ -1,8 +1,8 @@
-//! A rolling update, played with processes that are started exactly as the chart starts its containers: each new replica is
-//! ready before an old one is asked to stop (`maxUnavailable: 0`, `maxSurge: 1`).
+//! A rolling update with processes in place of pods, each started exactly as the chart starts its container: each new
+//! replica is ready before an old one gets the signal to stop (`maxUnavailable: 0`, `maxSurge: 1`).
 //!
-//! The old replicas have flags, environment and rights of the first chart, and Helm upgrades the release to today's. The binary
-//! is today's in both: it takes what an earlier chart gives it.
+//! The old replicas have flags, environment and rights of the first chart, and Helm upgrades the release to today's
+//! chart. Both run today's binary, which has to accept the settings of an earlier chart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,11 +15,11 @@ use topoloom_tests::helm::helm;
 use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene};
 
-/// From the signal to the old replica until another one has written. A replica that waits until a lease expires, which
-/// takes fifteen seconds in both charts, would need more than twelve.
+/// At most this long from the signal to the old replica until another one has written. A lease lasts fifteen seconds in
+/// both charts: a replica that waits until it expires would need more than twelve.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
-/// Lets Helm bring the release to a chart; what its Deployment would start from then on.
+/// Helm installs this chart, or upgrades the release to it; returns the container that the Deployment then has.
 async fn release(scene: &Scene, verb: &str, chart: &Path, values: &[&str]) -> Result<Container> {
     let (kubeconfig, chart) = (scene.plane.kubeconfig(), chart.to_string_lossy());
     let words = [&[verb, RELEASE, &*chart, "--namespace", NAMESPACE][..], values].concat();
@@ -28,7 +28,8 @@ async fn release(scene: &Scene, verb: &str, chart: &Path, values: &[&str]) -> Re
     Container::of(&chart::parse(&manifest)?)
 }
 
-/// A process with the arguments, the environment and the token of a container; it is ready as its probe says.
+/// Starts a process with the arguments, the environment and the token of a container, and waits until its readiness
+/// probe succeeds.
 async fn replica(scene: &Scene, kubeconfig: &Path, container: &Container, name: &str) -> Result<Host> {
     let flags = container.flags_below(&scene.plane.folder().join(name))?;
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -48,7 +49,7 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
     let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
     let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0/topoloom");
     let existing = format!("config.existing.namespace={NAMESPACE},config.existing.name={CONFIG_MAP}");
-    // The scene has the definitions.
+    // The cluster of the scene already has the definitions.
     let image = format!("image.repository={}", chart::IMAGE);
     let never = "crds.discoverySource=never,crds.hyperNode=never";
     let values = ["--set", &image, "--set", &existing, "--set", never];
@@ -72,11 +73,11 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
     let mut new = Vec::new();
     for turn in 0..2 {
         new.push(replica(&scene, &kubeconfig, &today, &format!("new-{turn}")).await?);
-        // Whichever it is: the Deployment does not know who leads.
+        // This may be the leader or the follower: the Deployment does not know which replica leads.
         let stops = old.pop().context("there is an old one")?;
         let began = Instant::now();
         stops.stop().await?;
-        // A replica leads right after that.
+        // Right after that a replica has to lead and write.
         let rack = format!("turn{turn}");
         scene.plane.relabel("b", "ex.io/rack", rack.as_str()).await?;
         let line = format!("tier 1 ex.io/rack={rack} (1): b");

@@ -1,4 +1,4 @@
-//! The authority behind a manager's certificate, from an object of the cluster.
+//! The authority that signs the certificate of a fabric manager, from an object of the cluster.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,7 +9,7 @@ use topoloom_tests::scene::NAMESPACE;
 
 use super::rig::{Rig, TOKEN, WHOLE, document};
 
-/// The ConfigMap.
+/// The ConfigMap with the authorities.
 const NAME: &str = "fabric-authorities";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,7 +17,7 @@ async fn authorities_from_a_config_map_count_as_they_are_now() -> Result<()> {
     let rig = Rig::new().await?;
     let (ours, others) = (Authority::generate()?, Authority::generate()?);
     let credentials = Credentials::none().token(TOKEN);
-    // Its certificate knows nothing of the address at which it is asked.
+    // The certificate of the UFM is not for the address that the host connects to.
     let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).tls(&ours).fault(Fault::WrongNameCertificate);
     let ufm = ufm.start().await?;
     let maps: Api<ConfigMap> = Api::namespaced(rig.scene.plane.client(), NAMESPACE);
@@ -47,13 +47,13 @@ async fn authorities_from_a_config_map_count_as_they_are_now() -> Result<()> {
     let host = rig.scene.host().await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert!(message.contains("not signed by a trusted authority"), "{message}");
-    assert_eq!(ufm.counters().requests, 0, "a stranger was asked, with the token");
-    // No one asks for a round.
+    assert_eq!(ufm.counters().requests, 0, "an untrusted server got a request with the token");
+    // No one requests a round: the new ConfigMap starts it.
     write(&ours).await?;
     rig.until(&WHOLE).await;
     rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
     let before = rig.versions().await?;
-    // Without authorities no server is trusted, not even by those of the system.
+    // Without the ConfigMap the host trusts no server, not even with the authorities of the system.
     maps.delete(NAME, &DeleteParams::default()).await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert!(message.contains(&format!("the ConfigMap {NAMESPACE}/{NAME} does not exist")), "{message}");

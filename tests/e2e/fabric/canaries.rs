@@ -1,4 +1,4 @@
-//! Secrets of every kind, while everything goes wrong that can: afterwards they are looked for wherever the host writes.
+//! Secrets of every kind, while many faults happen: afterwards the test searches for them wherever the host writes.
 
 use anyhow::Result;
 use topoloom_simulator::{Authority, Credentials, FabricDocument, FaultRule, Ufm, Validity};
@@ -44,7 +44,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
         roce_with("by-literal", "", &format!("    token: {LITERAL}\n")),
     ];
     rig.scene.configure(&document(&entries)).await?;
-    // Everything that any library in the process has to say.
+    // At this level the log has every line of every library in the process.
     let host = Host::start(&rig.scene.host_kubeconfig().await?, &["--log", "trace"]).await?;
     for good in ["by-token", "by-password", "by-certificate", "by-bearer", "by-literal"] {
         rig.scene.until_condition(good, "Discovered", "True", "Ok").await;
@@ -73,12 +73,12 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     }
     for kind in ["discoverysources", "hypernodes", "events", "configmaps"] {
         let objects = rig.scene.plane.kubectl(&["get", kind, "-A", "-o", "json"]).await?;
-        // Where the operator wrote it himself.
+        // The operator wrote this token into the configuration, so it does not count there.
         written.push(if kind == "configmaps" { objects.replace(&format!("token: {LITERAL}"), "") } else { objects });
     }
     written.push(rig.scene.cli(&["source", "list"]).await?);
     let written = written.join("\n");
-    assert!(written.contains("by-nonsense") && written.contains("hyper"), "the log holds what libraries say");
+    assert!(written.contains("by-nonsense") && written.contains("hyper"), "the log has the lines of libraries");
     let key = client.key.lines().nth(1).unwrap_or_default();
     assert!(key.len() > 30, "{key}");
     for canary in [TOKEN, PASSWORD, BEARER, LITERAL, key] {
@@ -87,10 +87,10 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
             assert_eq!(at, None, "{form} was found");
         }
     }
-    // What is looked for would be found: where it belongs, it is.
+    // The search works: it finds the token in its Secret.
     let secret = rig.scene.plane.kubectl(&["get", "secret", "token", "-n", NAMESPACE, "-o", "json"]).await?;
     assert!(forms(TOKEN).iter().any(|form| secret.contains(form)), "{secret}");
-    // What a crash would leave: nothing.
+    // A crash would leave no core file.
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", host.id().unwrap_or_default()))?;
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap_or_default();
     assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{limits}");
@@ -100,7 +100,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     rig.scene.plane.stop().await
 }
 
-/// A value, and the forms in which it travels.
+/// A value, and the forms in which a program sends it.
 fn forms(secret: &str) -> Vec<String> {
     use base64::Engine as _;
     let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);

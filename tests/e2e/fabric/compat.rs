@@ -1,4 +1,5 @@
-//! A fabric that Volcano's own controller served before (decision M5): nothing is renamed behind anybody's back.
+//! A fabric that Volcano's own controller served before (decision M5): the host renames nothing without a decision of
+//! the operator.
 
 use anyhow::Result;
 use serde_json::json;
@@ -28,7 +29,7 @@ async fn a_source_with_volcanos_objects_continues_as_volcano_until_an_operator_d
     rig.until(&WHOLE).await;
     let names: Vec<String> = rig.scene.stored().await?.into_keys().collect();
     assert_eq!(names, ["leaf-hn-0", "leaf-hn-1", "spine-hn"]);
-    // The operator decides: groups by what is plugged in, under the names that are there.
+    // The operator decides: the host groups by cables and keeps the names of the objects.
     let decided = entry("ufm", &[&ufm], "").replace("  enabled: true\n", "  enabled: true\n  compat: none\n");
     rig.scene.configure(&document(&[decided])).await?;
     eventually("nothing is assumed any more", PATIENCE, async || {

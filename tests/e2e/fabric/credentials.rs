@@ -1,4 +1,4 @@
-//! Secrets: read by name, with the narrowest rule, and anew when they change.
+//! Secrets: the host reads them by name, with the narrowest rule, and again when they change.
 
 use anyhow::Result;
 use serde_json::json;
@@ -19,13 +19,13 @@ async fn a_credential_rotates_without_a_restart() -> Result<()> {
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&WHOLE).await;
-    // The manager forgets the token: rounds fail, and the topology stays.
+    // The fabric manager accepts only another token: rounds fail, and the topology stays.
     ufm.set_credentials(Credentials::none().token(NEXT));
     rig.run("ufm").await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Unauthorized").await;
     assert!(message.contains("at once when the Secret changes"), "{message}");
     rig.until(&WHOLE).await;
-    // No one asks for a round: the new Secret starts it.
+    // No one requests a round: the new Secret starts it.
     rig.secret("ufm", &[("token", NEXT)]).await?;
     rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
     // Other keys of the same Secret: user and password in place of the token.
@@ -62,7 +62,7 @@ async fn one_rule_for_one_secret_is_all_that_a_source_needs() -> Result<()> {
         if counts == WHOLE { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
-    // A rotation without a watch: the refusal leads to another look at the Secret in the same round.
+    // A rotation without a watch: after the refusal the host reads the Secret again in the same round.
     ufm.set_credentials(Credentials::none().token(NEXT));
     rig.secret("ufm", &[("token", NEXT)]).await?;
     let asked = ufm.counters().requests;

@@ -1,4 +1,4 @@
-//! What is wrong with a fabric manager beyond the table of [`super::passing`].
+//! Faults of a fabric manager that are not in the table of [`super::passing`].
 
 use anyhow::Result;
 use topoloom_simulator::{Credentials, FaultRule, Ufm};
@@ -18,7 +18,7 @@ async fn what_passes_is_tried_again_by_itself_and_not_too_soon() -> Result<()> {
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert!(message.contains("tried again"), "{message}");
     rig.until(&WHOLE).await;
-    // Never sooner than ten seconds, whatever the back-off of others begins with.
+    // The host never retries sooner than after ten seconds, even if back-offs elsewhere begin with less.
     assert!(began.elapsed().as_secs() >= 10, "{:?}", began.elapsed());
     host.stop().await?;
     ufm.stop().await;
@@ -33,7 +33,7 @@ async fn a_list_that_changes_between_pages_is_no_result() -> Result<()> {
     let host = rig.scene.host().await?;
     rig.until(&WHOLE).await;
     let before = rig.versions().await?;
-    // More than one page of the smallest size: each cable has two ends.
+    // The list becomes longer than one page of the smallest size: each cable has two ends.
     rig.fabric.edit(|fabric| (0..150).try_for_each(|_| fabric.add_stray("gpu-00001", "spine-p0-0")))?;
     ufm.faults().set("changed-between-pages".parse::<FaultRule>()?).await?;
     rig.run("ufm").await?;

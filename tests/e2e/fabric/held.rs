@@ -1,4 +1,4 @@
-//! What a fabric manager says in good form and should not be believed at once.
+//! Answers of a fabric manager that are valid, but that the host should not act on at once.
 
 use anyhow::Result;
 use topoloom_simulator::{Credentials, FaultRule, LinkState, Simulator, Ufm};
@@ -9,11 +9,11 @@ use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
-    // Hosts with one cable each, in a list without order: with half of it, half of them are gone.
+    // Each host has one cable, and the list has no order: in half of the list, half of the hosts are missing.
     let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
     let credentials = Credentials::none().token(TOKEN);
     let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).shuffle(3).start().await?;
-    // No host is kept for being without links: the guard alone stands between the list and the cluster.
+    // No grace keeps the place of a host without links: only the guard protects the cluster from the list.
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 16), (1, 16), (2, 32)]).await;
@@ -24,7 +24,7 @@ async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> 
     rig.scene.plane.stop().await
 }
 
-/// Each of these is held for one of the reasons beside it, and gone with the next good list.
+/// The guard holds the result of each fault for one of the reasons beside it, until the next complete list.
 pub(crate) async fn is_held(rig: &Rig, (source, server): (&str, &Simulator), faults: &[(&str, &[&str])]) -> Result<()> {
     let before = rig.versions().await?;
     for (fault, reasons) in faults {
@@ -67,7 +67,7 @@ async fn a_host_without_a_live_link_keeps_its_place_until_its_grace_is_over() ->
     })
     .await;
     assert_eq!(rig.versions().await?, before);
-    // Rounds after its grace leave it out: no sooner, and without anybody's help but that of a round.
+    // A round after the grace leaves the host out, and nothing but a round is needed.
     eventually("the host has no place any more", PATIENCE, async || {
         rig.run("ufm").await.map_err(|error| error.to_string())?;
         let counts = rig.counts().await.map_err(|error| error.to_string())?;

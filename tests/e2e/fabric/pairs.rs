@@ -1,4 +1,4 @@
-//! More than one fabric manager: two of one pair, and two of their own.
+//! More than one fabric manager: two that are a pair, and two with a fabric each.
 
 use anyhow::Result;
 use topoloom_simulator::{Credentials, Fabric, Fault, Shape, Ufm};
@@ -17,7 +17,7 @@ async fn the_other_member_of_a_pair_takes_over() -> Result<()> {
     first.faults().set(Fault::Refused).await?;
     rig.stir()?;
     rig.run("ufm").await?;
-    // Versions, ports, links.
+    // The requests of a round: versions, ports, links.
     second.until(|counters| counters.requests >= 3 && counters.answering == 0).await;
     assert_eq!(rig.versions().await?, before);
     second.faults().set(Fault::Refused).await?;
@@ -45,7 +45,7 @@ async fn two_fabrics_are_two_sources() -> Result<()> {
     rig.scene.configure(&document(&[entry("ufm", &[&here], ""), entry("ufm-east", &[&there], "")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 3), (1, 4), (1, 4), (2, 8)]).await;
-    // What is wrong with one is nothing to the other.
+    // A fault of one fabric manager does not affect the source of the other.
     rig.stir()?;
     here.faults().set("status:500".parse::<topoloom_simulator::FaultRule>()?).await?;
     rig.run("ufm").await?;

@@ -1,7 +1,8 @@
-//! Everything that can be wrong with a fabric manager: the topology stays as it is, the source says why, and when it passes
-//! the host comes back without a word from anybody, and no sooner than it may.
+//! Each fault of a fabric manager: the topology stays as it is, the source reports why, and when the fault ends the
+//! source recovers by itself, and sends no request sooner than it may.
 //!
-//! Each fault has a manager, a fabric and a source of its own, so that all of them wait for their pauses at once.
+//! Each fault has a manager, a fabric and a source of its own, so that all sources wait for their pauses at the same
+//! time.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use topoloom_simulator::{Credentials, Fabric, Fault, FaultRule, Shape, SharedFab
 
 use super::rig::{Rig, TOKEN, document, entry};
 
-/// A fault, the reason that the source gives, and a part of its sentence.
+/// A fault, the reason that the source gives, and a part of its message.
 pub(super) const FAULTS: [(&str, &str, &str); 24] = [
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
     ("drip:50ms", "Upstream", "out of time"),
@@ -40,26 +41,26 @@ pub(super) const FAULTS: [(&str, &str, &str); 24] = [
     ("refused", "Upstream", "cannot connect"),
 ];
 
-/// No source asks again sooner than this after a failure.
+/// No source sends a request again sooner than this after a failure.
 const FLOOR: Duration = Duration::from_secs(10);
-/// The interval of those whom nothing but the interval brings back.
+/// The interval of the sources that recover only after their interval.
 const INTERVAL: Duration = Duration::from_secs(16);
-/// What may lie between the beginning of a round and its first request, when the machine has much to do. Longer than
-/// [`INTERVAL`] without it must be more than [`FLOOR`].
+/// The time that a busy machine may need from the beginning of a round to its first request. [`INTERVAL`] minus this
+/// must be more than [`FLOOR`].
 const SLACK: Duration = Duration::from_secs(5);
 
-/// One source at a manager of its own, and what will be wrong with it.
+/// One source with its own fabric manager, and the fault that the manager will have.
 pub(crate) struct Stand {
     pub(crate) source: String,
     pub(crate) fault: &'static str,
     pub(crate) reason: &'static str,
-    /// A part of its sentence.
+    /// A part of the message.
     pub(crate) words: &'static str,
     pub(crate) server: Simulator,
     pub(crate) entry: String,
 }
 
-/// Hosts of one such fabric.
+/// The number of hosts in the fabric of a stand.
 const HOSTS: i64 = 3;
 
 /// The fabric of the stand with this number: one unit, whose hosts have names of their own.
@@ -71,12 +72,12 @@ pub(crate) fn fabric(number: usize) -> Result<SharedFabric> {
 }
 
 impl Stand {
-    /// Whether only the interval brings it back.
+    /// Whether the source recovers only after its interval.
     fn waits_for_the_interval(&self) -> bool {
         self.reason == "Unauthorized"
     }
 
-    /// How long its manager must be left alone after a failure.
+    /// How long the source must send no request after a failure.
     fn pause(&self) -> Result<Duration> {
         Ok(match self.fault.parse::<FaultRule>()?.fault() {
             _ if self.waits_for_the_interval() => INTERVAL - SLACK,
@@ -85,16 +86,17 @@ impl Stand {
         })
     }
 
-    /// The fault comes, a round fails, the fault goes, and a later round works without a request for it.
+    /// The fault begins, a round fails, the fault ends, and a later round, which no one requested, succeeds.
     async fn fails_and_comes_back(&self, rig: &Rig, before: &[String]) -> Result<()> {
         let Self { source, fault, server, .. } = self;
-        // Its groups can be there before it is.
+        // The groups of the source can be there before this condition.
         rig.scene.until_condition(source, "Discovered", "True", "Ok").await;
         server.faults().set(fault.parse::<FaultRule>()?).await?;
         server.fabric().edit(|fabric| fabric.rename_switch("leaf-su0-r0", "leaf-su0-r0"))?;
         server.forget_requests();
         let asked = Timestamp::now();
-        // Where rounds come by themselves anyway, a further one would be one too many in the record.
+        // A source with a short interval starts rounds by itself, and a requested one would be one too many in the
+        // record.
         if !self.waits_for_the_interval() {
             rig.run(source).await?;
         }
@@ -119,7 +121,7 @@ impl Stand {
             );
         }
         if fault.parse::<FaultRule>()?.fault().is_of_connections() {
-            // No request got through, so nothing but the first of the good round is in the record.
+            // The fault let no request through, so the first request in the record is the first of the good round.
             let first = requests.first().map(|request| request.at.duration_since(asked).unsigned_abs());
             assert!(first.is_some_and(|first| first >= pause), "{fault}: {first:?} of {pause:?}: {requests:#?}");
         } else {
@@ -129,12 +131,12 @@ impl Stand {
     }
 }
 
-/// The entry of a source that waits for its interval, made of one that does not within any test.
+/// An entry with a short interval, made from one whose interval is longer than any test.
 fn hurried(entry: &str) -> String {
     entry.replace("  interval: 1h\n", &format!("  interval: {}s\n", INTERVAL.as_secs()))
 }
 
-/// All of them at once, in one cluster.
+/// Runs all stands at the same time, in one cluster.
 pub(crate) async fn all_pass(stands: Vec<Stand>) -> Result<()> {
     let rig = Rig { scene: topoloom_tests::scene::Scene::new().await?, fabric: fabric(0)? };
     rig.secret("ufm", &[("token", TOKEN)]).await?;

@@ -1,4 +1,4 @@
-//! A fabric that does not change costs one small request, and what is only odd about an answer costs nothing.
+//! A fabric that does not change costs one small request, and an answer that is only unusual changes nothing.
 
 use anyhow::Result;
 use topoloom_api::names::DESCRIPTION_ANNOTATION;
@@ -25,7 +25,7 @@ async fn an_unchanged_fabric_is_one_small_request_and_no_write() -> Result<()> {
         let paths: Vec<String> = ufm.requests().into_iter().map(|request| request.path).collect();
         assert_eq!(paths, ["/ufmRestV3/app/versioning"], "round {round}");
     }
-    // A Node comes: its place follows from what is known, without a request for any list.
+    // A Node is deleted: the host uses the lists that it has, and requests none.
     ufm.forget_requests();
     rig.scene.delete_nodes(&["gpu-00003"]).await?;
     rig.until(&[(1, 3), (1, 4), (2, 7)]).await;
@@ -91,7 +91,7 @@ async fn an_odd_answer_is_as_good_as_any() -> Result<()> {
     rig.scene.plane.stop().await
 }
 
-/// A round over each of these oddities works, writes nothing, and reports what stands beside it.
+/// A round with each of these unusual answers succeeds, writes nothing, and reports the code beside it.
 pub(crate) async fn is_as_good(
     rig: &Rig,
     host: &Host,
@@ -100,7 +100,7 @@ pub(crate) async fn is_as_good(
 ) -> Result<()> {
     let before = rig.scene.plane.requests().await?;
     for (odd, report) in odd {
-        // What stands still would spare the host the list.
+        // The host would not request the list of a fabric that has not changed.
         rig.stir()?;
         server.faults().set(odd.parse::<FaultRule>()?).await?;
         server.forget_requests();

@@ -1,4 +1,4 @@
-//! A cluster beside a simulated fabric: a Node for every host that computes.
+//! A cluster beside a simulated fabric: there is a Node for every compute host.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
 
-/// What opens every UFM here, until it is changed.
+/// The token that every UFM here accepts, until a test changes it.
 pub(crate) const TOKEN: &str = "canary-token-9a4c77e1";
 
 /// Two units of four hosts on two rails, below two spines.
@@ -30,7 +30,7 @@ impl Rig {
         Self::of(SHAPE).await
     }
 
-    /// The same over another fabric.
+    /// The same for another fabric.
     pub(crate) async fn of(shape: &str) -> Result<Self> {
         let fabric = SharedFabric::new(Fabric::generate(&shape.parse::<Shape>()?)?);
         let scene = Scene::new().await?;
@@ -42,7 +42,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// A UFM over the fabric, which the token opens.
+    /// Starts a UFM for the fabric, which accepts the token.
     pub(crate) async fn ufm(&self) -> Result<Simulator> {
         let credentials = Credentials::none().token(TOKEN);
         Ok(Ufm::builder(self.fabric.clone()).credentials(credentials).start().await?)
@@ -64,12 +64,12 @@ impl Rig {
         Ok(())
     }
 
-    /// The fabric says that it changed, and is what it was: unchanged counters spare no reader a list.
+    /// The fabric reports a change, although nothing changed, so that the host has to request the lists again.
     pub(crate) fn stir(&self) -> Result<()> {
         Ok(self.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?)
     }
 
-    /// One round now.
+    /// Requests one round now.
     pub(crate) async fn run(&self, source: &str) -> Result<()> {
         self.scene.cli(&["source", "run", source]).await.map(drop)
     }
@@ -108,7 +108,7 @@ impl Rig {
     }
 }
 
-/// The entry of a source at these servers, which lets no server keep it waiting for long.
+/// The entry of a source for these servers, with short timeouts.
 pub(crate) fn entry(source: &str, servers: &[&Simulator], config: &str) -> String {
     let urls: Vec<String> = servers.iter().map(|server| format!("\"{}\"", server.url())).collect();
     let pems: String = servers.iter().filter_map(|server| server.ca_pem()).collect();
@@ -135,7 +135,7 @@ pub(crate) fn document(entries: &[String]) -> String {
     format!("networkTopologyDiscovery:\n{}", entries.concat())
 }
 
-/// How many rounds of a source ended in which way, as the host counts them.
+/// How many rounds of a source ended with each outcome, as the host counts them.
 pub(crate) async fn rounds(host: &Host, source: &str) -> Result<BTreeMap<String, u64>> {
     let metrics = host.get("/metrics").await?;
     let of = format!("topoloom_rounds_total{{source=\"{source}\",outcome=\"");

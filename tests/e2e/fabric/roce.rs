@@ -1,4 +1,4 @@
-//! Ethernet fabrics: what nodes hear by LLDP, what a service says, what people write down.
+//! Ethernet fabrics: what nodes receive by LLDP, what a service reports, what people write by hand.
 
 mod annotation;
 mod by_hand;

@@ -1,4 +1,4 @@
-//! Nodes that change all the time, and what the topology has to be when they come to rest.
+//! Nodes that change all the time, and the topology that is right when the changes end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
-/// Each in its rack at first.
+/// The nodes, with the racks that they are in at first.
 pub(super) const NODES: [&str; 6] = [
     "n0 ex.io/spine=s ex.io/rack=r0",
     "n1 ex.io/spine=s ex.io/rack=r0",
@@ -23,10 +23,10 @@ pub(super) const NODES: [&str; 6] = [
     "n4 ex.io/spine=s ex.io/rack=r2",
     "n5 ex.io/spine=s ex.io/rack=r2",
 ];
-/// Says in which rack a node is.
+/// The label with the rack of a node.
 pub(super) const RACK: &str = "ex.io/rack";
 const RACKS: u64 = 4;
-/// Each move is up to four writes of a leader, which makes about seventy in a second: there is always something under way.
+/// Each move is up to four writes, and a leader makes about seventy in a second: it always has something to write.
 const PAUSE: Duration = Duration::from_millis(30);
 
 pub(super) struct Churn {
@@ -38,7 +38,7 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    /// Begins to move nodes between racks, as the seed says.
+    /// Begins to move nodes between racks; the seed determines the moves.
     pub(super) async fn begin(scene: &Scene, seed: u64) -> Result<Self> {
         let nodes: Api<Node> = Api::all(scene.plane.client());
         let changes = Arc::new(AtomicU64::new(0));
@@ -47,9 +47,9 @@ impl Churn {
         Ok(Self { seed, changes, nodes, task })
     }
 
-    /// A node gets a label of its own now; the leader sees it as a rack that was never there.
+    /// Gives a node the label of a new rack, which the leader has to write. Returns the name of the rack.
     pub(super) async fn mark(&self) -> Result<String> {
-        // Unlike that of any other play, whose node is still there.
+        // The mark differs from those of other plays, because the node of an earlier play still exists.
         let mark = format!("after{}-{}", self.seed, self.changes.load(Ordering::SeqCst));
         let body = json!({"metadata": {"labels": {RACK: mark}}});
         let marked = json!({
@@ -72,11 +72,11 @@ impl Churn {
         .await;
     }
 
-    /// Ends it; gives the topology of the nodes as they are.
+    /// Ends the changes; returns the topology of the nodes as they are.
     pub(super) async fn end(mut self, scene: &Scene) -> Result<Vec<String>> {
         self.task.shutdown().await;
         let nodes: Api<Node> = Api::all(scene.plane.client());
-        // What was under way when it ended may have happened or not: the API server knows.
+        // A change that was under way at the end may have happened or not, so the test reads the nodes.
         let nodes = nodes.list(&Default::default()).await?.items.into_iter().map(|node| {
             let rack = node.metadata.labels.unwrap_or_default().remove(RACK).unwrap_or_default();
             (node.metadata.name.unwrap_or_default(), rack)
@@ -85,7 +85,7 @@ impl Churn {
     }
 }
 
-/// What the topology has to be when each of these nodes is in its rack.
+/// The right topology when each of these nodes is in its rack.
 pub(super) fn topology_of(nodes: &BTreeMap<String, String>) -> Vec<String> {
     let mut racks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, rack) in nodes {
@@ -105,13 +105,13 @@ async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        // xorshift: the same seed is the same story.
+        // xorshift: the same seed gives the same moves.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         let (node, rack) = (format!("n{}", state % NODES.len() as u64), (state >> 8) % RACKS);
         let body = json!({"metadata": {"labels": {RACK: format!("r{rack}")}}});
-        // The API server may be away: that is one of the stories.
+        // The API server may be down: that is one of the faults.
         if nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&body)).await.is_ok() {
             changes.fetch_add(1, Ordering::SeqCst);
         }

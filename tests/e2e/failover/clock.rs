@@ -1,5 +1,5 @@
-//! A wall clock that jumps, for one process: a few lines of C before its libc. What counts is `Instant` and the boot-time
-//! clock, which stay as they are.
+//! A wall clock that jumps, for one process: a few lines of C that the process loads before libc. The host relies on
+//! `Instant` and the boot-time clock, which stay right.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -38,7 +38,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 "#;
 
-/// The library that makes clocks wrong.
+/// The library that makes wall clocks wrong.
 pub(super) struct Library {
     folder: PathBuf,
     file: PathBuf,
@@ -62,7 +62,7 @@ impl Library {
         Ok(Self { folder: folder.to_owned(), file })
     }
 
-    /// A clock of its own for the process of this name; it is right.
+    /// A clock for the process of this name alone; at first it is right.
     pub(super) fn clock(&self, process: &str) -> Result<Clock> {
         let shift = self.folder.join(format!("clock-of-{process}"));
         std::fs::write(&shift, 0_i64.to_ne_bytes())?;
@@ -71,15 +71,15 @@ impl Library {
 }
 
 impl Clock {
-    /// What the process needs for it.
+    /// The environment variables that the process needs for this clock.
     pub(super) fn environment(&self) -> [(String, String); 2] {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         [("LD_PRELOAD".into(), text(&self.library)), ("CLOCK_SHIFT".into(), text(&self.shift))]
     }
 
-    /// It is wrong by so many seconds from now on.
+    /// Makes the clock wrong by so many seconds from now on.
     pub(super) fn shift(&self, seconds: i64) -> Result<()> {
-        // In place: the process has the file in its memory.
+        // Written in place: the process has the file mapped into its memory.
         Ok(File::options().write(true).open(&self.shift)?.write_all_at(&seconds.to_ne_bytes(), 0)?)
     }
 }

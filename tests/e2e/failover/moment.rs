@@ -1,4 +1,4 @@
-//! When a fault falls: at a write of the leader and a little later, as the seed says.
+//! When a fault happens: a short time after a write of the leader. The seed determines the write and the time.
 
 use std::fmt;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use topoloom_api::HyperNode;
 use topoloom_tests::dice::Dice;
 use topoloom_tests::scene::PATIENCE;
 
-/// As many as a leader makes in about a second and a half.
+/// As many writes as a leader makes in about a second and a half.
 const WRITES: u64 = 100;
 /// Longer than a write takes, and than the pause between two changes of nodes.
 const LATER_MICROSECONDS: u64 = 50_000;
@@ -24,17 +24,18 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// The same seed is the same moment; `which` tells those of one seed apart.
+    /// The same seed gives the same moment; `which` selects one of several moments of a seed.
     pub(super) fn drawn(seed: u64, which: u64) -> Self {
         let number = Dice::new(seed ^ Dice::new(which).roll()).roll();
         Self { writes: 1 + number % WRITES, later: Duration::from_micros((number >> 32) % LATER_MICROSECONDS) }
     }
 
-    /// Waits for it. Only a leader writes HyperNodes.
+    /// Waits for the moment. Only a leader writes HyperNodes.
     pub(super) async fn comes(self, hyper_nodes: &Api<HyperNode>) -> Result<()> {
         let counted = tokio::time::timeout(PATIENCE, self.counted(hyper_nodes)).await;
         counted.with_context(|| format!("the leader has not made {} writes", self.writes))??;
-        // Not for a condition: what comes next is to fall anywhere between two writes, also far from what can be seen.
+        // This sleep waits for no condition: the fault has to happen anywhere between two writes, also where a test can
+        // see nothing.
         tokio::time::sleep(self.later).await;
         Ok(())
     }

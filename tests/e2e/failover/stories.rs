@@ -16,11 +16,11 @@ use super::{FailoverScene, LEASE_NAME, plays};
 /// What happens to the leader, or to what it depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
-    /// It is asked to stop.
+    /// The leader gets the signal to stop.
     Term,
-    /// It is killed.
+    /// The leader is killed.
     Kill,
-    /// It is stopped until another one leads, and goes on then.
+    /// The leader is paused until another replica leads, and then continues.
     Freeze,
     /// The API server is stopped and started again.
     ApiServer,
@@ -34,7 +34,7 @@ pub(super) enum Fault {
     Clock,
 }
 
-/// Whose wall clock jumps, and where to. Four seeds in a row are all there is.
+/// Which replica's wall clock jumps, and by how much. Four seeds in a row give all cases.
 struct Jump {
     is_the_leaders: bool,
     seconds: i64,
@@ -48,13 +48,13 @@ impl Jump {
 }
 
 impl Fault {
-    /// How soon after it the next leader's work has to be seen: where the lease is free no replica waits for its time,
-    /// not even on a machine that is slow.
+    /// How soon after the fault the test has to see the next leader's work: if the lease is free, no replica waits
+    /// until it expires, not even on a slow machine.
     pub(super) fn bound(self) -> Option<Duration> {
         matches!(self, Self::Term).then_some(Duration::from_secs(3))
     }
 
-    /// What the seed says beside the moment.
+    /// What the seed determines besides the moment, in words.
     pub(super) fn told(self, seed: u64) -> String {
         if !matches!(self, Self::Clock) {
             return String::new();
@@ -65,16 +65,16 @@ impl Fault {
         format!(", the clock of the {whose} an hour {there}")
     }
 
-    /// Makes sure of what it needs beside the leader.
+    /// Prepares what the fault needs besides the leader.
     pub(super) async fn is_to_come(self, stage: &mut FailoverScene, leader: usize) -> Result<()> {
         if matches!(self, Self::Etcd) {
-            // An API server that has just found its etcd again may have been too slow for a renewal.
+            // After an earlier fault of etcd the API server may have been too slow for a renewal of the other replica.
             lives(stage, 1 - leader).await?;
         }
         Ok(())
     }
 
-    /// Lets it happen to the leader at this place, and waits until that has met it.
+    /// Causes the fault for the leader at this place, and waits until it has taken effect.
     pub(super) async fn happens(self, stage: &mut FailoverScene, old: usize, seed: u64) -> Result<()> {
         match self {
             Self::Term => {
@@ -99,7 +99,7 @@ impl Fault {
             Self::ApiServer => {
                 stage.scene.plane.stop_apiserver().await?;
                 stage.scene.plane.start_apiserver().await?;
-                // A replica that could not renew in time has ended.
+                // A replica that could not renew its lease in time has ended.
                 for place in 0..stage.replicas.len() {
                     lives(stage, place).await?;
                 }
@@ -109,7 +109,7 @@ impl Fault {
                 let etcd = Pid::from_raw(i32::try_from(etcd)?).expect("a process id is above 0");
                 kill_process(etcd, Signal::STOP)?;
                 let ended = ends(stage, old).await;
-                // It stands still for longer than the lease lasts: the other one has tried to take it.
+                // etcd stands still for longer than the lease lasts, so the follower tries to take over.
                 let other = 1 - old;
                 let tried = "topoloom_lease_writes_total{group=\"hypernode\",result=\"unknown\"}";
                 eventually("the follower has tried to take the lease", PATIENCE, async || {
@@ -131,7 +131,7 @@ impl Fault {
                 stage.replica(jumps).clock.shift(seconds)?;
                 let before = renewals(stage).await?;
                 renews_with(stage, old, if is_the_leaders { seconds } else { 0 }).await;
-                // Longer than a lease lasts, by the renewals of its holder.
+                // The test waits for more renewals than a holder makes while a lease lasts.
                 let patience = Duration::from_secs(30);
                 eventually("the lease is renewed over the jump", patience, async || {
                     let now = renewals(stage).await.map_err(|error| error.to_string())?;
@@ -142,7 +142,7 @@ impl Fault {
                 stage.still_leads(stage.host(old))?;
                 let leads = ready?.contains("election hypernode: leads");
                 ensure!(leads, "a jump of the wall clock changes nothing: {:#?}", stage.host(old).log());
-                // One of the two is an hour off from the other, and the lease still lasts as long as it lasts.
+                // The clocks of the two replicas differ by an hour, and the lease still lasts equally long.
                 stage.meets(old, Moment::drawn(seed, THE_END)).await?;
                 stage.take(old).kill().await?;
                 stage.follower_leads(old).await;
@@ -158,11 +158,11 @@ impl Fault {
 }
 
 const HOUR: i64 = 3600;
-/// How old a renewal is when it is looked at, far less than an hour.
+/// How old a renewal may be when the test reads it: far less than an hour.
 const NEARLY: SignedDuration = SignedDuration::from_mins(1);
-/// Which of the moments of a seed is that of a second fault.
+/// Selects the moment of a second fault from the moments of a seed.
 const THE_END: u64 = 100;
-/// More renewals than there are in the time of a lease.
+/// More renewals than a holder makes while a lease lasts.
 const RENEWALS: u64 = 16;
 
 /// How often the lease was written.
@@ -179,7 +179,7 @@ async fn renewals(stage: &FailoverScene) -> Result<Renewals> {
     Ok(Renewals(stage.scene.plane.requests().await?.writes("leases", "")))
 }
 
-/// Waits until the lease is renewed by this replica, with a clock that is wrong by so many seconds.
+/// Waits until this replica renews the lease, with a clock that is wrong by so many seconds.
 async fn renews_with(stage: &FailoverScene, place: usize, seconds: i64) {
     let holder = format!("{}_", stage.replica(place).name);
     let wanted = SignedDuration::from_secs(seconds);
@@ -196,7 +196,7 @@ async fn renews_with(stage: &FailoverScene, place: usize, seconds: i64) {
     .await;
 }
 
-/// The replica ends by itself, with an exit code that says that something was wrong.
+/// Waits until the replica ends by itself, with the exit code of a failure and the reason in its log.
 pub(super) async fn ends(stage: &mut FailoverScene, place: usize) -> Result<()> {
     let mut host = stage.take(place);
     let status = host.ended().await?;
@@ -212,7 +212,7 @@ pub(super) async fn ends(stage: &mut FailoverScene, place: usize) -> Result<()> 
     Ok(())
 }
 
-/// Whether its log says that it lost its lease.
+/// Whether the log of the replica has the loss of its lease.
 fn has_lost(host: &Host) -> bool {
     host.log().iter().any(|line| line.contains("the lease is lost"))
 }
@@ -220,12 +220,12 @@ fn has_lost(host: &Host) -> bool {
 /// A lease that its holder could not renew in time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loss {
-    /// By the wall clock of the machine.
+    /// The time of the loss, by the wall clock of the machine.
     pub(super) at: Timestamp,
 }
 
 impl Loss {
-    /// What the log of a replica says of it.
+    /// The loss in the log of a replica, if there is one.
     pub(super) fn of(host: &Host) -> Result<Option<Self>> {
         let log = host.log();
         let Some(line) = log.iter().find(|line| line.contains("\"the lease is lost\"")) else { return Ok(None) };
@@ -233,7 +233,7 @@ impl Loss {
         let why = said["why"].as_str().unwrap_or_default();
         ensure!(why.contains("renew deadline"), "a replica lost its lease to another: {line}");
         let at: Timestamp = said["timestamp"].as_str().context("a line of the log has a time")?.parse()?;
-        // Its clock may be wrong, by an hour.
+        // The clock of the replica may be wrong by an hour.
         let off = [0, HOUR, -HOUR].map(SignedDuration::from_secs);
         let now = Timestamp::now();
         let at = off.into_iter().map(|off| at + off).min_by_key(|at| at.duration_since(now).abs());
@@ -241,7 +241,7 @@ impl Loss {
     }
 }
 
-/// Starts a replica anew that has ended with its lease.
+/// Starts a replica again if it has lost its lease and ended.
 pub(super) async fn lives(stage: &mut FailoverScene, place: usize) -> Result<()> {
     if has_lost(stage.host(place)) {
         ends(stage, place).await?;

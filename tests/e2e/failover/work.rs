@@ -1,4 +1,4 @@
-//! What a leader was doing when it met a fault: whether that was the middle of its work.
+//! What a leader was doing when it met a fault, and whether it was in the middle of its work.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,21 +14,22 @@ use topoloom_tests::scene::{Scene, describe};
 
 use super::churn::{RACK, topology_of};
 
-/// A leader that writes pauses for less, also on a machine that is busy.
+/// A leader that has something to write pauses for less than this, also on a busy machine.
 const SHORT: SignedDuration = SignedDuration::from_millis(500);
 
-/// Of one fault after the other.
+/// What the leader did at each fault, in the order of the faults.
 pub(super) struct Work(Vec<Doing>);
 
 struct Doing {
-    /// Since its last HyperNode write was answered, as far as the machine ran; nothing while one was under way.
+    /// The time since the answer to the leader's last HyperNode write, without the time in which the machine stood
+    /// still. Zero if a write was under way.
     pause: SignedDuration,
     is_writing: bool,
-    /// Whether a node had moved that the topology did not show yet.
+    /// Whether a node had moved and the topology did not show it yet.
     is_behind: bool,
 }
 
-/// Reads it from what the servers wrote down.
+/// Reads this from the records of the servers.
 pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met], stalls: &Stalls) -> Result<Work> {
     let mut stored = Stored::all(scene).await?;
     let mut doings = Vec::new();
@@ -42,8 +43,9 @@ pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met], stalls: &S
 }
 
 impl Work {
-    /// Every fault fell between two writes, most of them while there was something to write (a node may move to where it is
-    /// already), and of many some while a write was under way.
+    /// Checks three things. Every fault happened between two writes. At more than half of the faults the leader had
+    /// something to write; not at each, because a node may move to the rack that it is in. Of many faults, some
+    /// happened while a write was under way.
     pub(super) fn is_in_the_middle(&self) -> Result<()> {
         let all = self.0.len();
         let pause = self.0.iter().map(|it| it.pause).max().unwrap_or(SignedDuration::MAX);
@@ -72,9 +74,9 @@ impl fmt::Display for Work {
     }
 }
 
-/// What etcd held, revision by revision.
+/// What etcd stored, revision by revision.
 struct Stored {
-    /// What comes next, the last first.
+    /// The writes that come next, the last one first.
     writes: Vec<Write>,
     racks: BTreeMap<String, String>,
     hyper_nodes: BTreeMap<String, HyperNode>,
@@ -88,7 +90,8 @@ impl Stored {
         Ok(Self { writes, racks: BTreeMap::new(), hyper_nodes: BTreeMap::new() })
     }
 
-    /// Whether at this revision, which is not before the last that was asked for, the topology is not that of the nodes.
+    /// Whether at this revision the topology is not that of the nodes. Each call needs a revision that is not before
+    /// that of the last call.
     fn is_behind(&mut self, revision: u64) -> Result<bool> {
         while let Some(write) = self.writes.pop_if(|write| write.revision <= revision) {
             self.then(write)?;

@@ -1,4 +1,4 @@
-//! One Bind after the other: what is written, and what is answered (A16, R6, AX 1, 4 and 5).
+//! One Bind after the other: what the host writes, and what it answers (A16, R6, AX 1, 4 and 5).
 
 use super::*;
 
@@ -49,7 +49,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     assert_eq!(stage.node_of("p2").await?.as_deref(), Some("gpu-1"));
     assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p2"));
 
-    // The Event of a caller that left says who held the node.
+    // The Event for a caller that gave up names the holder of the lock.
     let third = stage.gpu_pod("p3").await?;
     stage.knows("p3").await;
     let waits = stage.begin(&third, "gpu-1");
@@ -66,7 +66,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     drop(waits);
     stage.until_event("Pod", "p3", "BindingFailed", "the caller gave up; it is held by default/p2").await;
 
-    // A host that stops answers the Binds that wait, long before their time.
+    // A host that stops answers the Binds that wait, long before their timeout.
     let fourth = stage.gpu_pod("p4").await?;
     let waits = [stage.begin(&third, "gpu-1"), stage.begin(&fourth, "gpu-1")];
     waiting(2).await;
@@ -119,7 +119,8 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     }
     stage.until_event("Pod", "p2", "BindingFailed", "already finished").await;
 
-    // A host that stops has sent all its Events. There is none about a pod that is not there, nor about what changed nothing.
+    // A host that stops has sent all its Events. There is none about a pod that does not exist, nor about a Bind that
+    // changed nothing.
     let LockScene { scene, host, .. } = stage;
     host.stop().await?;
     assert_eq!(events(&scene, "Pod", "absent").await?, []);
@@ -131,7 +132,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_4_a_lock_whose_pod_is_gone_is_taken_over_once_no_pod_can_be_served_under_it() -> Result<()> {
-    // Without the sweeper, which would remove it as well.
+    // Without the sweeper, which would remove the lock as well.
     let stage = LockScene::new(&["gpu-1"], &["--controllers=*,-nodelock-sweeper"]).await?;
     stage.annotate("gpu-1", json!({LOCK: format!("{},default,gone", jiff::Timestamp::now())})).await?;
     let pod = stage.gpu_pod("p2").await?;

@@ -1,5 +1,5 @@
-//! A crowd of pods for a few nodes that stay held, behind a real kube-scheduler: pods for other nodes, and the filter, do not
-//! wait for it.
+//! A crowd of pods for a few nodes that stay locked, with a real kube-scheduler: neither pods for other nodes nor the
+//! filter wait for the crowd.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Nodes whose holder never gets an answer of a device plugin.
+/// The number of nodes with a lock whose holder never gets an answer of its device plugin.
 const HELD: usize = 4;
-/// Pods that want one of those.
+/// The number of pods that want one of those nodes.
 const FOR_HELD: usize = 600;
-/// All pods of the crowd, where nothing else is said: the others want a node that is not there.
+/// The number of all pods of the crowd, unless `TOPOLOOM_CROWD` sets it: the others want a node that does not exist.
 const ALL: usize = 2000;
-/// Requests under way at most while the crowd is made.
+/// The most requests under way while the test creates the crowd.
 const AT_ONCE: usize = 24;
-/// How long a pod waits at most whose node is free: kube-scheduler places one pod after the other, and those that were
-/// turned away come again every ten seconds.
+/// How long a pod waits at most if its node is free: kube-scheduler places one pod after the other, and tries refused
+/// pods again every ten seconds.
 const SOON: Duration = Duration::from_secs(15);
 /// How long the filter takes at most.
 const AT_ONCE_ANSWERED: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ impl LockScene {
         Ok(())
     }
 
-    /// Asks the filter again and again, as kube-scheduler does for each pod. Says how long the slowest answer took.
+    /// Calls the filter again and again, as kube-scheduler does for each pod. Returns how long the slowest answer took.
     fn filters(&self, stop: CancellationToken) -> JoinSet<Result<Duration>> {
         let mut task = JoinSet::new();
         let (url, pod) = (format!("{}/filter", self.extender.url), device_pod("asks", "free"));
@@ -50,7 +50,7 @@ impl LockScene {
         task.spawn(async move {
             let mut slowest = Duration::ZERO;
             while !stop.is_cancelled() {
-                // A connection of its own for each, as for a client that is new.
+                // Each request has its own connection, like that of a new client.
                 let client = reqwest::Client::builder().no_proxy().build()?;
                 let began = Instant::now();
                 let answer: Value = client.post(&url).json(&asked).send().await?.json().await?;
@@ -63,7 +63,7 @@ impl LockScene {
         task
     }
 
-    /// How long it takes until a new pod is bound.
+    /// Creates a pod; returns how long it takes until the pod is bound.
     async fn placed(&self, pod: Value) -> Result<Duration> {
         let began = Instant::now();
         let name = self.create(pod).await?.metadata.name.unwrap_or_default();

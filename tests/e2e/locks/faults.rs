@@ -1,5 +1,5 @@
-//! The API server refuses, is slow, loses answers: at each step of a Bind, and nothing is left behind (R7 to R10, AX 6, 7, 9 and
-//! 10).
+//! The API server refuses, is slow or loses answers at each step of a Bind, and in the end no lock stays orphaned (R7
+//! to R10, AX 6, 7, 9 and 10).
 
 use http::Method;
 use topoloom_tests::faults::{Fault, Faults};
@@ -32,14 +32,14 @@ impl Faulty {
         self.stage.extender.bind(&self.pod, "gpu-1").await
     }
 
-    /// It is bound, under its lock.
+    /// Checks that the pod is bound, under its lock.
     async fn is_bound(&self) -> Result<()> {
         assert_eq!(self.stage.node_of("p1").await?.as_deref(), Some("gpu-1"));
         assert!(self.stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
         Ok(())
     }
 
-    /// It is not, its phase says so, and nothing is left.
+    /// Checks that the pod is not bound, that its bind phase is `failed`, and that no lock is left.
     async fn is_rolled_back(&self) -> Result<()> {
         let pod = self.stage.pods().get("p1").await?;
         assert_eq!(pod.spec.and_then(|spec| spec.node_name), None);
@@ -55,7 +55,7 @@ impl Faulty {
         Ok(())
     }
 
-    /// Until that many requests met a fault, and are held.
+    /// Waits until that many requests have met a fault and are held.
     async fn until_held(&self, count: usize) {
         eventually(&format!("{count} requests are held"), PATIENCE, async || match self.faults.met() {
             met if met == count => Ok(()),
@@ -68,7 +68,7 @@ impl Faulty {
         self.faults.seen().iter().filter(|seen| seen.starts_with("PATCH") && seen.contains(NODE)).count()
     }
 
-    /// And the next try succeeds.
+    /// Checks that the next try succeeds, and stops the host.
     async fn end(self) -> Result<()> {
         assert_eq!(self.bind().await?, "");
         self.is_bound().await?;
@@ -109,8 +109,8 @@ async fn ax_7_who_comes_second_with_its_write_leaves_the_first_alone_and_waits()
     it.stage.stop().await
 }
 
-/// What is given back is what this attempt wrote: a node that changed otherwise does not matter, and another value is
-/// another's, even of the same pod (decision N4).
+/// An attempt releases only the value that it wrote: other changes of the node do not matter, and another value belongs
+/// to another attempt, even of the same pod (decision N4).
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_9_ax_10_a_conflict_while_a_lock_is_given_back_is_judged_by_the_value() -> Result<()> {
     let now = jiff::Timestamp::now();
@@ -176,7 +176,7 @@ async fn r7_r8_what_is_refused_is_rolled_back_and_reported() -> Result<()> {
     let said = it.bind().await?;
     assert!(said.contains("the Binding was refused: as the test wants it"), "{said}");
     it.is_rolled_back().await?;
-    // The second is counted in the series of the first.
+    // The second Event is counted in the series of the first.
     it.stage.until_event("Pod", "p1", "BindingFailed", "was refused").await;
     it.end().await
 }
@@ -203,7 +203,7 @@ async fn n5_a_mark_that_cannot_be_confirmed_keeps_the_lock_and_the_sweeper_resol
     let said = it.bind().await?;
     assert!(said.contains("its lock is left on the node"), "{said}");
     assert!(it.stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
-    // The next attempt of the same pod adopts it.
+    // The next attempt of the same pod adopts the lock.
     it.end().await
 }
 
@@ -230,7 +230,7 @@ async fn r10_a_bind_that_its_caller_gives_up_binds_nothing_and_leaves_nothing() 
     it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
     let binds = it.stage.begin(&it.pod, "gpu-1");
     it.until_held(1).await;
-    // The write under way is answered, and taken back.
+    // The API server answers the write under way, and the host rolls it back.
     binds.given_up().await;
     it.faults.release();
     it.stage.until_logged("the caller gave up").await;
@@ -244,7 +244,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_reported_and_leaves_nothing(
     let it = Faulty::with(&["--controllers=*,-nodelock-sweeper"]).await?;
     it.stage.scene.nodes(&["gpu-2"]).await?;
     let now = kube::api::DeleteParams::default().grace_period(0);
-    // Another pod of the same name.
+    // Another pod gets the name of this one.
     it.faults.on(Method::POST, BINDING, 1, Fault::Held);
     let binds = it.stage.begin(&it.pod, "gpu-1");
     it.until_held(1).await;
@@ -255,7 +255,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_reported_and_leaves_nothing(
     let said = binds.ended().await?;
     assert!(said.contains(&format!("a pod of that name has the UID {uid} now")), "{said}");
     it.is_free().await?;
-    // Another client binds it.
+    // Another client binds the pod.
     it.faults.on(Method::POST, BINDING, 1, Fault::Held);
     let binds = it.stage.begin(&again, "gpu-1");
     it.until_held(2).await;
@@ -264,7 +264,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_reported_and_leaves_nothing(
     let said = binds.ended().await?;
     assert!(said.contains("the pod is bound to node gpu-2"), "{said}");
     it.is_free().await?;
-    // It is to go.
+    // The pod is being deleted.
     let goes = it.stage.gpu_pod("p2").await?;
     let keep = Patch::Merge(json!({"metadata": {"finalizers": ["ex.io/keep"]}}));
     it.stage.pods().patch("p2", &PatchParams::default(), &keep).await?;
@@ -276,7 +276,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_reported_and_leaves_nothing(
     let said = binds.ended().await?;
     assert!(said.contains("the pod is being deleted"), "{said}");
     it.is_free().await?;
-    // The node goes.
+    // The node is deleted.
     let last = it.stage.gpu_pod("p3").await?;
     it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
     let binds = it.stage.begin(&last, "gpu-1");
@@ -302,7 +302,7 @@ async fn a_slow_api_server_binds_in_its_own_time() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binding_that_is_applied_after_its_pod_was_marked_is_refused() -> Result<()> {
-    // The Binding is under way for longer than the extender waits for it: all of its four seconds.
+    // The Binding is under way for longer than the four seconds that the extender waits for it.
     let it = Faulty::with(&["--extender-http-timeout=6s"]).await?;
     it.faults.on(Method::POST, BINDING, 1, Fault::Held);
     let said = it.bind().await?;
@@ -329,9 +329,9 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
     let left = stage.annotations("gpu-1").await?[LOCK].clone();
     let LockScene { scene, host, .. } = stage;
     host.kill().await?;
-    assert!(binds.ended().await.is_err(), "its caller hears nothing");
+    assert!(binds.ended().await.is_err(), "its caller gets no answer");
 
-    // Its time is five minutes by `--node-lock-timeout`, and three seconds by its note.
+    // The lock expires after five minutes by `--node-lock-timeout`, and after three seconds by its note.
     let arguments = ["--extender-address", "127.0.0.1:0", "--controllers=*,-nodelock-sweeper"];
     let host = Host::launch(faults.kubeconfig(), &arguments).await?;
     let extender = BindClient::of(&host).await;
@@ -342,7 +342,7 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
     assert!(metrics.contains("topoloom_node_lock_takeovers_total{reason=\"abandoned\"} 1"), "{metrics}");
     let marks = stage.pods().get("p1").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(marks.get("topoloom.dev/lock-revoked"), Some(&left));
-    // What the dead process had sent, in the version before the mark, binds nothing any more.
+    // A Binding that the dead process sent late, with the version of the pod before the mark, binds nothing.
     let late = json!({
         "apiVersion": "v1", "kind": "Binding", "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"},
         "metadata": {"name": "p1", "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
@@ -356,14 +356,15 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
     stage.stop().await
 }
 
-/// Another process binds a pod of two vendors, and the first of them gives the lock back before the second has answered (R18).
-/// This one has seen nothing of that: its claim is a conflict, and the node that it reads then has no lock.
+/// Another process binds a pod of two vendors, and the plugin of the first vendor releases the lock before that of the
+/// second has answered (R18). This host has seen nothing of that: its write of the lock is a conflict, and the node
+/// that it then reads has no lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_a_lock_that_came_and_went_while_both_watches_were_behind_keeps_its_node() -> Result<()> {
     let scene = LockScene::scene(&["gpu-1"]).await?;
     let faults = Faults::start(&scene.plane, &scene.host_kubeconfig().await?).await?;
     for kind in ["/api/v1/nodes", "/api/v1/pods"] {
-        // The list, and the watch.
+        // The list passes, and the watch is held.
         faults.on(Method::GET, kind, 1, Fault::Slow(std::time::Duration::ZERO));
         faults.on(Method::GET, kind, 1, Fault::Held);
     }
@@ -381,7 +382,7 @@ async fn r18_a_lock_that_came_and_went_while_both_watches_were_behind_keeps_its_
 
     let waits = stage.begin(&second, "gpu-1");
     stage.until_logged("waits for a lock").await;
-    // So that every other process sees it, too.
+    // The host restores the lock so that every other process sees it, too.
     eventually("the lock of the pod that waits is restored", PATIENCE, async || {
         let node = stage.annotations("gpu-1").await.map_err(|error| error.to_string())?;
         let is_restored = node.get(LOCK).is_some_and(|value| value.ends_with(",default,first"));

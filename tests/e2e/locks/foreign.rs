@@ -1,4 +1,5 @@
-//! Beside programs that know nothing of us: schedulers and device plugins of every generation of the protocol (R2, A2, A19).
+//! Beside programs that do not know topoloom: schedulers and device plugins of every generation of the protocol (R2,
+//! A2, A19).
 
 use jiff::Timestamp;
 use kube::core::Status;
@@ -7,7 +8,8 @@ use topoloom_tests::hami::{BIND_PHASE, BIND_TIME, CHOSEN_NODE, owner};
 
 use super::*;
 
-/// A scheduler that follows A2 and A7 to A9, and no more: it takes a free node, and asks again while it is not.
+/// A scheduler that follows A2 and A7 to A9, and no more: it locks a free node, and tries again while the node is
+/// locked.
 #[derive(Clone)]
 struct Foreign {
     nodes: Api<Node>,
@@ -36,14 +38,15 @@ impl Foreign {
         Ok(())
     }
 
-    /// Whether the node is this pod's now. What it cannot read stops it for good, as it does the original.
+    /// Whether this pod holds the lock now. A lock that it cannot read stops this scheduler for good, as it stops the
+    /// original.
     async fn claims(&self, pod: &str, node: &str) -> Result<bool> {
         let seen = self.nodes.get(node).await?.metadata;
         if let Some(value) = seen.annotations.iter().flatten().find(|(key, _)| *key == LOCK).map(|(_, value)| value) {
             owner(value).with_context(|| format!("the lock of {node}"))?;
             return Ok(false);
         }
-        // As a process in another zone writes it.
+        // The time as a process in another time zone writes it.
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S+00:00");
         let metadata = json!({
             "resourceVersion": seen.resource_version, "annotations": {LOCK: format!("{now},default,{pod}")},
@@ -94,18 +97,18 @@ async fn r2_a_scheduler_and_device_plugins_that_know_only_the_protocol_share_nod
     stage.stop().await
 }
 
-/// The UID, the attempt and the rest come with the first write of ours.
+/// Our first write adds the UID, the attempt and the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn r2_a2_values_of_earlier_generations_are_understood_and_upgraded() -> Result<()> {
     let values = [
-        // The pod's own, left by a scheduler that was replaced by ours.
+        // The pod's own lock, written by a scheduler that ours has replaced.
         ("own", format!("{},default,own", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"))),
-        // The same in the zone of its writer, long expired.
+        // The same in the time zone of its writer, long expired.
         ("zone", "2026-08-01T14:10:00+08:00,default,zone".to_owned()),
-        // Of Volcano, and of a pod that has no name; both expired long ago.
+        // A lock of Volcano, and one of a pod without a name; both expired long ago.
         ("bare", "2026-08-01T06:10:00Z".to_owned()),
         ("empty", "2026-08-01T06:10:00Z,,".to_owned()),
-        // Of another pod, which is gone.
+        // A lock of another pod, which is gone.
         ("dead", "2026-08-01T06:10:00Z,default,gone".to_owned()),
     ];
     let nodes = values.each_ref().map(|(name, _)| *name);

@@ -1,4 +1,4 @@
-//! The command line: who holds what, why, and a lock that is taken away by hand (N9).
+//! The command line: which pod holds which lock, why, and how an operator removes a lock by hand (N9).
 
 use super::*;
 
@@ -63,11 +63,11 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     for node in ["gpu-1", "gpu-2", "gpu-3"] {
         assert!(!stage.annotations(node).await?.contains_key(LOCK));
     }
-    // A pod that is bound there without a lock is shown as what it is.
+    // The list shows a pod that is bound there without a lock as `unrecorded`.
     let listed = scene.cli(&["lock", "list"]).await?;
     assert!(listed.contains("unrecorded"), "{listed}");
 
-    // One that is being bound loses its lock in the right order.
+    // A pod that is being bound loses its lock in the right order: the command marks the pod first.
     let slow = stage.gpu_pod("slow").await?;
     let binding = format!("{},default,slow", jiff::Timestamp::now());
     stage.annotate("gpu-4", json!({LOCK: binding})).await?;
@@ -75,7 +75,7 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let marked = stage.pods().get("slow").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&binding));
     assert_eq!(stage.extender.bind(&slow, "gpu-4").await?, "", "the next attempt is another one");
-    // So does one whose time is over: an attempt that wakes late must not bind it.
+    // The same holds for an expired lock: an attempt that continues late must not bind the pod.
     stage.gpu_pod("late").await?;
     let expired = format!("{},default,late", jiff::Timestamp::now());
     stage.annotate("gpu-2", json!({LOCK: expired})).await?;
@@ -88,19 +88,19 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     release(&["gpu-2", "--expect", &expired, "--node-lock-timeout=10s"]).await?;
     let marked = stage.pods().get("late").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&expired));
-    // No pod can have such a name: the host does not look for it, and its lock goes as one that cannot be read.
+    // No pod can have such a name: topoloom looks for no pod, and treats the lock as one that cannot be read.
     let odd = format!("{},default,my pod/log", jiff::Timestamp::now());
     stage.annotate("gpu-3", json!({LOCK: odd})).await?;
     let listed = scene.cli(&["lock", "list"]).await?;
     assert!(listed.contains("unparsable"), "{listed}");
     release(&["gpu-3", "--expect", &odd]).await?;
-    // What a terminal would act on is printed so that a shell makes the same of it.
+    // Control characters are printed in a form from which a shell makes the same value.
     let odd = "\u{1b}[31m'lock\n";
     stage.annotate("gpu-3", json!({LOCK: odd})).await?;
     let said = scene.cli(&["lock", "explain", "gpu-3"]).await?;
     assert!(said.contains(r"--expect $'\033[31m\'lock\012'"), "{said}");
     release(&["gpu-3", "--expect", odd]).await?;
-    // An unnamed lock may be that of a pod that waits there.
+    // An unnamed lock may belong to a pod that waits on the node.
     let waits = stage.gpu_pod("waits").await?;
     assert_eq!(stage.extender.bind(&waits, "gpu-3").await?, "");
     let bare = jiff::Timestamp::now().to_string();

@@ -69,7 +69,7 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     let failure = short.result.expect_err("first holds it");
     assert!(failure.is_contention() && short.waited >= Duration::from_millis(250), "{failure} {:?}", short.waited);
 
-    // The plugin of one vendor, then that of the other, then the kubelet.
+    // First the plugin of one vendor answers, then that of the other, then the kubelet.
     let ticket = requests.whom("gpu-1", LockKey::Shared).await?;
     assert_eq!(ticket.pod, id_of(&first));
     let gives = async |vendor: Vendor| -> Result<GivenBack> {
@@ -80,7 +80,7 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     assert_eq!(gives(Vendor::Nvidia).await?, GivenBack::WorkLeft(Vendor::Amd.work_list().to_owned()));
     assert_eq!(gives(Vendor::Amd).await?, GivenBack::Removed);
     assert_eq!(gives(Vendor::Amd).await?, GivenBack::NotOurs);
-    // Without a lock it is the one pod that waits there.
+    // Without a lock the answer is the only pod that waits on the node.
     let alone = requests.whom("gpu-1", LockKey::Shared).await?;
     assert_eq!((alone.pod, alone.value), (id_of(&first), None));
     let running = Patch::Merge(json!({"status": {"phase": "Running", "startTime": "2026-08-01T06:10:00Z"}}));
@@ -88,7 +88,7 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
 
     let report = lock.bind(id_of(&second), "gpu-1".into(), within).await;
     assert_eq!(report.result, Ok(Bound::Now));
-    // Who was served before is not served again under a value that is left.
+    // A pod that was served before is not served again, although its old value is on the node.
     let nodes: Api<Node> = Api::all(scene.plane.client());
     let left = Patch::Merge(json!({"metadata": {"annotations": {LOCK: "2026-08-01T06:10:00Z,default,first"}}}));
     nodes.patch("gpu-1", &PatchParams::default(), &left).await?;

@@ -77,7 +77,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
         assert!(said.contains(words), "{said}");
     }
 
-    // Names in any case, and bytes behind the first value.
+    // Names of fields in any case, and bytes after the first JSON value.
     let pod = stage.gpu_pod("p1").await?;
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let body =
@@ -100,7 +100,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
         caller.send("POST", "/filter", asked).await?.2,
         r#"{"Nodes":null,"NodeNames":["gpu-1","gpu-2"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}"#
     );
-    // None that fits is `null`; what a pod holds itself is not kept from it.
+    // If no node fits, the list is `null`. The filter does not refuse a node whose lock the pod itself holds.
     let asked = json!({"Pod": gpu, "Nodes": null, "NodeNames": ["gpu-1"]}).to_string();
     let text = caller.send("POST", "/filter", asked).await?.2;
     assert!(text.starts_with(r#"{"Nodes":null,"NodeNames":null,"FailedNodes":{"gpu-1":"#), "{text}");
@@ -111,7 +111,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
         caller.send("POST", "/filter", asked).await?.2,
         r#"{"Nodes":null,"NodeNames":["gpu-1"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}"#
     );
-    // Whole nodes go back as they came.
+    // The filter returns whole nodes unchanged.
     let whole = json!({"metadata": {"name": "gpu-2"}, "ex.io/odd": [1]});
     let asked = json!({"pod": gpu, "nodes": {"metadata": {}, "items": [{"metadata": {"name": "gpu-1"}}, whole]}, "nodenames": null});
     let answer: Value = serde_json::from_str(&caller.send("POST", "/filter", asked.to_string()).await?.2)?;
@@ -131,7 +131,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     assert!(asked.len() > 1 << 20);
     let answer: Value = serde_json::from_str(&caller.send("POST", "/filter", asked.clone()).await?.2)?;
     assert_eq!(answer["NodeNames"], json!(names));
-    // Many at once wait for each other: what the host needs does not grow with them.
+    // Many requests at the same time wait for each other: the memory of the host does not grow with their number.
     let most = || -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", stage.host.id().context("it runs")?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("there is VmHWM")?;
@@ -196,7 +196,7 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     };
     let stage = LockScene { extender: caller("localhost", Some((&clients, SCHEDULER, "other")))?, scene, host };
     let pod = stage.gpu_pod("p1").await?;
-    // A client that the authority signed for something else binds nothing, and cannot fill the log.
+    // A client whose certificate is for another purpose binds nothing, and cannot fill the log.
     for _ in 0..3 {
         let forged = caller("localhost", Some((&clients, "system:node:gpu-1", "system:nodes")))?;
         assert!(forged.bind(&pod, "gpu-1").await.is_err(), "another name");
@@ -211,13 +211,13 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     assert_eq!(get("localhost", Some(&clients)).await?, StatusCode::OK);
     assert!(get("localhost", None).await.is_err(), "no certificate");
     assert!(get("localhost", Some(&authority)).await.is_err(), "a certificate of another authority");
-    // Another certificate in the same files.
+    // The operator writes another certificate into the same files.
     serve("extender.test")?;
     eventually("the new certificate is shown", PATIENCE, async || {
         get("extender.test", Some(&clients)).await.map(drop).map_err(|error| format!("{error:#}"))
     })
     .await;
-    // One that cannot be used changes nothing.
+    // A key that cannot be used changes nothing.
     std::fs::write(path("tls.key"), "no key")?;
     eventually("it says so", PATIENCE, async || {
         let log = stage.host.log();

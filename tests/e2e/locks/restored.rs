@@ -1,5 +1,5 @@
-//! An API server whose etcd was restored, while the extender serves: locks that are gone hold no node, and locks that are
-//! back do.
+//! etcd is restored while the extender serves: a lock that is gone after the restore holds no node, and a lock that is
+//! there again does.
 
 use topoloom_tests::controlplane::Revision;
 
@@ -19,14 +19,14 @@ async fn serves(revision: Revision, restarts: Restarts) -> Result<()> {
     scene.configure("networkTopologyDiscovery: []").await?;
     scene.binds().await?;
     let kubeconfig = scene.host_kubeconfig().await?;
-    // A Bind that is refused has waited for all of its time.
+    // A refused Bind waits until its timeout, so that is short.
     let arguments = [&LONG_LEASES[..], &["--extender-http-timeout=6s"]].concat();
     let mut stage = LockScene::on(scene, &kubeconfig, &arguments).await?;
     let (one, two, three) = (stage.gpu_pod("p1").await?, stage.gpu_pod("p2").await?, stage.gpu_pod("p3").await?);
     assert_eq!(stage.extender.bind(&three, "gpu-2").await?, "");
     let held = stage.annotations("gpu-2").await?[LOCK].clone();
     let snapshot = stage.scene.plane.save().await?;
-    // All of this is lost: a pod that got a node, and one whose device plugin answered.
+    // The restore loses all of this: a pod that got a node, and one whose device plugin answered.
     assert_eq!(stage.extender.bind(&one, "gpu-1").await?, "");
     stage.served("gpu-2", "p3").await?;
     stage.until_free("gpu-2").await;
@@ -49,7 +49,7 @@ async fn serves(revision: Revision, restarts: Restarts) -> Result<()> {
     let refused = stage.extender.bind(&one, "gpu-2").await?;
     assert!(refused.contains("default/p3"), "the pod whose lock is back holds the node: {refused}");
     assert_eq!((stage.node_of("p1").await?, &stage.annotations("gpu-2").await?[LOCK]), (None, &held));
-    // What happens from now on is noticed.
+    // The host sees what happens from now on.
     stage.served("gpu-2", "p3").await?;
     stage.until_free("gpu-2").await;
     assert_eq!(stage.extender.bind(&one, "gpu-2").await?, "");
@@ -67,7 +67,7 @@ async fn after_etcd_was_restored_with_a_raised_revision_the_extender_binds_by_th
     serves(RAISED, Restarts::Both).await
 }
 
-/// The API server was not restarted, as it should be: its caches notice the raised revision.
+/// The operator should restart the API server, and did not: its caches notice the raised revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_only_etcd_was_restored_with_a_raised_revision_the_extender_binds_by_the_locks_that_are_there_now()
 -> Result<()> {

@@ -24,7 +24,7 @@ enum HostEnd {
 }
 
 impl LockScene {
-    /// The same with another host at the same address.
+    /// Ends the host, and starts another one at the same address.
     async fn again(self, end: HostEnd) -> Result<Self> {
         let Self { scene, host, extender } = self;
         match end {
@@ -37,7 +37,7 @@ impl LockScene {
         Ok(Self { scene, host, extender })
     }
 
-    /// Nodes that kube-scheduler places pods on.
+    /// Makes nodes ready, so that kube-scheduler places pods on them.
     pub(super) async fn ready_nodes(&self, names: &[&str]) -> Result<()> {
         for name in names {
             let status = json!({"status": {
@@ -58,7 +58,7 @@ impl LockScene {
         self.scene.plane.scheduler_with(&[entry(&self.extender.url)], settings).await
     }
 
-    /// A pod that the scheduler of a vendor has chosen a device for.
+    /// Creates a pod for which the scheduler of a vendor has chosen devices.
     pub(super) async fn chosen(&self, name: &str, containers: usize) -> Result<Pod> {
         let device = Device { uuid: "GPU-0".into(), kind: "NVIDIA".into(), memory: 1000, cores: 10 };
         let list = WorkList::new((0..containers).map(|_| vec![device.clone()]));
@@ -93,7 +93,7 @@ async fn pods_are_bound_one_at_a_time_to_a_node_and_each_is_served_under_its_own
     for index in 0..20 {
         stage.chosen(&format!("p{index}"), 1 + index % 3).await?;
     }
-    // One that needs nothing of the kind is not the extender's affair.
+    // kube-scheduler does not call the extender for a pod that needs no such resource.
     stage
         .create(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
@@ -118,7 +118,7 @@ async fn pods_are_bound_one_at_a_time_to_a_node_and_each_is_served_under_its_own
     stage.stop().await
 }
 
-/// What etcd's own order of writes says.
+/// Checks the locks and Binds in etcd's own order of writes.
 pub(super) async fn judged(stage: &LockScene) -> Result<()> {
     let writes = stage.scene.plane.writes_in_order("/registry/").await?;
     let judged = topoloom_tests::lock_order::judge(&writes);
@@ -154,10 +154,11 @@ async fn plugins_that_fail_or_die_leave_nothing_behind() -> Result<()> {
     stage.stop().await
 }
 
-/// Each request of a Bind, and of taking one back, meets each of these in turn, while kube-scheduler goes on.
+/// Each request of a Bind, and of a rollback, meets each of these faults in turn, while kube-scheduler continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_fails_at_each_step_of_a_bind_every_pod_runs_in_the_end_and_nothing_is_left() -> Result<()> {
-    // As many Binds at a time meet a fault: most of the time goes by in requests that are never answered.
+    // As many Binds as nodes meet a fault at the same time: most of the time passes in requests that are never
+    // answered.
     let names = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"];
     let (stage, faults) = LockScene::through_faults(&names, &["--node-lock-timeout=60s"]).await?;
     stage.ready_nodes(&names).await?;
@@ -184,7 +185,7 @@ async fn whatever_fails_at_each_step_of_a_bind_every_pod_runs_in_the_end_and_not
         stage.chosen(&format!("p{index}"), 1).await?;
     }
     stage.until_running(pods).await;
-    // Marks are written only where a Bind was taken back.
+    // The host marks a pod only in a rollback, so not every fault of the third step has to be met.
     assert!(faults.met() >= 2 * all.len(), "{}", faults.met());
     assert_eq!(kubelets.mistakes(), [""; 0]);
     for node in names {
@@ -221,7 +222,8 @@ async fn the_extender_and_the_scheduler_are_started_anew_in_the_middle_of_binds(
     scheduler.kill();
     scheduler.start().await?;
     running(&stage, 15).await;
-    // The extender ends in the middle of its Binds: those are finished, or taken back, and the next one begins at its address.
+    // The extender ends in the middle of its Binds: it finishes them or rolls them back, and the next extender starts
+    // at the same address.
     stage = stage.again(HostEnd::Asked).await?;
     running(&stage, 30).await;
     stage = stage.again(HostEnd::Killed).await?;

@@ -1,5 +1,5 @@
-//! Three extenders, twenty nodes, five hundred pods, and processes that are killed and stopped all the time: the property, as
-//! etcd's own order of writes has it, and the liveness (`decisions.md`, "The property").
+//! Three extenders, twenty nodes, five hundred pods, and processes that are killed and stopped all the time: the test
+//! checks the property in etcd's own order of writes, and the liveness (`decisions.md`, "The property").
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const HOSTS: usize = 3;
 /// All limits are shorter than usual: a Bind 5 s, an orphaned lock 10 s.
 const SHORT: [&str; 2] = ["--extender-http-timeout=7s", "--node-lock-timeout=10s"];
 
-/// One of the extenders, which ends and begins anew at the same address.
+/// One of the extenders, which ends and starts again at the same address.
 struct StormExtender {
     name: String,
     kubeconfig: std::path::PathBuf,
@@ -64,10 +64,11 @@ async fn trouble(
             replicas.push(replica.again().await?);
             done[0] += 1;
         } else {
-            // One that held a lease and stands still for longer than that ends by itself when it goes on.
+            // A replica that holds a lease and is stopped for longer than the lease lasts ends by itself when it
+            // continues.
             let replica = &replicas[which];
             if replica.host.signal(Signal::STOP).is_ok() {
-                // Up to longer than a Bind, and than an orphaned lock.
+                // The longest stop is longer than a Bind, and than the timeout of an orphaned lock.
                 tokio::time::sleep(Duration::from_millis(100 + dice.below(12_000) as u64)).await;
                 replica.host.signal(Signal::CONT)?;
                 done[1] += 1;
@@ -97,7 +98,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> 
     let extender = BindClient { url: String::new(), http: reqwest::Client::new() };
     let host = StormExtender::launch("idle", &kubeconfig, "127.0.0.1:0").await?;
     let stage = LockScene { scene, host, extender };
-    // Some plugins fail, and some die with the lock in their hands.
+    // Some plugins fail, and some die before they release the lock.
     let fate =
         |pod: &Pod| match pod.metadata.name.as_deref().and_then(|name| name.strip_prefix('p')?.parse::<usize>().ok()) {
             Some(number) if number % 17 == 0 => Fate::Fails,
@@ -134,7 +135,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> 
                 let address = &addresses[dice.below(HOSTS)];
                 let caller = BindClient { url: format!("http://{address}"), http: http.clone() };
                 tries.fetch_add(1, Ordering::SeqCst);
-                // A host that is away, or stands still, is one that does not answer; the scheduler asks again, another node too.
+                // A host that is down or stopped does not answer; the scheduler tries again, perhaps with another node.
                 match caller.bind(&pod, &format!("gpu-{}", dice.below(NODES))).await {
                     Ok(error) if error.is_empty() || error.contains("the pod is bound to node") => {
                         bound.fetch_add(1, Ordering::SeqCst);

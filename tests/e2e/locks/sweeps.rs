@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A lock lasts this long here.
+/// A lock expires after this time here.
 const SHORT: &str = "--node-lock-timeout=10s";
 
 /// Only the sweeper runs; nothing binds.
@@ -61,7 +61,7 @@ async fn r11_orphaned_locks_are_removed_and_reported() -> Result<()> {
         ("mlu", "cambricon.com/dsmlu.lock was removed"),
     ];
     for (node, why) in whys {
-        // A finished pod is not watched, and a live look finds it as it is.
+        // The host does not watch a finished pod, but reads it from the API server, and finds it finished.
         let why = if node == "finished" { "its pod has finished" } else { why };
         stage.until_event("Node", node, "NodeLockRemoved", why).await;
     }
@@ -87,7 +87,8 @@ async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_never_loses_its_lock
         if line.ends_with(" 1") { Ok(()) } else { Err(line.to_owned()) }
     })
     .await;
-    // Its pod goes: the lock follows (A23), after the grace in which a kubelet may still ask.
+    // Its pod is deleted: the sweeper removes the lock (A23), after the grace in which a kubelet may still call the
+    // device plugin.
     stage.pods().delete("p1", &kube::api::DeleteParams::default().grace_period(0)).await?;
     stage.until_free("gpu-1").await;
     stage.until_event("Node", "gpu-1", "NodeLockRemoved", "its pod is gone").await;
@@ -126,7 +127,7 @@ async fn n9_a_sweeper_that_reports_changes_nothing() -> Result<()> {
     assert_eq!(stage.annotations("gpu-1").await?.get(LOCK), Some(&held));
     let metrics = stage.host.get("/metrics").await?;
     assert!(metrics.contains("topoloom_node_locks{state=\"leaked\"} 1"), "{metrics}");
-    // Nodes that go take their locks with them.
+    // The lock of a deleted node is no longer counted.
     stage.nodes().delete("gpu-1", &Default::default()).await?;
     eventually("nothing is left of it", PATIENCE, async || {
         let metrics = stage.host.get("/metrics").await.map_err(|error| error.to_string())?;

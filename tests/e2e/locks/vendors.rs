@@ -1,5 +1,5 @@
-//! Pods that need devices of several vendors: one write, one answer, and who gives the shared lock back (A12, A14, R17, R18, AX 11
-//! to 13).
+//! Pods that need devices of several vendors: one write, one answer, and which vendor releases the shared lock (A12,
+//! A14, R17, R18, AX 11 to 13).
 
 use http::Method;
 use topoloom_tests::device_plugin::{Fate, Kubelets, Outcome, Settings};
@@ -14,7 +14,7 @@ fn running() -> Value {
     json!({"phase": "Running", "startTime": "2026-08-01T06:10:00Z"})
 }
 
-/// A pod whose containers ask for one device each of these vendors, with the devices chosen.
+/// Creates a pod whose containers request one device of each of these vendors, with the devices chosen.
 async fn chosen(stage: &LockScene, name: &str, containers: &[&[Vendor]]) -> Result<Pod> {
     let mut annotations = serde_json::Map::new();
     annotations.insert(CHOSEN_NODE.into(), "gpu-1".into());
@@ -60,7 +60,7 @@ async fn ax_11_n4_several_vendors_are_one_write_and_one_pod_has_both_keys() -> R
     let notes: Value = serde_json::from_str(&node[NOTE])?;
     assert_eq!(notes.as_array().map(Vec::len), Some(2), "{notes}");
 
-    // One that needs the other key only waits for the same pod.
+    // A pod that needs only the other key waits for the same holder.
     let mlu = stage.pod("mlu", "cambricon.com/vmlu").await?;
     let waits = stage.begin(&mlu, "gpu-1");
     stage.until_logged("waits for a lock").await;
@@ -100,7 +100,7 @@ async fn r17_every_key_of_a_failed_bind_is_given_back_and_no_other() -> Result<(
     assert!(stage.extender.bind(&both, "gpu-1").await?.contains("was refused"));
     let node = stage.annotations("gpu-1").await?;
     assert!([LOCK, CAMBRICON, NOTE].iter().all(|key| !node.contains_key(*key)), "{node:?}");
-    // The original removes Cambricon's lock for every pod whose Bind fails, also that of another pod.
+    // When a Bind fails, the original removes Cambricon's lock, also that of another pod.
     let theirs = jiff::Timestamp::now().to_string();
     stage.annotate("gpu-2", json!({CAMBRICON: theirs})).await?;
     let one = chosen(&stage, "one", &[&[Vendor::Nvidia]]).await?;
@@ -108,7 +108,7 @@ async fn r17_every_key_of_a_failed_bind_is_given_back_and_no_other() -> Result<(
     assert!(stage.extender.bind(&one, "gpu-2").await?.contains("was refused"));
     let node = stage.annotations("gpu-2").await?;
     assert_eq!((node.get(CAMBRICON), node.get(LOCK)), (Some(&theirs), None));
-    // That one is contention as any other is, and is waited for.
+    // That lock is contention like any other, and a Bind waits for it.
     let waits = stage.begin(&both, "gpu-2");
     stage.until_logged("waits for a lock").await;
     stage.annotate("gpu-2", json!({CAMBRICON: null})).await?;
@@ -141,7 +141,8 @@ async fn ax_13_a_pod_keeps_its_lock_until_the_last_of_its_containers_was_served(
     stage.stop().await
 }
 
-/// Whether a plugin asks for the others' work or not, as the reference does not: no other pod gets the node before.
+/// The reference plugin does not check for the work of other vendors. With or without that check, no other pod gets the
+/// node before all of the work is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_a_shared_lock_that_one_vendor_gives_back_too_early_frees_nothing() -> Result<()> {
     let stage = LockScene::new(&["gpu-1"], &[]).await?;

@@ -22,15 +22,15 @@ pub(super) struct PageReader {
     path: OsString,
     page: &'static str,
     blocks: VecDeque<Commands>,
-    /// Blocks of the page that were not run, as it says.
+    /// How many blocks were not run, because the page says so.
     by_hand: usize,
 }
 
 impl PageReader {
-    /// At the beginning of a page.
+    /// A reader at the beginning of a page.
     pub(super) async fn new(plane: &ControlPlane, page: &'static str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("topoloom-page-").tempdir()?;
-        // What the reader makes lies in this folder, what the checkout has is seen through it.
+        // The reader's own files are in this folder. Links in it lead to the files of the checkout.
         for entry in std::fs::read_dir(pages::root()?)? {
             let entry = entry?;
             symlink(entry.path().canonicalize()?, folder.path().join(entry.file_name()))?;
@@ -63,14 +63,14 @@ impl PageReader {
         Ok(())
     }
 
-    /// A file in it that the reader has.
+    /// Writes a file of the reader into the folder.
     pub(super) fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
         let file = self.folder.path().join(name);
         std::fs::write(&file, content)?;
         Ok(file)
     }
 
-    /// Runs the next block, which has these words; what it printed.
+    /// Runs the next block, which has these words; returns what it printed.
     pub(super) async fn next(&mut self, words: &str) -> Result<String> {
         let block = self.take(words)?;
         ensure!(block.run == Run::Whole, "{}:{}: it runs until it is stopped", self.page, block.line);
@@ -83,7 +83,7 @@ impl PageReader {
         ensure!(block.run == Run::UntilStopped, "{}:{}: it ends by itself", self.page, block.line);
         let said = self.folder.path().join(format!("said-{}", block.line));
         let output = std::fs::File::create(&said)?;
-        // Ctrl-C is for the program; how that ends is what the shell ends with, as at a prompt.
+        // Ctrl-C is for the program, and the shell ends with the exit status of the program, as at a prompt.
         let mut command = self.command(&format!("trap : INT\n{}", block.text));
         command.stdout(output.try_clone()?).stderr(output);
         let child = command.spawn().context("sh cannot be started")?;
@@ -99,7 +99,7 @@ impl PageReader {
         Ok(())
     }
 
-    /// The page has no further block, and says of so many that they are not run here.
+    /// Checks that the page has no further block, and that the page marks so many as not run here.
     pub(super) fn end(&mut self, by_hand: usize) -> Result<()> {
         self.pass_by_hand();
         let left: Vec<_> = self.blocks.iter().map(|block| (block.line, &block.text)).collect();
@@ -123,7 +123,7 @@ impl PageReader {
         Ok(block)
     }
 
-    /// Runs commands as the reader would; what they printed, on both outputs.
+    /// Runs commands as the reader would; returns what they printed, on both outputs.
     pub(super) async fn shell(&self, commands: &str) -> Result<String> {
         let mut command = self.command(commands);
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().await?;
@@ -143,7 +143,7 @@ impl PageReader {
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"] {
             command.env(variable, home.join(variable));
         }
-        // Another test may have a host on the port that a host takes by itself.
+        // Another test may have a host on the default port.
         command.env("TOPOLOOM_ADMIN_ADDRESS", "127.0.0.1:0").env("KUBE_EDITOR", "reader-edits");
         command
     }
@@ -157,7 +157,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Waits until it has printed these words.
+    /// Waits until the block has printed these words.
     pub(super) async fn until_says(&self, words: &str) {
         eventually(&format!("{} says {words:?}", self.what), PATIENCE, async || {
             let said = std::fs::read_to_string(&self.said).unwrap_or_default();
@@ -166,7 +166,7 @@ impl Running {
         .await;
     }
 
-    /// Ctrl-C, and a good end.
+    /// Sends Ctrl-C, and checks that the block ends with success.
     pub(super) async fn interrupt(mut self) -> Result<()> {
         self.signal(Signal::INT)?;
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
@@ -185,19 +185,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What the shell started would outlive it.
+        // Otherwise the programs that the shell started would outlive it.
         let _ = self.signal(Signal::KILL);
     }
 }
 
-/// Replaces an empty list of the configuration, in whatever `kubectl edit` shows, by what is in `topology.yaml`.
+/// An editor that replaces the empty list in the text of `kubectl edit` by the content of `topology.yaml`.
 const EDITOR: &str = "#!/bin/sh -eu
 sed 's/^/    /' topology.yaml > indented
 sed -i -e '/^    networkTopologyDiscovery: \\[\\]$/{r indented' -e 'd}' \"$1\"
 ";
 
-/// kubectl, with `exec` as a kubelet would do it: the object is asked for, and what stands behind `--` runs with the variables
-/// of its container.
+/// kubectl, with `exec` as a kubelet would do it: the script reads the object, and runs the command after `--` with the
+/// variables of its container.
 fn kubectl_script(real: &str) -> String {
     format!(
         "#!/bin/sh -eu

@@ -1,4 +1,4 @@
-//! The page of the node lock: its certificates open the extender of the chart, and its command removes a lock.
+//! The page of the node lock: the extender of the chart accepts its certificates, and its command removes a lock.
 
 use anyhow::{Context, Result};
 use topoloom_tests::controlplane::ControlPlane;
@@ -8,16 +8,16 @@ use super::desk::PageReader;
 use super::pods::Replica;
 
 const PAGE: &str = "docs/operators/node-lock.md";
-/// The lock that its command removes.
+/// The lock that the command of the page removes.
 const LOCK: &str = "2026-08-01T06:10:00.000000007Z,default,p1";
 
-/// After the page of the install, on the same cluster.
+/// Follows the page, after the page of the install and on the same cluster.
 pub(super) async fn follow(plane: &ControlPlane, desk: &mut PageReader) -> Result<()> {
     desk.open(PAGE)?;
     desk.next("openssl req -x509").await?;
     desk.next("helm upgrade topoloom").await?;
     serve(plane, desk).await?;
-    // Its pod does not exist.
+    // The pod of this lock does not exist.
     desk.shell(&format!("kubectl annotate node gpu-1 hami.io/mutex.lock={LOCK}")).await?;
     let said = desk.next("topoloom lock release gpu-1").await?;
     let left = desk.shell("kubectl get node gpu-1 -o jsonpath='{.metadata.annotations}'").await?;
@@ -25,7 +25,8 @@ pub(super) async fn follow(plane: &ControlPlane, desk: &mut PageReader) -> Resul
     desk.end(0)
 }
 
-/// A pod of the chart with what the Secret holds: kube-scheduler's certificate is let in, and no other.
+/// Starts a pod of the chart with the content of the Secret: the extender accepts kube-scheduler's certificate, and no
+/// other.
 async fn serve(plane: &ControlPlane, desk: &PageReader) -> Result<()> {
     let Replica { container, kubeconfig } = Replica::of(plane, desk).await?;
     let root = plane.folder().join("extender");
@@ -34,7 +35,7 @@ async fn serve(plane: &ControlPlane, desk: &PageReader) -> Result<()> {
         let Some((_, path)) = flag.split_once('=') else { continue };
         for name in ["tls.crt", "tls.key", "ca.crt"] {
             if path.ends_with(&format!("/{name}")) {
-                // As the Secret has it, which the page made.
+                // The content comes from the Secret that the commands of the page created.
                 let key = name.replace('.', "\\.");
                 let command = format!(
                     "kubectl -n topoloom-system get secret topoloom-extender-tls -o jsonpath='{{.data.{key}}}' | base64 -d > {path}"

@@ -1,4 +1,5 @@
-//! The kubelet that is not there: pods that the Deployment's own controllers make, each with the real binary as its container.
+//! Stands in for the kubelet: the Deployment's own controllers create the pods, and each has the real binary as its
+//! container.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use topoloom_tests::scene::PATIENCE;
 use super::NAMESPACE;
 use super::desk::PageReader;
 
-/// What the chart asks for.
+/// How many replicas the chart has by default.
 const REPLICAS: usize = 2;
 
 /// Pods that run.
@@ -26,11 +27,12 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// Starts the controllers of Deployments, and for each pod of ours the binary; a pod is ready when its probe says so.
+    /// Starts the controllers of Deployments, and for each pod of ours the binary; a pod is ready when its probe
+    /// succeeds.
     pub(super) async fn start(plane: &mut ControlPlane, desk: &PageReader) -> Result<Self> {
         plane.start_controllers(&["deployment-controller", "replicaset-controller"])?;
         let Replica { container, kubeconfig } = Replica::of(plane, desk).await?;
-        // What `kubectl exec` finds in a pod.
+        // The environment of `kubectl exec` in a pod.
         let mut variables = format!("export KUBECONFIG='{}'\n", kubeconfig.display());
         for (name, value) in &container.env {
             let _ = writeln!(variables, "export {name}='{value}'");
@@ -65,14 +67,14 @@ impl Pods {
     }
 }
 
-/// What a pod of the release would be started with.
+/// The container and the kubeconfig of a pod of the release.
 pub(super) struct Replica {
     pub(super) container: Container,
     pub(super) kubeconfig: PathBuf,
 }
 
 impl Replica {
-    /// As the Deployment in the cluster says it, with the rights of its ServiceAccount.
+    /// Reads the container from the Deployment in the cluster. The kubeconfig has the rights of its ServiceAccount.
     pub(super) async fn of(plane: &ControlPlane, desk: &PageReader) -> Result<Self> {
         let deployment = desk.shell("kubectl -n topoloom-system get deployment topoloom -o json").await?;
         let container = Container::of(&[serde_json::from_str(&deployment)?])?;
@@ -81,7 +83,7 @@ impl Replica {
     }
 }
 
-/// Starts the binary as the container of a pod and waits until its probe is content.
+/// Starts the binary as the container of a pod and waits until its probe succeeds.
 async fn launch(plane: &ControlPlane, kubeconfig: &Path, container: &Container, pod: &str) -> Result<Host> {
     let flags = container.flags_below(&plane.folder().join(pod))?;
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Ways of delivery: torn, gone, by folder, and by the swap of a mounted volume.
+//! Ways of delivery: half of an update, a deleted ConfigMap, a folder, and the swap of a mounted volume.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -30,7 +30,7 @@ async fn half_of_an_update_waits_for_its_other_half_and_a_map_that_is_gone_takes
         "tier 1 example.com/rack=b (11): n09 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
     ];
     scene.until(&moved).await;
-    // Not even a restart: what served is kept.
+    // A restart takes nothing away either: the host keeps the plugin that was active.
     host.stop().await?;
     let host = scene.host().await?;
     scene.plane.relabel("n09", "example.com/rack", "a").await?;
@@ -46,7 +46,7 @@ async fn other_words_beside_the_same_bytes_are_another_delivery() -> Result<()> 
     let (scene, host) = serving().await?;
     let bytes = guest::version("good", "2.0.0")?;
     let digest = Digest::of(&bytes);
-    // A name that is not the plugin's own, and then its own.
+    // A declaration with a name that is not the plugin's own, and then one with its own.
     deliver_as(&scene, &bytes, Some(&format!("name: other\ndigest: {digest}\n"))).await?;
     let message = scene.until_condition("fabric", "Loaded", "False", "PluginInvalid").await;
     assert!(message.contains("\"versions\"") && message.contains("\"other\""), "{message}");
@@ -105,7 +105,7 @@ async fn a_pin_wins_over_what_is_delivered() -> Result<()> {
     assert_eq!(until_serving(&scene, "1.0.0").await.candidate, None);
     scene.configure(&pinned(&second)).await?;
     until_serving(&scene, "2.0.0").await;
-    // Back by the pin alone: what it names is kept, though another one is delivered.
+    // The first version is active again by the pin alone: the host keeps it, although another version is delivered.
     scene.configure(&pinned(&first)).await?;
     until_serving(&scene, "1.0.0").await;
     host.stop().await
@@ -198,8 +198,8 @@ async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
         })
         .await;
     };
-    // The quick image of each, and the optimised one of each that answered. How often each was compiled is another question:
-    // a replica also prepares what it does not serve yet.
+    // The quick image of each version, and the optimised one of each that answered. This does not count compilations: a
+    // replica also prepares a plugin that is not active yet.
     eventually("four images", PATIENCE, async || {
         let files = std::fs::read_dir(&images).map_err(|error| error.to_string())?.filter_map(Result::ok);
         let names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
@@ -209,7 +209,7 @@ async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
     .await;
     metric(&host, "topoloom_plugin_cache_events_total{event=\"Stored\"}").await;
     host.stop().await?;
-    // Without the cluster's copies there are those of the folder.
+    // Without the copies in the cluster, the host uses those in the folder.
     for digest in kept(&scene).await? {
         let name = topoloom::delivery::modules::object_name(Digest::parse(&digest).context("a digest")?);
         let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);

@@ -1,4 +1,4 @@
-//! A host that is killed at every step of a swap comes back with the last good revision.
+//! A host that is killed at any step of a swap starts again with the last good version.
 
 use anyhow::Result;
 use topoloom_tests::controlplane::eventually;
@@ -19,7 +19,7 @@ async fn killed_at(line: &str, act: &str, serves: &str) -> Result<(Scene, Host)>
     scene.kill(host).await?;
     let host = scene.host().await?;
     until_serving(&scene, serves).await;
-    // It really serves.
+    // The version really serves.
     follows(&scene, "n09").await?;
     Ok((scene, host))
 }
@@ -86,7 +86,8 @@ async fn after_it_was_taken_back() -> Result<()> {
     host.stop().await
 }
 
-/// The host is killed between a swap and the third answer. The next one continues to watch, and can roll back.
+/// The host is killed between a swap and the third answer. The next host continues to watch the plugin, and can roll
+/// back.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_watched() -> Result<()> {
     let (scene, host) = serving().await?;

@@ -1,4 +1,4 @@
-//! What is refused, at which step, and that nothing changes by it.
+//! Which plugins the host refuses, at which step, and that a refusal changes nothing.
 
 use anyhow::Result;
 
@@ -76,7 +76,7 @@ async fn what_a_module_has_to_bring_is_the_hosts_and_the_entrys_to_say() -> Resu
         public.as_os_str(),
     ])?;
     let bytes = guest::version("good", "1.0.0")?;
-    // Without a declaration it is not known which bytes are meant.
+    // Without a declaration the host does not know which bytes are meant.
     deliver(&scene, &bytes, None).await?;
     scene.configure(ENTRY).await?;
     let host = scene.host().await?;

@@ -1,4 +1,4 @@
-//! Modules that are stored for a rollback, and what a person sees while the API server refuses that.
+//! Modules that the host stores for a rollback, and what an operator sees while the API server refuses to store them.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::rbac::v1::Role;
@@ -9,7 +9,7 @@ use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
 
 use super::{kept, push, serving, until_serving, until_status};
 
-/// Takes the right to create ConfigMaps out of every Role of the namespace. Gives the Roles as they were.
+/// Removes the right to create ConfigMaps from every Role of the namespace. Returns the Roles as they were.
 async fn forbid_creating_config_maps(scene: &Scene) -> Result<Vec<Role>> {
     let roles: Api<Role> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let mut before = Vec::new();
@@ -29,7 +29,7 @@ async fn forbid_creating_config_maps(scene: &Scene) -> Result<Vec<Role>> {
     Ok(before)
 }
 
-/// Puts the rules back.
+/// Restores the rules.
 async fn allow_again(scene: &Scene, before: Vec<Role>) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(scene.plane.client(), NAMESPACE);
     for old in before {
@@ -64,7 +64,7 @@ async fn a_module_that_the_api_server_refuses_is_reported_and_stored_as_soon_as_
     assert!(message.contains("forbidden"), "it says what the API server said: {message}");
     until_metric(&host, "topoloom_plugin_modules_not_stored{source=\"fabric\"} 1").await;
     assert_eq!(kept(&scene).await?, std::slice::from_ref(&first));
-    // What serves goes on.
+    // The active plugin continues.
     scene.until_condition("fabric", "Ready", "True", "Ok").await;
 
     allow_again(&scene, before).await?;

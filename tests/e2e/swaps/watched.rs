@@ -1,4 +1,4 @@
-//! What takes over, what waits, and what comes back.
+//! Which plugin becomes active, which waits, and when the host rolls back.
 
 use anyhow::Result;
 use topoloom_tests::controlplane::eventually;
@@ -17,7 +17,7 @@ async fn a_new_version_takes_over_without_a_restart_and_without_a_write() -> Res
     assert_eq!(status.previous.iter().map(|kept| kept.digest.clone()).collect::<Vec<_>>(), [first.to_string()]);
     let comparison = status.last_comparison.unwrap_or_default();
     assert_eq!((comparison.placed, comparison.kept, comparison.moved), (20, 20, 0), "{comparison:?}");
-    // Both are kept for the rollback, on any node.
+    // The host keeps both in the cluster, for a rollback on any node.
     let mut wanted = [first.to_string(), second.to_string()];
     wanted.sort();
     eventually("both modules are kept", PATIENCE, async || {
@@ -43,7 +43,7 @@ async fn one_that_crashes_in_its_third_real_round_is_taken_back() -> Result<()> 
     let (scene, host) = serving().await?;
     let bad = push(&scene, "third", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
-    // The first real round runs by itself; the others are asked for.
+    // The first real round runs by itself; the test requests the others.
     eventually("it is taken back", PATIENCE, async || {
         scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
         let status = scene.source("fabric").await.map_err(|error| error.to_string())?.status;
@@ -56,7 +56,7 @@ async fn one_that_crashes_in_its_third_real_round_is_taken_back() -> Result<()> 
     let status = until_serving(&scene, "1.0.0").await;
     assert_eq!(status.taken_back, [bad.to_string()]);
     scene.until(&RACKS).await;
-    // Another version is welcome.
+    // The host accepts another version.
     push(&scene, "good", "2.0.1").await?;
     until_serving(&scene, "2.0.1").await;
     until_quiet(&scene).await;
@@ -77,7 +77,7 @@ async fn one_that_covers_less_waits_for_the_operator_and_then_goes_on() -> Resul
     assert_eq!((candidate.stage.as_str(), candidate.step.as_deref()), ("Held", Some("Compare")));
     assert_eq!(status.state.map(|state| state.as_str()), Some("Serving"), "what serves goes on as before");
     scene.until(&RACKS).await;
-    // It goes on to serve: a node that moves is followed.
+    // The active plugin continues to serve: it follows a node that moves.
     scene.plane.relabel("n09", "example.com/rack", "b").await?;
     scene
         .until(&[
@@ -137,7 +137,7 @@ async fn the_operator_goes_back_and_forth_also_over_a_restart() -> Result<()> {
     let message = scene.until_condition("fabric", "Loaded", "True", "Ok").await;
     assert!(message.contains("waits until that ends"), "{message}");
     host.stop().await?;
-    // On another node nothing is left but the cluster.
+    // On another node a host has only what is in the cluster.
     let host = scene.host().await?;
     until_serving(&scene, "2.0.0").await;
     scene.cli(&["plugin", "rollback", "fabric", "--to", &first.short()]).await?;
@@ -154,7 +154,7 @@ async fn the_operator_goes_back_and_forth_also_over_a_restart() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_rollback_there_is_quarantine_and_the_entry_says_what_becomes_of_the_topology() -> Result<()> {
     let scene = scene().await?;
-    // Good twice, and then never again.
+    // This plugin succeeds twice, and then always fails.
     push(&scene, "third", "1.0.0").await?;
     scene.configure(ENTRY).await?;
     let host = scene.host().await?;
@@ -171,7 +171,7 @@ async fn without_a_rollback_there_is_quarantine_and_the_entry_says_what_becomes_
     scene.until_state("fabric", "Stale").await;
     scene.until(&RACKS).await;
     host.readyz().await?;
-    // The same plugin under an entry that wants nothing to stay: it is asked again, and fails for good again.
+    // The same plugin with `onFailure: remove`: the host calls it again, and it fails for good again.
     scene.configure(&ENTRY.replace("  limits:", "  onFailure: remove\n  limits:")).await?;
     eventually("its HyperNodes are gone", PATIENCE, async || {
         scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
@@ -181,7 +181,7 @@ async fn without_a_rollback_there_is_quarantine_and_the_entry_says_what_becomes_
     .await;
     let message = scene.until_condition("fabric", "Applied", "False", "Quarantined").await;
     assert!(message.contains("onFailure: remove"), "{message}");
-    // A better one brings them back.
+    // With a better plugin the HyperNodes are there again.
     push(&scene, "good", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
     scene.until(&RACKS).await;
@@ -210,7 +210,7 @@ async fn a_pin_on_what_fails_in_service_is_no_endless_loop_and_what_failed_stays
         let metrics = host.get("/metrics").await?;
         Ok(metrics.lines().find(|line| line.starts_with("topoloom_plugin_swaps_total")).unwrap_or_default().to_owned())
     };
-    // The pin stands; rounds go on, and nothing is swapped by it any more.
+    // The pin stays: rounds continue, and the pin causes no further swap.
     let before = swaps().await?;
     scene.plane.relabel("n09", "example.com/rack", "b").await?;
     scene
@@ -222,7 +222,7 @@ async fn a_pin_on_what_fails_in_service_is_no_endless_loop_and_what_failed_stays
     assert_eq!(swaps().await?, before);
     scene.cli(&["plugin", "continue", "fabric"]).await?;
     until_quiet(&scene).await;
-    // Delivered once more it is known as what failed, also after a restart.
+    // If the version is delivered once more, the host knows that it failed, also after a restart.
     push(&scene, "third", "2.0.0").await?;
     scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
     host.stop().await?;
@@ -237,7 +237,7 @@ async fn an_edit_reaches_what_serves_when_the_plugin_that_waits_is_refused() -> 
     let (scene, host) = serving().await?;
     push(&scene, "greedy", "2.0.0").await?;
     scene.until_condition("fabric", "Loaded", "False", "PermissionDenied").await;
-    // It has no effect but to be another entry.
+    // The edit has no other effect than to change the entry.
     scene.configure(&ENTRY.replace("  limits:", "  interval: 2h\n  limits:")).await?;
     eventually("the edit runs", PATIENCE, async || {
         let runs = host.log().iter().filter(|line| line.contains("\"configured\"")).count();
@@ -246,7 +246,7 @@ async fn an_edit_reaches_what_serves_when_the_plugin_that_waits_is_refused() -> 
     .await;
     let message = scene.until_condition("fabric", "Loaded", "False", "PermissionDenied").await;
     assert!(message.contains("the last valid version continues"), "{message}");
-    // The grant is all that it waited for.
+    // The candidate waited for nothing but the grant.
     let granted = ENTRY.replace("[example.com/rack]", "[\"example.com/*\"]");
     scene.configure(&granted).await?;
     until_serving(&scene, "2.0.0").await;

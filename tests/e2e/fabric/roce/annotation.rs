@@ -6,7 +6,7 @@ use topoloom_tests::scene::Scene;
 use super::super::rig::document;
 use super::rig::{annotate, heard, now, plain, run, until, until_reported};
 
-/// Two units on two rails: the first hears switches 1 and 2, the second 11 and 12.
+/// Two units on two rails: nodes of the first have switches 1 and 2 as LLDP neighbours, nodes of the second 11 and 12.
 const NODES: [(&str, [u8; 2]); 6] =
     [("a1", [1, 2]), ("a2", [1, 2]), ("a3", [1, 2]), ("b1", [11, 12]), ("b2", [11, 12]), ("b3", [11, 12])];
 
@@ -18,7 +18,7 @@ async fn scene() -> Result<Scene> {
     Ok(scene)
 }
 
-/// What a node hears on both of its rails.
+/// The annotation of a node with one LLDP neighbour on each of its two rails.
 fn rails(node: &str, [first, second]: [u8; 2]) -> String {
     heard(node, &[("rdma0", first), ("rdma1", second)])
 }
@@ -33,11 +33,11 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     let host = scene.host().await?;
     until(&scene, &["tier 1 (3): a1 a2 a3", "tier 1 (3): b1 b2 b3"]).await;
 
-    // Carried to the other unit: no one asks for a round, the annotation starts it.
+    // The node a3 moves to the other unit: no one requests a round, the annotation starts it.
     annotate(&scene, "a3", Some(&rails("a3", [11, 12]))).await?;
     until(&scene, &["tier 1 (2): a1 a2", "tier 1 (4): a3 b1 b2 b3"]).await;
 
-    // Neither a new time nor another order of interfaces is news.
+    // A new time or another order of interfaces leads to no write.
     let before = scene.stored().await?;
     let calm = scene.plane.requests().await?;
     annotate(&scene, "a3", Some(&heard("a3", &[("rdma1", 12), ("rdma0", 11)]))).await?;
@@ -45,7 +45,7 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     scene.until_condition("roce", "Discovered", "True", "Ok").await;
     assert_eq!(scene.writes_since(&calm).await?, (0, 0));
 
-    // One wrong cable moves no host, and is named.
+    // One wrong cable moves no host, and the source reports it.
     annotate(&scene, "b2", Some(&heard("b2", &[("rdma0", 11), ("rdma1", 12), ("rdma2", 1)]))).await?;
     run(&scene).await?;
     let said = until_reported(&scene, "miscabled-host").await;
@@ -56,7 +56,7 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     let now = scene.stored().await?;
     assert!(before.keys().eq(now.keys()), "the groups are the same objects: {now:#?}");
 
-    // Who has no annotation has no place.
+    // A node without the annotation has no place.
     annotate(&scene, "a2", None).await?;
     run(&scene).await?;
     until(&scene, &["tier 1 (1): a1", "tier 1 (4): a3 b1 b2 b3"]).await;

@@ -50,12 +50,12 @@ async fn an_edit_of_the_document_is_a_round() -> Result<()> {
     scene.configure(&document(&[plain("configMap: wiring")])).await?;
     let host = scene.host().await?;
     until(&scene, &TREE).await;
-    // The interval is an hour, and no one asks for a round.
+    // The interval is an hour, and no one requests a round: the edit starts it.
     write(&scene, "fabric.json", &wiring(&[("n1", 1), ("n2", 2), ("n3", 2), ("n4", 2)]).to_string()).await?;
     let moved = ["tier 1 (1): n1", "tier 1 (3): n2 n3 n4", "tier 2 (4):"];
     until(&scene, &moved).await;
 
-    // What is wrong as a whole leaves everything as it is, and a better edit ends it.
+    // A document that is invalid as a whole changes nothing, and the next valid edit ends the failure.
     for (key, value, words) in [
         ("fabric.json", "{", "wiring"),
         (

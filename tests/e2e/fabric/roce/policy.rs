@@ -1,4 +1,4 @@
-//! The collector of deploy/examples/roce-collector: what its manifests let it do, and what they do not.
+//! The collector of deploy/examples/roce-collector: what its manifests let it do, and what they refuse.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/roce-collector").join(name)
 }
 
-/// A cluster with the example applied, the policy first, as its document says.
+/// A cluster with the example applied, the policy first, as its documentation says.
 struct Collectors {
     scene: Scene,
 }
@@ -38,8 +38,8 @@ impl Collectors {
         Ok(collectors)
     }
 
-    /// The apiserver learns of a policy a moment after it is stored. A token that is bound to no pod tells: what it
-    /// writes until then is nothing to anybody.
+    /// The API server enforces a policy a moment after it is stored. The test finds out with a token that is bound to
+    /// no pod: until then its write is accepted, and changes nothing.
     async fn until_in_force(&self) -> Result<()> {
         let unbound = self.unbound().await?;
         eventually("the policy is in force", PATIENCE, async || {
@@ -57,7 +57,8 @@ impl Collectors {
         client_from(&self.scene.plane.kubeconfig_for(NAMESPACE, ACCOUNT).await?).await
     }
 
-    /// A pod of the collector on a node. There is no kubelet: it never runs, and its token is what one would get.
+    /// Creates a pod of the collector on a node. There is no kubelet, so the pod never runs. A token for it is the one
+    /// that its container would have.
     async fn pod(&self, node: &str) -> Result<Pod> {
         let pods: Api<Pod> = Api::namespaced(self.scene.plane.client(), NAMESPACE);
         let pod = json!({
@@ -86,7 +87,7 @@ async fn patch(client: &Client, node: &str, patch: &Value) -> Result<(), String>
     answer.map(drop).map_err(|error| error.to_string())
 }
 
-/// What may be patched and what not: the Node, the patch, and a part of the refusal, if it is one.
+/// Patches that the policy allows or refuses: the Node, the patch, and a part of the refusal, if there is one.
 fn patches() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let annotation = |key: &str, value: Value| json!({"metadata": {"annotations": {key: value}}});
     let entry = heard("n1", &[("rdma0", 1)]);
@@ -143,14 +144,14 @@ async fn a_collector_may_write_one_annotation_of_its_own_node() -> Result<()> {
         Ok(())
     };
     check("").await?;
-    // A token that no pod stands behind may do nothing at all.
+    // A token that is bound to no pod may do nothing at all.
     let unbound = collectors.unbound().await?;
     for (node, body, _) in patches() {
         let why = patch(&unbound, node, &body).await.unwrap_err();
         assert!(why.contains("its token is bound to none"), "{node} {body}: {why}");
     }
 
-    // Whatever else the account may be given: the policy stands in front of it.
+    // The policy refuses the same even if RBAC gives the account every right.
     let binding = [
         "create",
         "clusterrolebinding",
@@ -180,12 +181,12 @@ async fn a_collector_may_write_one_annotation_of_its_own_node() -> Result<()> {
         assert!(why.contains(words), "{what}: {why}");
     }
     assert_eq!(nodes.list(&Default::default()).await?.items.len(), 2);
-    // Others are none of its business.
+    // The policy does not apply to other clients.
     collectors.scene.plane.relabel("n1", "ex.io/rack", "b").await?;
     collectors.scene.plane.stop().await
 }
 
-/// lldpcli of a node on which two rails hear a switch each.
+/// Stands in for lldpcli: prints the file that the test wrote for the node.
 const LLDPCLI: &str = r#"#!/bin/sh
 cat "$HEARD"
 "#;
@@ -213,7 +214,7 @@ async fn what_the_collector_hears_becomes_a_place() -> Result<()> {
     scene.configure(&document(&[plain("")])).await?;
     let host = scene.host().await?;
     until(scene, &["tier 1 (1): n3", "tier 1 (2): n1 n2"]).await;
-    // A collector that takes itself for another one is refused, and says so.
+    // The API server refuses a collector that has the name of another node, and the collector reports it.
     let why = collect(&folder, "n3", "n1", &scene.plane.server_url()).await.unwrap_err().to_string();
     assert!(why.contains("status 403") && why.contains("its token is bound to n3"), "{why}");
     annotate(scene, "n2", None).await?;
@@ -223,7 +224,7 @@ async fn what_the_collector_hears_becomes_a_place() -> Result<()> {
     collectors.scene.plane.stop().await
 }
 
-/// One look of the script on a machine, with the name of this node.
+/// Runs the script once on a machine, with the name of this node.
 async fn collect(folder: &Path, machine: &str, node: &str, server: &str) -> Result<()> {
     let path = std::env::var("PATH").context("there is a PATH")?;
     let machine = folder.join(machine);

@@ -1,4 +1,4 @@
-//! A cluster whose nodes hear their switches, and a service that knows the same fabric.
+//! A cluster whose nodes have their switches as LLDP neighbours, and a service for the same fabric.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use super::super::rig::{Rig, TOKEN};
 /// The annotation that the collector writes.
 pub(super) const ANNOTATION: &str = "topoloom.dev/fabric-links";
 
-/// A service over the rig's fabric, which the token opens.
+/// Starts a service for the rig's fabric, which accepts the token.
 pub(super) async fn service(rig: &Rig, coverage: Coverage) -> Result<Simulator> {
     let credentials = Credentials::none().token(TOKEN);
     Ok(FabricDocument::builder(rig.fabric.clone()).coverage(coverage).credentials(credentials).start().await?)
 }
 
-/// The entry of a source at such a service, with a short limit on waiting.
+/// The entry of a source for such a service, with short timeouts.
 pub(super) fn entry(server: &Simulator, credentials: &str, config: &str) -> String {
     let pem: String = server.ca_pem().into_iter().flat_map(str::lines).map(|line| format!("      {line}\n")).collect();
     format!(
@@ -50,7 +50,8 @@ pub(super) fn plain(config: &str) -> String {
     format!("- source: roce\n  enabled: true\n  interval: 1h\n  config: {{{config}}}\n")
 }
 
-/// What a collector makes of what lldpcli hears: a switch per interface, by the last number of its address.
+/// The annotation that a collector makes from the output of lldpcli: a switch for each interface, given by the last
+/// number of its address.
 pub(super) fn heard(node: &str, switches: &[(&str, u8)]) -> String {
     let interfaces = switches.iter().map(|(interface, number)| {
         json!({
@@ -73,12 +74,12 @@ pub(super) fn heard(node: &str, switches: &[(&str, u8)]) -> String {
     .to_string()
 }
 
-/// This second, as collectors write it.
+/// The current time in seconds, as collectors write it.
 pub(super) fn now() -> String {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap().to_string()
 }
 
-/// Writes the annotation of a Node, or takes it away.
+/// Writes the annotation of a Node, or removes it.
 pub(super) async fn annotate(scene: &Scene, node: &str, value: Option<&str>) -> Result<()> {
     let patch = json!({"metadata": {"annotations": {ANNOTATION: value}}});
     let nodes: Api<Node> = Api::all(scene.plane.client());
@@ -86,7 +87,7 @@ pub(super) async fn annotate(scene: &Scene, node: &str, value: Option<&str>) -> 
     Ok(())
 }
 
-/// One round now: what changes on nodes and in documents otherwise waits until the pause after the last one is over.
+/// Requests one round now: otherwise a change of nodes or documents waits until the pause after the last round is over.
 pub(super) async fn run(scene: &Scene) -> Result<()> {
     scene.cli(&["source", "run", "roce"]).await.map(drop)
 }
@@ -116,7 +117,7 @@ fn shown(objects: &BTreeMap<String, HyperNode>) -> Vec<String> {
     lines
 }
 
-/// Waits until the source reports something under this code, and gives what the status says about it.
+/// Waits until the source reports something under this code, and returns that part of the status.
 pub(super) async fn until_reported(scene: &Scene, code: &str) -> String {
     eventually(&format!("{code} is reported"), PATIENCE, async || {
         let status = scene.source("roce").await.map_err(|error| error.to_string())?.status;

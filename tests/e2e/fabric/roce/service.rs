@@ -11,7 +11,7 @@ use super::super::quiet::is_as_good;
 use super::super::rig::{Rig, TOKEN, WHOLE, document};
 use super::rig::{SECRET, entry, service, until_reported};
 
-/// A fault, the reason that the source gives, and a part of its sentence.
+/// A fault, the reason that the source gives, and a part of its message.
 const FAULTS: [(&str, &str, &str); 24] = [
     ("status:401", "Unauthorized", "401"),
     ("status:403", "Unauthorized", "403"),
@@ -24,7 +24,7 @@ const FAULTS: [(&str, &str, &str); 24] = [
     ("truncated", "Upstream", "/v1/fabric"),
     ("reset", "Upstream", "broke off"),
     ("wrong-types:50", "Upstream", "entries are unusable, for instance"),
-    // The document is ours, and JSON has no such numbers.
+    // The format of the document is our own, and JSON has neither NaN nor Infinity.
     ("not-numbers:50", "Upstream", "entries are unusable, for instance"),
     ("empty-object", "Upstream", "schema is missing"),
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
@@ -75,12 +75,12 @@ async fn a_document_that_did_not_change_is_one_small_request_and_no_write() -> R
         assert!(requests[0].headers.contains_key("if-none-match"), "round {round}");
     }
     assert_eq!(rig.scene.writes_since(&before).await?, (0, 0));
-    // A Node goes: its place follows from what is known, and the document is not sent again.
+    // A Node is deleted: the host uses the document that it has, and the service does not send it again.
     server.forget_requests();
     rig.scene.delete_nodes(&["gpu-00003"]).await?;
     rig.until(&[(1, 3), (1, 4), (2, 7)]).await;
     assert!(server.requests().iter().all(|request| request.status == Some(304)), "{:#?}", server.requests());
-    // A change is seen in the next round.
+    // The host sees a change in the next round.
     rig.fabric.edit(|fabric| fabric.move_host("gpu-00000", 1))?;
     rig.run("roce").await?;
     rig.until(&[(1, 2), (1, 5), (2, 7)]).await;
@@ -108,7 +108,7 @@ async fn an_empty_or_half_document_is_held_and_forgotten_when_it_was_a_mistake()
     // Nodes come before switches in the document and the units one after the other, so half of it is one unit.
     let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
     let server = service(&rig, Coverage::Complete).await?;
-    // No host is kept for being without links: the guard alone stands between the document and the cluster.
+    // No grace keeps the place of a host without links: only the guard protects the cluster from the document.
     rig.scene.configure(&document(&[entry(&server, SECRET, "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 16), (1, 16), (2, 32)]).await;
@@ -124,7 +124,7 @@ async fn what_a_partial_document_leaves_out_keeps_its_place() -> Result<()> {
     let rig = Rig::new().await?;
     let partial = service(&rig, Coverage::Partial).await?;
     let complete = service(&rig, Coverage::Complete).await?;
-    // No host is kept for being without links: the word of the document alone decides.
+    // No grace keeps the place of a host without links: only the coverage that the document states decides.
     let at = |server| document(&[entry(server, SECRET, "    downGrace: 0s\n")]);
     rig.fabric.edit(|fabric| fabric.rename_host("gpu-00006", "elsewhere"))?;
     rig.scene.configure(&at(&partial)).await?;
@@ -134,8 +134,9 @@ async fn what_a_partial_document_leaves_out_keeps_its_place() -> Result<()> {
     rig.fabric.edit(|fabric| fabric.rename_host("elsewhere", "gpu-00006"))?;
     rig.run("roce").await?;
     rig.until(&WHOLE).await;
-    // A document of the same content that claims to be whole: who is not in it is gone. What stands when an entry begins
-    // to run was alive a moment ago, so that the round after it is the first to leave anybody out.
+    // A document of the same content that states that it is complete: a host that is not in it is gone. When an entry
+    // begins to run, every host with a place counts as alive at that moment, so the round after that is the first to
+    // leave a host out.
     rig.scene.configure(&at(&complete)).await?;
     complete.until(|counters| counters.requests > 0).await;
     eventually("the host has no place any more", PATIENCE, async || {
@@ -152,7 +153,7 @@ async fn what_a_partial_document_leaves_out_keeps_its_place() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_document_is_read_page_by_page() -> Result<()> {
-    // More hosts than one page holds, of which the cluster has the first and the last unit.
+    // The document has more hosts than one page holds, and the cluster has Nodes for the first and the last unit.
     let shape = "units=60,hosts-per-unit=20,rails=1,pods=1,spines=2,cores=0,seed=7";
     let fabric = SharedFabric::new(Fabric::generate(&shape.parse::<Shape>()?)?);
     let rig = Rig { scene: Scene::new().await?, fabric };
@@ -167,12 +168,12 @@ async fn a_large_document_is_read_page_by_page() -> Result<()> {
     let queries: Vec<String> = server.requests().into_iter().filter_map(|request| request.query).collect();
     assert_eq!(queries.first().map(String::as_str), Some("limit=1000"), "{queries:?}");
     assert!(queries.len() > 1 && queries[1].starts_with("limit=1000&cursor="), "{queries:?}");
-    // The version of the first page stands for all of them.
+    // The version of the first page counts for all pages.
     server.forget_requests();
     rig.run("roce").await?;
     server.until(|counters| counters.requests > queries.len() as u64 && counters.answering == 0).await;
     assert_eq!(server.requests().iter().map(|request| request.status).collect::<Vec<_>>(), [Some(304)]);
-    // Pages of two moments are no document.
+    // Pages of two different generations are not one document.
     let before = rig.versions().await?;
     rig.fabric.edit(|fabric| fabric.move_host("gpu-00000", 59))?;
     server.faults().set("changed-between-pages".parse::<FaultRule>()?).await?;
@@ -183,7 +184,7 @@ async fn a_large_document_is_read_page_by_page() -> Result<()> {
     server.faults().clear().await?;
     rig.run("roce").await?;
     rig.until(&[(1, 19), (1, 21), (2, 40)]).await;
-    // Hosts that are no Nodes are reported, not placed.
+    // The source reports hosts that are no Nodes, and gives them no place.
     let said = until_reported(&rig.scene, "unmatched-host").await;
     assert!(said.contains("gpu-00020: no Node matches"), "{said}");
     host.stop().await?;

@@ -20,9 +20,9 @@ async fn a_token_in_the_configuration_works_warns_and_is_seen_nowhere() -> Resul
     rig.until(&WHOLE).await;
     let said = rig.scene.until_condition("roce", "Configured", "True", "Ok").await;
     assert!(said.contains("config.token: can be read by anyone"), "{said}");
-    assert!(host.log().join("\n").contains("config.token"), "the log says nothing");
+    assert!(host.log().join("\n").contains("config.token"), "the log has no warning");
 
-    // The service takes another one: a refusal, and with the next edit of the configuration it passes.
+    // The service accepts only another token: it refuses the old one, until the operator edits the configuration.
     server.set_credentials(Credentials::none().token(NEXT));
     rig.run("roce").await?;
     rig.scene.until_condition("roce", "Discovered", "False", "Unauthorized").await;
@@ -30,7 +30,7 @@ async fn a_token_in_the_configuration_works_warns_and_is_seen_nowhere() -> Resul
     rig.scene.until_condition("roce", "Discovered", "True", "Ok").await;
     rig.until(&WHOLE).await;
 
-    // What a Secret holds wins over it.
+    // The token in a Secret has priority over the one in the configuration.
     rig.secret("ufm", &[("token", NEXT)]).await?;
     let both = entry(&server, SECRET, "    token: canary-token-outdated\n");
     rig.scene.configure(&document(&[both])).await?;
