@@ -16,10 +16,10 @@ const ALL: usize = 2000;
 /// The most requests under way while the test creates the crowd.
 const AT_ONCE: usize = 24;
 /// How long a pod waits at most if its node is free: kube-scheduler places one pod after the other, and tries refused
-/// pods again every ten seconds.
-const SOON: Duration = Duration::from_secs(15);
-/// How long the filter takes at most.
-const AT_ONCE_ANSWERED: Duration = Duration::from_secs(2);
+/// pods again every ten seconds. Behind the crowd it would wait for minutes.
+const SOON: Duration = Duration::from_secs(45);
+/// How long the filter takes at most. Behind the crowd it would wait for as long as a Bind.
+const AT_ONCE_ANSWERED: Duration = Duration::from_secs(5);
 
 impl LockScene {
     async fn crowd(&self, all: usize) -> Result<()> {

@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The environment variable that says how many are in use at once.
 pub const AT_ONCE: &str = "TOPOLOOM_PLANES";
-/// A test waits for most of its time. With twice as many as there are processors those are busy; more only wait for them, and
-/// then the deadlines of hosts and leases pass.
-const PER_PROCESSOR: u64 = 2;
+/// A test waits for most of its time. With five for two processors those are busy; more only wait for them, and then the deadlines
+/// of hosts and leases pass.
+const FOR_TWO_PROCESSORS: u64 = 5;
 /// What two pairs of servers and two hosts use at most: beside the control plane in use there may be one that waits for a test.
 const MEMORY: u64 = 3 << 30;
 
@@ -44,7 +44,7 @@ fn chosen(text: &str) -> Result<u32> {
 }
 
 fn fitting(processors: u64, memory: u64) -> u32 {
-    let fits = (processors * PER_PROCESSOR).min(memory / MEMORY).max(1);
+    let fits = (processors * FOR_TWO_PROCESSORS / 2).min(memory / MEMORY).max(1);
     u32::try_from(fits).unwrap_or(u32::MAX)
 }
 
@@ -174,7 +174,7 @@ mod tests {
     fn the_number_follows_from_processors_and_memory() {
         const GIB: u64 = 1 << 30;
         for (processors, memory, wanted) in
-            [(2, 24, 4), (2, 12, 4), (2, 8, 2), (1, 64, 2), (8, 64, 16), (8, 16, 5), (4, 2, 1), (4, 0, 1)]
+            [(2, 24, 5), (2, 12, 4), (2, 8, 2), (1, 64, 2), (8, 64, 20), (8, 16, 5), (4, 2, 1), (4, 0, 1)]
         {
             assert_eq!(fitting(processors, memory * GIB), wanted, "{processors} processors, {memory} GiB");
         }
