@@ -1,9 +1,8 @@
-//! Which room of the host's library may use which: the rule that the compiler enforces between crates, within one
-//! crate.
+//! Which room of a library may use which: the rule that the compiler enforces between crates, within one crate.
 //!
 //! Two rooms that use each other are one room with two names: neither can be read, tested or moved alone. So every arrow
-//! stands in `ALLOWED`, and the list is in the order of the rooms, from those that use nothing to those that use most:
-//! an arrow that led back could not be written down. Crates of their own (`BELOW`) are below all rooms, and Cargo keeps
+//! stands in `Rooms::allowed`, and the list is in the order of the rooms, from those that use nothing to those that use most:
+//! an arrow that led back could not be written down. Crates of their own (`Rooms::below`) are below all rooms, and Cargo keeps
 //! that.
 
 use std::collections::BTreeSet;
@@ -11,63 +10,139 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The rooms, and what each may use of those before it.
-const ALLOWED: [(&str, &[&str]); 8] = [
-    ("traces", &[]),
-    ("log", &["traces"]),
-    ("config", &[]),
-    ("topology", &[]),
-    ("delivery", &["config"]),
-    ("discovery", &["config", "topology", "delivery"]),
-    ("manager", &["traces", "log", "config", "topology", "delivery", "discovery"]),
-    ("cli", &["traces", "log", "config", "topology", "delivery", "discovery", "manager"]),
-];
+/// A crate whose rooms are in order.
+struct Rooms {
+    /// Its sources.
+    folder: &'static str,
+    /// The rooms, and what each may use of those before it.
+    allowed: &'static [(&'static str, &'static [&'static str])],
+    /// Crates whose names the library uses as if they were rooms.
+    below: &'static [&'static str],
+}
 
-/// Crates whose names the library uses as if they were rooms.
-const BELOW: [&str; 8] = ["authorities", "cluster", "endpoints", "extender", "nodelock", "plugin", "serving", "work"];
+const HOST: Rooms = Rooms {
+    folder: "host/src",
+    allowed: &[
+        ("traces", &[]),
+        ("log", &["traces"]),
+        ("config", &[]),
+        ("topology", &[]),
+        ("delivery", &["config"]),
+        ("discovery", &["config", "topology", "delivery"]),
+        ("manager", &["traces", "log", "config", "topology", "delivery", "discovery"]),
+        ("cli", &["traces", "log", "config", "topology", "delivery", "discovery", "manager"]),
+    ],
+    below: &["authorities", "cluster", "endpoints", "extender", "nodelock", "plugin", "serving", "work"],
+};
 
-/// Looks at every source of the library.
+const CORE: Rooms = Rooms {
+    folder: "host/core/src",
+    allowed: &[
+        ("controllers", &[]),
+        ("limits", &[]),
+        ("near", &[]),
+        ("queue", &[]),
+        ("rules", &[]),
+        ("seldom", &[]),
+        ("size", &[]),
+        ("text", &[]),
+        ("version", &[]),
+        ("election", &["version"]),
+        ("names", &["rules"]),
+        ("snapshot", &["near", "names"]),
+        ("topology", &["limits", "rules", "version", "names", "snapshot"]),
+        ("status", &["names", "snapshot", "topology"]),
+        ("plugin", &["limits", "rules", "snapshot", "topology"]),
+        ("nodelock", &["rules", "version", "names"]),
+    ],
+    below: &[],
+};
+
+const NODELOCK: Rooms = Rooms {
+    folder: "host/nodelock/src",
+    allowed: &[
+        ("crowd", &[]),
+        ("options", &[]),
+        ("pods", &[]),
+        ("queue", &[]),
+        ("wire", &[]),
+        ("requests", &["pods", "wire"]),
+        ("plugin", &["wire", "requests"]),
+        ("view", &["options", "pods", "wire"]),
+        ("carry", &["crowd", "wire", "requests", "view"]),
+        ("lock", &["crowd", "options", "queue", "requests", "view", "carry"]),
+        ("metrics", &["lock"]),
+        ("sweeper", &["options", "carry", "metrics"]),
+        ("extender", &["crowd", "options", "pods", "view", "lock", "metrics"]),
+    ],
+    // Functions of the crate itself.
+    below: &["number", "random"],
+};
+
+/// Looks at every source of the libraries whose rooms are in order.
 ///
 /// # Errors
 /// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
 pub fn check(workspace: &Path) -> Result<()> {
-    for (index, (room, uses)) in ALLOWED.iter().enumerate() {
-        let before = ALLOWED.iter().take(index).map(|(room, _)| *room).collect::<Vec<_>>();
-        ensure!(
-            uses.iter().all(|used| before.contains(used)),
-            "{room} may only use rooms that stand before it in the list"
-        );
-    }
-    let root = workspace.join("host/src");
-    let mut wrong = BTreeSet::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("lib.rs") {
-                let file = path.strip_prefix(&root)?.display().to_string();
-                let text = std::fs::read_to_string(&path).with_context(|| file.clone())?;
-                wrong.extend(forbidden(&file, &text));
-            }
-        }
-    }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    let wrong = wrong.into_iter().collect::<Vec<_>>().join("\n");
-    bail!("these arrows between rooms are not in tests/src/arrows.rs; move what is used to the lower room:\n{wrong}")
+    [HOST, CORE, NODELOCK].iter().try_for_each(|rooms| rooms.check(workspace))
 }
 
-/// The arrows in a file of the library that are not allowed.
-fn forbidden(file: &str, text: &str) -> Vec<String> {
-    let room = file.split(['/', '.']).next().unwrap_or_default();
-    let Some((_, uses)) = ALLOWED.iter().find(|(known, _)| *known == room) else {
-        return vec![format!("{file}: {room} is no room in the list")];
-    };
-    let is_wrong = |used: &String| used != room && !uses.contains(&used.as_str()) && !BELOW.contains(&used.as_str());
-    used(text).into_iter().filter(is_wrong).map(|used| format!("{file}: {room} uses {used}")).collect()
+impl Rooms {
+    fn check(&self, workspace: &Path) -> Result<()> {
+        for (index, (room, uses)) in self.allowed.iter().enumerate() {
+            let before = self.allowed.iter().take(index).map(|(room, _)| *room).collect::<Vec<_>>();
+            ensure!(
+                uses.iter().all(|used| before.contains(used)),
+                "{room} may only use rooms that stand before it in the list"
+            );
+        }
+        let root = workspace.join(self.folder);
+        let mut wrong = BTreeSet::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("lib.rs") {
+                    let file = path.strip_prefix(&root)?.display().to_string();
+                    let text = std::fs::read_to_string(&path).with_context(|| file.clone())?;
+                    wrong.extend(self.forbidden(&file, &text));
+                }
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let wrong = wrong.into_iter().collect::<Vec<_>>().join("\n");
+        bail!(
+            "these arrows between rooms of {} are not in tests/src/arrows.rs; move what is used to the lower room:\n{wrong}",
+            self.folder
+        )
+    }
+
+    /// The arrows in a file of the library that are not allowed.
+    fn forbidden(&self, file: &str, text: &str) -> Vec<String> {
+        let room = file.split(['/', '.']).next().unwrap_or_default();
+        let Some((_, uses)) = self.allowed.iter().find(|(known, _)| *known == room) else {
+            return vec![format!("{file}: {room} is no room in the list")];
+        };
+        let mut used = used(text);
+        if !file.contains('/') {
+            used.extend(used_beside(text));
+        }
+        let is_wrong =
+            |used: &String| used != room && !uses.contains(&used.as_str()) && !self.below.contains(&used.as_str());
+        used.into_iter().filter(is_wrong).map(|used| format!("{file}: {room} uses {used}")).collect()
+    }
+}
+
+/// The first word of every import that a file beside the root begins with `super`: that is the root, too.
+fn used_beside(text: &str) -> BTreeSet<String> {
+    let imports = text.lines().filter_map(|line| line.strip_prefix("pub ").unwrap_or(line).strip_prefix("use super::"));
+    imports
+        .flat_map(|rest| rest.strip_prefix('{').map_or_else(|| word(rest).into_iter().collect(), first_words))
+        .collect()
 }
 
 /// The first word of every path that begins at the root of the crate, outside of comments.
@@ -126,8 +201,19 @@ mod tests {
             "fn f() -> crate::manager::Options {}",
             "    use crate::manager;",
         ] {
-            assert_eq!(forbidden("topology/apply.rs", text), ["topology/apply.rs: topology uses manager"], "{text}");
+            assert_eq!(
+                HOST.forbidden("topology/apply.rs", text),
+                ["topology/apply.rs: topology uses manager"],
+                "{text}"
+            );
         }
+    }
+
+    #[test]
+    fn a_file_beside_the_root_has_the_root_above_it() {
+        let text = "use super::lock::Options;\nmod tests {\n    use super::carry;\n}\n";
+        assert_eq!(NODELOCK.forbidden("view.rs", text), ["view.rs: view uses lock"]);
+        assert_eq!(NODELOCK.forbidden("view/index.rs", text), [""; 0]);
     }
 
     #[test]
@@ -137,12 +223,12 @@ mod tests {
             "//! [`crate::manager`] says more.\n    // crate::manager",
             "use topoloom_crate::manager; macro_rules! m { () => { $crate::manager::f() } }",
         ] {
-            assert_eq!(forbidden("discovery.rs", text), [""; 0], "{text}");
+            assert_eq!(HOST.forbidden("discovery.rs", text), [""; 0], "{text}");
         }
     }
 
     #[test]
     fn a_room_that_is_not_in_the_list_is_found() {
-        assert_eq!(forbidden("shed.rs", ""), ["shed.rs: shed is no room in the list"]);
+        assert_eq!(HOST.forbidden("shed.rs", ""), ["shed.rs: shed is no room in the list"]);
     }
 }

@@ -11,22 +11,26 @@
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
+//! | [`limits`] | how much a plugin may have, and what to do when it is not enough |
 //! | [`names`] | names that look alike and must not be exchanged |
 //! | [`near`] | which of the known texts a text with a typing error meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
 //! | [`size`] | numbers of bytes as Kubernetes writes them |
 //! | [`text`] | texts of strangers, made fit for a log, a status and a terminal |
+//! | [`rules`] | what a name, a label and a tier in a Kubernetes object may be |
 //! | [`seldom`] | when a line of the log that others could repeat without end is written again |
 //! | [`version`] | the order of resourceVersions |
 
 pub mod controllers;
 pub mod election;
+pub mod limits;
 pub mod names;
 pub mod near;
 pub mod nodelock;
 pub mod plugin;
 pub mod queue;
+pub mod rules;
 pub mod seldom;
 pub mod size;
 pub mod snapshot;

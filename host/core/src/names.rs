@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::topology::names::is_label_value;
+use crate::rules::is_label_value;
 
 /// A text of one kind: it is compared as a text, and shared as one. There is no empty default.
 macro_rules! text {

@@ -13,19 +13,18 @@ pub mod call_error;
 pub mod digest;
 pub mod embedded;
 pub mod grant;
-pub mod limits;
 pub mod memory;
 pub mod model;
 pub mod pacing;
 pub mod rollout;
 
+pub use crate::limits::{
+    Amount, CallLimits, CompileLimits, Limit, LimitSet, LimitSetting, Limits, Profile, ScanLimits, StoreLimits, Unit,
+};
 pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};
 pub use digest::Digest;
 pub use embedded::Embedded;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, NotGranted, Origin, Permissions, grant};
-pub use limits::{
-    Amount, CallLimits, CompileLimits, Limit, LimitSet, LimitSetting, Limits, Profile, ScanLimits, StoreLimits, Unit,
-};
 pub use model::{
     Answer, Answered, ConfigMapKey, CredentialKind, Description, Endpoint, Failure, Location, Method, Problem,
     Requirements, Tls, Trigger,

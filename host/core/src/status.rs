@@ -19,8 +19,6 @@ mod graph;
 mod histories;
 mod index;
 mod nodes;
-pub mod pattern;
-pub(crate) mod select;
 
 use std::sync::Arc;
 

@@ -23,14 +23,16 @@ mod forest;
 pub mod guard;
 mod merge;
 pub mod model;
-pub mod names;
 mod naming;
 mod observed;
+pub mod pattern;
 pub mod plan;
 #[cfg(test)]
 mod properties;
+pub(crate) mod select;
 mod validate;
 
+pub use crate::rules::{Kind, Tier};
 pub use diff::diff;
 pub use forest::{Domain, DomainOrigin, Finding, FindingSubject, Forest, Overlap, Overlaps, ResultHash};
 pub use merge::merge_additions;
@@ -38,7 +40,6 @@ pub use model::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Members, Object,
     Selector, Spec, Subject, Topology,
 };
-pub use names::{Kind, Tier};
 pub use naming::{Desired, NameConflict, NameInput, Named, TierNameConflict, TierNameUse, TierNames, name};
 pub use observed::{Observed, Wanted};
 pub use plan::Plan;

@@ -69,6 +69,7 @@ pub mod crowd;
 pub mod extender;
 pub mod lock;
 pub mod metrics;
+pub mod options;
 pub mod plugin;
 pub mod pods;
 pub mod queue;

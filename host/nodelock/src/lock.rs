@@ -13,11 +13,12 @@ use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, AttemptOutcome, BindFailure, Bound, Request, What};
 use topoloom_core::nodelock::needs::LockKey;
 use topoloom_core::nodelock::sightings::{Blocks, PodSighting};
-use topoloom_core::nodelock::{NodeName, OrphanReason, PodId, Retry, Takeover, Uid};
+use topoloom_core::nodelock::{NodeName, OrphanReason, PodId, Uid};
 use topoloom_core::text;
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::crowd::{BindSeat, Crowd, CrowdBounds};
+pub use super::options::Options;
 use super::queue::{Id, Queues, Turns};
 use topoloom_cluster::gate::{Closed, ReadOnly, Switch};
 
@@ -27,17 +28,6 @@ pub const EXPIRE_VARIABLE: &str = "HAMI_NODELOCK_EXPIRE";
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// What that time is by default.
 pub const EXPIRE_DEFAULT: Duration = Duration::from_secs(300);
-
-/// How the lock is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// When locks expire whose state does not decide (10 s to 24 h, and at least twice the time of a Bind; decision N3).
-    pub ttl: Duration,
-    /// Whose locks are taken over for their age alone.
-    pub takeover: Takeover,
-    /// How the node lock retries after API errors and conflicts.
-    pub retry: Retry,
-}
 
 /// The outcome of a Bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -321,6 +311,8 @@ mod tests {
     use kube::client::Body;
     use prometheus_client::metrics::histogram::Histogram;
     use topoloom_core::nodelock::needs::Backend;
+
+    use topoloom_core::nodelock::{Retry, Takeover};
 
     use super::*;
     use crate::requests::Requests;

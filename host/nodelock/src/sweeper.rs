@@ -21,8 +21,8 @@ use topoloom_core::nodelock::{
 use topoloom_core::text;
 
 use super::carry::Carrier;
-use super::lock::Options;
 use super::metrics::{Done, SweepMetrics};
+use super::options::Options;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};

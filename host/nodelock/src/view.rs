@@ -32,7 +32,7 @@ use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, PodSighting,
 use topoloom_core::nodelock::{Clock, GRACE, LockHeld, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
 use topoloom_core::version::ResourceVersion;
 
-use super::lock;
+use super::options::Options;
 use super::pods::{self, Slice};
 use super::wire;
 use index::{NodeList, PodList, Pods, SightedNodes, SightingChange, read_of};
@@ -195,7 +195,7 @@ impl View {
 
     /// The holder that keeps a pod with these keys from a node, as far as is known without a request.
     #[must_use]
-    pub fn blocked(&self, node: &str, keys: &[LockKey], terms: &lock::Options, by: Blocks) -> Option<LockHeld> {
+    pub fn blocked(&self, node: &str, keys: &[LockKey], terms: &Options, by: Blocks) -> Option<LockHeld> {
         let clock = self.clock();
         self.lock().sightings.blocked(node, keys, clock, (terms.ttl, terms.takeover), by)
     }

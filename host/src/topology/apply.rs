@@ -25,13 +25,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
-use topoloom_core::names::SourceName;
+use topoloom_core::names::{SourceName, Uid};
 use topoloom_core::topology::plan::{Action, Base, Plan, PlanStep, StepId, Write};
 use topoloom_core::version::ResourceVersion;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::convert::{WantedObject, apply_body};
+use super::convert::{self, Precondition, WantedObject, apply_body};
 use super::observe::HyperNodes;
 use super::refusals::{RefusalNews, Refusals, RefusedWrite, WriteVerb};
 use crate::cluster::{Refusal, RefusalReason};
@@ -78,7 +78,7 @@ impl ApplyOutcome {
 }
 
 /// The version of an object after a step of this plan.
-type Version = (Arc<str>, ResourceVersion);
+type Version = (Uid, ResourceVersion);
 
 impl Writer {
     /// Executes a plan, but for the objects that pause.
@@ -221,7 +221,7 @@ impl Writer {
         write: &Write,
     ) -> Result<Version, Refusal> {
         // A resourceVersion that no object can have: the API server creates, or answers 409 when the name is taken.
-        let body = body(source, name, write, None, Some("1"));
+        let body = body(source, name, write, &Precondition { uid: None, version: "1".into() });
         self.apply(api, name, &body).await
     }
 
@@ -244,7 +244,7 @@ impl Writer {
             self.hyper_nodes.written(&object);
             version = object.metadata.resource_version.as_deref().into();
         }
-        let object = self.apply(api, name, &body(source, name, write, Some(&uid), Some(&version))).await;
+        let object = self.apply(api, name, &body(source, name, write, &Precondition { uid: Some(uid), version })).await;
         match object {
             // A field that another manager set and that must go (`tierName`) survives an apply that leaves it out.
             Ok((uid, version)) if write.spec.tier_name.is_none() => {
@@ -320,7 +320,7 @@ fn base(step: &PlanStep, versions: &BTreeMap<StepId, Version>) -> Option<Version
         Action::Update { base, .. } | Action::Delete { base, .. } => base,
     };
     match base {
-        Base::Observed { uid, resource_version } => Some((Arc::clone(uid), resource_version.clone())),
+        Base::Observed { uid, resource_version } => Some((uid.clone(), resource_version.clone())),
         Base::Step(step) => versions.get(step).cloned(),
     }
 }
@@ -332,10 +332,10 @@ fn no_base(name: &str) -> Refusal {
 
 fn version_of(object: &HyperNode) -> Version {
     let metadata = &object.metadata;
-    (metadata.uid.as_deref().unwrap_or_default().into(), metadata.resource_version.as_deref().into())
+    (convert::uid(metadata), metadata.resource_version.as_deref().into())
 }
 
-fn body(source: &SourceName, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {
+fn body(source: &SourceName, name: &str, write: &Write, of: &Precondition) -> Value {
     let wanted = WantedObject {
         name,
         source,
@@ -345,5 +345,5 @@ fn body(source: &SourceName, name: &str, write: &Write, uid: Option<&str>, versi
         labels: &write.labels,
         spec: &write.spec,
     };
-    apply_body(wanted, version.map(|version| (uid.unwrap_or_default(), version)))
+    apply_body(wanted, Some(of))
 }

@@ -12,10 +12,29 @@ use topoloom_api::hyper_node::{self, HyperNode, MemberType};
 use topoloom_api::names::{
     DESCRIPTION_ANNOTATION, FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION,
 };
-use topoloom_core::names::SourceName;
+use topoloom_core::names::{SourceName, Uid};
 use topoloom_core::topology::{
     LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Object, Selector, Spec,
 };
+use topoloom_core::version::ResourceVersion;
+
+/// The UID of an object in a document that was never in a cluster. A write that carries it is refused: no stored object has it,
+/// and an empty UID would be no precondition at all.
+const NEVER_STORED: &str = "never-stored";
+
+/// The UID in the metadata of an object.
+pub(super) fn uid(metadata: &meta::ObjectMeta) -> Uid {
+    metadata.uid.as_deref().filter(|uid| !uid.is_empty()).unwrap_or(NEVER_STORED).into()
+}
+
+/// The object that a write is about, as the decision saw it.
+#[derive(Debug, Clone)]
+pub struct Precondition {
+    /// `metadata.uid`; `None` for an object that does not exist yet.
+    pub uid: Option<Uid>,
+    /// `metadata.resourceVersion`.
+    pub version: ResourceVersion,
+}
 
 /// The model of an observed object.
 #[must_use]
@@ -40,7 +59,7 @@ pub fn object(from: &HyperNode) -> Object {
     let (ours, others) = (labels_of(metadata, |ours| ours), labels_of(metadata, |ours| !ours));
     Object {
         name: text(&metadata.name),
-        uid: text(&metadata.uid),
+        uid: uid(metadata),
         resource_version: metadata.resource_version.as_deref().into(),
         created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
         source,
@@ -174,9 +193,9 @@ pub struct WantedObject<'a> {
     pub spec: &'a Spec,
 }
 
-/// The body of a server-side apply: exactly our fields, and `precondition` (uid and resourceVersion) in the metadata.
+/// The body of a server-side apply: exactly our fields, and the precondition in the metadata.
 #[must_use]
-pub fn apply_body(wanted: WantedObject<'_>, precondition: Option<(&str, &str)>) -> Value {
+pub fn apply_body(wanted: WantedObject<'_>, precondition: Option<&Precondition>) -> Value {
     let mut labels: BTreeMap<&str, &str> = wanted.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     labels.insert(SOURCE_LABEL, wanted.source);
     let mut metadata = json!({
@@ -197,11 +216,11 @@ pub fn apply_body(wanted: WantedObject<'_>, precondition: Option<(&str, &str)>) 
     if let (Some(spec), Some(name)) = (spec.as_object_mut(), &wanted.spec.tier_name) {
         spec.insert("tierName".into(), json!(&**name));
     }
-    if let (Some(metadata), Some((uid, version))) = (metadata.as_object_mut(), precondition) {
-        if !uid.is_empty() {
-            metadata.insert("uid".into(), json!(uid));
+    if let (Some(metadata), Some(Precondition { uid, version })) = (metadata.as_object_mut(), precondition) {
+        if let Some(uid) = uid {
+            metadata.insert("uid".into(), json!(&**uid));
         }
-        metadata.insert("resourceVersion".into(), json!(version));
+        metadata.insert("resourceVersion".into(), json!(&**version));
     }
     json!({"apiVersion": hyper_node::API_VERSION, "kind": hyper_node::KIND, "metadata": metadata, "spec": spec})
 }
@@ -245,7 +264,8 @@ mod tests {
             labels: &labels,
             spec: &spec,
         };
-        let read = read(apply_body(wanted, Some(("u", "5"))));
+        let of = Precondition { uid: Some("u".into()), version: "5".into() };
+        let read = read(apply_body(wanted, Some(&of)));
         assert_eq!(read.spec, spec);
         assert_eq!(read.labels, labels);
         assert_eq!(read.source.as_deref(), Some("label"));
@@ -258,7 +278,7 @@ mod tests {
         let odd = json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "o"},
             "spec": {"tier": 0, "members": [{"type": "Node"}, {"type": "HyperNode", "selector": {"labelMatch": {"matchExpressions": [{"key": "a", "operator": "Odd"}]}}}]}});
         let read = read(odd);
-        assert_eq!(read.spec.tier, 0);
+        assert_eq!((read.spec.tier, &*read.uid), (0, NEVER_STORED));
         assert!(matches!(read.spec.members[0].selector, Selector::Absent));
         assert_eq!(read.source, None);
     }

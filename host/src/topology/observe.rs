@@ -18,7 +18,7 @@ use futures::StreamExt;
 use tokio::sync::{Notify, watch};
 use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
-use topoloom_core::names::SourceName;
+use topoloom_core::names::{SourceName, Uid};
 use topoloom_core::snapshot::{Change, ColumnKey};
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
@@ -96,7 +96,7 @@ pub(super) struct ObservedState {
     owners: BTreeMap<SourceName, Owned>,
     /// The uids of objects that are gone, which an event from before must not bring back, with the list that was the
     /// last to begin by then: the next one no longer has them, and if it has, a restored API server does.
-    gone: BTreeMap<Arc<str>, u64>,
+    gone: BTreeMap<Uid, u64>,
 }
 
 /// HyperNodes in numbers.
@@ -238,16 +238,16 @@ impl HyperNodes {
     }
 
     /// Enters that our own delete succeeded, or that the object is gone.
-    pub fn gone(&self, name: &str, uid: &str) {
+    pub fn gone(&self, name: &str, uid: &Uid) {
         let mut inner = self.lock();
         let lists = inner.lists;
         if inner.gone.len() >= REMEMBERED
-            && let Some(oldest) = inner.gone.iter().min_by_key(|(_, list)| **list).map(|(uid, _)| Arc::clone(uid))
+            && let Some(oldest) = inner.gone.iter().min_by_key(|(_, list)| **list).map(|(uid, _)| uid.clone())
         {
             inner.gone.remove(&oldest);
         }
-        inner.gone.insert(uid.into(), lists);
-        if inner.objects.get(name).is_some_and(|stored| &*stored.object.uid == uid) {
+        inner.gone.insert(uid.clone(), lists);
+        if inner.objects.get(name).is_some_and(|stored| stored.object.uid == *uid) {
             let change = inner.remove(name);
             let others = change.map(|change| inner.others(&change)).unwrap_or_default();
             drop(inner);
@@ -372,12 +372,12 @@ impl Index<HyperNode> for ObservedState {
     }
 
     fn delete(&mut self, object: HyperNode) -> ObjectChanges {
+        let uid = convert::uid(&object.metadata);
         let name = object.metadata.name.unwrap_or_default();
-        let uid = object.metadata.uid.unwrap_or_default();
-        self.gone.remove(uid.as_str());
+        self.gone.remove(&uid);
         // A late event about an object that was created again under its name is not about the present one.
         match self.objects.get(name.as_str()) {
-            Some(stored) if *stored.object.uid == *uid => self.remove(&name).into(),
+            Some(stored) if stored.object.uid == uid => self.remove(&name).into(),
             _ => ObjectChanges::default(),
         }
     }

@@ -22,6 +22,7 @@ use topoloom_api::HyperNode;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason as ConditionReason, set_condition};
 use topoloom_api::hyper_node::{API_VERSION, KIND};
 use topoloom_api::names::FIELD_MANAGER;
+use topoloom_core::names::Uid;
 use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::status::NodeCount;
 use topoloom_core::version::ResourceVersion;
@@ -79,7 +80,7 @@ const OURS: &str = ConditionType::MissingMembers.as_str();
 /// One status that differs from what is stored.
 struct Due {
     name: Arc<str>,
-    uid: Arc<str>,
+    uid: Uid,
     node_count: i64,
     conditions: Option<Vec<Condition>>,
     /// The version that must still be stored.
@@ -254,7 +255,7 @@ fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
     }
     Some(Due {
         name: Arc::clone(&stored.object.name),
-        uid: Arc::clone(&stored.object.uid),
+        uid: stored.object.uid.clone(),
         node_count,
         // So that a leader that is late undoes nothing of the next one (decision M4); and the list is one value to the
         // API server: others' conditions travel along.

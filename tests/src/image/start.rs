@@ -211,7 +211,7 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
     }
     if *emulator == Emulator::None {
         let why = scene.until_condition("villain", "Discovered", "False", "Trap").await;
-        ensure!(why.contains("told to panic"), "the trap says {why}");
+        ensure!(why.contains("discover panics as configured"), "the trap says {why}");
         ensure!(host.readyz().await.is_ok(), "a plugin that crashes does not decide whether the host is ready");
     }
     host.stop().await?;

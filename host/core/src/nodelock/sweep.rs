@@ -174,7 +174,7 @@ impl Sweep {
             let value = sight.lock.as_ref().map(|lock| lock.value.clone());
             let named = match &sight.holder {
                 Holder::Seen(pod) => Some(pod.key.named()),
-                _ => sight.lock.as_ref().and_then(|lock| lock.pod().cloned()),
+                Holder::Unconfirmed | Holder::Gone { .. } => sight.lock.as_ref().and_then(|lock| lock.pod().cloned()),
             };
             let held = match &state {
                 LockState::Held(held) => held.holder.clone(),
@@ -226,8 +226,11 @@ impl Sweep {
         };
         match (from.pop(), answer) {
             (Some(_), WriteOutcome::Done(_)) => self.step = SweepStep::Revoke { from, version, keys },
-            // What was known of the pod is no longer true. It is read once; then the next sweep has newer facts.
-            (Some((pod, value)), _) => {
+            // What was known of the pod may no longer be true. It is read once; then the next sweep has newer facts.
+            (
+                Some((pod, value)),
+                WriteOutcome::Conflict | WriteOutcome::Absent | WriteOutcome::Refused(_) | WriteOutcome::Unknown(_),
+            ) => {
                 let named = pod.key.named();
                 if !self.asked.contains(&named) {
                     self.ask(named, value);

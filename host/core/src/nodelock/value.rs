@@ -14,7 +14,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::topology::names::{LABEL_MAX, is_object_name};
+use crate::rules::{LABEL_MAX, is_object_name};
 
 /// How much of a value is repeated in a message.
 const SHOWN: usize = 80;

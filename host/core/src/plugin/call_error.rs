@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::limits::{Limit, LimitSet};
 use super::model::{Failure, Problem};
+use crate::limits::{Limit, LimitSet};
 
 /// Why a call has no answer. Printing it prints the whole error chain, once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

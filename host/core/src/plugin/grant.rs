@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::model::{Endpoint, Method, Requirements};
-use crate::topology::names::{is_label_key, is_object_name};
+use crate::rules::{is_label_key, is_object_name};
 
 /// Where the bytes of a plugin come from, as far as grants depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::NodeCount;
 use super::nodes::{Marks, NodeNumbers};
-use super::select::Chooser;
 use crate::names::SourceName;
 use crate::topology::Selector;
+use crate::topology::select::Chooser;
 
 /// HyperNodes by number, including those that are listed but not stored.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::graph::{Dynamic, Graph, GraphEntry, Walks};
 use super::nodes::NodeNumbers;
-use super::select::Chooser;
 use super::{Missing, NodeCount, Overlap, Settled, SharedNode, first_named};
 use crate::names::{NodeName, SourceName};
 use crate::snapshot::{Change, ColumnKey, View};
+use crate::topology::select::Chooser;
 use crate::topology::{Object, Spec};
 
 /// Patterns that stay compiled. One takes 10 to 20 KiB and 20 to 50 µs to compile. Beyond this many, the memory costs

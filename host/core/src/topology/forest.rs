@@ -11,10 +11,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::model::{Coverage, Member, MemberKind, Selector};
-use super::names::{Kind, Tier};
+use super::select::Chooser;
 use crate::names::NodeName;
+use crate::rules::{Kind, Tier};
 use crate::snapshot::ColumnKey;
-use crate::status::select::Chooser;
 
 /// A valid topology of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]

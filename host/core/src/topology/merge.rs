@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use super::forest::{Domain, DomainOrigin, Forest, Overlaps};
 use super::model::{Coverage, Member, MemberKind, Object, Selector};
-use super::names::{Kind, Tier};
 use super::naming::{Adoption, own_by_age};
 use crate::names::SourceName;
+use crate::rules::{Kind, Tier};
 
 /// Completes an additions-only forest with the placement that the source's stored objects give to every Node that the
 /// forest does not mention. A complete forest is returned as it is.

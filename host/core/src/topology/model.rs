@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::names::{NodeName, SourceName};
+use crate::names::{NodeName, SourceName, Uid};
 use crate::version::ResourceVersion;
 
 /// A discoverer's whole answer, decoded and not yet validated.
@@ -125,7 +125,7 @@ pub struct Object {
     /// `metadata.name`.
     pub name: Arc<str>,
     /// `metadata.uid`.
-    pub uid: Arc<str>,
+    pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
     /// `metadata.creationTimestamp`, seconds since the epoch.

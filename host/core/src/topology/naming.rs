@@ -20,8 +20,8 @@ pub(super) use adopt::{Adoption, own_by_age};
 
 use super::forest::Forest;
 use super::model::{Object, Spec};
-use super::names::Tier;
-use crate::names::SourceName;
+use crate::names::{SourceName, Uid};
+use crate::rules::Tier;
 
 /// The input of naming, beside the forest.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ pub struct Named {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Desired {
     /// The uid of the stored object that it continues; `None` for a new one.
-    pub continues: Option<Arc<str>>,
+    pub continues: Option<Uid>,
     /// The annotation `topoloom.dev/group-id`.
     pub group_id: Option<Arc<str>>,
     /// The annotation `topoloom.dev/split-from`.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::model::Spec;
+use crate::names::Uid;
 use crate::version::ResourceVersion;
 
 /// Writes that lead from what is stored to what is wanted.
@@ -90,7 +91,7 @@ pub enum Base {
     /// As it was observed.
     Observed {
         /// `metadata.uid`.
-        uid: Arc<str>,
+        uid: Uid,
         /// `metadata.resourceVersion`.
         resource_version: ResourceVersion,
     },

@@ -14,8 +14,8 @@ pub use problem::{BrokenRule, SelectorProblem, Violation, Violations};
 
 use super::forest::{Domain, Forest, Overlaps};
 use super::model::{Members, Topology};
+use crate::limits::Limit;
 use crate::names::{NodeName, SourceName};
-use crate::plugin::Limit;
 use group::GroupChecks;
 
 /// What an answer is checked against.

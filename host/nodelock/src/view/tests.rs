@@ -280,7 +280,7 @@ async fn after_a_restore_an_older_pod_is_no_second_restore() {
 #[tokio::test(start_paused = true)]
 async fn n8_the_filter_leaves_out_nodes_that_are_stuck_or_all_that_are_held() {
     let view = view();
-    let terms = lock::Options {
+    let terms = Options {
         ttl: Duration::from_secs(300),
         takeover: topoloom_core::nodelock::Takeover::State,
         retry: topoloom_core::nodelock::Retry::CLASSIC,

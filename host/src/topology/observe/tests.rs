@@ -54,7 +54,7 @@ fn an_object_that_we_deleted_stays_away_until_a_later_list_has_it() {
     let mut list = inner.begin(Earlier::Valid);
     inner.list(&mut list, a.clone());
     drop(inner);
-    hyper_nodes.gone("a", "1");
+    hyper_nodes.gone("a", &"1".into());
     let mut inner = hyper_nodes.lock();
     inner.reset(list, &"6".into());
     assert_eq!(known(&inner), [""; 0], "the list was made before");

@@ -77,7 +77,7 @@ pub(super) fn steps(world: &World<'_>, history: &History) -> Vec<PlanStep> {
         let previous = last.insert(moment.id, StepId(at));
         let writes_before = if previous.is_some() { Writes::Some } else { Writes::None };
         let observed = |object: &Object| Base::Observed {
-            uid: Arc::clone(&object.uid),
+            uid: object.uid.clone(),
             resource_version: object.resource_version.clone(),
         };
         let base = || {

@@ -22,7 +22,7 @@ fn spec((_, tier, members): Shown<'_>) -> Spec {
 fn object(shown: Shown<'_>) -> Object {
     Object {
         name: arc(shown.0),
-        uid: arc(&format!("uid-{}", shown.0)),
+        uid: format!("uid-{}", shown.0).into(),
         resource_version: "1".into(),
         created: 0,
         source: Some("label".parse().unwrap()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Domain, Overlap, Overlaps};
 use crate::names::NodeName;
-use crate::topology::names::Tier;
+use crate::rules::Tier;
 
 /// How many are listed; the rest are counted.
 const LISTED: usize = 100;

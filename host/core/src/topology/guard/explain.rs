@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{FEW, GuardedRound, Loss};
 use crate::snapshot::View;
-use crate::status::select::Chooser;
 use crate::topology::model::{Object, Spec};
+use crate::topology::select::Chooser;
 
 /// How many splits are followed back.
 const SPLITS: usize = 8;

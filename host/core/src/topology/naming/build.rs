@@ -7,9 +7,9 @@ use super::adopt::{Adoption, own_by_age};
 use super::suffix::{Identity, new_name};
 use super::{Desired, NameConflict, NameInput, Named, TierNameConflict};
 use crate::names::SourceName;
+use crate::rules::Tier;
 use crate::topology::forest::{Domain, DomainOrigin, Forest};
 use crate::topology::model::{Member, MemberKind, Object, Spec};
-use crate::topology::names::Tier;
 
 pub(super) fn build(forest: &Forest, input: &NameInput<'_>) -> Named {
     let own = own_by_age(input.source, input.observed);
@@ -52,7 +52,7 @@ pub(super) fn build(forest: &Forest, input: &NameInput<'_>) -> Named {
 }
 
 fn desired(domain: &Domain, stored: Option<&Object>, split_from: Option<Arc<str>>, spec: Spec) -> Desired {
-    let continues = stored.map(|object| Arc::clone(&object.uid));
+    let continues = stored.map(|object| object.uid.clone());
     let group_id = match (&domain.origin, stored) {
         // The answer does not mention it: it keeps the id that it has, or none.
         (DomainOrigin::Kept(_), Some(object)) => object.group_id.clone(),

@@ -4,8 +4,8 @@
 //! that are taken. It has Volcano's alphabet and, as long as it is free, Volcano's length.
 
 use crate::names::SourceName;
+use crate::rules::{Kind, Tier};
 use crate::topology::canonical::Hasher;
-use crate::topology::names::{Kind, Tier};
 
 /// No vowels, so that the suffix forms no words, and no digits that look like letters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -68,7 +68,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::topology::names::is_object_name;
+    use crate::rules::is_object_name;
 
     #[test]
     fn names_have_the_documented_form_and_grow_until_free() {

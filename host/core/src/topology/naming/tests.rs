@@ -264,7 +264,7 @@ fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) ->
     let member = |name: &&str| if tier == 1 { Member::node(arc(name).into()) } else { Member::hyper_node(arc(name)) };
     Object {
         name: arc(name),
-        uid: arc(&format!("uid-{name}")),
+        uid: format!("uid-{name}").into(),
         resource_version: "1".into(),
         created: 100,
         source: Some(source()),

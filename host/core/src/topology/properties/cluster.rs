@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::names::SourceName;
+use crate::names::{SourceName, Uid};
 use crate::topology::plan::{Action, Base, Plan, PlanStep, Write};
 use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
 use crate::version::ResourceVersion;
@@ -29,7 +29,7 @@ pub(in crate::topology) enum Fault {
 }
 
 /// The uid and resourceVersion that each executed step returned.
-pub(in crate::topology) type Versions = BTreeMap<usize, (Arc<str>, ResourceVersion)>;
+pub(in crate::topology) type Versions = BTreeMap<usize, (Uid, ResourceVersion)>;
 
 impl Cluster {
     pub(in crate::topology) fn of(objects: impl IntoIterator<Item = Object>) -> Self {
@@ -80,7 +80,7 @@ impl Cluster {
                 assert!(!self.objects.contains_key(&step.name), "create of {} which exists", step.name);
                 let mut object = Object {
                     name: Arc::clone(&step.name),
-                    uid: arc(&format!("uid-w{}", self.writes)),
+                    uid: format!("uid-w{}", self.writes).into(),
                     resource_version: version,
                     created: 1_000 + i64::try_from(self.writes).unwrap(),
                     source: Some(source.clone()),
@@ -93,7 +93,7 @@ impl Cluster {
                     spec: write.spec.clone(),
                 };
                 put(&mut object, write);
-                versions.insert(at, (Arc::clone(&object.uid), object.resource_version.clone()));
+                versions.insert(at, (object.uid.clone(), object.resource_version.clone()));
                 self.objects.insert(Arc::clone(&step.name), object);
             }
             Action::Update { write, base, .. } => {
@@ -101,7 +101,7 @@ impl Cluster {
                 let object = self.objects.get_mut(&step.name).unwrap();
                 object.resource_version = version;
                 put(object, write);
-                versions.insert(at, (Arc::clone(&object.uid), object.resource_version.clone()));
+                versions.insert(at, (object.uid.clone(), object.resource_version.clone()));
             }
             Action::Delete { base, .. } => {
                 self.check(step, base, source, versions);

@@ -259,7 +259,7 @@ pub(super) fn apply_damage(cluster: &mut Cluster, damages: &[Damage]) {
 pub(super) fn hand_made(name: &str, spec: Spec) -> Object {
     Object {
         name: arc(name),
-        uid: arc(&format!("uid-{name}")),
+        uid: format!("uid-{name}").into(),
         resource_version: "1".into(),
         created: 0,
         source: None,

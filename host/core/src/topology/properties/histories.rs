@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::cluster::{Cluster, arc};
 use super::draw::{Dice, source};
+use crate::names::Uid;
 use crate::snapshot::{ColumnKey, NodeMeta, Store, View};
 use crate::topology::guard::{
     ConfirmationState, DecisionCause, Desired, GuardVerdict, GuardedRound, Hold, Losses, Safety, judge,
@@ -126,8 +127,8 @@ impl Life {
         listed.map(ToString::to_string).filter(|name| self.racks.contains_key(name)).collect()
     }
 
-    fn names(&self) -> BTreeMap<Arc<str>, Arc<str>> {
-        self.cluster.objects.values().map(|object| (Arc::clone(&object.name), Arc::clone(&object.uid))).collect()
+    fn names(&self) -> BTreeMap<Arc<str>, Uid> {
+        self.cluster.objects.values().map(|object| (Arc::clone(&object.name), object.uid.clone())).collect()
     }
 
     /// One round, as the host does it.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::cluster::{Cluster, arc};
 use super::draw::{Dice, NODES, any_drawing, apply_damage, check, damage, source};
+use crate::names::Uid;
 use crate::topology::{Coverage, Group, Members, NameInput, Named, TierNames, Topology, name};
 
 /// The same answer with its groups in another order.
@@ -83,7 +84,7 @@ proptest! {
         let forest = b.forest();
         let named = start.named(&forest, &source());
         prop_assert_eq!(named.objects.len(), forest.domains().len());
-        let uids: Vec<&Arc<str>> = named.objects.values().filter_map(|desired| desired.continues.as_ref()).collect();
+        let uids: Vec<&Uid> = named.objects.values().filter_map(|desired| desired.continues.as_ref()).collect();
         prop_assert_eq!(uids.iter().collect::<BTreeSet<_>>().len(), uids.len());
         for (name, desired) in &named.objects {
             match (start.objects.get(name), &desired.continues) {

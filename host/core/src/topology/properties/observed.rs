@@ -21,7 +21,7 @@ fn of_others(stored: &Cluster) -> Vec<Object> {
         let members = children.chain(members.cloned()).collect();
         Object {
             name: other(&object.name),
-            uid: other(&object.uid),
+            uid: format!("other-{}", object.uid).into(),
             source: Some("other".parse().unwrap()),
             spec: Spec { members, ..object.spec.clone() },
             ..object.clone()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::ValidateInput;
 use super::problem::{BrokenRule, SelectorProblem, Violations};
 use crate::names::NodeName;
+use crate::rules::{self, Kind, SUBDOMAIN_MAX, Tier, is_label_key, is_label_value, is_object_name};
 use crate::topology::forest::{Domain, DomainOrigin};
 use crate::topology::model::{Group, LabelOperator, LabelSelector, Members, Selector};
-use crate::topology::names::{self, Kind, SUBDOMAIN_MAX, Tier, is_label_key, is_label_value, is_object_name};
 
 /// Longest group id in bytes: long enough for a path of label values, short enough for an annotation.
 const ID_MAX: usize = 512;
@@ -25,7 +25,7 @@ pub(super) struct GroupChecks<'a> {
     ids: BTreeMap<&'a str, usize>,
     fixed: BTreeMap<&'a str, usize>,
     tier_names: BTreeMap<&'a str, (u32, &'a Arc<str>)>,
-    kinds: BTreeMap<&'a str, Result<Kind, names::Error>>,
+    kinds: BTreeMap<&'a str, Result<Kind, rules::Error>>,
     /// Per tier and row: the group that named the row last, counted from 1. Legal tiers only: there are few of them.
     seen: BTreeMap<Tier, Vec<u32>>,
     overlap: bool,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::names::NodeName;
-use crate::topology::names;
+use crate::rules;
 
 /// How many violations are listed; the rest are counted.
 pub(super) const LISTED: usize = 100;
@@ -110,17 +110,17 @@ pub enum BrokenRule {
     IdTwice,
     /// The tier is out of range.
     #[error("{0}")]
-    Tier(names::Error),
+    Tier(rules::Error),
     /// The kind cannot be part of a name.
     #[error("kind: {0}")]
-    Kind(names::Error),
+    Kind(rules::Error),
     /// The fixed name is no object name.
     #[error("fixed name {name}: {rule}", name = Short(.name))]
     FixedName {
         /// The name.
         name: Arc<str>,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// Two groups have one fixed name.
     #[error("fixed name {0:?} is used by an earlier group of this answer")]
@@ -151,7 +151,7 @@ pub enum BrokenRule {
         /// The key.
         key: Arc<str>,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// A label value is illegal.
     #[error("value {value} of label {key}: {rule}", value = Short(.value), key = Short(.key))]
@@ -161,7 +161,7 @@ pub enum BrokenRule {
         /// The value.
         value: Arc<str>,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// A label key is given twice.
     #[error("label {key} is given twice", key = Short(.0))]
@@ -189,7 +189,7 @@ pub enum BrokenRule {
         /// The name.
         name: NodeName,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// A group reference to a position that does not exist.
     #[error("member group {at} does not exist, the answer has {groups} groups")]
@@ -269,7 +269,7 @@ pub enum SelectorProblem {
         /// The key.
         key: String,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// A value is illegal.
     #[error("value {value} of {key}: {rule}", value = Short(.value), key = Short(.key))]
@@ -279,7 +279,7 @@ pub enum SelectorProblem {
         /// The value.
         value: String,
         /// The rule.
-        rule: names::Error,
+        rule: rules::Error,
     },
     /// An operator that Kubernetes does not have.
     #[error("operator {} is none of In, NotIn, Exists, DoesNotExist", Short(.0))]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use topoloom_core::plugin::{
     CallError, ConfigMapKey, CredentialKind, Endpoint, Limit, Location, Method, Requirements, Tls, Trigger,
 };
+use topoloom_core::rules::is_label_key;
 use topoloom_core::text;
-use topoloom_core::topology::names::is_label_key;
 
 use super::bounds::{at_most, invalid, no_longer, short};
 use super::generated::topoloom::discovery::types;

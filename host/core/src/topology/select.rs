@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
+use super::model::{LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Selector};
 use super::pattern;
 use crate::snapshot::{ColumnKey, View};
-use crate::topology::{LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Selector};
 
 /// A selector that can choose something.
 #[derive(Debug, Clone)]
