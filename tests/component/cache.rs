@@ -1,6 +1,6 @@
 //! Images that outlive the process that made them, and code that sources share.
 //!
-//! A compiler that does not exist tells where code came from: what loads with it was compiled before.
+//! A runtime whose compiler does not exist shows where code came from: a plugin that it loads was compiled before.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn first(options: CacheOptions) -> Runtime {
     .unwrap()
 }
 
-/// A process without one.
+/// A process whose compiler does not exist.
 fn later(options: CacheOptions) -> Runtime {
     Runtime::start_with(
         Compiler::Child { exe: "/nowhere".into() },
@@ -173,7 +173,7 @@ async fn an_image_under_the_name_of_another_plugin_is_not_run() {
 
 #[tokio::test]
 async fn a_folder_that_takes_nothing_costs_a_compile_and_no_more() {
-    // Ours, a folder, and not even root can make a file in it.
+    // A folder that this user owns, and in which not even root can create a file.
     let folder = Path::new("/proc/self/task").to_owned();
     let runtime = first(CacheOptions { folder, ..Place::new().options() });
     works(&try_load(&runtime, &VILLAIN).await.unwrap()).await;
@@ -201,11 +201,11 @@ async fn the_folder_keeps_its_size() {
     let place = Place::new();
     try_load(&first(place.options()), &another(0)).await.unwrap();
     let size = std::fs::metadata(&place.files()[0]).unwrap().len();
-    // Room for two and a half.
+    // Room for two and a half images.
     let options = || CacheOptions { size: size * 5 / 2, ..place.options() };
     let runtime = first(options());
     try_load(&runtime, &another(1)).await.unwrap();
-    // The first is used, so the second has to go for the third.
+    // The first image is used, so the cache deletes the second one to make room for the third.
     try_load(&later(options()), &another(0)).await.unwrap();
     try_load(&runtime, &another(2)).await.unwrap();
     assert_eq!((place.files().len(), counts(&runtime)["Evicted"]), (2, 1));
@@ -218,10 +218,10 @@ async fn the_folder_keeps_its_size() {
     assert_eq!(counts(&tiny)["TooLarge"], 1);
 }
 
-/// Says to [`a_child_of_another_test`] that it is one, and where its place is.
+/// The variable that makes [`a_child_of_another_test`] work; its value is the folder of the [`Place`].
 const CHILD: &str = "TOPOLOOM_TEST_CACHE_OF_PARENT";
 
-/// This test in a process of its own, which has its own compiled code.
+/// [`a_child_of_another_test`] in a process of its own, which has its own compiled code.
 fn child(shell: &str, place: &Place) -> Command {
     let mut command = Command::new("sh");
     command
@@ -231,8 +231,8 @@ fn child(shell: &str, place: &Place) -> Command {
     command
 }
 
-/// Only does something when another test started it: loads the villain and says what the cache did. Runs nothing: an
-/// instance has a file of its own, in memory, and the parent may have said that files are short.
+/// Does something only if another test started it: loads the villain and prints what the cache did. It runs no plugin:
+/// an instance has a file of its own, in memory, and the parent may have limited the size of files.
 #[tokio::test]
 async fn a_child_of_another_test() {
     let Some(folder) = std::env::var_os(CHILD) else { return };
@@ -247,7 +247,7 @@ async fn a_child_of_another_test() {
 fn a_full_disk_costs_a_compile_and_leaves_nothing_behind() {
     let place = Place::new();
     std::sync::LazyLock::force(&VILLAIN);
-    // Files end after four KiB, as on a disk that is full: a part is written and then no more.
+    // The size of files is limited to four KiB, as on a disk that is full: a part is written, and the next write fails.
     let output = child("trap '' XFSZ; ulimit -f 8;", &place).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -284,7 +284,7 @@ async fn sources_with_the_same_plugin_share_its_code_and_not_its_limits() {
     let other = load(&VILLAIN, Limits { store, ..Limits::default() }).await;
     assert!(plugin.shares_code_with(&other) && !plugin.is(&other));
     assert_eq!((plugin.limits().store.memory, other.limits().store.memory), (256 << 20, 64 << 20));
-    // What may not even start is refused, though its code is there.
+    // A plugin that starts with more memory than its limit is refused, though its code is in memory.
     let store = StoreLimits { memory: 64 << 10, ..StoreLimits::default() };
     let limits = Limits { store, ..Limits::default() };
     let refused = RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits }).await.unwrap_err();
@@ -306,7 +306,7 @@ async fn sources_that_start_together_compile_once() {
     futures::future::join_all(plugins.iter().map(Plugin::optimise)).await.into_iter().for_each(Result::unwrap);
     assert!(plugins.iter().all(|plugin| plugin.shares_code_with(&plugins[0])));
     assert_eq!(counts(&runtime)["Stored"], 2);
-    // Code goes with its last user: then the cache is asked again.
+    // The code is dropped with its last user; after that the host reads the cache again.
     let hits = counts(&runtime).get("Hit").copied().unwrap_or(0);
     try_load(&runtime, &bytes).await.unwrap();
     assert_eq!(counts(&runtime).get("Hit").copied().unwrap_or(0), hits, "it is in use");

@@ -40,7 +40,7 @@ async fn every_switch_gives_the_flags_that_it_stands_for() -> Result<()> {
             }
         }
         let unique: BTreeSet<_> = titles(&objects).into_iter().collect();
-        assert_eq!(unique.len(), objects.len(), "{}: an object stands there twice: {:?}", case.name, titles(&objects));
+        assert_eq!(unique.len(), objects.len(), "{}: an object is rendered twice: {:?}", case.name, titles(&objects));
     }
     let everything = Container::of(&Rendering::new(values::all()).objects().await?)?;
     assert_eq!(everything.env["KUBE_POD_NAMESPACE"], "volcano-system");
@@ -115,7 +115,7 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
             json!({"config": {"existing": {"namespace": "a", "name": "b"}}}),
         ),
-        // Without a cluster it is unknown whether an operator has written into it.
+        // Without a cluster the chart cannot know whether an operator has written into the ConfigMap.
         (
             "ConfigMap volcano-system/topoloom-controller-configmap",
             json!({"config": {"document": "networkTopologyDiscovery: []"}}),
@@ -131,7 +131,7 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({}),
             json!({"crds": {"discoverySource": "never"}}),
         ),
-        // Without a cluster it is unknown whether it is absent.
+        // Without a cluster the chart cannot know whether the definition is absent.
         (
             "CustomResourceDefinition /hypernodes.topology.volcano.sh",
             json!({"crds": {"hyperNode": "always"}}),
@@ -162,7 +162,7 @@ async fn the_alert_about_a_missing_replica_knows_how_many_there_should_be() -> R
     Ok(())
 }
 
-/// Who renders without a cluster, as Argo CD does, takes a hook for something to delete and make anew.
+/// A program that renders without a cluster, as Argo CD does, deletes a hook and creates it anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_rendered_without_a_cluster_is_a_hook() -> Result<()> {
     let document = json!({"config": {"document": {"networkTopologyDiscovery": []}}});
@@ -187,7 +187,7 @@ async fn dns_the_api_server_and_the_collector_are_reached_by_the_ports_of_the_va
     };
     let usual = ["53/UDP 53/TCP to null", "443/TCP 6443/TCP to null"];
     assert_eq!(egress(json!({}), "").await?, usual);
-    // Values that an upgrade took over.
+    // Values that an upgrade kept from an older chart.
     assert_eq!(egress(json!({"dnsPorts": null}), "").await?, usual);
     let values = json!({"dnsPorts": [5353], "apiServer": {"ports": [8443], "cidrs": ["10.0.0.1/32"]}});
     let own = ["5353/UDP 5353/TCP to null", r#"8443/TCP to [{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#];
@@ -345,7 +345,7 @@ async fn b10_probes_ask_the_health_server_and_the_grace_period_covers_a_drain() 
         let args = Container::of(&objects)?.args;
         let flag = format!("--healthz-address={address}");
         assert!(args.contains(&"--enable-healthz".to_owned()) && args.contains(&flag), "{args:?}");
-        // A drain of 30 s, and the servers after it (decision M2).
+        // A drain of 30 s, and then the stop of the servers (decision M2).
         assert_eq!(pod["terminationGracePeriodSeconds"], 45);
     }
     Ok(())
@@ -381,7 +381,7 @@ async fn the_plain_manifest_is_what_the_chart_renders() -> Result<()> {
     Ok(())
 }
 
-/// A chart that was released does not change any more: its source renders what it rendered then.
+/// A released chart does not change any more: its source renders the same objects as at its release.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");

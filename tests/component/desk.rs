@@ -1,4 +1,4 @@
-//! What an operator does with a plugin file at a desk, by the real binary.
+//! What an operator does with a plugin file on a workstation, with the real binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,7 +97,7 @@ fn nothing_is_signed_with_what_is_no_private_key() {
     assert!(end.error.contains(r#"begins a "PUBLIC KEY", and a "PRIVATE KEY" is needed"#), "{}", end.error);
 }
 
-/// What `inspect -o json` says.
+/// The exit code and the output of `inspect -o json`.
 fn inspect(desk: &Desk, words: &[&str]) -> (Option<i32>, Value) {
     let end = desk.run(&[&["inspect", "-o", "json"], words].concat());
     let said = schema::checked(&end.out);
@@ -137,7 +137,7 @@ fn a_plugin_is_shown_with_all_that_it_is() {
     desk.put("entry.yaml", "source: villain\nenabled: true\nlimits: {function: 64}\nconfig: {discover: good}\n");
     let end = desk.run(&["inspect", "villain.wasm", "--config", "entry.yaml"]);
     assert!(end.code == Some(1) && end.error.contains("and 64 is allowed"), "{}", end.error);
-    // Without a configuration the command cannot know what it reads.
+    // Without a configuration the command cannot know what the plugin reads.
     let end = desk.run(&["inspect", "villain.wasm"]);
     assert!(end.code == Some(0) && end.out.contains("give one with --config"), "{}", end.out);
 }

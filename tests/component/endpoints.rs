@@ -1,5 +1,5 @@
-//! What plugins may reach outside, against servers that mean harm: nothing leaves the granted endpoint, every refusal has
-//! its type and is counted, and no credential comes back.
+//! What plugins may reach over the network, against malicious servers: no request goes beyond the granted endpoint,
+//! every refusal has its type and is counted, and no credential reaches the plugin.
 
 mod bodies;
 mod canaries;
@@ -76,7 +76,7 @@ async fn text(mut opened: Opened) -> Result<String, Error> {
     }
 }
 
-/// A refusal of that kind, which was counted.
+/// Checks that the error is a refusal of this kind, and that it was counted.
 #[track_caller]
 fn denied(error: &Error, expected: Denial, outside: &Outside, before: u64) {
     assert!(matches!(error, Error::Denied { denial, .. } if *denial == expected), "{error:?}");

@@ -1,4 +1,4 @@
-//! Every way in which a call can end, each by the guest that makes it happen.
+//! Every way in which a call can end, each caused by a guest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ async fn discover(limits: Limits, act: &str) -> (Result<Answer, CallError>, topo
     (call.end, call.usage)
 }
 
-/// The act ends in this error.
+/// The error with which the act ends.
 async fn fails(act: &str) -> CallError {
     discover(Limits::default(), act).await.0.expect_err(act)
 }
@@ -71,7 +71,7 @@ async fn answers_that_lead_nowhere_are_invalid() {
         ("rest", "the names of group 0: the last entry ends at 2 and the text has 4 bytes"),
         ("unchanged", "it answers `unchanged`, but has no state of an earlier answer"),
     ] {
-        // Names of Nodes are granted: who may not say them hears that first.
+        // Names of Nodes are granted: without the grant, the host would refuse the answer for that first.
         let mut round = round(act, nodes(100));
         Arc::get_mut(&mut round.granted).unwrap().node_names = true;
         let end = villain().await.discover(&source(), round).await.end;

@@ -1,4 +1,5 @@
-//! What an operator does with a fabric at a desk, by the real binary: rehearse, look, record, replay, report.
+//! What an operator does with a fabric on a workstation, with the real binary: simulate, discover, record, replay,
+//! report.
 
 mod errors;
 mod large;
@@ -63,7 +64,7 @@ impl Desk {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The words of a call, parted by blanks.
+    /// A command with these arguments, separated by spaces.
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(host());
         command.args(words.split_whitespace()).current_dir(self.folder.path());
@@ -76,7 +77,7 @@ impl Desk {
         output.unwrap_or_else(|_| panic!("{words} does not end")).unwrap().into()
     }
 
-    /// Runs and wants it to end well; gives what it printed.
+    /// Runs a command that must exit with 0; returns what it printed.
     #[track_caller]
     fn done(&self, words: &str) -> impl Future<Output = String> {
         let place = std::panic::Location::caller();
@@ -87,7 +88,7 @@ impl Desk {
         }
     }
 
-    /// Writes a configuration with one source at such a server.
+    /// Writes a configuration with one source at the server with this URL.
     fn configure(&self, name: &str, source: &str, url: &str, ca: &str, config: &str) {
         let endpoint = if source == "roce" { "fabric" } else { source };
         let pem: String = ca.lines().map(|line| format!("      {line}\n")).collect();
@@ -112,7 +113,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    /// Starts it and waits until it says that it runs.
+    /// Starts it and waits until it prints that it runs.
     async fn start(desk: &Desk, words: &str) -> Self {
         let mut command = desk.command(&format!("fabric simulate --shape {SHAPE} {words}"));
         Self::of(command.stdout(Stdio::piped()).spawn().unwrap()).await
@@ -135,13 +136,13 @@ impl Simulated {
         Self { child, text }
     }
 
-    /// What it says about itself.
+    /// The text that it printed after this title.
     fn said(&self, title: &str) -> String {
         let line = self.text.lines().find_map(|line| line.strip_prefix(title));
         line.unwrap_or_else(|| panic!("no {title} in {}", self.text)).trim().to_owned()
     }
 
-    /// Ends it by a signal; gives its exit code.
+    /// Ends it with a signal; returns its exit code.
     async fn end(mut self, signal: Signal) -> Option<i32> {
         let id = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
         kill_process(id, signal).unwrap();
@@ -152,7 +153,7 @@ impl Simulated {
 
 /// A client for the admin listener.
 fn client() -> reqwest::Client {
-    // The first test that installs it sets the one provider.
+    // A process has one provider; the first test that comes here installs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }

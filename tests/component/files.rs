@@ -1,4 +1,4 @@
-//! `topoloom discover` on files: every mistake in them is named at once.
+//! `topoloom discover` on files: it names every mistake in them at once.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn the_three_outputs_tell_the_same() -> Result<()> {
     in_json.sort_unstable();
     assert_eq!(names(&yaml), in_json);
     assert_eq!(in_json.len(), 3);
-    // What is applied first is what the others list.
+    // The list is in the order of the writes: members come before the groups that list them.
     assert_eq!(items.iter().map(|item| item["spec"]["tier"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(1), Some(2)]);
     Ok(())
 }
@@ -220,14 +220,14 @@ fn files_that_are_no_such_thing_are_named() -> Result<()> {
         let output = files.discover(&[])?;
         assert!(!output.status.success() && said(&output).contains(words), "{config:?}: {}", said(&output));
     }
-    // Lines are those of the file, also when the document stands in a manifest.
+    // Line numbers are those of the file, also if the document is part of a manifest.
     let inner = RACKS.replace("enabled: true", "enabled: 7").replace('\n', "\n    ");
     let manifest = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  volcano-controller.conf: |\n    {inner}\n");
     let line = manifest.lines().position(|line| line.contains("enabled: 7")).context("it is there")? + 1;
     files.write("config.yaml", &manifest)?;
     let message = said(&files.discover(&[])?);
     assert!(message.contains(&format!("line {line}: networkTopologyDiscovery[0].enabled")), "{message}");
-    // What is not read, or not there, is said.
+    // The command reports a part that it does not read, and a source that does not exist.
     files.write("config.yaml", &format!("{RACKS}\n---\nsecond: document\n"))?;
     let output = files.discover(&[])?;
     assert!(output.status.success() && said(&output).contains("a second document"), "{}", said(&output));
@@ -299,7 +299,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() -> Result<()> {
         Command::new(topoloom_tests::host::binary()?).arg("crd").stdout(full).stderr(Stdio::piped()).spawn()?;
     let output = output.wait_with_output()?;
     assert!(!output.status.success() && said(&output).contains("could not be written"), "{}", said(&output));
-    // A reader that has seen enough is none.
+    // A reader that closes its end early is no failure.
     let mut child = Command::new(topoloom_tests::host::binary()?)
         .args(["completions", "bash"])
         .stdout(Stdio::piped())

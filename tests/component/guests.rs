@@ -27,7 +27,7 @@ pub(crate) static MUTE_VILLAIN: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
     component(&module)
 });
 
-/// A discoverer that takes from the host without end.
+/// A discoverer that requests data from the host without end.
 pub(crate) static GLUTTON: LazyLock<Arc<[u8]>> =
     LazyLock::new(|| component(&guest::module("topoloom-guest-glutton").unwrap()));
 
@@ -84,13 +84,13 @@ pub(crate) fn host() -> PathBuf {
     topoloom_tests::host::binary().unwrap()
 }
 
-/// The villain with one more component inside it, which does its harm when the plugin starts: most of it cannot be
-/// written in a language with a compiler.
+/// The villain with one more component inside it, which misbehaves when the plugin starts: most of what it does cannot
+/// be written in a compiled language.
 pub(crate) fn grafted(inner: &str) -> Arc<[u8]> {
     let inner = wat::parse_str(inner).unwrap();
     let mut bytes = VILLAIN.to_vec();
-    // Section 4 is a component, section 5 instances of components: one, of that component, without arguments. Its index
-    // is the number of components before it: the encoder wraps the one exported interface into one.
+    // Section 4 is a component, section 5 instances of components: one instance of this component, without arguments.
+    // Its index is the number of components before it, which is one: the encoder wraps the exported interface into one.
     section(&mut bytes, 4, &inner);
     section(&mut bytes, 5, &[1, 0, 1, 0]);
     bytes.into()
@@ -137,7 +137,7 @@ fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
-/// A component with that many instances of one module, which imports so many functions of an empty module name.
+/// A component with this many instances of one module, which exports this many functions.
 pub(crate) fn crowd(instances: usize, links: usize) -> Arc<[u8]> {
     let exports: String = (0..links).map(|i| format!(r#"(export "{i}" (func 0))"#)).collect();
     let instances = "(core instance (instantiate $m))".repeat(instances);
@@ -157,7 +157,7 @@ pub(crate) fn bomb() -> Arc<[u8]> {
     wat::parse_str(format!("(component (core module {function}) {export})")).unwrap().into()
 }
 
-/// Of each; the compiler's work grows with a high power of it.
+/// How many loops and how many locals; the compiler's work grows with a high power of it.
 const LOOPS: usize = 300;
 
 fn villain_module() -> Vec<u8> {

@@ -1,6 +1,7 @@
-//! The image: one binary gives one digest, the layout keeps the rules of OCI, and the bill names what is linked.
+//! The image: one binary gives one digest, the layout follows the rules of OCI, and the bill of materials names all
+//! linked crates.
 //!
-//! That it starts is shown by `make image`, which builds the static binary.
+//! `make image`, which builds the static binary, shows that the image starts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -23,7 +24,7 @@ fn small(folder: &Path) -> Result<Assembled> {
     assemble(folder, &about(), &Platform::ALL.map(part))
 }
 
-/// What the configuration gives a variable.
+/// The value of a variable in the configuration.
 fn variable<'a>(config: &'a Value, name: &str) -> &'a str {
     let lines = config["Env"].as_array().unwrap().iter().filter_map(Value::as_str);
     lines.filter_map(|line| line.split_once('=')).find(|(key, _)| *key == name).unwrap().1
@@ -86,7 +87,7 @@ fn the_layout_is_read_as_it_was_written_and_starts_unprivileged_with_authorities
         assert_eq!(config["User"], "65532:65532");
         assert_eq!(config["Entrypoint"], serde_json::json!(["/usr/bin/topoloom"]));
         assert_eq!(config["Labels"]["org.opencontainers.image.revision"], "c0ffee");
-        // Who runs `topoloom` by its name finds what the entry point names by its path.
+        // The name `topoloom` in the PATH and the path of the entry point lead to the same file.
         let found = variable(config, "PATH").split(':').find(|folder| {
             image.file(platform, &format!("{folder}/topoloom")).is_ok_and(|bytes| bytes == b"a program")
         });
@@ -160,7 +161,7 @@ fn the_bill_names_what_is_linked_and_nothing_that_only_builds_or_tests() -> Resu
     assert!(kube["purl"].as_str().unwrap().starts_with("pkg:cargo/kube@"), "{kube}");
     assert_eq!(kube["hashes"][0]["content"].as_str().unwrap().len(), 64, "{kube}");
     assert!(components.iter().all(|component| component["licenses"][0]["expression"].is_string()));
-    // Every edge leads to something in the bill.
+    // Every edge leads to a component in the bill.
     let known: Vec<&Value> =
         components.iter().chain([&document["metadata"]["component"]]).map(|component| &component["bom-ref"]).collect();
     let edges = document["dependencies"].as_array().unwrap();

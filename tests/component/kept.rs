@@ -1,7 +1,7 @@
 //! Plugins that were built for an earlier interface, as bytes: they load and answer on the host of today.
 //!
-//! `tests/kept` holds one component per version of the interface and says how it was made; a version that is released
-//! has a folder there, too, and [`the_text_of_a_released_interface_is_what_it_was`] holds on to every byte of it.
+//! `tests/kept` has one component for each version of the interface, and its README says how it was made. A released
+//! version has a folder there, too, and [`the_text_of_a_released_interface_is_what_it_was`] checks every byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,13 +28,13 @@ fn kept() -> PathBuf {
     root().join("tests/kept")
 }
 
-/// What lies in a folder, by name.
+/// The names in a folder.
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The files of an interface: what tools read, and not what explains it.
+/// The files of an interface that tools read; its explanations are left out.
 fn texts(folder: &Path) -> BTreeMap<String, String> {
     let files = names(folder).into_iter().filter(|name| name.ends_with(".wit"));
     files.map(|name| (name.clone(), fs::read_to_string(folder.join(&name)).unwrap())).collect()
@@ -55,7 +55,7 @@ fn every_interface_has_a_kept_component() {
     let components: BTreeSet<_> = all.iter().filter_map(|name| name.strip_suffix(".wasm")).map(str::to_owned).collect();
     assert_eq!(interfaces, components);
     for name in all.iter().filter(|name| name.ends_with(".wasm")) {
-        assert!(fs::metadata(kept().join(name)).unwrap().len() < 80 << 10, "{name} is a lot to keep");
+        assert!(fs::metadata(kept().join(name)).unwrap().len() < 80 << 10, "{name} is too large to keep");
     }
 }
 
@@ -95,13 +95,13 @@ async fn what_is_built_from_the_same_source_today_answers_alike() {
     says_all_of_0_1_0(guest::component(&module).unwrap().into()).await;
 }
 
-/// Asks a plugin for everything that its interface has.
+/// Uses everything that a plugin's interface has.
 async fn says_all_of_0_1_0(bytes: Arc<[u8]>) {
     let loaded = RUNTIME.load(Load { bytes, pinned: None, limits: Limits::default() }).await;
     let plugin = loaded.unwrap_or_else(|error| {
         panic!("{error}. Before the release of the interface, make the component anew: tests/kept/README.md")
     });
-    // Every function but those that only give a handle back.
+    // Every function except those that only drop a handle.
     assert_eq!(plugin.imports().len(), FUNCTIONS.len(), "{:?}", plugin.imports());
     for function in FUNCTIONS {
         assert!(plugin.imports().iter().any(|import| import.ends_with(function)), "{function}: {:?}", plugin.imports());
@@ -113,7 +113,7 @@ async fn says_all_of_0_1_0(bytes: Arc<[u8]>) {
     fails(&plugin).await;
 }
 
-/// All that can be imported.
+/// All functions that a plugin can import.
 const FUNCTIONS: [&str; 13] = [
     "applied@0.1.0#groups",
     "http@0.1.0#[method]response.headers",
@@ -228,7 +228,7 @@ async fn fails(plugin: &Plugin) {
             Failure::Unauthorized(_) => end == "unauthorized",
             Failure::Upstream { retry_after, .. } => end == "upstream" && retry_after.is_some(),
             Failure::Internal(_) => end == "internal",
-            // The host's own word.
+            // Only the host itself makes this failure.
             Failure::Credentials(_) => false,
         };
         assert!(is_that, "{end}: {failure:?}");

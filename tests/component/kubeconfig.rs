@@ -32,7 +32,7 @@ async fn a_kubeconfig_that_is_missing_wrong_or_points_nowhere_is_named() -> Resu
     std::fs::write(&wrong, "- no\n- kubeconfig\n")?;
     let (code, said) = run(&["run"], &wrong).await?;
     assert!(code == Some(1) && said.contains("wrong"), "{code:?}: {said}");
-    // No server listens there: one command fails with the address, the host waits and says so.
+    // No server listens at this address: a command fails and names it; the host waits and reports it.
     let nowhere = folder.path().join("nowhere");
     let server = "http://127.0.0.1:1";
     std::fs::write(
@@ -53,6 +53,6 @@ async fn a_kubeconfig_that_is_missing_wrong_or_points_nowhere_is_named() -> Resu
         other => Err(format!("{other:?}")),
     })
     .await;
-    assert!(host.get("/healthz").await.is_ok(), "waiting is not dying");
+    assert!(host.get("/healthz").await.is_ok(), "a host that waits must stay alive");
     host.stop().await
 }

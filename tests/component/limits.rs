@@ -1,5 +1,5 @@
-//! Every row of the table of limits against a guest that runs into it: the limit acts, the end names its row, the metric
-//! counts it, and the sentence tells the operator what to do.
+//! Every row of the table of limits against a guest that reaches it: the limit acts, the error names its row, the
+//! metric counts it, and the message tells the operator what to do.
 //!
 //! [`rows!`] makes one test of each row; a row without a scenario does not compile, and one without a test fails
 //! [`every_row_has_a_test`].
@@ -18,23 +18,23 @@ use topoloom_core::plugin::{Amount, CallError, Limit, LimitSetting, Limits, Prof
 
 use crate::guests::{MUTE_VILLAIN, RUNTIME, nodes, round, source};
 
-/// How a row is proved.
+/// How a test proves a row.
 enum Scenario {
-    /// The bytes do not become a plugin.
+    /// The host does not load the bytes.
     Refused { bytes: Arc<[u8]>, limits: Limits, words: String },
-    /// The call ends.
+    /// The call fails.
     Ends { bytes: Arc<[u8]>, act: Act, limits: Limits, words: String },
-    /// A request of the call is refused, and the call goes on.
+    /// The host refuses a request of the call, and the call continues.
     Outside { granted: &'static str, requests: String, words: String },
-    /// The call goes on, and what it used says that the limit acted.
+    /// The call continues, and its usage shows that the limit acted.
     GoesOn { bytes: Arc<[u8]>, act: Act, limits: Limits },
     /// A call waits for its turn.
     Waits,
-    /// The bytes are delivered, and go no further.
+    /// The bytes are delivered, and refused after that.
     Delivered,
 }
 
-/// What the guest is asked to do.
+/// The call, and what the guest does in it.
 #[derive(Clone, Copy)]
 enum Act {
     Describe,
@@ -197,7 +197,7 @@ async fn prove(row: Limit) {
     assert!(RUNTIME.metrics().hits(row) > hits, "{row:?} was not counted");
 }
 
-/// A sentence names what happened with its number, and the way out of it.
+/// Checks that a message names what happened, with its number, and ends with the advice.
 #[track_caller]
 fn sentence(row: Limit, sentence: &str, words: &str) {
     assert!(sentence.contains(words), "{row:?}: {sentence}");
@@ -208,9 +208,9 @@ async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
     RUNTIME.load(Load { bytes, pinned: None, limits }).await.expect_err("it loaded")
 }
 
-/// Loads a plugin and asks it once.
+/// Loads a plugin and calls it once.
 async fn run(bytes: &Arc<[u8]>, act: Act, limits: Limits) -> (Result<(), CallError>, Usage) {
-    // Its `describe` never returns, in any configuration.
+    // The `describe` of this villain never returns, in any configuration.
     let bytes = if matches!(act, Act::Describe) { &MUTE_VILLAIN } else { bytes };
     let plugin = RUNTIME.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap();
     let source = source();
@@ -241,7 +241,7 @@ fn lowered(row: Limit, amount: Amount) -> Limits {
     limits
 }
 
-/// The default of a row as a number, for sentences.
+/// The default of a row as a number, for messages.
 fn default(row: Limit) -> u64 {
     row.default(Profile::Standard).number()
 }

@@ -1,4 +1,4 @@
-//! What is not a plugin, and why.
+//! Files that are not plugins, and why the host refuses them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,18 +53,18 @@ async fn what_is_broken_is_not_called_switched_off() {
 #[tokio::test]
 async fn a_file_that_was_given_up_is_read_no_further_and_a_good_file_does_not_wait_behind_it() {
     let runtime = Runtime::start(Compiler::Child { exe: host() }).unwrap();
-    // Each takes its two seconds of processor time, if it is let.
+    // Each load uses its two seconds of processor time, unless it is cancelled.
     let slow = branches(100, 60_000, 64);
     let load = |bytes: Arc<[u8]>| runtime.load(Load { bytes, pinned: None, limits: Limits::default() });
     for number in 0..30_u8 {
-        // A name of no meaning makes another plugin of it.
+        // An empty custom section with another name makes it another plugin.
         let delivered: Arc<[u8]> = [&slow[..], &[0, 2, 1, number]].concat().into();
         assert!(tokio::time::timeout(Duration::from_millis(20), load(delivered)).await.is_err(), "it was read");
     }
     let began = Instant::now();
     assert_eq!(load(wat("world.wat")).await.err().unwrap().reason(), "WrongWorld");
     assert!(began.elapsed() < Duration::from_secs(20), "it waited {:?}", began.elapsed());
-    // Who waits for a hostile one learns that it takes too long.
+    // A caller that waits for the hostile file gets the error that reading it takes too long.
     let error = load(slow).await.err().unwrap();
     assert_eq!((error.reason(), error.limit()), ("CompileLimit", Some(Limit::ScanCpu)), "{error}");
 }
@@ -78,7 +78,7 @@ async fn only_components_are_read() {
     assert_eq!(refused(image, Limits::default()).await.reason(), "Precompiled");
 }
 
-/// What the compiler process makes of a plugin: native code, which no plugin may contain.
+/// The output of the compiler process for a plugin: native code, which no plugin may contain.
 fn compiled(bytes: &[u8]) -> Arc<[u8]> {
     use std::io::Write;
     let mut child = compiler();
@@ -136,7 +136,7 @@ async fn builtins_are_trusted_by_their_bytes() {
     let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
     let plugin = RUNTIME.load(load).await.unwrap();
     assert_eq!(plugin.origin(), Origin::Embedded);
-    // All that it can do: see its own objects, read columns, know how many rows there are, say something.
+    // All that it can do: read its own objects, read columns, read the number of rows, and write to the log.
     let abilities = [
         "applied@0.1.0#groups",
         "log@0.1.0#write",
@@ -144,7 +144,7 @@ async fn builtins_are_trusted_by_their_bytes() {
         "nodes@0.1.0#[method]snapshot.rows",
     ];
     assert_eq!(plugin.imports(), abilities.map(|ability| format!("topoloom:discovery/{ability}")));
-    // Its image was made by the build: nothing has to be compiled, so a compiler that does not exist is not missed.
+    // The build made its image: the host compiles nothing, so the plugin loads without a compiler.
     let nowhere = Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap();
     let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
     assert!(nowhere.load(load).await.is_ok());
@@ -159,11 +159,11 @@ async fn the_compiler_process_has_nothing_of_ours_in_its_environment() {
     let (script, said) = (folder.path().join("compiler"), folder.path().join("environment"));
     std::fs::write(&script, format!("#!/bin/sh\nexec /usr/bin/env > {}\n", said.display())).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    assert!(std::env::vars().count() > 3, "this process has an environment that could be handed on");
+    assert!(std::env::vars().count() > 3, "this process has an environment that could be passed on");
     let runtime = Runtime::start(Compiler::Child { exe: script }).unwrap();
     let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
-    assert!(runtime.load(load).await.is_err(), "what it said is no image");
-    // What the shell makes by itself is where it is, how deep, and its last word.
+    assert!(runtime.load(load).await.is_err(), "the output of the script is no image");
+    // The shell itself sets its folder, its depth, and the last argument.
     let said = std::fs::read_to_string(said).unwrap();
     let foreign: Vec<&str> = said
         .lines()
@@ -172,7 +172,7 @@ async fn the_compiler_process_has_nothing_of_ours_in_its_environment() {
     assert_eq!(foreign, Vec::<&str>::new());
 }
 
-/// A compiler that says these words and ends with this code.
+/// The error of a load whose compiler prints these words and exits with this code.
 async fn refused_by(code: u8, words: &str) -> LoadError {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();

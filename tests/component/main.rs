@@ -1,8 +1,9 @@
-//! The plugin runtime against guests that mean harm.
+//! The plugin runtime against malicious guests.
 //!
-//! What is promised here: every limit acts; each end of a call has its own type; a bad plugin harms only itself; what
-//! is not a plugin is refused in words that help. Guests are source in `tests/guests`: `villain` is a discoverer that
-//! does what its configuration says, the `.wat` files are what no tool of ours would build.
+//! These tests prove that every limit acts, that each end of a call has its own type, that a bad plugin harms only
+//! itself, and that the host refuses a file that is no plugin with a message that helps. Guests are source in
+//! `tests/guests`: `villain` is a discoverer that does what its configuration says; none of our tools would build the
+//! `.wat` files.
 
 #![allow(
     clippy::unwrap_used,

@@ -48,7 +48,7 @@ async fn calls_are_counted_by_name_and_digest_until_the_last_handle_goes() {
         assert!(value.parse::<u64>().unwrap() > 0, "{metric}");
     }
     assert!(seen.contains(r#"plugin_limit_hits_total{limit="transfer"} 1"#), "{seen}");
-    // Of two loads of the same bytes one is a compile.
+    // Two loads of the same bytes need one compile.
     assert!(seen.contains(r#"plugin_compile_seconds_count{kind="quick",outcome="ok"} 1"#), "{seen}");
     drop(plugin);
     assert!(!text(&registry).contains("villain"), "{}", text(&registry));

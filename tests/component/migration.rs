@@ -1,4 +1,4 @@
-//! The table of the migration guide names tests: each of them exists where it says.
+//! The table of the migration guide names tests: each of them exists in the file that the table names.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn named(cell: &str) -> Named {
     files
 }
 
-/// Whether a file has this test: a function whose attributes say that it is one.
+/// Whether a file has this test: a function whose attributes mark it as a test.
 fn is_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let heads = [format!("fn {name}("), format!("async fn {name}(")];
@@ -55,7 +55,7 @@ fn every_test_that_the_migration_guide_names_exists() {
     for row in rows {
         let [number, _, shown, different] = row[..] else { panic!("{row:?} has not four cells") };
         let shown = named(shown);
-        assert!(!shown.is_empty(), "row {number} is shown by nothing");
+        assert!(!shown.is_empty(), "no test shows row {number}");
         for (file, tests) in &shown {
             assert!(!tests.is_empty(), "row {number}: which tests of {file}?");
         }

@@ -10,7 +10,7 @@ use crate::guests::{MUTE_VILLAIN, VILLAIN, load, nodes, round, source};
 #[tokio::test]
 async fn good_rounds_go_on_beside_every_kind_of_bad_one() {
     let call = CallLimits { cpu: Duration::from_secs(2), ..CallLimits::default() };
-    // Two plugins of other bytes: a plugin has one call at a time, and these must run beside each other.
+    // Two plugins with different bytes: a plugin has one call at a time, and these two must run beside each other.
     let bad = load(&MUTE_VILLAIN, Limits { call, ..Limits::default() }).await;
     let good = load(&VILLAIN, Limits::default()).await;
     let acts = ["loop", "panic", "grow", "recurse", "giant", "row", "flood"];

@@ -1,4 +1,4 @@
-//! Alerts, the dashboard and the documentation name metrics, labels and values that there are, and nothing else.
+//! Alerts, the dashboard and the documentation name only metrics, labels and values that exist.
 
 mod promql;
 
@@ -36,7 +36,7 @@ impl Series {
         Self(all.flat_map(|metric| metric.series().into_iter().map(move |name| (name, metric.clone()))).collect())
     }
 
-    /// What is wrong with an expression, and by which labels its result can be told apart.
+    /// The mistakes in an expression, and the labels by which it groups.
     fn judge(&self, expression: &str) -> (Vec<String>, BTreeSet<String>) {
         let named = match named(expression) {
             Ok(named) => named,
@@ -65,7 +65,7 @@ impl Series {
     }
 }
 
-/// What is wrong with one label in braces.
+/// The mistake in one label in braces.
 fn mistake(metric: &Described, matcher: &Matcher) -> Option<String> {
     let Matcher { label, operator, value } = matcher;
     let Some(known) = metric.labels.get(label) else {
@@ -75,7 +75,7 @@ fn mistake(metric: &Described, matcher: &Matcher) -> Option<String> {
     let has_numbers = known.iter().any(|value| is_number(value));
     let is_pattern = operator.ends_with('~');
     let words = value.split(if is_pattern { "|" } else { "\n" });
-    // What is no plain word is a pattern, or a variable of the dashboard.
+    // Any other word is a pattern, or a variable of the dashboard.
     let plain = words.filter(|word| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
     let is_known = |word: &str| known.is_empty() || known.contains(word) || (has_numbers && is_number(word));
     plain.into_iter().find(|word| !is_known(word)).map(|word| format!("{label} of {} is never {word}", metric.name))
@@ -85,7 +85,7 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Names between these in a text.
+/// The names between these two texts.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Vec<&'a str> {
     text.split(before).skip(1).filter_map(|rest| rest.split_once(after)).map(|(name, _)| name.trim()).collect()
 }
@@ -104,7 +104,7 @@ fn a_made_up_metric_label_value_or_grouping_is_found() {
         assert!(mistakes.iter().any(|mistake| mistake.contains(wanted)), "{expression}: {mistakes:?}");
     };
     check("sum(rate(topoloom_wishes_total[5m])) > 0", "no metric topoloom_wishes_total");
-    // A counter is asked for with its suffix, a histogram by one of its three series.
+    // An expression names a counter with its suffix, and a histogram by one of its three series.
     check("rate(topoloom_rounds[5m])", "no metric topoloom_rounds");
     check("rate(topoloom_round_seconds[5m])", "no metric topoloom_round_seconds");
     check("topoloom_held{sauce=\"a\"}", "no label sauce");
@@ -137,7 +137,7 @@ fn every_alert_names_what_there_is_and_says_what_it_means_and_where_to_read_on()
         let (summary, description) = (annotation("summary"), annotation("description"));
         assert!(summary.len() > 10 && description.len() > 20, "{name}: {summary} {description}");
         for label in between(&format!("{summary} {description}"), "$labels.", " ") {
-            assert!(labels.contains(label), "{name} speaks of the label {label}, by which it does not group");
+            assert!(labels.contains(label), "{name} names the label {label}, by which it does not group");
         }
         let anchor = format!("docs/operators/alerts.md#{}", name.to_lowercase());
         assert_eq!(annotation("runbook_url"), anchor, "{name}");
@@ -177,7 +177,7 @@ fn every_panel_and_variable_of_the_dashboard_asks_for_what_there_is() {
     for definition in variables.iter().filter_map(|variable| variable["definition"].as_str()) {
         let inside = definition.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
         let (selector, label) = inside.rsplit_once(", ").unwrap();
-        // Grouping by a label is wrong exactly where asking for its values is.
+        // Grouping by a label is a mistake exactly where its values cannot be queried.
         let (mistakes, _) = series.judge(&format!("sum by ({label}) ({selector})"));
         assert_eq!(mistakes, [""; 0], "{definition}");
     }
@@ -207,7 +207,7 @@ fn the_documentation_names_what_there_is_and_its_list_is_whole() {
                 assert!(series.0.keys().any(|series| series.starts_with(&name)), "{place}: nothing begins with {name}");
                 continue;
             }
-            // Prose may speak of a histogram as a whole.
+            // A page may name a histogram as a whole.
             let metric = series.0.get(&name).or_else(|| all.iter().find(|metric| metric.name == name));
             let metric = metric.unwrap_or_else(|| panic!("{place}: there is no metric {name}"));
             let labels = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(labels, _)| labels);
@@ -224,7 +224,7 @@ fn the_documentation_names_what_there_is_and_its_list_is_whole() {
     }
 }
 
-/// What a heading is called in a link.
+/// The anchor of a heading in a link.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()

@@ -1,4 +1,4 @@
-//! What `run` and `config check` say about mistakes, by the real binary.
+//! What `run` and `config check` print about mistakes, with the real binary.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use topoloom_tests::schema;
 
 use crate::guests::host;
 
-/// The binary with nothing in its environment but what is given.
+/// Runs the binary with these variables only in its environment.
 fn run(words: &[&str], variables: &[(&str, &str)], input: &str) -> (Option<i32>, String, String) {
     let mut command = Command::new(host());
     command.args(words).env_clear().envs(variables.iter().copied());

@@ -25,7 +25,7 @@ fn built(name: &str, page_of_code: &str) -> Vec<u8> {
     guest::component(&of_page.module().unwrap()).unwrap()
 }
 
-/// Runs what a page says at a shell, with the binary on the path.
+/// Runs the commands of a page in a shell, with the binary on the path.
 fn shell(folder: &Path, script: &str) -> String {
     let path = format!("{}:{}", host().parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("sh").args(["-euc", script]).current_dir(folder).env("PATH", path).output().unwrap();
@@ -46,7 +46,7 @@ fn the_first_plugin_compiles_as_copied_and_does_what_its_page_says() {
     let commands = blocks(&first, "sh");
     let said = |wanted: &str| {
         let block = commands.iter().find(|block| block.contains(wanted)).unwrap();
-        // There is no cluster at this desk: the file of nodes is here already.
+        // There is no cluster for kubectl here: the file of nodes exists already.
         let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("kubectl ")).collect();
         shell(desk.path(), &lines.join("\n"))
     };

@@ -1,8 +1,8 @@
-//! What a guest can find out: only what it was granted, however it looks.
+//! A guest can read only what it was granted, whatever it tries.
 //!
-//! The guest `thief` brings home all of its memory, grown, before and after it has called every import with every key
-//! and name that it can guess. Around it are secrets of every kind; a control shows that the thief would have found
-//! them, had they been within its reach.
+//! The guest `thief` returns all of its memory, grown, before and after it has called every import with every key and
+//! name that it can guess. The process also has secrets of every kind; a control shows that the thief finds them if it
+//! can reach them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,9 +25,9 @@ const HIDDEN: &str = "example.com/hidden";
 
 /// What the thief may find.
 const GRANTED: [&str; 4] = ["open-label-7c1d", "open-annotation-e2f0", "own-object-93ab", "own-configuration-51ce"];
-/// What it finds with the operator's word about names.
+/// What it may find if the operator grants names of nodes.
 const NAMES: [&str; 2] = ["node-name-b84e", "gone-node-name-06d7"];
-/// What lies beside it, and must stay secret.
+/// What is also in the process, and must stay secret.
 const SECRETS: [&str; 6] = [
     "hidden-label-f3a9",
     "hidden-annotation-2b6c",
@@ -44,11 +44,11 @@ static THIEF: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
 
 /// Another plugin, which does the same.
 fn other_thief() -> Arc<[u8]> {
-    // A section of a name and nothing else: of no meaning, and part of the identity.
+    // A custom section without content: it has no effect, but it changes the digest.
     [&THIEF[..], &[0, 2, 1, b'x']].concat().into()
 }
 
-/// A runtime with room for one instance: every guest lies where the one before it lay.
+/// A runtime with room for one instance: every guest gets the memory of the guest before it.
 fn narrow() -> Runtime {
     let options = Options { calls: 1, ..Options::default() };
     Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap()
@@ -56,7 +56,7 @@ fn narrow() -> Runtime {
 
 async fn load(runtime: &Runtime, bytes: &Arc<[u8]>) -> Plugin {
     let mut limits = Limits::default();
-    // For those that do not end by themselves.
+    // For guests that do not end by themselves.
     limits.set(Limit::Cpu, Amount::seconds(3));
     runtime.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap()
 }
@@ -73,7 +73,7 @@ fn store() -> Store {
     store
 }
 
-/// All of them, as the thief would never get them from the host.
+/// All columns; the host would never give them to the thief.
 fn everything() -> View {
     let keys = [OPEN, HIDDEN].into_iter().flat_map(|key| [ColumnKey::label(key), ColumnKey::annotation(key)]);
     store().view(&keys.collect::<Vec<_>>())
@@ -91,7 +91,7 @@ fn granted(key: &str, node_names: bool) -> Arc<Granted> {
     Arc::new(Granted { labels: keys(), annotations: keys(), node_names, ..Granted::default() })
 }
 
-/// The round of another source, which is granted what the thief is not, and leaves its traces.
+/// The round of another source, which has grants that the thief does not have, and leaves its data in memory.
 fn foreign(config: &str) -> RoundInput {
     RoundInput {
         config: format!(r#"{{"guesses": ["{HIDDEN}", "{}"], {config}}}"#, SECRETS[3]).into(),
@@ -104,7 +104,7 @@ fn foreign(config: &str) -> RoundInput {
     }
 }
 
-/// The round of the thief. It knows every key, and what endpoints and nodes are usually called.
+/// The round of the thief. It knows every key, and the usual names of endpoints and nodes.
 fn theft(granted: Arc<Granted>, names: bool, nodes: View) -> RoundInput {
     let guesses = format!(
         r#"["{OPEN}", "{HIDDEN}", "{HIDDEN}-not", "ufm", "fabric", "default", "*", "", "../ufm", "node-0", "{}"]"#,
@@ -121,7 +121,7 @@ fn theft(granted: Arc<Granted>, names: bool, nodes: View) -> RoundInput {
     }
 }
 
-/// What a guest brought home.
+/// The bytes that a guest returned.
 struct Loot(Vec<u8>);
 
 impl Loot {
@@ -173,7 +173,7 @@ async fn revision(runtime: &Runtime, permissions: &str) -> Result<Revision, (Rea
 #[tokio::test]
 async fn a_guest_finds_what_it_was_granted_and_nothing_else() {
     let runtime = narrow();
-    // Whatever the other source has lies in this process, and lay in this very place.
+    // All data of the other source is in this process, and was in the same memory.
     let hoarder = load(&runtime, &other_thief()).await;
     let hoard = format!(r#""names": true, "grow": 2, "hoard": "{}""#, SECRETS[5]);
     let found = Loot::of(hoarder.discover(&source(), foreign(&hoard)).await);
@@ -182,14 +182,14 @@ async fn a_guest_finds_what_it_was_granted_and_nothing_else() {
     let villain = load(&runtime, &VILLAIN).await;
 
     let revision = revision(&runtime, ", nodeNames: true").await.unwrap();
-    // As the host would call it, and as if the host had put into its hands the columns of all.
+    // First with the columns that the host would give it, then with those of all sources.
     for nodes in [store().view(&revision.keys), everything()] {
         let call = revision.plugin.discover(&source(), theft(Arc::clone(&revision.granted), true, nodes)).await;
         let found = Loot::of(call);
         found.has_all(&GRANTED);
         found.has_all(&NAMES);
         found.has_none(&SECRETS);
-        // The bytes of another plugin: its texts are in its file as they are.
+        // The bytes of another plugin: its file has its texts as they are.
         let mark = "discover panics as configured";
         assert!(villain.bytes().windows(mark.len()).any(|bytes| bytes == mark.as_bytes()));
         found.has_none(&[mark]);
@@ -205,7 +205,7 @@ async fn names_of_nodes_need_the_operators_word() {
     let (reason, message) = revision(&runtime, "").await.unwrap_err();
     assert_eq!(reason, Reason::PermissionDenied);
     assert!(message.contains("nodeNames: true"), "{message}");
-    // The objects of its own source are shown to every plugin, without the names of nodes that are gone.
+    // The host shows every plugin the objects of its own source, without the names of nodes that are gone.
     let plugin = load(&runtime, &THIEF).await;
     let found = Loot::of(plugin.discover(&source(), theft(granted(OPEN, false), false, everything())).await);
     found.has_all(&GRANTED);
@@ -217,16 +217,16 @@ async fn names_of_nodes_need_the_operators_word() {
 async fn nothing_is_left_in_memory_for_the_next_guest() {
     let runtime = narrow();
     let thief = load(&runtime, &THIEF).await;
-    // The same plugin for another source comes to lie in the same image, another plugin only in the same place.
+    // The same plugin for another source gets the same image and memory, another plugin only the same memory.
     for bytes in [Arc::clone(&THIEF), other_thief()] {
         let hoarder = load(&runtime, &bytes).await;
         for end in ["", "crash", "loop"] {
-            // More than the place keeps, and less than the thief looks through.
+            // More memory than the runtime keeps for the next guest, and less than the thief reads.
             let hoard = format!(r#""names": true, "grow": 24, "hoard": "{}", "end": "{end}""#, SECRETS[5]);
             let call = hoarder.discover(&source(), foreign(&hoard)).await;
             assert!(call.usage.peak_memory > 24 << 20, "{:?}", call.usage);
             match (end, &call.end) {
-                // It stands there many times, and not only where the host gave it to the guest.
+                // The text is in memory many times, not only where the host gave it to the guest.
                 ("", Ok(_)) => assert!(Loot::of(call).count(SECRETS[5]) > 10_000),
                 ("crash", Err(CallError::Trap { kind: TrapKind::Unreachable, .. }))
                 | ("loop", Err(CallError::CpuDeadline { .. })) => {}

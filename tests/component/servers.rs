@@ -1,5 +1,6 @@
-//! The servers of `run` by the real binary: what they answer, whom they cut off, and a port that is taken. No cluster: the
-//! API server of these hosts does not answer, which is no reason not to.
+//! The servers of `run` with the real binary: what they answer, which clients they disconnect, and a port that is
+//! taken. There is no cluster: the API server of these hosts does not answer, and their own servers must answer
+//! nevertheless.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::guests::host;
 
 /// The head of a request may take this long.
 const HEADER: Duration = Duration::from_secs(1);
-/// Who is not done by then hangs.
+/// A step that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A kubeconfig with the address of an API server that does not listen.
@@ -40,7 +41,7 @@ async fn half_a_head(address: &str) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // What it says before it hangs up, and how it does that, is its own affair.
+    // The test does not check what the server sends before it closes the connection, or how it closes it.
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the connection stays open");
     began.elapsed()
 }
@@ -59,7 +60,7 @@ async fn b10_each_server_answers_its_own_pages_and_waits_for_no_slow_client() {
         }
         eventually("/readyz names who does not answer", PATIENCE, async || {
             let (status, text) = ask(Port::Health, "/readyz").await;
-            // Before the first request of a watch came back it says less, and is not ready either.
+            // Before the first request of a watch has ended, the page has less text, and the host is not ready either.
             assert_eq!(status, 503, "{text}");
             if text.contains("did not answer") { Ok(()) } else { Err(text) }
         })
@@ -76,7 +77,7 @@ async fn b10_each_server_answers_its_own_pages_and_waits_for_no_slow_client() {
                 assert_eq!(ask(port, path).await.0, 404, "{port:?} {path}");
             }
         }
-        // All of them are pages, for who is on the machine.
+        // The admin server has all of these pages, for clients on the same machine.
         for path in ["/metrics", "/healthz", "/debug/dump", "/sources"] {
             assert_eq!(ask(Port::Admin, path).await.0, 200, "{path}");
         }
@@ -89,14 +90,14 @@ async fn b10_each_server_answers_its_own_pages_and_waits_for_no_slow_client() {
     host.stop().await.unwrap();
 }
 
-/// Runs the host until it ends by itself; its exit code and what it said.
+/// Runs the host until it ends by itself; returns its exit code and its error output.
 async fn ends(words: &[&str], kubeconfig: &Path) -> (Option<i32>, String) {
     let mut command = tokio::process::Command::new(host());
     command.arg("run").args(words).arg("--kubeconfig").arg(kubeconfig).env_clear();
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(PATIENCE, command.output()).await;
     let output =
-        ended.unwrap_or_else(|_| panic!("{words:?}: it runs, and does not say that the port is taken")).unwrap();
+        ended.unwrap_or_else(|_| panic!("{words:?}: it runs, and does not report that the port is taken")).unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 

@@ -1,4 +1,5 @@
-//! Spans on their way to a collector: what goes out, and what becomes of it where the collector is slow, broken or not there.
+//! Spans that go to a collector: what the host sends, and what happens to the spans if the collector is slow, broken or
+//! absent.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::guests::{nodes, round, source, villain};
 
-/// How long something may take that takes a moment.
+/// How long a step may take that normally takes a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn settings(url: &str) -> Settings {
@@ -38,7 +39,7 @@ fn begin_with(settings: Settings) -> (TraceLayer, Spans, Metrics) {
     (ear, spans, metrics)
 }
 
-/// How many spans ended so.
+/// How many spans have this result.
 fn counted(metrics: &Metrics, result: &str) -> usize {
     let mut text = String::new();
     encode(&mut text, metrics).unwrap();
@@ -62,14 +63,14 @@ fn hear(ear: TraceLayer, says: impl FnOnce()) {
     tracing::subscriber::with_default(Registry::default().with(ear), says);
 }
 
-/// Sends what has ended, as a process does that stops.
+/// Sends all spans that have ended, as a process does when it stops.
 async fn send_all(spans: Spans) {
     let stop = CancellationToken::new();
     stop.cancel();
     assert_eq!(spans.send(stop).await, Ok(()));
 }
 
-/// What becomes of the two spans of [`speak`] where the collector gives this answer.
+/// Sends the two spans of [`speak`] to a collector that gives this answer.
 async fn after(answer: Answer) -> (Collector, Metrics) {
     let collector = Collector::start([answer]).await.unwrap();
     let (ear, spans, metrics) = begin(collector.url());
@@ -189,7 +190,7 @@ async fn what_a_collector_leaves_out_is_counted() {
     let answer = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
     let (_collector, metrics) = after((StatusCode::OK, answer)).await;
     assert_eq!((counted(&metrics, "sent"), counted(&metrics, "rejected")), (1, 1));
-    // More than there were, and less than none.
+    // More spans than were sent, and a negative number.
     for (rejected, sent) in [(i64::MAX, 0), (-1, 2)] {
         let partial = ExportTracePartialSuccess { rejected_spans: rejected, ..ExportTracePartialSuccess::default() };
         let answer = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
@@ -200,7 +201,7 @@ async fn what_a_collector_leaves_out_is_counted() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_or_no_protobuf_is_not_read() {
-    // It would count if it were read.
+    // The host would count a rejected span if it read this answer.
     let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "x".repeat(1 << 20) };
     let long = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
     for body in [long, vec![0xff; 9]] {
@@ -224,7 +225,7 @@ async fn a_collector_that_never_answers_does_not_keep_the_process() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (ear, spans, metrics) = begin(&format!("http://{}", listener.local_addr().unwrap()));
     hear(ear, speak);
-    // Time goes on by itself where everybody waits.
+    // The paused clock advances by itself while all tasks wait.
     let began = tokio::time::Instant::now();
     send_all(spans).await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());

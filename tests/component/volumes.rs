@@ -1,8 +1,8 @@
 //! Modules in folders, swapped by the kubelet and by people while they are read.
 //!
-//! Three promises: no swap is missed, whether events arrive or not; what is offered always belongs together; and while
-//! a volume holds a plugin, no listener reads that there is none. Random moments come from a seed, which a failed test
-//! prints: `TOPOLOOM_TEST_SEED` repeats it, as far as two threads can be repeated.
+//! Three promises: no swap is missed, whether events arrive or not; the files of one offer always belong together; and
+//! while a volume has a plugin, no listener reads that there is none. Random moments come from a seed, which a failed
+//! test prints: `TOPOLOOM_TEST_SEED` repeats it, as far as two threads can be repeated.
 
 mod kubelet;
 mod plain;
@@ -19,14 +19,14 @@ use topoloom::plugin::Metrics;
 
 use self::kubelet::{NAME, Written};
 
-/// No test waits so long for a look that no event asked for.
+/// A poll interval that no test reaches: only events make the host read.
 const NEVER: Duration = Duration::from_secs(3600);
-/// Often enough that a reader is nearly always reading.
+/// A poll interval so short that a reader is nearly always reading.
 const OFTEN: Duration = Duration::from_millis(2);
-/// What is not heard by then was missed.
+/// An offer that has not arrived by then was missed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a module is looked for.
+/// The reference to a module.
 fn at(origin: PluginOrigin) -> PluginRef {
     PluginRef { origin, digest: None, trust: None, expected_name: None }
 }
@@ -44,7 +44,7 @@ fn delivery(folder: Option<PathBuf>, poll: Duration) -> Delivery {
     Delivery::new(None, Sites { folder, poll, ..Sites::at("") }, Metrics::default())
 }
 
-/// Everything that is said about one place, in its order.
+/// All offers for one place, in their order.
 struct Listener {
     place: &'static str,
     said: UnboundedReceiver<Offer>,
@@ -53,11 +53,11 @@ struct Listener {
     _task: JoinSet<()>,
 }
 
-/// What a listener does beside listening.
+/// What a listener does besides receiving offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Quiet,
-    /// Asks for another look without end.
+    /// Makes the host read again, without end.
     Restless,
 }
 
@@ -85,8 +85,8 @@ impl Listener {
         timeout(PATIENCE, self.said.recv()).await.ok().flatten()
     }
 
-    /// Waits until the last revision is offered. Everything on the way there must be whole, and of those that were
-    /// written, and never go back to an older one.
+    /// Waits until the last revision is offered. Every offer before it must be whole, must be one of the written
+    /// revisions, and must not be older than the offer before.
     async fn hears_the_last(&mut self, written: &Written) {
         let wanted = written.last();
         while self.last != Some(wanted) {
@@ -114,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// What was said up to now, beyond what was waited for.
+    /// Checks all further offers up to now.
     fn said_nothing_else(&mut self, written: &Written) {
         while let Ok(offer) = self.said.try_recv() {
             self.take(&offer, written);

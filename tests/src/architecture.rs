@@ -1,5 +1,5 @@
-//! The map of the house and the proofs of its promises: every path that `host/ARCHITECTURE.md` names exists, and so does
-//! every test and every file that `docs/security.md` cites.
+//! Checks two pages: every path that `host/ARCHITECTURE.md` names exists, and so does every test and every file that
+//! `docs/security.md` cites.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 /// The page.
 const PAGE: &str = "host/ARCHITECTURE.md";
-/// Where its paths lead: from the top, or from any folder below these.
+/// A path of the page begins at the top, or at any folder below these.
 const HOUSES: [&str; 2] = ["host", "plugins"];
 
 /// The page that cites a test for each promise.
@@ -16,7 +16,7 @@ const PROMISES: &str = "docs/security.md";
 /// Where tests are.
 const TESTED: [&str; 4] = ["host", "plugins", "sdk", "tests"];
 
-/// Fails with everything that one of the pages names and that is not there.
+/// Fails if one of the pages names something that does not exist, and lists it.
 ///
 /// # Errors
 /// The paths and the names, or a folder that cannot be read.
@@ -50,7 +50,7 @@ fn promises(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is a sentence with underscores: a test, and no metric of ours.
+/// Whether it is the name of a test: a sentence with underscores, and not the name of a metric.
 fn is_test(text: &str) -> bool {
     let is_name = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     is_name && text.matches('_').count() >= 3 && !text.starts_with("topoloom_")

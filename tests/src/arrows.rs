@@ -163,7 +163,7 @@ fn used(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Of a group such as `log, work::{Key, Work}}`: the items at its own level.
+/// The items at the top level of a group such as `log, work::{Key, Work}}`.
 fn first_words(group: &str) -> Vec<String> {
     let (mut depth, mut words, mut begins) = (0_usize, Vec::new(), true);
     for (at, c) in group.char_indices() {

@@ -2,12 +2,12 @@
 
 use topoloom::plugin::builtin::{self, Builtin};
 
-/// Makes this process know them, as the program does when it starts.
+/// Registers them in this process, as the program does when it starts.
 pub fn embed() {
     builtin::embed(&topoloom_builtins::ALL);
 }
 
-/// The one of that name.
+/// The plugin of this name.
 ///
 /// # Panics
 /// When there is none.

@@ -21,13 +21,13 @@ use crate::scene::{CONFIG_MAP, NAMESPACE, Scene};
 
 /// The release that tests install.
 pub const RELEASE: &str = "topoloom";
-/// What the chart calls the objects of the whole cluster, and the roles, for that release in [`NAMESPACE`].
+/// The name that the chart gives the cluster-wide objects and the roles, for that release in [`NAMESPACE`].
 pub const CLUSTER_NAME: &str = "topoloom.volcano-system";
-/// What it calls the others.
+/// The name that the chart gives the other objects.
 pub const NAME: &str = "topoloom";
 /// An image that no registry has: nothing here pulls one.
 pub const IMAGE: &str = "registry.invalid/topoloom";
-/// Who the host is in a request.
+/// The user name of the host in a request.
 pub const USER: &str = "system:serviceaccount:volcano-system:topoloom";
 
 /// The folder of the chart.
@@ -61,7 +61,7 @@ impl Rendering {
     /// What `helm template` prints.
     ///
     /// # Errors
-    /// With what Helm says, for instance about a value that the schema refuses.
+    /// With the message of Helm, for instance about a value that the schema refuses.
     pub async fn text(&self) -> Result<String> {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().context("no file for the values")?;
         // JSON is YAML.
@@ -92,7 +92,7 @@ pub fn parse(manifest: &str) -> Result<Vec<Value>> {
 /// The object of this kind and name.
 ///
 /// # Errors
-/// When there is none, with those that there are.
+/// When there is none; the error lists the objects that exist.
 pub fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> Result<&'a Value> {
     let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
     found.with_context(|| format!("there is no {kind} {name} among {:?}", titles(objects)))
@@ -112,9 +112,9 @@ pub fn titles(objects: &[Value]) -> Vec<String> {
 /// A chart whose objects are in the cluster, except for the Deployment.
 #[derive(Debug, Clone)]
 pub struct Installed {
-    /// The ServiceAccount's: its rights are exactly the chart's.
+    /// The kubeconfig of the ServiceAccount: its rights are exactly the chart's.
     pub kubeconfig: PathBuf,
-    /// What its container is started with.
+    /// The arguments and the environment of its container.
     pub container: Container,
     /// Everything that was rendered.
     pub objects: Vec<Value>,

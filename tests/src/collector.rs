@@ -1,4 +1,4 @@
-//! A collector of traces: an HTTP server on this machine that reads what it gets as OTLP, and keeps it.
+//! A collector of traces: an HTTP server on this machine that decodes requests as OTLP, and keeps them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use topoloom::serving::Server;
 
 const HOST: &str = "127.0.0.1";
 
-/// How long spans may take to come.
+/// How long spans may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer: its status and its body.
@@ -34,7 +34,7 @@ pub type Answer = (StatusCode, Vec<u8>);
 pub struct Request {
     /// Its headers.
     pub headers: HeaderMap,
-    /// What is in it.
+    /// Its content.
     pub body: ExportTraceServiceRequest,
 }
 
@@ -93,7 +93,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts one that gives these answers first, and then that all is well.
+    /// Starts one that gives these answers first, and then answers 200.
     ///
     /// # Errors
     /// When it cannot listen.
@@ -101,7 +101,7 @@ impl Collector {
         Self::listen(answers, None).await
     }
 
-    /// The same over TLS; what comes with it is its certificate in PEM.
+    /// The same over TLS; returns its certificate in PEM, too.
     ///
     /// # Errors
     /// When it cannot listen.
@@ -126,7 +126,7 @@ impl Collector {
         Ok(Self { kept, url, _server: server })
     }
 
-    /// Where it is, without a path.
+    /// Its URL, without a path.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -141,7 +141,7 @@ impl Collector {
     /// Waits until the requests are enough.
     ///
     /// # Errors
-    /// When it is not after some time.
+    /// When they are not enough after some time.
     pub async fn until(&self, mut enough: impl FnMut(&[Request]) -> bool) -> Result<Vec<Request>> {
         let mut told = self.kept.requests.subscribe();
         let came = tokio::time::timeout(PATIENCE, told.wait_for(|requests| enough(requests))).await;

@@ -1,4 +1,4 @@
-//! A Kubernetes control plane for one test: an etcd and a kube-apiserver that are its own while it runs.
+//! A Kubernetes control plane for one test: an etcd and a kube-apiserver that no other test uses while it runs.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -67,15 +67,15 @@ pub struct ControlPlane {
     _turn: Turn,
 }
 
-/// What outlives the test, and its runtime, when it is shared.
+/// The part that outlives the test and its runtime if the control plane is shared.
 struct Servers {
-    // The order of the fields is the order of their end.
+    // The fields are dropped in this order.
     controllers: Option<Server>,
     apiserver: Option<Server>,
     etcd: Option<Server>,
     launch: Launch,
     folder: TempDir,
-    /// What the next test begins with, where there is a next one.
+    /// The state with which the next test begins, if the control plane is shared.
     baseline: Option<Baseline>,
     /// Whether a test changed the servers in a way that no clean-up of the data reverts.
     spoiled: AtomicBool,
@@ -101,17 +101,17 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// Says what did not start, with the end of its log.
+    /// Names the program that did not start, with the end of its log.
     pub async fn start() -> Result<Self> {
         Builder::default().start().await
     }
 
-    /// Starts several, for a test that needs them at the same time: it must not ask for one after the other, since two tests
-    /// that do so wait for each other.
+    /// Starts several, for a test that needs them at the same time: a test must not request one after the other, since
+    /// two tests that do so can wait for each other.
     ///
     /// # Errors
     ///
-    /// Says what did not start, with the end of its log.
+    /// Names the program that did not start, with the end of its log.
     pub async fn several<const N: usize>(builders: [Builder; N]) -> Result<[Self; N]> {
         let turn = planes::take(N).await?;
         let planes = builders.into_iter().map(|builder| builder.start_with(turn.clone()));
@@ -151,12 +151,12 @@ impl ControlPlane {
         self.servers().launch.server_url()
     }
 
-    /// The certificate with which the apiserver proves itself, in PEM.
+    /// The serving certificate of the apiserver, in PEM.
     pub fn certificate(&self) -> PathBuf {
         self.servers().launch.certificate()
     }
 
-    /// The ids of the processes that run, for one who means to disturb them: it is not shared any more.
+    /// The ids of the processes that run, for a test that disturbs them: the control plane is not shared any more.
     pub fn process_ids(&self) -> Vec<u32> {
         let servers = self.servers();
         servers.spoiled.store(true, Ordering::Relaxed);
@@ -173,8 +173,8 @@ impl ControlPlane {
         self.client().request_text(request).await.with_context(|| format!("no answer to GET {path}"))
     }
 
-    /// How often the apiserver answered which request since it started: of a [shared](Self::shared) one look at what was
-    /// added since the test began.
+    /// How often the apiserver answered which request since it started. With a [shared](Self::shared) one, compare with
+    /// the counts at the beginning of the test.
     ///
     /// # Errors
     ///
@@ -210,8 +210,8 @@ impl ControlPlane {
         self.gateway.revision().await
     }
 
-    /// Forgets the history before now and gives the revision of now. The apiserver remembers the last events by itself: a
-    /// watch from an older revision fails with 410 only after it was stopped and started again.
+    /// Compacts the history before now and returns the present revision. The apiserver remembers the last events by
+    /// itself: a watch from an older revision fails with 410 only after it was stopped and started again.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When it was not asked for with [`Builder::audit`].
+    /// When it was not requested with [`Builder::audit`].
     pub fn audit_log(&self) -> Result<Vec<Value>> {
         let log = std::fs::read_to_string(self.servers().launch.audit_log()).context("there is no audit log")?;
         log.lines().map(|line| serde_json::from_str(line).context("the audit log is not JSON")).collect()
@@ -280,9 +280,9 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts controllers of Kubernetes, each as the user that it is in a cluster, by the names that
-    /// kube-controller-manager has for them. The garbage collector knows the definitions that are there by then; it
-    /// looks for later ones every half minute.
+    /// Starts controllers of Kubernetes, each with the user that it has in a cluster, by the names that
+    /// kube-controller-manager has for them. The garbage collector knows the definitions that exist by then; it looks
+    /// for later ones every half minute.
     ///
     /// # Errors
     ///
@@ -294,8 +294,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Kills the servers and removes the folder; a shared one is returned instead. An apiserver that is asked to end takes
-    /// seconds for it, and what it would leave is removed with the folder.
+    /// Kills the servers and removes the folder; a shared one is returned instead. The apiserver would need seconds for
+    /// an orderly end, and the folder with all that it would leave is removed anyway.
     ///
     /// # Errors
     ///

@@ -2,11 +2,11 @@
 //! (`node-lock-and-bind.md` A19).
 //!
 //! A kubelet admits the pods of its node one after the other, in the order in which they were bound. For every
-//! container that asks for devices it asks the plugin, and does not say for which pod: the plugin finds that out by the
-//! lock of the node, as HAMi's do. Whether it was the right one is what a test wants to know ([`Kubelets::mistakes`]).
+//! container that requests devices it calls the plugin, without the name of the pod: the plugin finds the pod by the
+//! lock of the node, as HAMi's plugins do. Tests check whether it was the right pod ([`Kubelets::mistakes`]).
 //!
-//! Nodes need not be told: each gets its kubelet with its first pod. They do not mind an API server that is stopped or
-//! killed; what they say to it is said again.
+//! Nodes need no registration: each gets its kubelet with its first pod. The kubelets tolerate an API server that is
+//! stopped or killed; they repeat their requests.
 
 mod answers;
 mod crew;
@@ -38,7 +38,7 @@ pub struct PodName {
 }
 
 impl PodName {
-    /// That of an object that the API server gave.
+    /// The name of an object from the API server.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let text = |text: &Option<String>| -> Arc<str> { text.as_deref().unwrap_or_default().into() };
@@ -53,14 +53,14 @@ impl fmt::Display for PodName {
     }
 }
 
-/// What the device plugin makes of a pod.
+/// What the device plugin does with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It gives the devices, and the lock back.
+    /// It gives the devices, and releases the lock.
     Completes,
-    /// It gives the shared lock back once its own work is done, although another vendor's is not, as the reference does.
+    /// It releases the shared lock once its own work is done, although another vendor's is not, as the reference does.
     ReleasesEarly,
-    /// It refuses, says `failed` and gives the lock back.
+    /// It refuses, writes `failed` and releases the lock.
     Fails,
     /// It answers `success` and dies before it releases the lock. The kubelet has its answer and continues.
     KeepsLock,
@@ -68,15 +68,15 @@ pub enum Fate {
     Silent,
 }
 
-/// Says which pod meets which fate.
+/// Decides the fate of each pod.
 pub type Fates = Arc<dyn Fn(&Pod) -> Fate + Send + Sync>;
 
 /// How the device plugins of all nodes behave.
 #[derive(Clone)]
 pub struct Settings {
-    /// How long one Allocate takes: half of it before the plugin looks whom it serves, half of it after that.
+    /// How long one Allocate takes: half of it before the plugin finds its pod, half of it after that.
     pub answers_after: Duration,
-    /// Asked once for each pod, when its turn comes.
+    /// Called once for each pod, when its turn comes.
     pub fate: Fates,
 }
 
@@ -96,18 +96,18 @@ pub enum Outcome {
     Partly,
     /// These were the last devices of the pod, and the lock stays: the plugin died, or could not release it.
     KeptLock,
-    /// With these words.
+    /// It failed with this message.
     Failed(String),
-    /// Not at all.
+    /// It never ended.
     Silent,
 }
 
 /// One Allocate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// Where.
+    /// The node.
     pub node: Arc<str>,
-    /// Whose plugin.
+    /// The vendor of the plugin.
     pub vendor: Vendor,
     /// The pod that the kubelet asked for.
     pub asked: PodName,
@@ -117,7 +117,7 @@ pub struct Served {
     pub outcome: Outcome,
 }
 
-/// What all of them did.
+/// What all kubelets did.
 #[derive(Default)]
 struct Record {
     served: Mutex<Vec<Served>>,
@@ -134,7 +134,7 @@ impl Record {
     }
 }
 
-/// The kubelets of all nodes. They end with the value.
+/// The kubelets of all nodes. They stop when this value is dropped.
 pub struct Kubelets {
     record: Arc<Record>,
     stop: CancellationToken,
@@ -165,7 +165,7 @@ impl Kubelets {
         self.record.mistakes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends them, in the middle of whatever they do.
+    /// Ends them, also in the middle of their work.
     ///
     /// # Panics
     /// When one of them has panicked, as the test's own choice of fates may do.

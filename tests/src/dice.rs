@@ -1,11 +1,11 @@
-//! Random numbers that a seed gives, so that what they found can be had again (splitmix64).
+//! Random numbers from a seed, so that a failure can be repeated (splitmix64).
 
 /// Neighbouring seeds have nothing in common.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Those of a seed.
+    /// The numbers of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -19,10 +19,10 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`, which is not 0.
+    /// A number less than `end`, which is not 0.
     ///
     /// # Panics
-    /// When it is.
+    /// When `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.roll() % end as u64).unwrap()
     }
@@ -38,7 +38,7 @@ mod tests {
             let mut dice = Dice::new(seed);
             [dice.roll(), dice.roll()]
         };
-        // Those of the reference implementation.
+        // The numbers of the reference implementation.
         assert_eq!(numbers(1_234_567), [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         assert_eq!(numbers(7), numbers(7));
         assert!((0..1_000).all(|seed| Dice::new(seed).below(3) < 3));

@@ -1,7 +1,7 @@
 //! Every example in documentation is a test.
 //!
-//! rustdoc reads a whole crate to look for its examples, for seconds where there are none: such a crate says `doctest = false`. Then
-//! an example that it gets later would never be compiled, so this looks for one.
+//! rustdoc reads a whole crate to look for its examples, which takes seconds even if it has none: such a crate has
+//! `doctest = false`. An example that is added later would then never be compiled, so this check looks for one.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! How the stories of a failover are judged: by the records of the servers and by the times at which the machine was
-//! frozen.
+//! How failover tests are judged: by the records of the servers and by the times at which the machine stood still.
 
 pub mod log;
 pub mod proof;
@@ -9,13 +8,13 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-/// A leader meets a fault.
+/// A fault that a leader met.
 #[derive(Debug)]
 pub struct Met {
-    /// Its name.
+    /// The name of the leader.
     pub leader: String,
-    /// By the wall clock, which the API server has too.
+    /// The time by the wall clock, which the API server has too.
     pub at: Timestamp,
-    /// By a clock that does not jump.
+    /// The time by a clock that does not jump.
     pub began: Instant,
 }

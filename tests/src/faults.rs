@@ -1,6 +1,6 @@
 //! An API server that misbehaves: a proxy in front of a real one, which refuses, delays or loses requests.
 //!
-//! It speaks plain HTTP on 127.0.0.1 and hands every header on, so that a client keeps its identity.
+//! It serves plain HTTP on 127.0.0.1 and passes every header on, so that a client keeps its identity.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub enum Fault {
     LostAfter,
     /// It is done, and the answer is 504.
     TimeoutAfter,
-    /// It is never answered, and done or not.
+    /// It is never answered.
     Silent {
         /// Whether it is done.
         done: bool,
@@ -57,7 +57,7 @@ struct Told {
     met: usize,
 }
 
-/// The proxy. It ends with the value.
+/// The proxy. It stops when this value is dropped.
 pub struct Faults {
     kubeconfig: PathBuf,
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ impl Faults {
         let routes = Router::new().fallback(pass).with_state(Arc::clone(&shared));
         let mut server = JoinSet::new();
         server.spawn(async move {
-            // It is dropped with the value.
+            // The task ends when the value is dropped.
             let _ = axum::serve(listener, routes).await;
         });
         Ok(Self { kubeconfig: path, shared, _server: server })
@@ -115,7 +115,7 @@ impl Faults {
         &self.kubeconfig
     }
 
-    /// The next so many requests of this method whose path has this part meet this fault.
+    /// The next `times` requests of this method whose path has this part meet this fault.
     pub fn on(&self, method: Method, part: &str, times: usize, fault: Fault) {
         self.shared.told().rules.push(Rule { method, part: part.to_owned(), fault, times });
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// What decides over the binary, apart from the Go version.
+/// The files that decide the content of the binary, apart from the Go version.
 const MODULE_FILES: [&str; 3] = ["go.mod", "go.sum", "main.go"];
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Lines of the compiler that a failed build shows.
@@ -27,7 +27,7 @@ pub(crate) struct GoModule {
     pub(crate) name: &'static str,
     /// The flags for the linker.
     pub(crate) ldflags: &'static str,
-    /// What is in it, as people read it.
+    /// What is in it, for messages.
     pub(crate) holds: &'static str,
     /// What the first build costs.
     pub(crate) cost: &'static str,

@@ -12,10 +12,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Modules by package: cargo would look each time for what has changed, and no source changes while tests run.
 static MODULES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// Gives the core module of a guest; the first call of a process builds it.
+/// Returns the core module of a guest; the first call of a process builds it.
 ///
 /// # Errors
-/// With what the compiler says.
+/// With the output of the compiler.
 pub fn module(package: &str) -> Result<Vec<u8>> {
     // Held over the build: another test that wants the same guest waits for it, and another cargo would wait as well.
     let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ fn folder() -> Result<PathBuf> {
     Ok(binary.ancestors().nth(2).context("the binary lies in a folder of the target directory")?.join("guests"))
 }
 
-/// One version of the guest `topoloom-guest-versions`: what it does, and which version it says.
+/// One version of the guest `topoloom-guest-versions`: what it does, and which version it reports.
 ///
 /// # Errors
 /// When it does not build, or has no such marks any more.

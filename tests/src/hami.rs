@@ -1,6 +1,6 @@
 //! What HAMi's programs write on nodes and pods (`node-lock-and-bind.md` A2, A9, A17, A18), as one of them reads it.
 //!
-//! Nothing of this is taken from the host: who reads a lock with the host's own eyes does not see its mistakes.
+//! Nothing of this is taken from the host: a test that reads a lock with the host's own code does not see its mistakes.
 
 mod work;
 
@@ -21,7 +21,7 @@ pub const CHOSEN_TIME: &str = "hami.io/vgpu-time";
 /// On a node: the lock that all vendors but one share.
 pub const SHARED_LOCK: &str = "hami.io/mutex.lock";
 
-/// Whose devices a plugin gives.
+/// The vendor of the devices that a plugin gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vendor {
     /// Under the shared lock, whose value names the pod.
@@ -36,7 +36,7 @@ impl Vendor {
     /// Each of them.
     pub const ALL: [Self; 3] = [Self::Nvidia, Self::Amd, Self::Cambricon];
 
-    /// What a container asks for.
+    /// The resource that a container requests.
     #[must_use]
     pub fn resource(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Vendor {
         }
     }
 
-    /// The annotation of the pod that says which devices are still to be given.
+    /// The annotation of the pod that lists the devices which are still to be given.
     #[must_use]
     pub fn work_list(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Vendor {
         }
     }
 
-    /// What its devices are called in a work list.
+    /// The name of its devices in a work list.
     #[must_use]
     pub fn device_type(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ pub fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Namespace and name of the pod that a lock is for; nothing where it says no more than a time.
+/// Namespace and name of the pod that a lock names; none if it has nothing but a time.
 ///
 /// # Errors
 /// When it is no lock of any form: a plugin then fails the call.
@@ -97,7 +97,7 @@ pub fn owner(value: &str) -> Result<Option<(&str, &str)>> {
     Ok(pod)
 }
 
-/// Whether a lock is that pod's, as the program that releases it sees it: by its end.
+/// Whether this pod holds a lock, as the program that releases it decides: by the end of the value.
 #[must_use]
 pub fn is_of(value: &str, namespace: &str, name: &str) -> bool {
     value.ends_with(&format!(",{namespace},{name}"))

@@ -1,7 +1,7 @@
 //! The real binary, run as an operator runs it.
 //!
-//! Owns the process and its log. It ends with the value: by SIGTERM when asked, by SIGKILL when dropped. When a test
-//! fails, the end of its log is printed.
+//! Owns the process and its log. [`Host::stop`] ends it by SIGTERM, dropping the value by SIGKILL. When a test fails,
+//! the end of its log is printed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,8 +20,8 @@ use crate::controlplane::eventually;
 const READY: Duration = Duration::from_secs(60);
 /// How long a host may take to stop.
 const STOP: Duration = Duration::from_secs(30);
-/// A test that kills its host does not wait for a long lease; a machine that stands still for seconds does not end a host
-/// that has nothing to do with that.
+/// Short, so that a test that kills its host does not wait long for the lease; but a host must keep its lease when the
+/// machine stands still for seconds.
 const LEASES: [&str; 3] =
     ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"];
 /// Log lines that are printed when a test fails.
@@ -44,9 +44,9 @@ pub struct Host {
 pub enum Port {
     /// For people on the same machine; always there.
     Admin,
-    /// Where the probes ask, with `--enable-healthz`.
+    /// For the probes, with `--enable-healthz`.
     Health,
-    /// What Prometheus reads, with `--enable-metrics`.
+    /// For Prometheus, with `--enable-metrics`.
     Metrics,
 }
 
@@ -69,7 +69,7 @@ impl Host {
     /// When it ends or does not become ready; with its log.
     pub async fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let host = Self::launch(kubeconfig, arguments).await?;
-        // One that follows a host that was killed is ready, and does nothing yet.
+        // A host that still waits for the lease of a killed host is ready, and does nothing yet.
         eventually("the host is ready and leads", READY, async || {
             let ready = host.readyz().await.map_err(|error| error.to_string())?;
             if ready.contains("election hypernode: leads") { Ok(()) } else { Err(ready) }
@@ -81,13 +81,13 @@ impl Host {
     /// Waits until it is ready.
     ///
     /// # Panics
-    /// When it does not become so, with what it says.
+    /// When it does not become ready, with its answer.
     pub async fn until_ready(&self) {
         eventually("the host is ready", READY, async || self.readyz().await.map_err(|error| error.to_string())).await;
     }
 
-    /// Starts `topoloom run` and waits only for its first log line. It logs as a test wants it, unless `arguments` say
-    /// otherwise.
+    /// Starts `topoloom run` and waits only for its first log line. It logs at the level that tests need, unless
+    /// `arguments` set another.
     ///
     /// # Errors
     /// When it ends before that.
@@ -159,7 +159,7 @@ impl Host {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        // A test without a control plane has not chosen one before; a second choice changes nothing.
+        // A test without a control plane has not installed a provider before; a second installation changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self { child, log, _reader: reader, admin, health, metrics, http: reqwest::Client::new() })
     }
@@ -218,7 +218,7 @@ impl Host {
     /// Where its extender listens, once it does.
     ///
     /// # Panics
-    /// When it does not come to that.
+    /// When it does not serve in time.
     pub async fn extender(&self) -> String {
         eventually("the extender serves", READY, async || {
             let log = self.log();
@@ -233,7 +233,7 @@ impl Host {
         self.child.id()
     }
 
-    /// SIGTERM, then waits for its end.
+    /// Sends SIGTERM, then waits for its end.
     ///
     /// # Errors
     /// When it does not end, or with another code than 0.
@@ -257,7 +257,7 @@ impl Host {
         Ok(())
     }
 
-    /// SIGKILL, then waits for its end.
+    /// Sends SIGKILL, then waits for its end.
     ///
     /// # Errors
     /// When it cannot be killed.

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use topoloom_core::plugin::{Limit, LimitSetting};
 
-/// Before a generated table.
+/// The mark before a generated table.
 const BEGIN: &str = "<!-- limits: written by `xtask generate` -->";
-/// After it.
+/// The mark after it.
 const END: &str = "<!-- /limits -->";
 
-/// Who reads a table.
+/// The readers of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// Operators: what they may set, and what a refusal can be about.
@@ -18,12 +18,12 @@ pub enum Reader {
     Author,
 }
 
-/// The text with its table replaced by the one of today; nothing where it has no place for it.
+/// The text with its table replaced by the present one; none if it has no place for a table.
 #[must_use]
 pub fn renewed(text: &str, reader: Reader) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    // A blank line, or a comment swallows the table.
+    // Without the blank line, the table would be read as part of the comment.
     Some(format!("{before}{BEGIN}\n\n{}\n{END}{after}", table(reader)))
 }
 

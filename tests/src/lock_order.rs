@@ -1,11 +1,11 @@
 //! Whether locks were held as they must be, judged by etcd's own order of writes.
 //!
 //! At every moment at most one pod of a node is under way: bound, and not yet admitted by its kubelet. While a pod gets
-//! bound, and when its device plugin says `success`, the lock of the node names it.
+//! bound, and when its device plugin reports `success`, the lock of the node names it.
 //!
-//! Only pods that ask for NVIDIA's devices are judged, by the lock that all vendors but one share. Of what was there
-//! before the first write nothing is known: what happens to it first is not judged. A pod that was made on
-//! its node was never bound.
+//! Only pods that request NVIDIA's devices are judged, by the lock that all vendors but one share. Nothing is known of
+//! objects that existed before the first write: their first change is not judged. A pod that was created on its node
+//! was never bound.
 
 mod stored;
 #[cfg(test)]
@@ -17,20 +17,20 @@ use crate::controlplane::{Write, WriteKind};
 use crate::hami::is_of;
 use stored::{Lock, Pod, owner};
 
-/// What a history says.
+/// The result for a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// What must not happen, a sentence each.
+    /// The violations, a sentence each.
     pub violations: Vec<String>,
     /// Pods that were bound.
     pub binds: usize,
-    /// Pods whose device plugin said `success`.
+    /// Pods whose device plugin reported `success`.
     pub successes: usize,
-    /// Locks that came where none was.
+    /// Locks that were set where there was none.
     pub claims: usize,
-    /// Locks that went, and none came.
+    /// Locks that were removed and not replaced.
     pub releases: usize,
-    /// Locks that were replaced by that of another pod, or of none.
+    /// Locks that were replaced by the lock of another pod, or by an unnamed one.
     pub take_overs: usize,
     /// Locks that were replaced by another one of the same pod.
     pub restamps: usize,
@@ -38,7 +38,7 @@ pub struct Judged {
     pub most_under_way: usize,
 }
 
-/// Judges the writes to nodes and pods, in the order in which they were committed. Others may be among them.
+/// Judges the writes to nodes and pods, in the order in which they were committed. Other writes may be among them.
 #[must_use]
 pub fn judge(writes: &[Write]) -> Judged {
     let mut judge = Judge::default();
@@ -101,7 +101,7 @@ impl Judge {
             return self.violation(write, &format!("pod {key} cannot be read: is it not stored as JSON?"));
         };
         if now.needs_lock {
-            // Another object of the name is another pod.
+            // Another object with the same name is another pod.
             let before = before.filter(|before| before.uid == now.uid);
             self.changes(write, key, before.as_ref(), &now);
         }
@@ -134,7 +134,7 @@ impl Judge {
         self.judged.most_under_way = self.judged.most_under_way.max(all);
     }
 
-    /// A pod is under way no more, or is about to be again.
+    /// A pod is not under way any more, or is added again after this.
     fn rests(&mut self, key: &str, pod: &Pod) {
         if let Some(node) = pod.is_under_way()
             && let Some(others) = self.under_way.get_mut(node)
@@ -143,7 +143,7 @@ impl Judge {
         }
     }
 
-    /// Whether the lock of a node names a pod; gives it.
+    /// The lock of a node, if it names a pod.
     fn is_named(&self, node: &str, key: &str) -> Result<&Lock, String> {
         let lock = self.nodes.get(node).ok_or_else(|| format!("nothing is known of node {node:?}"))?;
         let value = lock.value.as_deref().ok_or_else(|| format!("node {node} has no lock"))?;
@@ -151,7 +151,7 @@ impl Judge {
         if is_of(value, namespace, name) { Ok(lock) } else { Err(format!("the lock of node {node} is {value}")) }
     }
 
-    /// The same, and that the note beside the lock names it too.
+    /// Checks the same, and that the note beside the lock names the pod too.
     fn is_locked_for(&self, node: &str, key: &str, pod: &Pod) -> Result<(), String> {
         match self.is_named(node, key)?.uid() {
             Some(uid) if uid != pod.uid => {

@@ -1,9 +1,9 @@
 //! Every crate is built once: not again for a build script, with other features or another profile.
 //!
-//! Cargo unifies the features of build scripts and of what they help to build separately, and gives each a profile. Our build
-//! script compiles the embedded plugins with the compiler that the host brings, which is most of a build from nothing; one
-//! feature of one small crate below it that only one of the two asks for, or one setting of the profile that only one of the
-//! two names, and all of it is built twice, without a word.
+//! Cargo unifies the features of build scripts and of what they help to build separately, and gives each a profile. Our
+//! build script compiles the embedded plugins with the compiler that the host brings, which is most of a build from
+//! nothing. One feature of one small crate below it that only one of the two requests, or one setting of the profile
+//! that only one of the two names, is enough to build all of it twice, without a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the verbs of the Makefile build, as `make bins` and `make build` ask for it.
+/// What the verbs of the Makefile build: the arguments of `make bins` and of `make build`.
 const BUILDS: [&[&str]; 2] = [&["--workspace", "--bins"], &["--release", "--package", "topoloom"]];
 
 /// The plan of a build, in a format of cargo that is not stable: `rust-toolchain.toml` names the one version that is read.
@@ -40,7 +40,7 @@ struct Target {
 /// Asks cargo what it would build.
 ///
 /// # Errors
-/// Names what would be built more than once, or says why that is not known.
+/// Names what would be built more than once, or why that is not known.
 pub fn check(workspace: &Path) -> Result<()> {
     for build in BUILDS {
         let twice = twice(&graph(workspace, build)?);
@@ -63,7 +63,7 @@ fn graph(workspace: &Path, build: &[&str]) -> Result<Graph> {
         .arg("build")
         .args(build)
         .args(["--quiet", "--unit-graph", "-Zunstable-options"])
-        // A stable cargo shows its plan only then.
+        // A stable cargo prints its plan only with this variable.
         .env("RUSTC_BOOTSTRAP", "1")
         .current_dir(workspace)
         .stderr(Stdio::inherit())
@@ -73,7 +73,8 @@ fn graph(workspace: &Path, build: &[&str]) -> Result<Graph> {
     serde_json::from_slice(&output.stdout).context("cargo writes its plan in another format")
 }
 
-/// The libraries that are built more than once, and what differs. Where nothing does, a crate below them is built twice.
+/// The libraries that are built more than once, and what differs. If nothing differs, a crate below them is built
+/// twice.
 fn twice(graph: &Graph) -> Vec<String> {
     let mut libraries: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
     for unit in &graph.units {
@@ -83,7 +84,7 @@ fn twice(graph: &Graph) -> Vec<String> {
         }
     }
     let several = libraries.into_iter().filter(|(_, units)| units.len() > 1);
-    // What differs first.
+    // Libraries that differ come first.
     let sorted: BTreeSet<_> = several
         .map(|(package, units)| {
             let differences = differences(&units);

@@ -17,18 +17,18 @@ pub fn page(path: &str) -> Result<String> {
 /// The folder of this repository.
 ///
 /// # Errors
-/// Never on a machine that has one.
+/// When this crate has no folder above it.
 pub fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("the tests have a folder above them")?.to_owned())
 }
 
-/// What a page says of a block of commands, in an HTML comment on the line before it.
+/// How a block of commands is run, by an HTML comment on the line before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
-    /// Nothing: it is run as it is.
+    /// No comment: it is run as it is.
     Whole,
-    /// `run until stopped`: it runs while the reader does what comes next.
+    /// `run until stopped`: it runs during the next steps.
     UntilStopped,
     /// `not run by the test: WHY`.
     ByHand(String),
@@ -97,8 +97,8 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// A crate outside of this workspace, beside a checkout that is named `topoloom`: where the reader of a page for vendors
-/// works. Its folder stays from run to run, so that what it depends on is compiled once.
+/// A crate outside of this workspace, beside a checkout that is named `topoloom`, as a reader of a page for vendors has
+/// it. Its folder stays from run to run, so that its dependencies are compiled once.
 #[derive(Debug)]
 pub struct Crate {
     folder: PathBuf,
@@ -114,7 +114,7 @@ impl Crate {
         let beside = crate::host::binary()?.ancestors().nth(2).context("a target folder")?.join("pages");
         std::fs::create_dir_all(&beside)?;
         let checkout = beside.join("topoloom");
-        // Two tests may come at the same time, and a target folder may have moved.
+        // Two tests may do this at the same time, and a target folder may have moved.
         let _ = std::fs::remove_file(&checkout);
         let linked = std::os::unix::fs::symlink(root()?, &checkout);
         ensure!(linked.is_ok() || checkout.join("sdk").is_dir(), "{} cannot be made: {linked:?}", checkout.display());
@@ -122,15 +122,15 @@ impl Crate {
         std::fs::create_dir_all(folder.join("src"))?;
         std::fs::write(folder.join("Cargo.toml"), manifest)?;
         std::fs::write(folder.join("src/lib.rs"), code)?;
-        // The versions of this workspace are on this machine; cargo takes those of them that the crate needs.
+        // This machine has the versions of this workspace; cargo uses those that the crate needs.
         std::fs::copy(root()?.join("Cargo.lock"), folder.join("Cargo.lock"))?;
         Ok(Self { folder, name: name.to_owned() })
     }
 
-    /// Runs cargo as the page says, without network.
+    /// Runs cargo with the words of the page, without network.
     ///
     /// # Errors
-    /// With what cargo says when it fails.
+    /// With the output of cargo, when it fails.
     pub fn cargo(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new(env!("CARGO"));
         command.args(words).arg("--offline").current_dir(&self.folder);

@@ -1,4 +1,4 @@
-//! A cluster with a configuration and a host: what an end-to-end test is written on.
+//! A cluster with a configuration and a host: the base of an end-to-end test.
 //!
 //! A topology is compared as text, one line per HyperNode without its random-looking name:
 //!
@@ -30,7 +30,7 @@ pub const NAMESPACE: &str = "volcano-system";
 /// Its name.
 pub const CONFIG_MAP: &str = "volcano-controller-configmap";
 const KEY: &str = "volcano-controller.conf";
-/// Of the host that leads.
+/// The lease of the leader.
 const LEASE: &str = "topoloom-hypernode";
 
 /// How long a change may take to show; a test that needs it all has failed.
@@ -56,12 +56,12 @@ pub struct Scene {
     rights: tokio::sync::Mutex<Rights>,
 }
 
-/// What the host may do here.
+/// The rights of the host in this scene.
 #[derive(Default)]
 struct Rights {
     access: rights::Access,
     rules: rights::Rules,
-    /// Once there is a ServiceAccount.
+    /// Set once there is a ServiceAccount.
     kubeconfig: Option<std::path::PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
-        // What they say of our ServiceAccount is the same in all tests.
+        // These policies have the same content in all tests.
         let policies = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
         let plane = ControlPlane::shared(Self::prepare, &policies).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
@@ -144,7 +144,7 @@ impl Scene {
         self.free_lease().await
     }
 
-    /// Frees the lease of a host that has ended without giving it back.
+    /// Deletes the lease of a host that has ended without releasing it.
     ///
     /// # Errors
     /// When it cannot be deleted.
@@ -167,7 +167,7 @@ impl Scene {
         host.stop().await
     }
 
-    /// Runs another verb of the binary and gives what it prints.
+    /// Runs another verb of the binary and returns its output.
     ///
     /// # Errors
     /// With what it wrote to standard error, and after that to standard output, when it fails.
@@ -185,7 +185,7 @@ impl Scene {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The same with `-o json`, held against its schema.
+    /// The same with `-o json`, checked against its schema.
     ///
     /// # Errors
     /// When it fails, or prints what the schema does not allow.
@@ -298,7 +298,7 @@ impl Scene {
         Ok(sources.get(&object_name(source)).await?)
     }
 
-    /// Waits until a condition of a source has this status and reason; gives its message.
+    /// Waits until a condition of a source has this status and reason; returns its message.
     ///
     /// # Panics
     /// When it does not become so, with the last conditions.
@@ -364,8 +364,8 @@ pub fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_jso
     })
 }
 
-/// What an object means: its labels without the source's; or source and identity, where it has no such label; or its
-/// name, where it has no owner.
+/// A title for an object: its labels without the source's; or source and identity, if it has no such label; or its
+/// name, if it has no owner.
 pub fn title(object: &HyperNode) -> String {
     let metadata = &object.metadata;
     let labels = metadata.labels.clone().unwrap_or_default();

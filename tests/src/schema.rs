@@ -1,14 +1,14 @@
-//! What `-o json` prints, held against the schemas that users find under `docs/operators/schemas`.
+//! Checks the output of `-o json` against the schemas that users find under `docs/operators/schemas`.
 //!
-//! The schemas are open: a later version adds fields. Here a field that the schema does not name is a mistake, and so is a
-//! keyword of a schema that this room does not judge: what is not checked cannot be held.
+//! The schemas are open: a later version adds fields. Here a field that the schema does not name is a mistake, and so
+//! is a keyword of a schema that this code does not judge: otherwise a part of the schema would not be checked.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
-/// Keywords that describe and demand nothing.
+/// Keywords that describe and require nothing.
 const WORDS: [&str; 6] = ["$schema", "$defs", "title", "description", "format", "default"];
 /// Keywords that are judged.
 const JUDGED: [&str; 11] = [
@@ -25,10 +25,10 @@ const JUDGED: [&str; 11] = [
     "minimum",
 ];
 
-/// A document that was printed, if it is what its schema says.
+/// Parses a printed document and checks it against its schema.
 ///
 /// # Errors
-/// Where it is no document of a kind that has a schema, or breaks it, with the place.
+/// When it is no document of a kind that has a schema, or breaks the schema; with the place.
 pub fn checked(text: &str) -> Result<Value> {
     let document: Value = serde_json::from_str(text).with_context(|| format!("no JSON: {text}"))?;
     let kind = document["kind"].as_str().with_context(|| format!("no kind: {text}"))?;
@@ -92,7 +92,7 @@ impl Schema<'_> {
         }
         let known = rules.get("properties").and_then(Value::as_object);
         let others = rules.get("additionalProperties");
-        // A schema that only refers to another one says nothing of fields.
+        // A schema that only refers to another one does not list fields.
         if known.is_none() && others.is_none() {
             return Ok(());
         }

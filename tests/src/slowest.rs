@@ -1,7 +1,7 @@
 //! How long each test took, from what a test binary prints while it runs.
 //!
-//! libtest prints when a test ends and not when it begins. It begins them in the order of their names, so many at a time as it
-//! has threads, and the next one when one has ended: so each beginning is known from the ends before it.
+//! libtest prints when a test ends and not when it begins. It begins them in the order of their names, as many at a
+//! time as it has threads, and the next one when one has ended: so each beginning is known from the ends before it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use std::time::Duration;
 pub struct Ended {
     /// Its name.
     pub name: String,
-    /// Since the binary was started.
+    /// When it ended, since the start of the binary.
     pub at: Duration,
 }
 
 /// How long a test took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Took {
-    /// Where it is: the name of its binary.
+    /// The name of its binary.
     pub binary: String,
     /// Its name.
     pub test: String,
@@ -26,7 +26,7 @@ pub struct Took {
     pub time: Duration,
 }
 
-/// The name of the test whose result a line says.
+/// The name of the test whose result a line has.
 #[must_use]
 pub fn result(line: &str) -> Option<&str> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
@@ -35,7 +35,7 @@ pub fn result(line: &str) -> Option<&str> {
     is_result.then_some(name)
 }
 
-/// How long the tests of a binary took that runs so many at a time, by their ends in the order in which they came.
+/// How long the tests of a binary took that runs `threads` tests at a time; `ended` is in the order of their ends.
 #[must_use]
 pub fn times(binary: &str, threads: usize, ended: &[Ended]) -> Vec<Took> {
     let mut names: Vec<&str> = ended.iter().map(|ended| ended.name.as_str()).collect();
@@ -60,7 +60,7 @@ pub fn slowest(mut all: Vec<Took>, most: usize) -> Vec<Took> {
 }
 
 impl Took {
-    /// As [`Display`](fmt::Display) writes it.
+    /// Reads a line as [`Display`](fmt::Display) writes it.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();

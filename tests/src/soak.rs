@@ -1,9 +1,9 @@
-//! A long time of trouble: nodes, configuration and plugins change, leaders are ended, and what the replicas hold is
-//! measured all the while.
+//! A long test with faults: nodes, configuration and plugins change, leaders are ended, and the resources of the
+//! replicas are measured all the time.
 //!
-//! A third of the three replicas lives through everything. In the first half the other two lead in turns, and whichever
-//! leads is ended; the third one is frozen for the moments in which a leader is looked for, so that it always follows. In
-//! the second half it leads, and the other two are ended in turns. So a long life as a follower and a long reign are both
+//! The third of the three replicas is never ended. In the first half the other two lead in turns, and the one that
+//! leads is ended; the third one is frozen while a new leader is elected, so that it always follows. In the second half
+//! it leads, and the other two are ended in turns. So a long time as a follower and a long time as the leader are each
 //! compared with themselves.
 
 mod probe;
@@ -41,11 +41,11 @@ pub enum Outcome {
     Flat,
     /// Something grew, or was not measured.
     NotFlat,
-    /// By Ctrl-C.
+    /// Ctrl-C ended it.
     Interrupted,
 }
 
-/// When what happens.
+/// The times of a soak.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     total: Duration,
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// How often each thing happened, for the person who waits.
+/// How often each thing happened, for the printed progress.
 #[derive(Debug, Default)]
 struct Counts {
     moves: AtomicU64,
@@ -96,7 +96,7 @@ pub async fn run(minutes: u64) -> Result<Outcome> {
     let plan = Plan::of(minutes);
     let record = Mutex::new(Record::default());
     let soaked = tokio::select! {
-        // What was awaited in vain panics with what it saw last; the table is printed all the same.
+        // A wait that fails panics with the last state; the table is printed nevertheless.
         soaked = AssertUnwindSafe(soak(plan, &record)).catch_unwind() => Some(soaked),
         _ = tokio::signal::ctrl_c() => None,
     };
@@ -122,7 +122,7 @@ async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     trouble::prepare(&scene).await?;
     let probe = Probe::new(&scene).await?;
     let replicas = Replicas::start(&scene, probe.board()).await?;
-    // Before anything is measured, everything is there once.
+    // The measurement begins when the whole topology exists.
     scene.until(&trouble::wanted(&scene).await?.iter().map(String::as_str).collect::<Vec<_>>()).await;
 
     let began = Instant::now();
@@ -140,7 +140,7 @@ async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     scene.plane.stop().await
 }
 
-/// Everything that happens to the cluster, from now until the soak ends; a failure of one part is that of all.
+/// Everything that happens to the cluster, from now until the soak ends; all parts end with the first failure.
 async fn trouble(
     plan: &Plan,
     began: Instant,
@@ -156,7 +156,7 @@ async fn trouble(
     let ending = async move {
         let half = began + plan.total / 2;
         let mut next = Instant::now() + every;
-        // The last one of each half has the time to be replaced.
+        // The last replica that is ended in each half has the time to be replaced.
         while next + every / 2 < half {
             tokio::time::sleep_until(next).await;
             replicas.end_the_leader().await?;
@@ -178,7 +178,7 @@ async fn trouble(
     Ok(replicas)
 }
 
-/// Measures until that fails.
+/// Measures until a measurement fails; returns its error.
 #[allow(clippy::print_stdout, reason = "progress")]
 async fn measure(plan: &Plan, began: Instant, probe: &Probe, record: &Mutex<Record>, counts: &Counts) -> anyhow::Error {
     let mut tick = interval(plan.sample);

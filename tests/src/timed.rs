@@ -1,4 +1,4 @@
-//! `make test`: cargo runs the tests, with a program around each test binary that writes down when its tests ended.
+//! `make test`: cargo runs the tests, with a program around each test binary that records when its tests ended.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,24 +15,25 @@ use crate::slowest::{Ended, Took, result, slowest, times};
 
 /// How many tests are printed.
 const MOST: usize = 20;
-/// Where the times of the tests are written to.
+/// The variable with the file for the times of the tests.
 const FILE: &str = "TOPOLOOM_TEST_TIMES";
-/// Names a test binary that another run of cargo runs.
+/// The variable with the name of a test binary that another run of cargo runs.
 const LEFT_OUT: &str = "TOPOLOOM_TEST_LEFT_OUT";
-/// How libtest is configured.
+/// The variable with the number of libtest's threads.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The binary of the end-to-end tests.
 const E2E: &str = "e2e";
-/// Those of them that compute all the time.
+/// Those of the end-to-end tests that compute all the time.
 const BUSY: &str = "failover::";
-/// How much all other tests stand back: leases, deadlines and time limits of requests are what end-to-end tests are about, and
-/// the others only compute.
+/// The niceness of all other tests: end-to-end tests depend on leases, deadlines and time limits of requests, and the
+/// others only compute.
 const NICE: &str = "5";
 
-/// Runs `cargo test --workspace` with these arguments and prints the slowest tests; gives the code with which cargo ended.
+/// Runs `cargo test --workspace` with these arguments and prints the slowest tests; returns the code with which cargo
+/// ended.
 ///
-/// The end-to-end tests wait for a third of their time and more. So they run in one cargo, and all others in a second one beside
-/// it, which gets the time that is left; what that prints comes when it has ended.
+/// The end-to-end tests wait for a third of their time and more. So one cargo runs them, and a second one beside it
+/// runs all others in the time that is left; the output of the second one is printed when it has ended.
 ///
 /// # Errors
 /// When cargo cannot be started or the times cannot be read.
@@ -87,13 +88,13 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     ];
     let failed: Vec<_> = ends.iter().filter(|(_, status)| !status.success()).collect();
     for (which, status) in &failed {
-        // Theirs may be far above.
+        // The messages of the tests may be far above.
         eprintln!("{which} failed: {status}");
     }
     Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
 }
 
-/// Runs a test binary as cargo would, and writes down how long its tests took; gives the code with which it ended.
+/// Runs a test binary as cargo would, and records how long its tests took; returns the code with which it ended.
 ///
 /// # Errors
 /// When it cannot be started, or its output cannot be passed on.
@@ -129,13 +130,13 @@ struct Lane {
     arguments: Vec<OsString>,
     /// How many of them at a time.
     threads: usize,
-    /// Its part of the control planes, where other processes have the rest.
+    /// Its part of the control planes, if other processes have the rest.
     planes: Option<usize>,
 }
 
-/// The processes in which a test binary runs. Each test of `e2e` has a control plane, and waits for most of its time; but those
-/// of [`BUSY`] keep a processor busy, and several at a time make the machine too slow for the leases that they are about: they
-/// come one after the other, beside the rest.
+/// The processes in which a test binary runs. Each test of `e2e` has a control plane, and waits for most of its time;
+/// but those of [`BUSY`] keep a processor busy, and several at a time make the machine too slow for the leases that
+/// they test: they run one after the other, beside the rest.
 fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Vec<Lane>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let set = set.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
@@ -158,7 +159,7 @@ fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Ve
 }
 
 impl Lane {
-    /// Runs it to its end, and passes on each line that it prints; gives its code, and how long its tests took.
+    /// Runs it to its end, and passes on each line that it prints; returns its code, and how long its tests took.
     fn run(&self, program: &OsStr, binary: &str) -> Result<(i32, Vec<Took>)> {
         let began = Instant::now();
         let mut command = Command::new(program);
@@ -206,14 +207,14 @@ mod tests {
             assert_eq!((busy.planes, &*busy.arguments), (Some(1), &["failover::".into()][..]));
             assert_eq!((rest.planes, &*rest.arguments), (Some(all - 1), &["--skip".into(), "failover::".into()][..]));
         }
-        // Who names tests gets those.
+        // If the arguments name tests, one process runs them.
         assert_eq!(threads(lanes("e2e", &["drift::".into()], None).unwrap()), [all]);
         assert_eq!(threads(lanes("e2e", &[], Some(OsStr::new("7"))).unwrap()), [7]);
         let processors = std::thread::available_parallelism().unwrap().get();
         assert_eq!(threads(lanes("component", &[], None).unwrap()), [processors]);
     }
 
-    /// A binary that fails is one that fails here, too.
+    /// The code of a binary that fails is the code here, too.
     #[test]
     fn the_code_is_that_of_the_binary() {
         let sh = |script: &str| one(&["sh".into(), "-c".into(), script.into()]).unwrap();

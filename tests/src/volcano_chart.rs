@@ -1,5 +1,5 @@
-//! As much of Volcano's chart as meets ours: the definition of HyperNodes as an object of its release, in a template, as Volcano's
-//! chart has it; and a repository of charts that Helm installs it from.
+//! The part of Volcano's chart that meets ours: the definition of HyperNodes as an object of its release, in a
+//! template, as Volcano's chart has it; and a repository of charts from which Helm installs it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::helm::helm;
 
-/// What the definition is called.
+/// The name of the definition.
 pub const HYPER_NODES: &str = "hypernodes.topology.volcano.sh";
 
 const MANIFEST: &str = "apiVersion: v2\nname: volcano\nversion: 1.14.0\ndescription: a batch system\n";
@@ -23,7 +23,7 @@ const FILE: &str = "crd/bases/topology.volcano.sh_hypernodes.yaml";
 /// The definition comes out of a file.
 const TEMPLATE: &str = "{{- tpl ($.Files.Get \"crd/bases/topology.volcano.sh_hypernodes.yaml\") . }}\n";
 
-/// Writes the chart into a folder; its own folder.
+/// Writes the chart into a folder; returns the chart's own folder.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -51,7 +51,7 @@ pub fn definition() -> Result<Value> {
     Ok(found)
 }
 
-/// Takes every description of a schema away.
+/// Removes every description from a schema.
 fn without_texts(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -65,14 +65,14 @@ fn without_texts(schema: &mut Value) {
 
 /// A repository with the chart in it, at an address of this machine.
 pub struct Repository {
-    /// Where Helm finds it.
+    /// Its address for Helm.
     pub url: String,
     _server: JoinSet<()>,
     _folder: TempDir,
 }
 
 impl Repository {
-    /// Packs the chart and serves it until the value goes.
+    /// Packs the chart and serves it until the value is dropped.
     ///
     /// # Errors
     /// When Helm cannot pack it.

@@ -1,7 +1,8 @@
-//! Words that users of topoloom do not read: riddles in place of the field's own words.
+//! Words that users of topoloom must not have to read: riddles in place of the field's own words.
 //!
-//! CONTRIBUTING has the glossary. What is looked at: string literals of production code, the help of flags and verbs, the
-//! pages under `docs`, the README, and the texts of the chart. Code between backticks is left alone: names are not prose.
+//! CONTRIBUTING has the glossary. The check reads the string literals of production code, the help of flags and verbs,
+//! the pages under `docs`, the README, and the texts of the chart. It skips code between backticks: names are not
+//! prose.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is looked at.
+/// All files that are checked.
 fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![root.join("README.md")];
     for (folder, extensions) in [
@@ -149,7 +150,7 @@ fn prose(text: &str, is_help: bool) -> String {
     kept
 }
 
-/// How long the string literal is that the text begins with.
+/// The length of the string literal with which the text begins.
 fn string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -163,7 +164,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// How long the raw string literal is that the text begins with, or the `r` that begins none.
+/// The length of the raw string literal with which the text begins, or of the `r` that begins none.
 fn raw(text: &str) -> usize {
     let hashes = text.chars().skip(1).take_while(|c| *c == '#').count();
     let Some(body) = text.get(1 + hashes..).filter(|body| body.starts_with('"')) else { return 1 };

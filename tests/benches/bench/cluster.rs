@@ -11,7 +11,7 @@ const SPINE: u32 = 16;
 /// Spines of a pod.
 const POD: u32 = 16;
 
-/// The label of each level, from inside.
+/// The label of each level, from the leaf to the pod.
 pub(crate) const KEYS: [&str; 3] = ["example.com/leaf", "example.com/spine", "example.com/pod"];
 
 /// The levels as the configuration of the label discoverer.
@@ -39,7 +39,7 @@ pub(crate) fn values(node: u32) -> [String; 3] {
     [leaf_value(leaf), format!("spine-{:04}", leaf / SPINE), format!("pod-{:02}", leaf / SPINE / POD)]
 }
 
-/// All labels of a node, as a kubelet and a feature discovery leave them: the host must find three among them.
+/// All labels of a node, as the kubelet and a feature discovery set them; the host needs three of them.
 pub(crate) fn labels(node: u32) -> Vec<(String, String)> {
     const OTHERS: [(&str, &str); 16] = [
         ("kubernetes.io/arch", "amd64"),

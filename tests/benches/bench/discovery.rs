@@ -1,8 +1,8 @@
 //! A whole round of the label discoverer in its sandbox, beside the same algorithm written natively.
 //!
-//! Both sides start from what the host would have at hand and end with the decoded model: the sandbox from columns, with
-//! a new instance; the native one from a map of label strings per node, as a program without columns keeps them. Runs
-//! alternate in one process, since allocator and machine have good and bad minutes.
+//! Each side starts from data in memory and ends with the decoded model. The sandbox starts from columns, with a new
+//! instance; the native code starts from a map of label strings per node, as a program without columns keeps them. Runs
+//! alternate in one process, because the speed of allocator and machine changes with time.
 
 mod native;
 
@@ -23,11 +23,11 @@ use crate::options::Options;
 use crate::sample::Sample;
 use crate::table::{Row, Table, Target, mib, time};
 
-/// Sizes, how often each is measured, and what its ratio may be.
+/// Number of nodes, number of runs, and the highest ratio allowed.
 const SIZES: [(u32, usize, f64); 3] = [(1_000, 2_000, 1.0), (10_000, 400, 0.8), (100_000, 80, 0.8)];
 /// Runs that are not counted: caches, page tables and branch predictors.
 const WARM_UP: usize = 5;
-/// What the guest may hold at the largest size.
+/// The most memory that the guest may use at the largest size.
 const PEAK_MIB: f64 = 8.0;
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
@@ -110,7 +110,7 @@ fn view(size: u32) -> View {
     store.view(&keys)
 }
 
-/// Both must have found the same, or their times mean nothing.
+/// Fails if both found different topologies: then their times cannot be compared.
 fn same(call: Call<Answer>, wanted: &Topology) -> Result<()> {
     let Answered::Topology(found) = call.end?.outcome else { bail!("the label plugin says unchanged") };
     if shape(&found) != shape(wanted) {

@@ -1,7 +1,8 @@
-//! Discoverers of fabrics: whole rounds against a fabric manager, what grouping costs, and rounds in which nothing moved.
+//! Discoverers of fabrics: whole rounds against a fabric manager, what grouping costs, and rounds in which nothing
+//! changed.
 //!
-//! Each is the builtin plugin in its sandbox beside the very same code as a native program, in one process and in turns.
-//! The manager is a simulated one in a process of its own, over TLS on the loopback address.
+//! Each part runs the builtin plugin in its sandbox and the same code as a native program, by turns in one process. The
+//! manager is a simulated one in a process of its own, over TLS on the loopback address.
 
 mod alone;
 mod grouping;
@@ -18,10 +19,10 @@ use crate::table::Table;
 
 pub(crate) use alone::run as run_alone;
 
-/// The parts in here.
+/// The parts that this module measures.
 pub(crate) const PARTS: [&str; 4] = ["fabric", "grouping", "slope", "unchanged"];
 
-/// The first argument of a process that runs one round and says what it held.
+/// The first argument of a process that runs one round and prints how much memory it used.
 pub(crate) const ALONE: &str = "one-round";
 
 /// 2 048 hosts with eight rails in three tiers: 98 304 ports that are up.

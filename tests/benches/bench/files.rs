@@ -20,7 +20,8 @@ const RUNS: usize = 5;
 /// Seconds for a list with nothing but metadata, and for one as `kubectl get nodes -o json` prints it.
 const METADATA_SECONDS: f64 = 1.0;
 const REAL_SECONDS: f64 = 3.0;
-/// How often memory is looked at. The reading of the list takes seconds, and its end holds what the peak held.
+/// How often the benchmark reads the memory. Reading the list takes seconds, and at its end the process holds as much
+/// as at its peak.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
@@ -47,7 +48,7 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     Ok(())
 }
 
-/// Runs it once; how long it took and what it held.
+/// Runs it once; returns how long it took and its peak memory.
 async fn discover(config: &Path, nodes: &Path) -> Result<(Duration, f64)> {
     let begin = Instant::now();
     let mut child = Command::new(topoloom_tests::host::binary()?)
@@ -77,7 +78,7 @@ async fn discover(config: &Path, nodes: &Path) -> Result<(Duration, f64)> {
 fn write(path: &Path, size: u32, rest: Value) -> Result<()> {
     let mut file = BufWriter::new(std::fs::File::create(path)?);
     file.write_all(b"{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n")?;
-    // What is the same in every node is made once.
+    // The parts that are the same in every node are made once.
     let mut body = json!({"apiVersion": "v1", "kind": "Node", "metadata": {}});
     merge(&mut body, rest);
     for node in 0..size {

@@ -22,7 +22,7 @@ use crate::table::{Row, Table, Target, mib};
 use watch::Watch;
 
 const SIZES: [u32; 3] = [1_000, 5_000, 20_000];
-/// What the host may hold at the largest size.
+/// The most memory that the host may use at the largest size.
 const PEAK_MIB: f64 = 64.0;
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The node lock on a real API server: what a Bind costs beside the calls that it is made of.
+//! The node lock on a real API server: what a Bind costs, compared with the calls that it consists of.
 
 mod latency;
 mod sweep;
@@ -37,7 +37,7 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     Ok(())
 }
 
-/// A control plane with nodes, and no configuration to speak of.
+/// A control plane with nodes and an empty configuration.
 async fn scene(nodes: usize) -> Result<Scene> {
     eprintln!("bench: starting a control plane with {nodes} nodes for locks");
     let scene = Scene::alone().await?;
@@ -50,7 +50,7 @@ fn node_name(node: usize) -> String {
     format!("gpu-{node:05}")
 }
 
-/// A host whose extender serves, and how it is called.
+/// A host whose extender serves, and a client for it.
 async fn extender(scene: &Scene) -> Result<(Host, BindClient)> {
     let arguments = ["--log", "info", "--extender-address", "127.0.0.1:0"];
     let host = Host::launch(&scene.plane.kubeconfig(), &arguments).await?;
@@ -58,7 +58,7 @@ async fn extender(scene: &Scene) -> Result<(Host, BindClient)> {
     Ok((host, BindClient { url, http: reqwest::Client::builder().no_proxy().build()? }))
 }
 
-/// The client that asks for Binds.
+/// A client that requests Binds.
 #[derive(Clone)]
 struct BindClient {
     url: String,
@@ -76,7 +76,7 @@ impl BindClient {
     }
 }
 
-/// So many pods with a device chosen for each.
+/// Creates this many pods with a device chosen for each.
 async fn pods(scene: &Scene, prefix: &str, count: usize) -> Result<Vec<Pod>> {
     let api: Api<Pod> = Api::default_namespaced(scene.plane.client());
     let device = Device { uuid: "GPU-0".into(), kind: "NVIDIA".into(), memory: 1000, cores: 10 };
@@ -115,7 +115,7 @@ async fn raw(client: &kube::Client, pod: &Pod, node: &str, version: &str) -> Res
     Ok(())
 }
 
-/// Reads of nodes and pods, and writes of them, in words.
+/// The reads and writes of nodes and pods, as text.
 fn told(requests: &Requests) -> String {
     let count = |resource: &str, subresource: &str, verbs: &[&str]| {
         requests.count(|request| {

@@ -1,7 +1,7 @@
-//! `make bench`: what the host costs, measured here and now beside what it is compared with.
+//! `make bench`: measures what the host costs, and what it is compared with, on this machine.
 //!
-//! `cargo bench -p topoloom-benches -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A benchmark
-//! reports: it ends with 0 whatever it finds, and with a message when it could not measure.
+//! `cargo bench -p topoloom-benches -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A
+//! benchmark reports: it exits with 0 whatever the numbers are, and prints a message when it could not measure.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -73,7 +73,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
-    // First, while this process has no memory yet that it could use again.
+    // First, while this process has no freed memory yet that it could use again.
     plugins::measure(options, table).await?;
     if options.wants("discovery") {
         discovery::measure(options, table).await?;

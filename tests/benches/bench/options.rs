@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The options of the command line.
 
 /// The parts to measure and how much of them.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ impl Options {
         let mut options = Self::default();
         for argument in arguments {
             match argument.split_once('=') {
-                // What cargo itself adds.
+                // Cargo adds this argument itself.
                 None if argument == "--bench" => {}
                 None if parts.contains(&argument.as_str()) => options.parts.push(argument),
                 Some(("--nodes", sizes)) => {
@@ -34,12 +34,12 @@ impl Options {
         self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
     }
 
-    /// The cluster sizes, or those that the part measures by itself.
+    /// The cluster sizes of the command line, or else those of the part.
     pub(crate) fn nodes(&self, usual: &[u32]) -> Vec<u32> {
         self.nodes.clone().unwrap_or_else(|| usual.to_vec())
     }
 
-    /// How often to measure, or what the part does by itself.
+    /// The number of runs of the command line, or else that of the part.
     pub(crate) fn runs(&self, usual: usize) -> usize {
         self.runs.unwrap_or(usual)
     }

@@ -1,5 +1,5 @@
-//! Plugins of others in one process with the runtime that the host has: what a call costs, and what a compile that goes
-//! wrong does to everybody else.
+//! Plugins of other vendors in one process with the runtime of the host: what a call costs, and what a compile that
+//! goes wrong costs all other plugins.
 
 mod bombs;
 mod overhead;
@@ -40,7 +40,7 @@ fn stranger() -> Result<Vec<u8>> {
     guest::version("good", "1.0.0")
 }
 
-/// The arguments of a round over so many nodes in racks of 16.
+/// The arguments of a round over this many nodes in racks of 16.
 fn round(size: u32) -> RoundInput {
     let mut store = Store::new();
     store.require([ColumnKey::label(RACK)]);
@@ -61,8 +61,8 @@ fn round(size: u32) -> RoundInput {
     }
 }
 
-/// The label plugin under another digest, and thereby a plugin of others: compiled in the child, and granted what it
-/// reads only where the entry says so.
+/// The label plugin under another digest. The host treats it as a plugin of another vendor: it compiles it in the
+/// child, and the plugin reads only what the entry grants.
 pub(crate) fn variant(number: u32) -> Result<Vec<u8>> {
     let label = builtins::find("label");
     let mut bytes = label.bytes.to_vec();

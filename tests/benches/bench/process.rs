@@ -1,10 +1,10 @@
-//! What the kernel says about a process.
+//! What the kernel reports about a process.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What a process holds now.
+/// The resources that a process holds now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessMemory {
     /// Memory, in MiB (`VmRSS`).
@@ -22,7 +22,7 @@ pub(crate) fn held(id: u32) -> Result<ProcessMemory> {
         std::fs::read_dir(format!("/proc/{id}/fd")).context("the process has ended, or you are not root")?.count();
     let mut children = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
-        // A thread that has ended meanwhile has none.
+        // A thread that has ended meanwhile has no such file.
         let own = std::fs::read_to_string(task?.path().join("children")).unwrap_or_default();
         children += own.split_whitespace().count();
     }
@@ -39,7 +39,7 @@ pub(crate) fn own_cpu() -> Result<Duration> {
     used("self")
 }
 
-/// The same of another process.
+/// Processor time that another process has used.
 pub(crate) fn cpu(id: u32) -> Result<Duration> {
     used(&id.to_string())
 }
@@ -51,7 +51,7 @@ fn used(process: &str) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 10))
 }
 
-/// From now on the peak of a process is what it holds from now on.
+/// Resets the peak of a process to the memory that it holds now.
 pub(crate) fn forget_peak(id: u32) -> Result<()> {
     std::fs::write(format!("/proc/{id}/clear_refs"), "5")
         .context("the peak of the process cannot be set back; that takes root")

@@ -12,7 +12,7 @@ impl Sample {
         self.0.insert(at, duration);
     }
 
-    /// Takes in another sample.
+    /// Adds the durations of another sample.
     pub(crate) fn extend(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
@@ -22,7 +22,7 @@ impl Sample {
         self.percentile(50)
     }
 
-    /// The duration that so many percent do not exceed.
+    /// The duration that `percent` percent of the measurements do not exceed.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
         self.0.get(at).copied().unwrap_or_default()

@@ -1,8 +1,8 @@
 //! Plugins that are swapped while the real binary runs on a real control plane.
 //!
-//! Every plugin is the label plugin, 306 KiB, under another digest: the host takes it for a stranger's and compiles it in
-//! its child. It is delivered through a ConfigMap, packed, as `topoloom plugin push` writes it. One control plane serves
-//! all parts; each starts a host of its own.
+//! Every plugin is the label plugin, 306 KiB, under another digest: the host treats it as a plugin of another vendor
+//! and compiles it in its child. It is delivered through a ConfigMap, packed, as `topoloom plugin push` writes it. One
+//! control plane serves all parts; each starts a host of its own.
 
 mod crowd;
 mod diary;
@@ -31,7 +31,7 @@ use statuses::Statuses;
 
 /// Nodes of the cluster.
 const SIZE: u32 = 1_000;
-/// The log that the parts read: which step of a swap was when, and what each round and each call took.
+/// The log that the parts read: when each step of a swap happened, and how long each round and each call took.
 const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::round=debug,\
                    topoloom::plugin::call=debug";
 
@@ -80,14 +80,14 @@ impl Parcel {
     }
 }
 
-/// The ConfigMap that brings the plugin of a source.
+/// The ConfigMap that delivers the plugin of a source.
 fn map(source: &str) -> String {
     format!("plugin-of-{source}")
 }
 
 impl Stage {
-    /// A host with these sources, each served from its ConfigMap, where a plugin has to be already. Nothing is left of
-    /// earlier parts.
+    /// Deletes the objects of earlier parts and starts a host with these sources. Each source takes its plugin from its
+    /// ConfigMap, which must hold one already.
     async fn host(&self, sources: &[String], arguments: &[&str]) -> Result<(Host, Statuses)> {
         let (deletion, all) = (DeleteParams::default(), ListParams::default());
         Api::<DiscoverySource>::all(self.scene.plane.client()).delete_collection(&deletion, &all).await?;
@@ -121,7 +121,7 @@ impl Stage {
     }
 }
 
-/// A metric of the host, all its series together that have these words.
+/// The sum of all series of a metric whose lines contain these words.
 async fn metric(host: &Host, name: &str, words: &[&str]) -> Result<f64> {
     let text = host.get("/metrics").await?;
     let lines = text.lines().filter(|line| line.starts_with(name) && words.iter().all(|word| line.contains(word)));

@@ -17,12 +17,12 @@ pub(crate) struct Row {
     cells: [String; 6],
 }
 
-/// How far a measured number may go.
+/// The limit for a measured number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     AtMost(f64),
     Below(f64),
-    /// There is none: the number is shown for what it says.
+    /// No limit: the number is only shown.
     None,
 }
 
@@ -38,7 +38,7 @@ impl Target {
 }
 
 impl Table {
-    /// Adds a row, and prints it at once: the whole takes minutes.
+    /// Adds a row, and prints it at once: all rows together take minutes.
     pub(crate) fn add(&mut self, row: Row) {
         let [measure, value, compared, ratio, target, verdict] = &row.cells;
         println!("{measure}: {value} {compared} {ratio} {target} {verdict}");
@@ -53,7 +53,7 @@ impl Row {
         Self { cells }
     }
 
-    /// A duration beside another one; the target is one of their ratio.
+    /// A duration compared with another one; the target is for their ratio.
     pub(crate) fn against(mut self, what: &str, value: Duration, other: Duration, target: Target) -> Self {
         let ratio = value.as_secs_f64() / other.as_secs_f64();
         self.cells[2] = format!("{what} {}", time(other));
@@ -78,7 +78,7 @@ impl Row {
         self
     }
 
-    /// Something that is as it should be, or not.
+    /// A check, which holds or does not.
     pub(crate) fn exactly(mut self, holds: bool, wanted: String) -> Self {
         self.cells[4] = wanted;
         self.cells[5] = if holds { "ok" } else { "over" }.to_owned();
@@ -104,7 +104,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A duration with three digits that count.
+/// A duration with at least two significant digits.
 pub(crate) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {

@@ -1,4 +1,5 @@
-//! Every value has an effect: one that no template reads fails by its path, and so does a new one for which there is no other value.
+//! Every value has an effect. The test fails with the path of a value that no template reads, and of a new value for
+//! which the test has no other one to try.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,7 +8,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Rendering, merge, values};
 
-/// Values that have an effect only beside others. The switches above a value are on anyway.
+/// Values that have an effect only beside others, with those others. The test turns on the switches above a value
+/// anyway.
 fn beside() -> BTreeMap<&'static str, Value> {
     let existing = json!({"config": {"existing": {"namespace": "one", "name": "conf"}}});
     let collector = json!({"traces": {"endpoint": "http://collector:4318"}});
@@ -34,7 +36,7 @@ fn beside() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// Other values where the rules of [`another`] make none that is allowed, or one that comes to the same.
+/// Other values where [`another`] makes one that is not allowed, or one with the same effect.
 fn instead() -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         // Without a cluster `auto` makes the definition as `always` does.
@@ -120,7 +122,7 @@ fn another(path: &str, value: &Value, schema: &Value) -> Option<Value> {
     word.or_else(used).or_else(|| alike(value))
 }
 
-/// Another value of the same type. What an empty list may hold no type says.
+/// Another value of the same type. There is none for an empty list: its type does not show what it may hold.
 fn alike(value: &Value) -> Option<Value> {
     match value {
         Value::Bool(is_on) => Some(json!(!is_on)),

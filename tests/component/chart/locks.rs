@@ -1,4 +1,5 @@
-//! The node lock and the extender: what is served, to whom, with which rules, and what the example for kube-scheduler says about it.
+//! The node lock and the extender: what is served, to which clients, with which rules, and whether the example for
+//! kube-scheduler fits to it.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ async fn the_table_of_resources_is_read_as_it_was_meant_and_another_one_starts_n
             {"resource": "ex.io/a", "limitsOnly": true, "ranges": [{"resource": "ex.io/mem", "min": 1, "max": most}]},
         ]}})
     };
-    // Helm may write a large number as a fraction with an exponent, which is none of ours.
+    // Helm may write a large number as a fraction with an exponent, which the host does not accept.
     let most = 2_147_483_647;
     let objects = Rendering::new(table(most)).objects().await?;
     let map = object(&objects, "ConfigMap", "topoloom-lock-resources")?;
@@ -65,7 +66,7 @@ async fn only_files_that_the_extender_asks_for_are_taken_from_its_secret() -> Re
         Ok(items.as_array().into_iter().flatten().filter_map(|item| item["key"].as_str().map(str::to_owned)).collect())
     };
     assert_eq!(files(extender()).await?, ["tls.crt", "tls.key", "ca.crt"]);
-    // A pod waits for a file that the Secret does not have.
+    // A pod does not start if its Secret lacks a file that the volume names.
     let anonymous = json!({"enabled": true, "allowAnonymous": true, "tls": {"secret": "extender"}});
     assert_eq!(files(anonymous).await?, ["tls.crt", "tls.key"]);
     assert_eq!(files(json!({"enabled": true, "allowAnonymous": true})).await?, [""; 0]);
@@ -91,7 +92,7 @@ async fn the_extender_is_reached_at_its_service_from_where_the_values_say() -> R
     let ingress = policy["spec"]["ingress"].as_array().context("ingress")?;
     let rule = json!({"ports": [{"port": 9999, "protocol": "TCP"}], "from": from});
     assert!(ingress.contains(&rule), "{ingress:?}");
-    // Values that name no peers let every pod in, and only where it is served.
+    // If the values name no peers, every pod may connect to the extender, and only if the extender is enabled.
     for (values, wanted) in [(json!({"extender": extender()}), 1), (json!({}), 0)] {
         let objects = Rendering::new(values).objects().await?;
         let policy = object(&objects, "NetworkPolicy", chart::NAME)?;
@@ -137,7 +138,8 @@ async fn only_controllers_that_keep_locks_may_write_nodes_and_pods() -> Result<(
     Ok(())
 }
 
-/// One binds, and every name of the built-in table is sent to it.
+/// The example has one extender, which binds, and kube-scheduler sends it the pods of every resource in the built-in
+/// table.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_for_kube_scheduler_fits_to_the_chart_and_to_the_built_in_table() -> Result<()> {
     let file = chart::folder().join("../../examples/kube-scheduler-extender.yaml");
@@ -165,7 +167,7 @@ async fn the_example_for_kube_scheduler_fits_to_the_chart_and_to_the_built_in_ta
     for resource in ours["managedResources"].as_array().context("managedResources")? {
         assert_eq!(resource["ignoredByScheduler"], true, "{resource}");
         let name = resource["name"].as_str().context("a name")?.to_owned();
-        assert!(asked.insert(name), "{resource} stands there twice: kube-scheduler refuses that");
+        assert!(asked.insert(name), "{resource} is listed twice: kube-scheduler refuses that");
     }
     let known = Backend::known();
     let counts = known.iter().map(|backend| &backend.resource);

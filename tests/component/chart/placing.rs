@@ -1,10 +1,10 @@
-//! Where the pods are put, how many of them may be away, and whom the selectors mean.
+//! Where the pods are scheduled, how many of them may be unavailable, and which objects the selectors match.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom_tests::chart::Rendering;
 
-/// What stands at a place of the first object of a kind.
+/// The value at a JSON pointer in the first object of a kind.
 fn at<'a>(objects: &'a [Value], kind: &str, place: &str) -> Result<&'a Value> {
     let object = objects.iter().find(|object| object["kind"] == kind);
     object.and_then(|object| object.pointer(place)).with_context(|| format!("no {kind} has {place}"))
@@ -15,7 +15,7 @@ async fn pods_stand_apart_and_a_disruption_takes_one_at_a_time() -> Result<()> {
     let labels = json!({"app.kubernetes.io/name": "topoloom", "app.kubernetes.io/instance": "topoloom"});
     let pods = json!({"matchLabels": labels});
     let budget = json!({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": pods});
-    // Wishes: where there is one node or one zone, the pods stand there together.
+    // These are preferences: with one node or one zone, all pods run there.
     let nodes = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
         "weight": 100,
         "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": pods},
@@ -33,7 +33,7 @@ async fn pods_stand_apart_and_a_disruption_takes_one_at_a_time() -> Result<()> {
     let rows = [
         (json!({}), "PodDisruptionBudget", "/spec", budget.clone()),
         (json!({"replicas": 3}), "PodDisruptionBudget", "/spec", budget.clone()),
-        // A drain of its node is never held up.
+        // The budget never blocks a drain of the node with the only pod.
         (alone, "PodDisruptionBudget", "/spec", budget),
         (json!({}), "Deployment", "/spec/minReadySeconds", json!(10)),
         (json!({"minReadySeconds": 0}), "Deployment", "/spec/minReadySeconds", json!(0)),
@@ -49,7 +49,7 @@ async fn pods_stand_apart_and_a_disruption_takes_one_at_a_time() -> Result<()> {
     Ok(())
 }
 
-/// A selector that misses them is silent: the budget protects nothing, the policy lets everything through.
+/// A selector that matches nothing gives no error: the budget protects nothing, and the policy allows everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_selector_means_what_its_own_release_has_and_nothing_of_another() -> Result<()> {
     let pods = ("Deployment", "/spec/template/metadata/labels");
@@ -76,8 +76,8 @@ async fn every_selector_means_what_its_own_release_has_and_nothing_of_another() 
                 let labels = at(objects, target, labels)?;
                 Ok(selector.iter().all(|(label, value)| labels[label] == *value))
             };
-            assert!(means(&ours)?, "{kind} {place} misses its {target}: {selector:?}");
-            assert!(!means(&theirs)?, "{kind} {place} means the {target} of another release: {selector:?}");
+            assert!(means(&ours)?, "{kind} {place} does not select its {target}: {selector:?}");
+            assert!(!means(&theirs)?, "{kind} {place} selects the {target} of another release: {selector:?}");
         }
     }
     Ok(())

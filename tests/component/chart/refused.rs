@@ -1,4 +1,4 @@
-//! Values that are refused, and by which words.
+//! Values that the chart refuses, and parts of each message.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"networkPolicy": {"apiServer": {"ports": []}}}), &["/networkPolicy/apiServer/ports", "minItems"]),
         (json!({"networkPolicy": {"dnsPorts": []}}), &["/networkPolicy/dnsPorts", "minItems"]),
         (json!({"flowSchema": {"precedence": 0}}), &["/flowSchema/precedence", "minimum"]),
-        // It would end the quotes of an expression.
+        // This name would end the quotes of an expression.
         (
             json!({"admission": {"protection": {"users": ["a' || true || 'a"]}}}),
             &["/admission/protection/users/0", "pattern"],

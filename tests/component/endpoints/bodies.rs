@@ -1,4 +1,4 @@
-//! Answers that are late, endless, broken, packed, or too many.
+//! Answers that are late, endless, broken, compressed, or too many.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ async fn a_server_that_never_answers_is_left() {
 
 #[tokio::test]
 async fn a_server_that_only_announces_answers_is_left() {
-    // As fast as it can, and now and then.
+    // The server sends its hints without a pause, and with one.
     for pause in [Duration::ZERO, Duration::from_millis(20)] {
         let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -90,7 +90,7 @@ async fn a_server_that_only_announces_answers_is_left() {
             assert!(stream.read(&mut request).await.unwrap() > 0);
             let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n";
             let hints = hint.repeat(if pause.is_zero() { 1000 } else { 1 });
-            // Until the other side leaves.
+            // Until the client closes the connection.
             while stream.write_all(&hints).await.is_ok() {
                 tokio::time::sleep(pause).await;
             }
@@ -101,12 +101,12 @@ async fn a_server_that_only_announces_answers_is_left() {
         plan.timeouts.total = Duration::from_secs(600);
         let mut session = session(plan, &Outside::offline());
         let asked = get("/");
-        let answer = tokio::time::timeout(Duration::from_secs(20), session.send(&asked)).await.expect("it ends");
+        let answer = tokio::time::timeout(Duration::from_secs(20), session.send(&asked)).await.expect("the call ends");
         let error = answer.err().unwrap();
         assert_eq!(error, Error::Timeout { what: Wait::FirstByte, limit: Duration::from_millis(200) });
-        // The connection is not left to read on for ever.
+        // The client closes the connection, and does not read from it for ever.
         let left = tokio::time::timeout(Duration::from_secs(20), server.join_next()).await;
-        left.expect("it is left").unwrap().unwrap();
+        left.expect("the connection is closed").unwrap().unwrap();
     }
 }
 

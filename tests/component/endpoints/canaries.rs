@@ -1,5 +1,5 @@
-//! Credentials of every kind, planted beside a guest that brings home everything it can read and servers that repeat all
-//! they receive. None is found in what the guest gets, in what is recorded, counted or printed.
+//! Credentials of every kind, with a guest that returns everything it can read and a server that repeats everything it
+//! receives. No credential is in the guest's answer, the recording, the metrics, or debug output.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +27,7 @@ static THIEF: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
 const TOKEN: &str = "canary-token-61d0c2f7a9";
 const PASSWORD: &str = "canary-password-8e42b7";
 
-/// Repeats everything that it received, in every place that there is.
+/// Repeats everything that it received, in every part of an answer.
 async fn parrot() -> Wire {
     Wire::at("127.0.0.2", |head| {
         let told = head.lines().find(|line| line.starts_with("authorization")).unwrap_or("authorization: none");
@@ -49,7 +49,7 @@ async fn parrot() -> Wire {
     .await
 }
 
-/// What must not be found: the value, and the forms in which it travels.
+/// What must not be found: the value, and the forms in which it is sent.
 fn forms(secret: &str) -> Vec<String> {
     let base64 = base64::engine::general_purpose::STANDARD.encode(secret);
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("admin:{secret}"));

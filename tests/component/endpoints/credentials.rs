@@ -63,7 +63,8 @@ async fn a_refused_credential_is_read_again_once() {
     assert!(reply.headers().iter().all(|(name, _)| name != "www-authenticate"), "{:?}", reply.headers());
     assert_eq!(server.heads().len(), 1, "the same credential is not sent again");
     write(folder.path(), "token", "new");
-    // Once in a call is enough; the next one begins with what was read a moment ago, and reads again when it is refused.
+    // The host reads the Secret again once in a call. The next call begins with the value that was read last, and reads
+    // again when the server refuses it.
     assert_eq!(first.send(&get("/")).await.unwrap().status(), 401);
     let reply = endpoints.session().send(&get("/")).await.unwrap();
     assert_eq!(text(reply).await.unwrap(), "good");

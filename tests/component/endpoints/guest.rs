@@ -1,4 +1,4 @@
-//! The same through a real guest: what it asks, what it gets, and what the errors say.
+//! Endpoints as a real guest uses them: its requests, the answers that it gets, and the text of the errors.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! Several servers of one high-availability pair: the first that answers, and never two in one call.
+//! Several servers of one high-availability pair: the host uses the first that answers, and never two in one call.
 
 use topoloom::endpoints::{Error, Outside};
 
@@ -29,7 +29,7 @@ async fn a_member_that_is_not_serving_is_passed_over() {
     let outside = Outside::offline();
     let reply = session(plan(&[&passive.url(), &active.url()]), &outside).send(&get("/")).await.unwrap();
     assert_eq!(text(reply).await.unwrap(), "active");
-    // The last one's word is the answer.
+    // If no member serves, the host returns the answer of the last one.
     let reply = session(plan(&[&closed_port().await, &passive.url()]), &outside).send(&get("/")).await.unwrap();
     assert_eq!(reply.status(), 503);
 }

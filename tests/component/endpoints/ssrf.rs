@@ -12,7 +12,8 @@ use topoloom_core::plugin::Method;
 use super::wire::{Wire, ok};
 use super::{denied, get, plan, session, text};
 
-/// URLs of places that no endpoint may reach without saying so; the port is that of a server that listens.
+/// URLs of addresses that an endpoint may not reach unless its grant names them; the port is that of a server that
+/// listens.
 fn elsewhere(port: u16) -> Vec<String> {
     [
         "127.0.0.1",
@@ -53,7 +54,7 @@ async fn no_address_is_dialled_that_the_endpoint_does_not_allow() {
         let before = outside.metrics.denials(&super::source(), Denial::Address);
         match session(plan(&[&url]), &outside).send(&get("/")).await {
             Err(error @ Error::Denied { .. }) => denied(&error, Denial::Address, &outside, before),
-            // Some resolvers do not take all forms of an address.
+            // Some resolvers do not accept all forms of an address.
             Err(Error::Connect(message)) => assert!(message.contains("cannot be resolved"), "{url}: {message}"),
             Err(other) => panic!("{url}: {other:?}"),
             Ok(reply) => panic!("{url} answered {}", reply.status()),
@@ -73,7 +74,7 @@ async fn the_api_server_is_no_endpoint_by_accident() {
     let error = session(around, &outside).send(&get("/")).await.err().unwrap();
     denied(&error, Denial::Address, &outside, before);
     assert!(error.to_string().contains("the API server"), "{error}");
-    // An operator who writes down that very address means it.
+    // An operator who grants exactly this address does it on purpose.
     assert!(session(plan(&[&server.url()]), &outside).send(&get("/")).await.is_ok());
 }
 
@@ -99,7 +100,7 @@ async fn a_name_is_judged_by_every_address_it_has_each_time_it_is_dialled() {
         assert_eq!(text(session.send(&get("/")).await.unwrap()).await.unwrap(), "good");
     }
     let error = loop {
-        // A connection that has not noticed its end yet asks no resolver.
+        // The host does not resolve the name again while it keeps a connection whose end it has not noticed yet.
         match session.send(&get("/")).await {
             Ok(reply) => drop(text(reply).await),
             Err(error) => break error,
@@ -208,7 +209,7 @@ async fn no_redirect_leads_elsewhere() {
     let trap = Wire::saying("127.0.0.1", "trapped").await;
     let mut targets = elsewhere(trap.port());
     targets.push(format!("//127.0.0.1:{}/", trap.port()));
-    // The same address with another port, a name of it, and a user in front of it.
+    // The same address with another port, as a user name before another host, and with another scheme.
     targets.push(format!("http://127.0.0.2:{}/", trap.port()));
     targets.push(format!("http://127.0.0.2@127.0.0.1:{}/", trap.port()));
     targets.push(format!("https://127.0.0.2:{}/", trap.port()));
@@ -288,7 +289,7 @@ async fn a_server_cannot_change_the_protocol() {
         match session(plan(&[&server.url()]), &Outside::offline()).send(&get("/")).await {
             Ok(reply) if reply.status() == 200 => assert_eq!(text(reply).await.unwrap(), "after"),
             Ok(reply) => {
-                // Nothing of what follows an upgrade is an answer.
+                // Bytes after an upgrade are not part of an answer.
                 assert_eq!(reply.status(), 101, "{answer}");
                 assert_eq!(text(reply).await.unwrap_or_default(), "", "{answer}");
             }
@@ -335,7 +336,7 @@ async fn files_are_documents_only_where_the_host_says_so() {
     let none = Outside { documents: Documents::None, ..Outside::offline() };
     let error = session(of(inside.path().join("fabric.json")), &none).send(&get("")).await.err().unwrap();
     assert!(error.to_string().contains("--documents"), "{error}");
-    // A pipe is not waited for.
+    // The host does not wait for a pipe.
     let pipe = inside.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     let error = session(of(pipe), &outside).send(&get("")).await.err().unwrap();

@@ -1,4 +1,4 @@
-//! TLS: whom a connection trusts, and under which name.
+//! TLS: which certificates a connection trusts, and for which name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{endpoints, get, text};
 
 const TOKEN: &str = "canary-token-2c9e";
 
-/// A name that only the certificate knows.
+/// A name that is in the certificate only: no resolver knows it.
 const NAME: &str = "fabric.example";
 
 /// A server with a certificate of this authority.
@@ -45,7 +45,7 @@ fn inline(authority: &Authority) -> Tls {
     trusting(CaBundle::Inline(authority.pem().to_owned()))
 }
 
-/// Asks for the document in a call of its own.
+/// Requests the document in a call of its own.
 async fn ask(endpoints: &Arc<Endpoints>) -> Result<(), Error> {
     let opened = endpoints.session().send(&get("/v1/fabric")).await?;
     assert_eq!(opened.status(), 200);
@@ -53,13 +53,13 @@ async fn ask(endpoints: &Arc<Endpoints>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same once, with a Secret of these keys.
+/// Requests the document once, with a Secret that has these keys.
 async fn once(server: &Simulator, tls: Tls, keys: &[(&str, &str)]) -> Result<(), Error> {
     let (_folder, outside) = folder(&[&[("token", TOKEN)], keys].concat());
     ask(&endpoints(plan(server, tls), &outside)).await
 }
 
-/// A refusal before anything was asked, in these words.
+/// Checks that the connection was refused with these words before a request was sent.
 #[track_caller]
 fn refused(answer: Result<(), Error>, words: &str, server: &Simulator, asked: u64) {
     let Err(Error::Connect(message)) = &answer else { panic!("{words}: {answer:?}") };
@@ -82,10 +82,10 @@ async fn a_bundle_in_a_file_is_read_anew_when_it_changes() {
     refused(ask(&endpoints).await, "bundle.pem holds no PEM certificate", &server, 0);
     write(files.path(), "bundle.pem", others.pem());
     refused(ask(&endpoints).await, UNKNOWN, &server, 0);
-    // More than one may stand in it, as while authorities change.
+    // The bundle may hold several authorities, as while one replaces another.
     write(files.path(), "bundle.pem", &format!("{}{}", others.pem(), ours.pem()));
     ask(&endpoints).await.unwrap();
-    // Whom the operator trusts no longer is not trusted by a connection that still stands.
+    // If the operator removes an authority, a connection that is still open does not trust it any more.
     write(files.path(), "bundle.pem", others.pem());
     refused(ask(&endpoints).await, UNKNOWN, &server, 1);
     server.stop().await;
@@ -99,7 +99,7 @@ async fn the_secret_may_bring_the_authority_along() {
     refused(once(&server, Tls::default(), &[]).await, "`caBundle`", &server, 0);
     refused(once(&server, Tls::default(), &[("ca.crt", others.pem())]).await, UNKNOWN, &server, 0);
     once(&server, Tls::default(), &[("ca.crt", ours.pem())]).await.unwrap();
-    // Beside a bundle either of them is enough, and neither of them is not.
+    // With a bundle and `ca.crt`, it is enough that one of them has the authority; if neither has it, the host refuses.
     once(&server, inline(&others), &[("ca.crt", ours.pem())]).await.unwrap();
     once(&server, inline(&ours), &[("ca.crt", others.pem())]).await.unwrap();
     refused(once(&server, inline(&others), &[("ca.crt", others.pem())]).await, UNKNOWN, &server, 3);
@@ -114,7 +114,7 @@ async fn a_certificate_must_be_for_the_name_that_is_expected() {
     once(&server, inline(&ours), &[]).await.unwrap();
     once(&server, named(NAME), &[]).await.unwrap();
     refused(once(&server, named("wrong.example"), &[]).await, OTHER_NAME, &server, 2);
-    // A certificate that knows nothing of the address.
+    // A certificate that does not name the address.
     server.faults().set(Fault::WrongNameCertificate).await.unwrap();
     refused(once(&server, inline(&ours), &[]).await, OTHER_NAME, &server, 2);
     once(&server, named("elsewhere.invalid"), &[]).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_certificate_must_be_for_the_name_that_is_expected() {
     server.stop().await;
 }
 
-/// A certificate that signed itself, for the address and the name.
+/// A self-signed certificate for the address and the name.
 fn itself(validity: Validity, marked: Marked) -> Authority {
     Authority::self_signed(&["127.0.0.2".to_owned(), NAME.to_owned()], validity, marked).unwrap()
 }
@@ -137,19 +137,19 @@ async fn a_certificate_that_signed_itself_is_believed_where_this_very_one_is_giv
         once(&server, Tls::default(), &[("ca.crt", ours.pem())]).await.unwrap();
         let both = trusting(CaBundle::Inline(format!("{}{}", others.pem(), ours.pem())));
         once(&server, both, &[]).await.unwrap();
-        // Another one of the same names is another one, whatever it calls itself.
+        // Another certificate with the same names is not trusted, however it is marked.
         let unknown = match marked {
             Marked::Authority => "give this certificate with `caBundle`",
             Marked::Server => UNKNOWN,
         };
         refused(once(&server, inline(&others), &[]).await, unknown, &server, 3);
         refused(once(&server, inline(&authority()), &[]).await, "its certificate is ", &server, 3);
-        // The name counts as ever.
+        // The host checks the name as usual.
         let named = |name: &str| Tls { server_name: Some(name.to_owned()), ..inline(&ours) };
         once(&server, named(NAME), &[]).await.unwrap();
         refused(once(&server, named("wrong.example"), &[]).await, OTHER_NAME, &server, 4);
         server.stop().await;
-        // So do the dates.
+        // It checks the dates, too.
         let late = itself(Validity::Expired, marked);
         let server = self::server(&late).await;
         refused(once(&server, inline(&late), &[]).await, "its certificate has expired", &server, 0);
@@ -159,7 +159,7 @@ async fn a_certificate_that_signed_itself_is_believed_where_this_very_one_is_giv
 
 #[tokio::test]
 async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_itself() {
-    // There is no authority to have; a person copied what the server shows.
+    // The operator does not have the authority, and has copied the certificate that the server shows.
     let hidden = authority();
     let shown = hidden.serving(&["127.0.0.2"]).unwrap();
     let settings = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -175,7 +175,7 @@ async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_its
     serving.spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not believe it ends here.
+            // The handshake with a client that does not trust the certificate fails here.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let mut asked = [0; 1024];
             while stream.read(&mut asked).await.is_ok_and(|read| read > 0) {

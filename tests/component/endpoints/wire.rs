@@ -1,4 +1,4 @@
-//! A server that says what a test wants, byte by byte, and remembers who came.
+//! A server that sends exactly the bytes that a test gives it, and records the heads of all requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A server; it ends with this value.
+/// A server; it stops when this value is dropped.
 pub(crate) struct Wire {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
-    /// Ends with the value.
+    /// Stops when the value is dropped.
     _task: JoinSet<()>,
 }
 

@@ -1,10 +1,10 @@
-//! Wrong words and broken files: what is wrong, where, and what would be right.
+//! Wrong arguments and broken files: the message shows what is wrong, where, and what would be right.
 
 use std::net::TcpListener;
 
 use super::Desk;
 
-/// What is asked, the exit code, and parts of the error.
+/// The arguments, the exit code, and parts of the error.
 const WRONG: [(&str, i32, &[&str]); 25] = [
     ("fabric simulate --shape units=0", 2, &["--shape", "units", "1 to 65536"]),
     ("fabric simulate --shape colour=red", 2, &["--shape", "colour", "hosts-per-unit"]),

@@ -1,4 +1,5 @@
-//! A list that is larger than the plugin's memory: it is read as it comes, or refused for its size.
+//! A list that is larger than the plugin's memory: the plugin reads it as it arrives, or the host refuses it for its
+//! size.
 
 use std::sync::Arc;
 
@@ -22,12 +23,12 @@ const TOKEN: &str = "canary-t0ken-31";
 const SHAPE: &str = "units=20,hosts-per-unit=32,rails=8,pods=2,spines=128,cores=80,seed=7";
 const HOSTS: usize = 640;
 
-/// All that the plugin may hold.
+/// The memory limit of the plugin.
 const MEMORY: usize = 8 << 20;
-/// What the list has at least.
+/// The list has at least this many bytes.
 const LIST: u64 = 40 << 20;
 
-/// The UFM plugin at that server, with these words about an answer's size.
+/// The UFM plugin at this server; `size` is the part of the entry that limits an answer.
 async fn revision(server: &Simulator, secret: &std::path::Path, size: &str) -> Revision {
     let ca: String = server.ca_pem().unwrap().lines().map(|line| format!("      {line}\n")).collect();
     let text = format!(
@@ -92,7 +93,7 @@ async fn a_list_larger_than_the_plugins_memory_is_read_or_refused_for_its_size()
     assert!(largest >= LIST, "the list has {largest} bytes only");
     assert!(usage.received as u64 >= LIST && usage.peak_memory <= MEMORY, "{usage:?}");
 
-    // The same where the operator allows less for one answer: the sentence names the bound, and the rest is not fetched.
+    // The same with a lower limit for one answer: the message names the limit, and the host does not fetch the rest.
     server.forget_requests();
     let (end, usage) = round(&revision(&server, secret.path(), ", maxBody: 12Mi").await, &server).await;
     let error = end.unwrap_err();

@@ -1,4 +1,4 @@
-//! What a live round heard, to be heard again without the server.
+//! Recordings: what a live round received, replayed without the server.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::{Desk, Simulated};
 const OPEN: &str =
     "--token canary-t0ken-31 --user admin:canary-passw0rd --client ops --document 127.0.0.1:0 --write out";
 
-/// What must stand in no recording: credentials, and `admin:canary-passw0rd` as Basic authentication sends it.
+/// What no recording may contain: credentials, and `admin:canary-passw0rd` as Basic authentication sends it.
 const SECRETS: [&str; 3] = ["canary", "YWRtaW46Y2FuYXJ5", "PRIVATE KEY"];
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_recording_gives_the_same_again_without_server_and_without_secrets() {
         let objects = desk.done(&format!("discover {words} -o yaml")).await;
         let recording = desk.read(&format!("{source}-{secret}.json"));
         for secret in SECRETS {
-            assert!(!recording.contains(secret), "{round}: {secret:?} stands in the recording");
+            assert!(!recording.contains(secret), "{round}: {secret:?} is in the recording");
         }
         let said: Value = serde_json::from_str(&recording).unwrap();
         let exchanges = said["sources"][source]["exchanges"].as_array().unwrap();

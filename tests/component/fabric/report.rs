@@ -80,8 +80,8 @@ async fn what_is_wrong_in_a_hall_is_named_with_its_evidence() {
     hall.fabric.edit(|fabric| fabric.cut_port(dead, LinkState::Down)).unwrap();
     hall.fabric.edit(|fabric| fabric.cut_host("gpu-00011", LinkState::Down)).unwrap();
     hall.nodes(&["gpu-00003"]);
-    // UFM is asked for what is up alone: what is down shows by the neighbours that are not, and a host without any link is
-    // not seen at all.
+    // The plugin reads only the ports that are up from UFM. It finds a dead link because neighbours of the host have
+    // that link, and it does not see a host without any link.
     let by_neighbours: Vec<&str> = WALK
         .iter()
         .filter(|words| !words.starts_with("gpu-00011"))

@@ -1,4 +1,4 @@
-//! A fabric manager to rehearse with.
+//! A simulated fabric manager, for tests and rehearsals.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn a_simulated_fabric_is_discovered_broken_mended_and_ended() {
         assert!(tree.contains("8 of 8 nodes have a place in 3 groups"), "{tree}");
     }
 
-    // Faults at each of the two servers, by the listener for them.
+    // Faults at each of the two servers, set through the admin listener.
     let admin = simulated.said("faults, edits");
     let send = async |request: reqwest::RequestBuilder| request.send().await.unwrap().json::<Value>().await.unwrap();
     assert_eq!(send(client().put(format!("{admin}/ufm/faults")).body("html")).await, json!(["html"]));
@@ -46,7 +46,7 @@ async fn a_simulated_fabric_is_discovered_broken_mended_and_ended() {
         assert_eq!(send(client().delete(format!("{admin}/{faults}"))).await, json!([]));
     }
 
-    // Edits reach both; a line of help is enough to write one.
+    // Edits reach both servers; the help has what is needed to write one.
     send(client().post(format!("{admin}/edits")).body("move-host gpu-00000 1\ndown-host gpu-00007")).await;
     for source in ["ufm", "roce"] {
         let tree = desk.done(&format!("{} --show-nodes", look(source))).await;

@@ -1,4 +1,4 @@
-//! Hosts that are no Nodes and hang above the leaves.
+//! Hosts that are no Nodes and are connected above the leaves.
 
 use serde_json::{Value, json};
 use topoloom_simulator::{Chassis, Credentials, Fabric, FabricDocument, HostKind, Layer, Shape, SharedFabric, Ufm};
@@ -7,13 +7,13 @@ use super::Desk;
 
 const TOKEN: &str = "canary-t0ken-47";
 
-/// The tiers that a round at a desk finds: how many groups of each, by the lines of the tree.
+/// How many groups of each tier `topoloom discover` finds, by the lines of the tree.
 async fn tiers(desk: &Desk, source: &str) -> [usize; 3] {
     let tree = desk.done(&format!("discover --config {source}.yaml --nodes nodes.json --credentials secret")).await;
     [1, 2, 3].map(|tier| tree.lines().filter(|line| line.contains(&format!("tier {tier} "))).count())
 }
 
-/// Four units in two pods below cores, and what is at a desk for it: a Node for every host that computes.
+/// Four units in two pods below cores, and a folder of files for them: a Node for every compute host.
 fn hall() -> (SharedFabric, Desk) {
     let shape = "units=4,hosts-per-unit=4,rails=2,pods=2,spines=2,cores=2,storage-leaves=0,service-hosts=1,seed=7";
     let fabric = SharedFabric::new(Fabric::generate(&shape.parse::<Shape>().unwrap()).unwrap());

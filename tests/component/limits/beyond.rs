@@ -1,4 +1,4 @@
-//! Rows that have more than one way to be met.
+//! Limits that a plugin can reach in more than one way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,8 @@ async fn an_encoding_of_a_feature_that_is_off_is_refused_although_it_says_nothin
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     // One function without parameters, one memory.
     module.extend([1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1]);
-    // i32.const 0, i32.load of memory 0, drop, end. Bit 6 of the alignment says that the memory is named: multi-memory.
+    // i32.const 0, i32.load of memory 0, drop, end. Bit 6 of the alignment means that a memory index follows:
+    // multi-memory.
     module.extend([10, 11, 1, 9, 0, 0x41, 0, 0x28, 0x42, 0, 0, 0x1a, 0x0b]);
     let error = refused(carrying(&module), Limits::large()).await;
     assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{error}");
@@ -81,7 +82,7 @@ async fn everything_that_the_host_gives_is_counted() {
 
 #[tokio::test]
 async fn asking_for_a_credential_counts_as_a_request() {
-    // It may make the host read a Secret.
+    // Such a call may make the host read a Secret.
     let plugin = load(&GLUTTON, lowered(Limit::Requests, Amount::Count(20))).await;
     let take = RoundInput { config: r#"{"take": "credentials"}"#.into(), ..round("", nodes(1)) };
     let error = plugin.discover(&source(), take).await.end.unwrap_err();
@@ -145,12 +146,12 @@ async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
 
 #[tokio::test]
 async fn as_many_handles_as_are_allowed_may_be_held() {
-    // It holds one of its own: the snapshot.
+    // The guest holds one more: the snapshot.
     let (end, usage) = run(&leak(super::default(Limit::Handles) - 1), Act::Discover("good"), Limits::default()).await;
     assert!(end.is_ok(), "{end:?} {usage:?}");
 }
 
-/// Calls itself so many times when it starts, and comes back.
+/// A guest that calls itself this many times when it starts, and then returns.
 fn deep(calls: u32) -> Arc<[u8]> {
     grafted(&format!(
         "(component (core module $m
@@ -186,7 +187,7 @@ async fn the_host_may_have_another_stack_and_fewer_turns() {
     let LimitSetting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
     let options = Options { stack: low.size(), calls: 1, ..Options::default() };
     let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
-    // One call at a time, which is as long as it may be.
+    // One call at a time, and each lasts until its limit.
     let call = CallLimits { cpu: Duration::from_millis(300), ..CallLimits::default() };
     let load = |bytes: &Arc<[u8]>| {
         let limits = Limits { call: call.clone(), ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Calls that end at a limit, and two that only lose what they say.
+//! Calls that end at a limit, and two that only lose some of their log.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn scenario(row: Limit) -> Scenario {
             ends(&bytes, Act::Discover("good"), Limits::default(), format!("instance count too high at {}", most + 1))
         }
         Limit::TableElements => {
-            // Neither is too large alone, which is all that can be seen before it starts.
+            // Neither table is too large alone, and the host can check no more before the plugin starts.
             let tables = "(core module $m (table 15000 funcref) (table 15000 funcref))";
             let bytes = grafted(&format!("(component {tables} (core instance (instantiate $m)))"));
             // The villain has tables of its own.
@@ -35,7 +35,7 @@ pub(super) fn scenario(row: Limit) -> Scenario {
         }
         Limit::Handles => {
             let words = format!("more than {most} resource handles");
-            // Few more than it may have: the engine's own limit is a hundred times as high.
+            // One more than the limit: the engine's own limit is a hundred times as high.
             ends(&leak(most + 1), Act::Discover("good"), Limits::default(), words)
         }
         Limit::Stack => villain(Act::Discover("recurse-deep"), format!("the stack has {most} bytes")),
@@ -87,7 +87,7 @@ pub(super) fn scenario(row: Limit) -> Scenario {
     }
 }
 
-/// Takes so many handles when it starts and never gives one back.
+/// A guest that takes this many handles when it starts and never releases one.
 pub(super) fn leak(handles: u64) -> Arc<[u8]> {
     grafted(&format!(
         r#"(component

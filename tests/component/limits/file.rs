@@ -1,4 +1,4 @@
-//! Files that do not become plugins.
+//! Files that the host does not load.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn scenario(row: Limit) -> Scenario {
         Limit::Features => {
             refused(wat("simd.wat"), "the plugin uses WebAssembly that is switched off, at byte ".to_owned())
         }
-        // Two bytes say how many locals there are (none) and that the body ends.
+        // Two bytes are the number of locals (none) and the end of the body.
         Limit::Function => bounds(component(&format!("(func {})", "nop ".repeat(70_000))), "a function size", 70_002),
         Limit::Locals => bounds(
             component(&format!("(func (local {}))", "i32 ".repeat(1_001))),
@@ -80,7 +80,7 @@ pub(super) fn scenario(row: Limit) -> Scenario {
     }
 }
 
-/// So many functions which branch from one place to so many targets, with so many values.
+/// This many functions, each of which branches from one place to this many targets, with this many values.
 pub(crate) fn branches(values: usize, targets: usize, functions: usize) -> Arc<[u8]> {
     let (results, given) = ("i32 ".repeat(values), "i32.const 1 ".repeat(values));
     let function = format!(

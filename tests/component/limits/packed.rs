@@ -1,4 +1,4 @@
-//! Packed files: what is too large as it is delivered, and what is small and means to be large.
+//! Packed files: those that are too large as delivered, and small ones that unpack to a large size.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use topoloom_core::plugin::{Amount, Limit, Profile};
 use super::sentence;
 use crate::guests::{VILLAIN, host};
 
-/// What a place with this file offers, by the road that bytes take in the host.
+/// The offer for this file, which is read as in the host.
 async fn delivered(file: &[u8], metrics: &Metrics) -> Offer {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("acme.wasm.zst");
@@ -57,7 +57,7 @@ fn runtime() -> Runtime {
     Runtime::start_with(Compiler::Child { exe: host() }, Options::default(), Metrics::default(), None).unwrap()
 }
 
-/// Bytes that cannot be made smaller.
+/// Bytes that cannot be compressed.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let step = || {
@@ -67,11 +67,11 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(step).take(bytes).collect()
 }
 
-/// A frame (RFC 8878, 3.1.1) of so many MiB of one byte, in eight blocks of four bytes for each. It need not say how
-/// much is in it.
+/// A frame (RFC 8878, 3.1.1) of this many MiB of one byte, in eight blocks of four bytes for each MiB. Its header has
+/// the unpacked size only with `says`.
 fn bomb(mib: u64, says: bool) -> Vec<u8> {
     const BLOCK: u32 = 128 << 10;
-    // A window of 128 KiB, and, if it is said, eight bytes of size.
+    // A window of 128 KiB, and with `says` eight bytes of size.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, if says { 0xc0 } else { 0x00 }, 0x38];
     if says {
         frame.extend((mib << 20).to_le_bytes());
@@ -105,7 +105,7 @@ pub(super) async fn prove(row: Limit) {
 #[tokio::test]
 async fn the_entry_may_allow_as_much_as_the_table_says() {
     let runtime = runtime();
-    // More than the large profile has.
+    // More than the large profile allows.
     let packed = pack(&noise(Amount::mib(9).size()));
     let module = module(delivered(&packed, runtime.metrics()).await);
     for (limits, step) in
@@ -122,7 +122,7 @@ async fn a_plugin_within_the_limit_is_unpacked_and_serves() {
     let module = module(delivered(&pack(&VILLAIN), runtime.metrics()).await);
     let limits = format!("{{packed: {}Ki}}", module.packed.unwrap().div_ceil(1 << 10));
     let permissions = refused(&runtime, &limits, &module).await;
-    // All that is still missing is the operator's word about labels.
+    // Only the operator's grant of the label is still missing.
     assert_eq!(permissions.step, RolloutStep::Grant, "{}", permissions.message);
 }
 

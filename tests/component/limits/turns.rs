@@ -41,13 +41,13 @@ async fn load(runtime: &Runtime) -> Plugin {
     runtime.load(Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits }).await.unwrap()
 }
 
-/// A call that lasts as long as it may.
+/// A call that lasts until its limit.
 async fn busy(plugin: &Plugin) -> Usage {
     plugin.discover(&source(), round("loop", nodes(1))).await.usage
 }
 
-/// Four plugins that each grow to their limit, on a host that has not enough for two of them. Each gets to its own limit, after
-/// the others, and dies of that alone.
+/// Four plugins that each grow to their limit, on a host whose memory for plugins is too small for all of them. One
+/// after the other reaches its own limit, and fails only because of that.
 async fn four_that_take_what_they_may_take_no_more_than_all_may(total: usize, each: u64) {
     let options = Options { memory: total, ..Options::default() };
     let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
@@ -68,7 +68,7 @@ async fn four_that_take_what_they_may_take_no_more_than_all_may(total: usize, ea
         assert!(call.usage.peak_memory as u64 > (each << 20) * 3 / 4, "{:?}", call.usage);
     }
     let sum: usize = calls.iter().map(|call| call.usage.peak_memory).sum();
-    assert!(sum > total, "they had room for all: {sum}");
+    assert!(sum > total, "there was room for all of them: {sum}");
     assert!(runtime.peak_memory() <= total, "{} of {total}", runtime.peak_memory());
     assert!(calls.iter().any(|call| call.usage.met.contains(Limit::ProcessMemory)), "no call waited");
     assert!(runtime.metrics().hits(Limit::ProcessMemory) > 0);
@@ -82,12 +82,12 @@ async fn four_plugins_within_their_limits_hold_no_more_than_the_host_has_for_the
 /// A memory cgroup of a test, of either version.
 struct Cgroup {
     folder: PathBuf,
-    /// The file that says how much it held at most.
+    /// The file with its peak memory.
     peak: &'static str,
 }
 
 impl Cgroup {
-    /// Makes one with this limit, where that is allowed.
+    /// Makes one with this limit, if this process may.
     fn new(limit: u64) -> std::io::Result<Self> {
         let versions = [
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
@@ -125,7 +125,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// The same as the kernel counts it: a process with four of them, in a container as the chart makes it.
+/// The same with the memory that the kernel counts: a process with four such plugins, in a cgroup with the limit of the
+/// chart.
 #[allow(clippy::print_stderr, reason = "who reads what passed has to see what was left out")]
 #[test]
 fn four_plugins_within_their_limits_fit_into_the_container_of_the_chart() {

@@ -1,4 +1,4 @@
-//! As much of PromQL as it takes to see which metrics and labels an expression names.
+//! A reader for as much of PromQL as is needed to find the metrics and labels that an expression names.
 
 /// What an expression names.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Named {
     pub(super) labels: Vec<String>,
 }
 
-/// One metric and what it is selected by.
+/// One metric and the labels that select its series.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Selector {
     pub(super) metric: String,
@@ -24,10 +24,10 @@ pub(super) struct Matcher {
     pub(super) value: String,
 }
 
-/// What is followed by labels in parentheses.
+/// Words that are followed by labels in parentheses.
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 
-/// Words of the language. A function that is missing here is taken for a metric, and found out.
+/// Words of the language. A function that is missing here is read as a metric, and reported as unknown.
 const WORDS: [&str; 18] = [
     "absent",
     "and",
@@ -56,7 +56,7 @@ enum Token {
     Sign(char),
 }
 
-/// Reads an expression; an error says what is not understood.
+/// Reads an expression; an error names the part that is not understood.
 pub(super) fn named(expression: &str) -> Result<Named, String> {
     let mut tokens = tokens(expression)?.into_iter().peekable();
     let mut named = Named::default();
@@ -100,7 +100,7 @@ fn matched(tokens: &[Token]) -> Option<Matcher> {
     is_known.then(|| Matcher { label: label.clone(), operator, value: value.clone() })
 }
 
-/// Words, texts and signs; numbers and what stands in brackets name nothing.
+/// Words, texts and signs; numbers and ranges in brackets are left out, because they name nothing.
 fn tokens(expression: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = expression;

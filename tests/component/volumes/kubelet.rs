@@ -1,4 +1,4 @@
-//! Volumes that are swapped as the kubelet swaps them, at random moments, under readers of every kind.
+//! Volumes that are swapped as the kubelet swaps them, at random moments, while readers of every kind read them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,21 +12,23 @@ use topoloom_tests::dice::Dice;
 
 use super::{Listener, Manner, NEVER, OFTEN, delivery, file, installed};
 
-/// The name of a plugin that is part of the binary, too: a reader that sees no file for a moment would offer that one.
+/// The name of a plugin that is also part of the binary: a reader that sees no file for a moment would offer the
+/// builtin one.
 pub(super) const NAME: &str = "label";
 
 const SWAPS: usize = 200;
-/// Those of small modules take so little time that there can be more.
+/// Swaps of small modules take so little time that there can be more.
 const SMALL_SWAPS: usize = 2_000;
 
-/// Random numbers from the seed of `TOPOLOOM_TEST_SEED`, or one of its own. The seed is the other half of the answer.
+/// Random numbers from the seed of `TOPOLOOM_TEST_SEED`, or from a new one. Returns the seed, too.
 pub(super) fn dice() -> (Dice, u64) {
     let given = std::env::var("TOPOLOOM_TEST_SEED").ok();
     let seed = given.map_or_else(|| RandomState::new().hash_one(0), |seed| seed.parse().unwrap());
     (Dice::new(seed), seed)
 }
 
-/// Lets others run for a while: mostly for microseconds, at times for as long as a reader waits for silence.
+/// Lets other threads run for a while: mostly for microseconds, at times for as long as a reader waits for events to
+/// stop.
 pub(super) fn pause(dice: &mut Dice) {
     let most = 1 << dice.below(18);
     let steps = dice.below(most);
@@ -80,13 +82,13 @@ impl Written {
     }
 }
 
-/// A signature that says which revision it belongs to.
+/// A signature that names its revision.
 fn signed(number: usize) -> Vec<u8> {
     format!("signature of {number}").into_bytes()
 }
 
 /// A volume in one folder, with the only steps by which the kubelet changes one (its `AtomicWriter`): a new folder with
-/// a time in its name, a link to it under another name, the rename of that link, and the end of the old folder.
+/// a time in its name, a link to it under another name, the rename of that link, and the removal of the old folder.
 struct Volume {
     root: PathBuf,
     written: Written,
@@ -122,7 +124,7 @@ impl Volume {
         }
     }
 
-    /// Some swaps at random moments, in a thread of their own; the volume comes back with what was written.
+    /// Some swaps at random moments, in a thread of their own; returns the volume with what was written.
     async fn swaps(mut self, count: usize) -> Self {
         let swapping = tokio::task::spawn_blocking(move || {
             for _ in 0..count {
@@ -143,7 +145,7 @@ fn link_files(folder: &Path) {
     }
 }
 
-/// The listeners: each looks into the folder of plugins, into its own folder, and at the file itself.
+/// The listeners: one reads the folder of plugins, one the plugin's own folder, one the file itself.
 fn listeners(plugins: &Path, poll: std::time::Duration, manner: Manner) -> Vec<Listener> {
     let own = plugins.join(NAME);
     let above = delivery(Some(plugins.to_owned()), poll);
@@ -156,7 +158,7 @@ fn listeners(plugins: &Path, poll: std::time::Duration, manner: Manner) -> Vec<L
     ]
 }
 
-/// Bursts of swaps until all are done; after each burst everybody hears the last of it.
+/// Bursts of swaps until all are done; after each burst every listener receives its last revision.
 async fn swap_under(mut volume: Volume, listeners: &mut [Listener], swaps: usize, longest: usize) -> Written {
     while volume.written.last() < swaps {
         let burst = 1 + volume.dice.below(longest);
@@ -177,12 +179,12 @@ async fn swaps_of_a_mounted_volume_are_neither_missed_nor_torn() {
     println!("TOPOLOOM_TEST_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
     let volume = Volume::new(&folder.path().join(NAME), dice, Sizes::Mixed);
-    // Only events can tell them.
+    // Only events notify these listeners.
     let mut listeners = listeners(folder.path(), NEVER, Manner::Quiet);
     swap_under(volume, &mut listeners, SWAPS, 16).await;
 }
 
-/// A volume of which no event tells: the link in the folder that is watched leads to the link that is swapped. Gives the
+/// A volume whose swaps raise no event: the link in the watched folder leads to the link that is swapped. Returns the
 /// folder of plugins, too.
 fn unheard(folder: &Path, dice: Dice, sizes: Sizes) -> (Volume, PathBuf) {
     let volume = Volume::new(&folder.join("behind"), dice, sizes);
@@ -219,7 +221,7 @@ async fn swaps_between_any_two_steps_of_a_reader_are_neither_missed_nor_torn() {
         println!("TOPOLOOM_TEST_SEED={seed}");
         let folder = tempfile::tempdir().unwrap();
         let (volume, plugins) = unheard(folder.path(), dice, sizes);
-        // An event would let the reader wait for silence; without any it reads all the time.
+        // After an event the reader would wait for events to stop; without events it reads all the time.
         let mut listeners = listeners(&plugins, NEVER, Manner::Restless);
         swap_under(volume, &mut listeners, swaps, longest).await;
     }

@@ -1,4 +1,5 @@
-//! Plain files, as people and scripts write them: in pieces, by rename, gone for a while; and what is no file at all.
+//! Plain files, as people and scripts write them: in pieces, by rename, absent for a while; and paths that are no
+//! regular files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use topoloom_api::condition::Reason;
 use super::kubelet::{NAME, dice, pause};
 use super::{Listener, Manner, NEVER, OFTEN, delivery, file, installed};
 
-/// The digest of what is offered, or the word for what is not.
+/// The digest of the offered module, or the reason why there is none.
 fn word(offer: &Offer) -> Result<Digest, Reason> {
     match offer {
         Offer::Module(module) => Ok(module.digest),
@@ -20,7 +21,7 @@ fn word(offer: &Offer) -> Result<Digest, Reason> {
 }
 
 impl Listener {
-    /// Waits for an offer; what is on the way there is given back.
+    /// Waits for an offer; returns the offers before it.
     async fn waits_for(&mut self, wanted: Result<Digest, Reason>) -> Vec<Result<Digest, Reason>> {
         let mut before = Vec::new();
         loop {
@@ -44,13 +45,13 @@ async fn a_file_that_is_written_in_pieces_waits_for_its_last_one() {
     let (old, new) = (b"old module".to_vec(), b"new module in many pieces".repeat(1_000));
     fs::write(&path, &old).unwrap();
     declare(folder.path(), &old);
-    // It is looked at all the time, so every piece is seen.
+    // The host reads the file all the time, so it sees every piece.
     let mut listener = Listener::new("file", &delivery(None, OFTEN), &file(&path), Manner::Quiet);
     listener.waits_for(Ok(Digest::of(&old))).await;
     declare(folder.path(), &new);
     listener.waits_for(Err(Reason::DigestMismatch)).await;
     for end in (1..new.len()).step_by(5_000) {
-        // Of every piece the message says another digest.
+        // For every piece the message names another digest.
         fs::write(&path, &new[..end]).unwrap();
         listener.waits_for(Err(Reason::DigestMismatch)).await;
     }
@@ -84,7 +85,7 @@ async fn a_file_that_is_renamed_over_twice_at_once_ends_as_the_second() {
     let mut listener = Listener::new("file", &delivery(None, NEVER), &file(&path), Manner::Quiet);
     listener.waits_for(Ok(Digest::of(b"0"))).await;
     for round in 0..10 {
-        // All of the same length, so that only what is in them differs.
+        // All of the same length, so that only their content differs.
         let modules = [format!("a {round}"), format!("b {round}")];
         for module in &modules {
             let new = folder.path().join("new");
@@ -110,7 +111,8 @@ async fn a_file_that_vanishes_and_comes_back_is_offered_again() {
         of_folder.waits_for(Ok(Digest::of(module))).await;
         fs::remove_file(&path).unwrap();
         of_file.waits_for(Err(Reason::PluginNotFound)).await;
-        // What is part of the binary does not take its place: a volume that is away for a moment is no wish.
+        // The host does not offer the builtin plugin instead: a volume that is absent for a moment does not mean that
+        // the operator wants it.
         of_folder.waits_for(Err(Reason::PluginNotFound)).await;
         fs::write(&path, module).unwrap();
     }
@@ -164,7 +166,7 @@ async fn only_regular_files_are_read() {
         let message = nothing(delivery.once(&file(path)).await);
         assert!(message.ends_with("it is not a regular file"), "{message}");
     }
-    // Nor is what lies beside a module.
+    // The files beside a module must be regular files, too.
     fs::remove_file(&pipe).unwrap();
     fs::write(&pipe, "module").unwrap();
     for beside in ["acme.yaml", "acme.sig"] {

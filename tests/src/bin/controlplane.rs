@@ -1,5 +1,5 @@
-//! The test control plane by hand: `build` makes its binary, and that of Helm, which the tests of the chart want; `up` runs one
-//! until its input closes or Ctrl-C.
+//! The test control plane by hand: `build` makes its binary, and that of Helm, which the tests of the chart need; `up`
+//! runs a control plane until its input closes or Ctrl-C.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command line tool")]
 
 use std::io::Read;

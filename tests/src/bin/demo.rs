@@ -37,7 +37,7 @@ networkTopologyDiscovery:
       - nodeLabel: kubernetes.io/hostname
 ";
 
-/// A source that a vendor's plugin serves, out of a ConfigMap.
+/// A source whose plugin comes from a vendor, in a ConfigMap.
 const PLUGIN: &str = "\
 - source: edge
   enabled: true
@@ -48,13 +48,13 @@ const PLUGIN: &str = "\
 /// The fabric of the demo: two pods of two units, eight rails.
 const FABRIC: &str = "units=4,hosts-per-unit=20,rails=8,pods=2,spines=8,cores=4,host-names=ib-{index:03}";
 
-/// What opens the simulated UFM.
+/// The token that the simulated UFM accepts.
 const TOKEN: &str = "demo-token-of-the-simulated-ufm";
 
 /// HyperNodes of the fabric: four units, two pods, one core.
 const FABRIC_GROUPS: usize = 7;
 
-/// Nodes that only that plugin knows about.
+/// Nodes that only the vendor's plugin knows.
 const EDGE: usize = 12;
 
 /// How long each step may take.
@@ -89,7 +89,7 @@ fn step(text: &str) {
 
 async fn show() -> Result<()> {
     step("starting etcd and kube-apiserver (built once, some minutes the first time)");
-    // Helm would be built for minutes.
+    // Building Helm would take minutes.
     let scene = Scene::alone().await?.by_the_plain_manifest();
     println!("   the API server is {} and the CRDs are installed", scene.plane.server_url());
 
@@ -178,7 +178,7 @@ fn ufm_entry(ufm: &Simulator) -> String {
     )
 }
 
-/// A second source beside the labels: what is plugged in, as the fabric manager says it. Then the manager breaks.
+/// A second source beside the labels: the cables, as the fabric manager reports them. Then the manager breaks.
 async fn fabric(scene: &Scene) -> Result<Simulator> {
     step("an InfiniBand fabric: a simulated UFM over TLS, a Node for each of its hosts, a Secret with its token");
     let fabric = Fabric::generate(&FABRIC.parse::<Shape>()?)?;
@@ -198,7 +198,8 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
 
     step("the fabric manager breaks on stage: its token is revoked, it answers with a login page, its list is empty");
     for (rule, reason) in [("status:401", Some("Unauthorized")), ("html", Some("Upstream")), ("empty-list", None)] {
-        // Its counters move, so that the lists are fetched; without that a round is one small request.
+        // The edit changes the counters of the fabric manager, so that the plugin fetches the lists; without a change a
+        // round is one small request.
         ufm.fabric().edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?;
         ufm.faults().set(rule.parse::<FaultRule>()?).await?;
         scene.cli(&["source", "run", "ufm"]).await?;
@@ -227,7 +228,7 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
     Ok(ufm)
 }
 
-/// Waits until all hosts of the fabric are kept where they were although no list has them; gives the sentence.
+/// Waits until all hosts of the fabric keep their place although no list has them; returns the message.
 async fn until_kept(scene: &Scene) -> String {
     eventually("the hosts are reported as kept", PATIENCE, async || {
         let status = scene.source("ufm").await.map_err(|error| error.to_string())?.status;
@@ -238,7 +239,7 @@ async fn until_kept(scene: &Scene) -> String {
     .await
 }
 
-/// Waits until a source has so many HyperNodes, all counted.
+/// Waits until a source has this many HyperNodes, all with a node count.
 async fn until_source(scene: &Scene, source: &str, groups: usize) {
     eventually(&format!("{source} has {groups} HyperNodes"), PATIENCE, async || {
         let stored = scene.stored().await.map_err(|error| error.to_string())?;
@@ -297,7 +298,7 @@ async fn show_edge(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Waits until this version serves the source, with so many HyperNodes that are counted.
+/// Waits until this version serves the source, with this many HyperNodes that have a node count.
 async fn until_edge(scene: &Scene, version: &str, groups: usize) {
     eventually(&format!("version {version} serves with {groups} HyperNodes"), PATIENCE, async || {
         let status = scene.source("edge").await.map_err(|error| error.to_string())?.status;

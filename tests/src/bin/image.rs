@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What the arguments ask for.
+/// The settings of the command line.
 struct Wanted {
     builds: Builds,
     platforms: Vec<Platform>,
@@ -116,13 +116,13 @@ async fn image(wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Who else has read the layout.
+/// Which other tool has read the layout.
 enum Reader {
     Skopeo,
     Missing,
 }
 
-/// Lets a tool of others read every image of the layout, which compares all digests, and write it as it would into a
+/// Lets another tool read every image of the layout, which compares all digests, and write it as it would into a
 /// registry.
 fn others_read(layout: &Path, version: &str) -> Result<Reader> {
     let copy = tempfile::tempdir()?;
@@ -142,13 +142,14 @@ fn names(platforms: &[Platform]) -> String {
     platforms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What can be built here, and what cannot.
+/// The platforms that can be built here, and those that cannot.
 struct BuildablePlatforms {
     platforms: Vec<(Platform, Compiler)>,
     unseen: Vec<Platform>,
 }
 
-/// What of it can be built here. Without another processor there is still an image, so that is only said.
+/// The wanted platforms that can be built here. If another platform cannot be built there is still an image, so the
+/// program only prints that.
 fn find(toolchain: &Toolchain, wanted: &[Platform]) -> Result<BuildablePlatforms> {
     let (mut platforms, mut unseen) = (Vec::new(), Vec::new());
     for platform in wanted {
@@ -200,7 +201,7 @@ fn mib(bytes: u64) -> String {
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
-/// The time of the sources is what `SOURCE_DATE_EPOCH` says, or that of the commit, or 1970.
+/// The time of the sources is that of `SOURCE_DATE_EPOCH`, or that of the commit, or 1970.
 fn about(sources: &Path) -> Result<About> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(sources).output().ok()?;

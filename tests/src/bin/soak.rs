@@ -1,6 +1,6 @@
-//! `make soak`: replicas that live through trouble for a while, and whether what they hold stays flat.
+//! `make soak`: runs replicas with faults for a while, and checks whether the resources that they use stay flat.
 //!
-//! `soak [MINUTES]`; without a number twenty. Ctrl-C ends it; the table is that of the time until then.
+//! `soak [MINUTES]`; without a number twenty. Ctrl-C ends it; the table then covers the time until then.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
 use std::process::ExitCode;

@@ -38,9 +38,9 @@ impl Container {
         Ok(Self { args: args.collect::<Result<_>>()?, env })
     }
 
-    /// The flags for a process on this machine, which has no file system of its own and shares its ports: files and volumes
-    /// lie below `root`, where the folders are made, and listeners take free ports of 127.0.0.1. The verb and what is said
-    /// about the log are left to the caller that starts the process.
+    /// The flags for a process on this machine, which has no file system of its own and shares its ports: files and
+    /// volumes are below `root`, where the folders are made, and listeners take free ports of 127.0.0.1. The verb and
+    /// the flags of the log are left to the caller that starts the process.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -50,7 +50,7 @@ impl Container {
             let flag = match word.split_once('=') {
                 Some((name, value)) if value.starts_with('/') => {
                     let path = root.join(value.trim_start_matches('/'));
-                    // What the kubelet would mount is there; what the process makes by itself is not.
+                    // A folder that the kubelet would mount exists; one that the process makes by itself does not.
                     let is_mounted = matches!(name, "--plugin-dir" | "--documents");
                     let folder = if is_mounted { Some(path.as_path()) } else { path.parent() };
                     if let Some(folder) = folder {

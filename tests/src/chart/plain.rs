@@ -12,7 +12,7 @@ pub const NAMESPACE: &str = "topoloom-system";
 /// The configuration that it reads.
 pub const CONFIG_MAP: &str = "topoloom-controller-configmap";
 
-/// Where it is.
+/// The path of the manifest.
 #[must_use]
 pub fn file() -> PathBuf {
     folder().join("../../topoloom.yaml")
@@ -46,7 +46,7 @@ metadata:
 /// The manifest.
 ///
 /// # Errors
-/// With what Helm says.
+/// With the message of Helm.
 pub async fn manifest() -> Result<String> {
     let values = json!({
         "image": {"repository": IMAGE},
@@ -63,7 +63,7 @@ pub async fn manifest() -> Result<String> {
     Ok(manifest)
 }
 
-/// Whether a line says something that is only true of a release of Helm.
+/// Whether a line is only true of a release of Helm.
 fn is_helms(line: &str) -> bool {
     let line = line.trim();
     line.starts_with("# Source: ")

@@ -1,13 +1,13 @@
-//! Values that several tests render: each switch turned, and all of them at once.
+//! Values that several tests render: each switch alone, and all of them at once.
 
 use serde_json::{Value, json};
 
-/// One set of values and the flags that the container has because of it. A word with `!` in front is a flag that it has
-/// not.
+/// One set of values and the flags that the container has because of it. A `!` in front of a flag means that the
+/// container does not have it.
 pub struct Case {
-    /// What is turned.
+    /// The name of the switch.
     pub name: &'static str,
-    /// The values that turn it.
+    /// The values that set it.
     pub values: Value,
     /// The flags, and those that must not be there.
     pub flags: &'static [&'static str],

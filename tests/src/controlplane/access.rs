@@ -1,4 +1,4 @@
-//! Who may talk to the apiserver and how: the admin's token, kubeconfig files and clients.
+//! Access to the apiserver: the admin's token, kubeconfig files and clients.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -58,11 +58,11 @@ pub(super) fn install_crypto() {
     _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A client that does what the kubeconfig file says.
+/// A client with the settings of a kubeconfig file.
 ///
 /// # Errors
 ///
-/// When the file cannot be read or says something impossible.
+/// When the file cannot be read or is not valid.
 pub async fn client_from(kubeconfig: &Path) -> Result<Client> {
     install_crypto();
     let document = Kubeconfig::read_from(kubeconfig).context("the kubeconfig file cannot be read")?;
@@ -74,7 +74,7 @@ pub async fn client_from(kubeconfig: &Path) -> Result<Client> {
 }
 
 impl ControlPlane {
-    /// A kubeconfig file for a ServiceAccount that exists, with a fresh token: what it may do is what RBAC says.
+    /// A kubeconfig file for a ServiceAccount that exists, with a fresh token: RBAC decides what it may do.
     ///
     /// # Errors
     ///

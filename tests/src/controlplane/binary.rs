@@ -53,7 +53,7 @@ impl Programs {
 ///
 /// # Errors
 ///
-/// Says in one sentence what is missing or which build failed.
+/// One sentence that names what is missing or which build failed.
 pub fn find_or_build() -> Result<Programs> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(folder);

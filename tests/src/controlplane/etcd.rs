@@ -19,7 +19,7 @@ pub enum WriteKind {
 /// One write as etcd committed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// Grows with every transaction; the `resourceVersion` of the object.
+    /// The revision grows with every transaction; it is the `resourceVersion` of the object.
     pub revision: u64,
     /// For instance `/registry/minions/node-1`.
     pub key: String,
@@ -146,14 +146,14 @@ impl Gateway {
         Ok(number(&answer.header.revision))
     }
 
-    /// Forgets all history before now, and says which revision that is.
+    /// Compacts all history before now, and returns the present revision.
     pub(super) async fn compact(&self) -> Result<u64> {
         let revision = self.revision().await?;
         self.post("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true})).await?;
         Ok(revision)
     }
 
-    /// Every key, with the revision of its last write, and the revision at which this is so.
+    /// Every key, with the revision of its last write; and the revision of this answer.
     pub(super) async fn keys(&self) -> Result<(BTreeMap<String, u64>, u64)> {
         let all = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "keys_only": true});
         let answer = self.range(&all).await?;
@@ -161,7 +161,7 @@ impl Gateway {
         Ok((keys, number(&answer.header.revision)))
     }
 
-    /// Writes a key again as it was at a revision; gives the revision of this write.
+    /// Writes a key again as it was at a revision; returns the revision of this write.
     pub(super) async fn restore(&self, key: &str, revision: u64) -> Result<u64> {
         let then = json!({"key": encoded(key.as_bytes()), "revision": revision.to_string()});
         let answer = self.range(&then).await?;
@@ -177,7 +177,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// All that it holds, as `etcdutl snapshot restore` takes it.
+    /// All its data, in the form that `etcdutl snapshot restore` reads.
     pub(super) async fn snapshot(&self) -> Result<Vec<u8>> {
         let answer = self.post("/v3/maintenance/snapshot", &json!({})).await?;
         let text = answer.text().await.context("etcd's snapshot broke")?;
@@ -202,7 +202,7 @@ impl Gateway {
         if from > last {
             return Ok(writes);
         }
-        // The watch covers all keys, so that the event of the last revision is sure to come and ends it.
+        // The watch covers all keys: then the event of the last revision is sure to come, and ends the loop.
         let create = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "start_revision": from.to_string()});
         let mut answer = self.post("/v3/watch", &json!({"create_request": create})).await?;
         let mut pending = Vec::new();

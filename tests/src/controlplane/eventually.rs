@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Between two probes at first.
+/// The first pause between two probes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// And at most: what takes long may be seen a little later, and the probes of tests that wait keep fewer servers busy.
+/// The longest pause: a test may see a slow change a little later, and the probes of tests that wait use less of the
+/// servers.
 const LONGEST_PAUSE: Duration = Duration::from_millis(150);
 /// A pause is this part of the time that has passed.
 const PART: u32 = 20;
@@ -19,7 +20,7 @@ const PROBE: u32 = 2;
 ///
 /// # Panics
 ///
-/// When it gave none within `timeout`: with `what` was awaited, the last error, and the place of the call.
+/// When it returned none within `timeout`: with `what` was awaited, the last error, and the place of the call.
 #[track_caller]
 pub fn eventually<T>(
     what: &str,

@@ -25,7 +25,7 @@ const APISERVER_TIMEOUT: Duration = Duration::from_secs(120);
 /// those can be connected to itself, and then the server finds its port taken.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORT_TAKEN: &str = "address already in use";
-/// The answers to reads are long, and a test wants to know only that there were reads.
+/// The answers to reads are long, and a test needs to know only that there were reads.
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
 "omitManagedFields": true, "rules": [
 {"level": "RequestResponse", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}, {"level": "Metadata"}]}"#;
@@ -52,17 +52,18 @@ impl Builder {
         self
     }
 
-    /// Starts it and waits until it is ready. Waits before that while as many are in use in this process as the machine holds.
+    /// Starts it and waits until it is ready. Before the start it waits while this process uses as many as the machine
+    /// can run.
     ///
     /// # Errors
     ///
-    /// Says what did not start, with the end of its log.
+    /// Names the program that did not start, with the end of its log.
     pub async fn start(self) -> Result<ControlPlane> {
         let turn = planes::take(1).await?;
         self.start_with(turn).await
     }
 
-    /// The same with the right to have one.
+    /// The same with a turn that the caller has already.
     pub(super) async fn start_with(self, turn: Turn) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
         let keep = keep();
@@ -89,7 +90,7 @@ impl Builder {
     }
 }
 
-/// Whether the folders with all logs are wanted.
+/// Whether the folders with all logs are kept.
 pub(super) fn keep() -> bool {
     std::env::var_os("TOPOLOOM_KEEP").is_some_and(|value| value == "1")
 }
@@ -177,8 +178,8 @@ impl Launch {
     /// Starts the apiserver over the data that is there, and writes the kubeconfig file with all rights.
     pub(super) async fn apiserver(&self) -> Result<(Server, kube::Client)> {
         let certificates = self.folder.join("certificates");
-        // It is made with the serving certificate before anything reads it, and stays over restarts: it signs the tokens of
-        // ServiceAccounts too, so that no key has to be stored or made here.
+        // The apiserver makes this key with its serving certificate before anything reads it, and keeps it over
+        // restarts. It signs the tokens of ServiceAccounts too, so that no key has to be stored or made here.
         let key = certificates.join("apiserver.key");
         let mut args = vec![
             format!("--etcd-servers={}", self.etcd_url()),
@@ -219,7 +220,7 @@ impl Launch {
         Ok((server, client))
     }
 
-    /// Starts these controllers of Kubernetes. What they do shows when they are ready.
+    /// Starts these controllers of Kubernetes. They are ready when a test sees what they do.
     pub(super) fn controllers(&self, names: &[&str]) -> Result<Server> {
         let args = [
             format!("--kubeconfig={}", self.kubeconfig().display()),

@@ -62,7 +62,8 @@ impl ControlPlane {
         patched.with_context(|| format!("node {node} cannot be relabelled"))
     }
 
-    /// Applies objects one after the other, as `kubectl apply --server-side --force-conflicts` does, without its process.
+    /// Applies objects one after the other, as `kubectl apply --server-side --force-conflicts` does, without a process
+    /// for it.
     ///
     /// # Errors
     ///

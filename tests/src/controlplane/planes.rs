@@ -1,8 +1,8 @@
-//! How many control planes are in use at once, and who is next.
+//! How many control planes are in use at once, and which test is next.
 //!
-//! A test asks for all that it needs in one step. It gets all of them, or waits and holds none; the order is that of arrival. So
-//! no two tests wait for each other, and a test that needs three is not overtaken for ever by those that need one. A test that
-//! needs more than the machine holds at once gets them when no other test has any.
+//! A test requests all that it needs in one step. It gets all of them, or waits and holds none; the order is that of
+//! arrival. So no two tests wait for each other, and a test that needs three is not overtaken for ever by those that
+//! need one. A test that needs more than the machine can run at once gets them when no other test has any.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 use anyhow::{Context, Result, ensure};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The environment variable that says how many are in use at once.
+/// The environment variable that sets how many are in use at once.
 pub const AT_ONCE: &str = "TOPOLOOM_PLANES";
 /// A test waits for most of its time. With five for two processors those are busy; more only wait for them, and then the deadlines
 /// of hosts and leases pass.
@@ -20,7 +20,7 @@ const FOR_TWO_PROCESSORS: u64 = 5;
 /// What two pairs of servers and two hosts use at most: beside the control plane in use there may be one that waits for a test.
 const MEMORY: u64 = 3 << 30;
 
-/// Of this process.
+/// The control planes of this process.
 static PLANES: LazyLock<Result<Planes, String>> =
     LazyLock::new(|| at_once().map(Planes::new).map_err(|error| format!("{error:#}")));
 
@@ -48,7 +48,7 @@ fn fitting(processors: u64, memory: u64) -> u32 {
     u32::try_from(fits).unwrap_or(u32::MAX)
 }
 
-/// In bytes: of the machine, or what the control group of this process may use.
+/// Bytes of memory of the machine, or the limit of the control group of this process if that is lower.
 fn memory() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo cannot be read")?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
@@ -57,7 +57,7 @@ fn memory() -> Result<u64> {
     Ok(group.unwrap_or(u64::MAX).min(kilobytes * 1024))
 }
 
-/// The right to have so many, for a test that asks once.
+/// A turn for this many, for a test that requests all in one step.
 pub(super) async fn take(count: usize) -> Result<Turn> {
     match &*PLANES {
         Ok(planes) => planes.take(count).await,
@@ -69,11 +69,11 @@ pub(super) async fn take(count: usize) -> Result<Turn> {
 struct Planes {
     free: Arc<Semaphore>,
     at_once: u32,
-    /// Which tests have some: each runs on a thread of its own.
+    /// The tests that have control planes: each runs on a thread of its own.
     holders: Arc<Mutex<HashSet<ThreadId>>>,
 }
 
-/// The right to have the control planes that were asked for. All of them share it, and it ends with the last.
+/// The right to use the requested control planes. All of them share it, and it ends with the last.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     _held: Arc<HeldPermit>,
@@ -99,7 +99,7 @@ impl Planes {
             "this test has a control plane and asks for another: it must ask for all in one step, or wait for ever"
         );
         let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.at_once);
-        // It serves in the order of arrival, and collects for the first in line.
+        // The semaphore serves in the order of arrival, and collects permits for the first in line.
         let permit = Arc::clone(&self.free).acquire_many_owned(count).await.context("it is never closed")?;
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(thread);
         Ok(Turn { _held: Arc::new(HeldPermit { _permit: permit, thread, holders: Arc::clone(&self.holders) }) })
@@ -123,7 +123,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(30);
 
-    /// A test that asks on a thread of its own, and says when it got its turn. It ends when asked to.
+    /// A test on a thread of its own, which requests control planes and reports when it has them. It ends when `ends`
+    /// is called.
     struct Asking {
         got: mpsc::UnboundedReceiver<()>,
         end: Option<mpsc::UnboundedSender<()>>,
@@ -131,7 +132,7 @@ mod tests {
     }
 
     impl Asking {
-        /// Asks for so many; the place in line is taken when this returns.
+        /// Requests this many; the place in line is taken when this returns.
         async fn begin(planes: &Arc<Planes>, count: usize) -> Self {
             let (in_line, mut is_in_line) = mpsc::unbounded_channel();
             let (sender, got) = mpsc::unbounded_channel();
@@ -196,7 +197,7 @@ mod tests {
         let mut one = Asking::begin(&planes, 1).await;
         one.gets_its_turn().await;
         let mut three = Asking::begin(&planes, 3).await;
-        // One of two is free; who asked for three takes no part of them.
+        // One of two is free; the test that requested three does not hold it.
         assert!(three.waits());
         assert_eq!(planes.holders.lock().unwrap().len(), 1);
         one.ends();

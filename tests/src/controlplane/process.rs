@@ -63,7 +63,7 @@ impl Server {
         self.child.try_wait().context("cannot look at a process")
     }
 
-    /// Asks the process to end, waits for it, and kills it when the deadline has passed.
+    /// Sends SIGTERM to the process, waits for its end, and kills it when the deadline has passed.
     pub(super) async fn stop(mut self, deadline: Duration) -> Result<()> {
         let deadline = Instant::now() + deadline;
         if self.ended()?.is_none() {
@@ -73,7 +73,7 @@ impl Server {
         while self.ended()?.is_none() && Instant::now() < deadline {
             tokio::time::sleep(POLL).await;
         }
-        // Drop kills the others.
+        // Drop kills a process that has not ended.
         Ok(())
     }
 

@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 const METRIC: &str = "apiserver_request_total{";
 const WRITES: [&str; 6] = ["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"];
 
-/// What one counter counts.
+/// The requests that one counter counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// For instance `topology.volcano.sh`; empty for the core group.
     pub group: String,
     /// For instance `v1`.
     pub version: String,
-    /// Plural; empty for what is no resource.
+    /// Plural; empty if the path is no resource.
     pub resource: String,
-    /// For instance `status`; for what is no resource the path.
+    /// For instance `status`; the path itself if it is no resource.
     pub subresource: String,
     /// `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `APPLY`, `DELETE`, `DELETECOLLECTION`, `CONNECT`.
     pub verb: String,
-    /// Of the answer.
+    /// The status code of the answer.
     pub code: u16,
 }
 
@@ -40,7 +40,7 @@ impl Requests {
     pub(super) fn parse(metrics: &str) -> Self {
         let mut counters = BTreeMap::new();
         for (request, count) in metrics.lines().filter_map(parse_line) {
-            // Scope, component and dry run are labels too: what differs only in them is added up.
+            // Scope, component and dry run are labels too: counters that differ only in them are added up.
             *counters.entry(request).or_insert(0) += count;
         }
         Self(counters)
@@ -56,7 +56,7 @@ impl Requests {
         self.count(|request| request.is_write() && request.resource == resource && request.subresource == subresource)
     }
 
-    /// What was counted after `earlier`; nothing of it if the apiserver was restarted in between.
+    /// The counts after `earlier`; they are not valid if the apiserver was restarted in between.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let more = |(request, count): (&Request, &u64)| {
@@ -66,7 +66,7 @@ impl Requests {
         Self(self.0.iter().filter_map(more).collect())
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         for (request, count) in others.0 {

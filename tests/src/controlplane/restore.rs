@@ -20,9 +20,9 @@ pub struct Snapshot {
 /// Where the revision of a restored etcd begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revision {
-    /// Where it was when the snapshot was saved: lower than what clients have seen.
+    /// At the revision of the snapshot: lower than what clients have seen.
     AsSaved,
-    /// So much higher, and what is before it is marked as compacted, so that every old watch ends.
+    /// Higher by this number, with all revisions before it marked as compacted, so that every old watch ends.
     RaisedBy(u64),
 }
 
@@ -51,8 +51,8 @@ impl ControlPlane {
         self.start_apiserver().await
     }
 
-    /// Kills etcd, restores it from the snapshot and starts it again, while the apiserver continues to run: against the advice of
-    /// etcd, and with a raised revision its caches notice.
+    /// Kills etcd, restores it from the snapshot and starts it again, while the apiserver continues to run. etcd
+    /// advises against that; with a raised revision the apiserver's caches notice the restore.
     ///
     /// # Errors
     ///

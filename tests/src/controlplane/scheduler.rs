@@ -11,7 +11,7 @@ use super::{ControlPlane, launch};
 const STOP: Duration = Duration::from_secs(10);
 const READY: Duration = Duration::from_secs(30);
 
-/// A running kube-scheduler. It ends with the value.
+/// A running kube-scheduler. It stops when this value is dropped.
 pub struct Scheduler {
     server: Option<Server>,
     launch: Launch,
@@ -32,7 +32,7 @@ impl ControlPlane {
         self.scheduler_with(extenders, json!({})).await
     }
 
-    /// The same; what `settings` has takes the place of what the tests usually say.
+    /// The same; `settings` replace the usual settings of the tests.
     ///
     /// # Errors
     /// When the program is not there, or ends.
@@ -42,7 +42,7 @@ impl ControlPlane {
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": self.kubeconfig(), "qps": 500, "burst": 1000},
             "leaderElection": {"leaderElect": false},
-            // What failed is tried again soon: a test does not wait for an operator's patience.
+            // kube-scheduler tries a failed pod again soon, so that a test does not wait long.
             "podInitialBackoffSeconds": 1,
             "podMaxBackoffSeconds": 1,
             "profiles": [{"schedulerName": "default-scheduler"}],
@@ -78,7 +78,7 @@ impl Scheduler {
             "--v=2".to_owned(),
         ];
         let mut server = Server::start(programs, "kube-scheduler", &args, folder)?;
-        // It makes its own certificate, and the question whether it is healthy does not need trust.
+        // It makes its own certificate; the health check does not need to verify it.
         let http = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
         launch::ready("kube-scheduler", &mut server, READY, async || {
             let answer = http.get(format!("https://127.0.0.1:{port}/healthz")).send().await?;
@@ -89,7 +89,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// SIGTERM, and its end.
+    /// Sends SIGTERM, and waits for its end.
     ///
     /// # Errors
     /// When it cannot be signalled.
@@ -105,7 +105,7 @@ impl Scheduler {
         drop(self.server.take());
     }
 
-    /// What it said.
+    /// Its log.
     ///
     /// # Errors
     /// When its log cannot be read.

@@ -1,7 +1,7 @@
 //! Control planes that one test returns and the next one takes: a start costs more than most tests.
 //!
-//! What a test left in etcd is taken back under the apiserver, which follows as it follows any other writer of etcd. Where
-//! that is not sure to take back everything, the servers end and the next test gets new ones.
+//! The changes that a test left are reverted in etcd; the apiserver follows as it follows any other writer of etcd. If
+//! that may not revert everything, the servers end and the next test gets new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,47 +20,48 @@ use super::planes;
 use super::process::sweep;
 use super::{Builder, ControlPlane, Servers};
 
-/// Those that wait for the next test: never more than may be in use at a time.
+/// The control planes that wait for the next test: never more than may be in use at a time.
 static IDLE: Mutex<Vec<Servers>> = Mutex::new(Vec::new());
 
 const AT_ONCE: usize = 16;
-/// A request of a host that was killed may end after the first.
+/// A request of a killed host may end after the first round.
 const ROUNDS: usize = 5;
 
-/// What the apiserver writes for itself, at any time.
+/// Keys that the apiserver writes for itself, at any time.
 const ITS_OWN: [&str; 4] = [
     "/registry/configmaps/kube-system/",
     "/registry/leases/kube-system/apiserver-",
     "/registry/masterleases/",
     "/registry/ranges/",
 ];
-/// The same for objects of its start; those that others add are removed.
+/// The same for the objects that it writes at its start; objects that other clients add there are removed.
 const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/prioritylevelconfigurations/"];
-/// What the apiserver acts on some time after it has changed, without a sign: new definitions, webhooks and policies.
+/// Objects whose changes the apiserver applies some time later, without a sign: new definitions, webhooks and policies.
 const SLOW: [&str; 3] =
     ["/registry/admissionregistration.k8s.io/", "/registry/apiextensions.k8s.io/", "/registry/apiregistration.k8s.io/"];
 
-/// What every test begins with.
+/// The state with which every test begins.
 pub(super) struct Baseline {
     revision: u64,
-    /// With the revision of their last write; that may be a later one, which wrote the same again.
+    /// The keys, with the revision of their last write; that may be a later write of the same value.
     keys: BTreeMap<String, u64>,
     files: BTreeSet<OsString>,
-    /// Removes the folder when this process ends without a word, as a test binary does.
+    /// Removes the folder when this process ends without dropping its values, as a test binary does.
     sweeper: Child,
 }
 
 impl Drop for Baseline {
     fn drop(&mut self) {
-        // It has nothing to remove any more. Both fail only for a process that has ended.
+        // The sweeper has nothing to remove any more. Both fail only for a process that has ended.
         _ = self.sweeper.kill();
         _ = self.sweeper.wait();
     }
 }
 
 impl ControlPlane {
-    /// One that may have served other tests of this process, and is as `prepare` left a new one; every caller has to
-    /// prepare the same. `policies` are names of admission policies, and of their bindings, that say the same in every test.
+    /// A control plane that other tests of this process may have used, in the state in which `prepare` left a new one;
+    /// every caller has to prepare the same. `policies` are names of admission policies, and of their bindings, that
+    /// have the same content in every test.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl Baseline {
     }
 }
 
-/// Takes back what a test left; gives what the next one talks with, and the last revision before it.
+/// Reverts what a test left; returns the client and the gateway of the next test, and the last revision before it.
 async fn clean(servers: &mut Servers, policies: &[String]) -> Result<(kube::Client, Gateway, u64)> {
     let baseline = servers.baseline.as_mut().context("it was never meant for others")?;
     let folder = servers.folder.path();
@@ -151,7 +152,7 @@ fn files(folder: &Path) -> Result<BTreeSet<OsString>> {
     names.with_context(|| format!("{} cannot be read", folder.display()))
 }
 
-/// What differs from the beginning, and whether it was there then.
+/// The keys that differ from the beginning, and whether each existed then.
 fn left(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<(String, bool)> {
     let its_own = |key: &str| {
         ITS_OWN.iter().any(|own| key.starts_with(own))

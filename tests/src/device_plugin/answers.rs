@@ -5,12 +5,12 @@ use std::time::Duration;
 use kube::Error;
 use tokio::time::sleep;
 
-/// Between two requests that are the same.
+/// The pause between two tries of a request.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// A minute: an API server that was killed is back by then, or the test has failed.
 const TRIES: usize = 600;
 
-/// Asks until there is an answer.
+/// Repeats a request until there is an answer.
 pub(super) async fn insist<T, F>(ask: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -34,9 +34,9 @@ pub(super) fn is_an_answer(error: &Error) -> bool {
     }
 }
 
-/// Whether it says that there is no such object, or no longer this one.
+/// Whether the error means that there is no such object, or no longer this one.
 pub(super) fn is_gone(error: &Error) -> bool {
-    // 422 is what a patch gets that names another UID.
+    // 422 is the answer to a patch that names another UID.
     matches!(error, Error::Api(status) if matches!(status.code, 404 | 409 | 422))
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Crew {
     record: Arc<Record>,
     nodes: BTreeMap<String, UnboundedSender<News>>,
     kubelets: JoinSet<()>,
-    /// What a list brought so far.
+    /// The pods of the present list so far, by node.
     listed: BTreeMap<String, Vec<Pod>>,
 }
 

@@ -1,4 +1,4 @@
-//! The kubelet of one node: it knows the pods, and asks the device plugins.
+//! The kubelet of one node: it knows the pods, and calls the device plugins.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Kubelet {
         }
     }
 
-    /// Gives the UID of the pod.
+    /// Does the work; returns the UID of the pod.
     async fn does(&self, work: Work) -> String {
         match work {
             Work::Admit(pod, gone) => {
@@ -87,7 +87,7 @@ impl Kubelet {
         self.says(&asked, &json!({"phase": "Running", "startTime": Timestamp::now().to_string()})).await;
     }
 
-    /// Nothing of it runs any more: it is deleted for good.
+    /// Nothing of the pod runs any more: deletes it without a grace period.
     async fn buries(&self, pod: &PodName) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
         let only_it = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };
@@ -116,7 +116,7 @@ impl Kubelet {
         self.record.serves(Served { node: Arc::clone(&self.node), vendor, asked: asked.clone(), found, outcome });
     }
 
-    /// Whether the plugin took the right pod. None is right for a pod that is gone.
+    /// Records a mistake if the plugin took the wrong pod; there is no right one for a pod that is gone.
     async fn judges(&self, vendor: Vendor, asked: &PodName, answer: &Answer) {
         let Some(wrong) = wrong(asked, answer) else { return };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &asked.namespace);
@@ -130,7 +130,7 @@ impl Kubelet {
     }
 }
 
-/// What is wrong with whom the plugin took it for.
+/// The mistake in the pod that the plugin found, if there is one.
 fn wrong(asked: &PodName, answer: &Answer) -> Option<String> {
     match (&answer.found, &answer.result) {
         (Some(found), _) if found.uid != asked.uid => Some(format!("took it for {found}")),
@@ -139,7 +139,7 @@ fn wrong(asked: &PodName, answer: &Answer) -> Option<String> {
     }
 }
 
-/// How many devices each container asks for, those of init containers first.
+/// How many devices each container requests, those of init containers first.
 fn requests(pod: &Pod) -> Vec<(Vendor, u64)> {
     let spec = pod.spec.iter();
     let init = spec.clone().flat_map(|spec| spec.init_containers.iter().flatten());

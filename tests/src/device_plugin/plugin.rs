@@ -1,5 +1,5 @@
-//! A device plugin on one node, as HAMi's are (`node-lock-and-bind.md` A19): asked for a number of devices, it finds
-//! out by itself for which pod.
+//! A device plugin on one node, as HAMi's are (`node-lock-and-bind.md` A19): the kubelet requests a number of devices,
+//! and the plugin finds out by itself for which pod.
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl fmt::Display for Failure {
 }
 
 impl From<kube::Error> for Failure {
-    /// While the pod is looked for.
+    /// For an error while the plugin looks for the pod.
     fn from(error: kube::Error) -> Self {
         if is_an_answer(&error) { Self::NoPod(error.to_string()) } else { Self::Away(error.to_string()) }
     }
@@ -75,14 +75,15 @@ impl DevicePlugin {
         Answer { found: Some(found), result }
     }
 
-    /// For half the time of a call.
+    /// Waits for half the time of a call.
     async fn works(&self) {
         if !self.answers_after.is_zero() {
             sleep(self.answers_after / 2).await;
         }
     }
 
-    /// Step 1: the pod that the lock names, without another question; or else the first that is on its way here.
+    /// Step 1: the pod that the lock names, without a further check; or else the first pod that is being bound to this
+    /// node.
     async fn find(&self) -> Result<Pod, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = insist(|| nodes.get(&self.node)).await?;
@@ -112,7 +113,7 @@ impl DevicePlugin {
     /// Step 4: a pod that has everything is marked as such, and its lock is released.
     async fn complete(&self, name: &PodName, fate: Fate) -> Outcome {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &name.namespace);
-        // The reference says nothing of it either.
+        // The reference does not report that either.
         let Ok(pod) = insist(|| pods.get(&name.name)).await else { return Outcome::KeptLock };
         if self.shares(fate).any(|vendor| annotation(&pod.metadata, vendor.work_list()).is_some_and(WorkList::is_left))
         {
@@ -128,7 +129,7 @@ impl DevicePlugin {
         }
     }
 
-    /// Whose work keeps the lock: that of all who share it (R18). The reference asks for its own only.
+    /// The vendors whose open work keeps the lock: all that share it (R18). The reference checks only its own.
     fn shares(&self, fate: Fate) -> impl Iterator<Item = Vendor> {
         let own = self.vendor;
         let shares = move |vendor: &Vendor| match fate {
@@ -138,19 +139,19 @@ impl DevicePlugin {
         Vendor::ALL.into_iter().filter(shares)
     }
 
-    /// Step 5.
+    /// Step 5: a pod that failed is marked as such, and its lock is released.
     async fn fail(&self, name: &PodName) {
         self.ends_as(name, "failed").await;
         // The tests that watch the node see whether it worked.
         _ = release(&self.client, &self.node, self.vendor, name).await;
     }
 
-    /// The lock is released whether or not this could be written.
+    /// Writes the phase; the lock is released whether or not this succeeds.
     async fn ends_as(&self, name: &PodName, phase: &str) {
         _ = self.annotate(name, &json!({BIND_PHASE: phase})).await;
     }
 
-    /// As the reference does it: to the pod that has the name by now, whichever its UID is.
+    /// Annotates, as the reference does, the pod that has the name by now, with any UID.
     async fn annotate(&self, name: &PodName, annotations: &Value) -> Result<(), kube::Error> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &name.namespace);
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));

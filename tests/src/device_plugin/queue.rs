@@ -3,23 +3,23 @@
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
 
-/// What the API server says of the pods of one node.
+/// What the API server reports about the pods of one node.
 #[derive(Debug)]
 pub(super) enum News {
     /// A pod as it is now.
     Pod(Box<Pod>),
-    /// The pod of this UID is no more.
+    /// The pod of this UID is gone.
     Gone(String),
-    /// All there are.
+    /// All pods of the node.
     All(Vec<Pod>),
 }
 
 /// What has to be done.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A pod asks to be admitted. The token says that it is gone.
+    /// A pod is to be admitted. The token is cancelled when the pod is gone.
     Admit(Box<Pod>, CancellationToken),
-    /// A pod ends, and nothing of it is left here.
+    /// A terminating pod is to be deleted for good.
     Bury(Box<Pod>),
 }
 
@@ -70,7 +70,7 @@ impl Queue {
         Some(Work::Admit(place.pod.clone(), place.gone.clone()))
     }
 
-    /// What was to be done with the pod of this UID was done.
+    /// The work on the pod of this UID is done.
     pub(super) fn done(&mut self, uid: &str) {
         for place in self.0.iter_mut().filter(|place| place.state == State::Admitting && uid_of(&place.pod) == uid) {
             place.state = State::Admitted;
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// One that is being admitted keeps its place until that has ended: no other pod is admitted before.
+    /// A pod that is being admitted keeps its place until that has ended: no other pod is admitted before.
     fn remove(&mut self, is_gone: impl Fn(&Place) -> bool) {
         self.0.iter().filter(|place| is_gone(place)).for_each(|place| place.gone.cancel());
         self.0.retain(|place| place.state == State::Admitting || !place.gone.is_cancelled());
@@ -113,7 +113,7 @@ pub(super) fn uid_of(pod: &Pod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// By when, and by which write, a pod that was not seen before was bound: the best that a list shows.
+/// When, and by which write, a pod that was not seen before was bound, as far as a list shows it.
 fn bound_at(pod: &Pod) -> (Option<jiff::Timestamp>, u64) {
     let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     let scheduled = conditions.filter(|condition| condition.type_ == "PodScheduled" && condition.status == "True");
@@ -171,7 +171,7 @@ mod tests {
         queue.sees(waits("b"));
         assert!(queue.works().is_empty());
         queue.done("b");
-        // What the watch says may be older than what was done.
+        // An event of the watch may be older than the work that is done.
         queue.sees(waits("b"));
         assert_eq!(queue.works(), ["admit a"]);
     }

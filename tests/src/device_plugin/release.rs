@@ -1,4 +1,4 @@
-//! How a device plugin gives a lock back (`node-lock-and-bind.md` A9, A12).
+//! How a device plugin releases a lock (`node-lock-and-bind.md` A9, A12).
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
@@ -9,10 +9,10 @@ use super::PodName;
 use super::answers::{PAUSE, insist};
 use crate::hami::{SHARED_LOCK, Vendor, annotation, is_of};
 
-/// How often it is tried, as the reference does.
+/// How often the release is tried, as by the reference.
 const ATTEMPTS: usize = 5;
 
-/// Removes the lock of a node if it is this pod's. What is another's stays, and that is no error.
+/// Removes the lock of a node if this pod holds it. The lock of another pod stays, and that is no error.
 pub(super) async fn release(
     client: &kube::Client,
     node: &str,
@@ -53,8 +53,8 @@ async fn attempt(
     insist(|| nodes.patch(node, &params, &patch)).await.map(drop)
 }
 
-/// Whether a value may be removed: an owned one by its pod, whenever it was written; one without an owner by anybody,
-/// if it is still the first that was read.
+/// Whether a value may be removed: one that names a pod by this pod, at any time; an unnamed one by any pod, if it is
+/// still the value that was read first.
 fn is_to_go(first: &str, value: &str, pod: &PodName) -> bool {
     if value.contains(',') { is_of(value, &pod.namespace, &pod.name) } else { value == first }
 }

@@ -1,4 +1,4 @@
-//! The audit log of the API server: who asked for what, when it was received, and when it was answered.
+//! The audit log of the API server: which client sent which request, when it was received, and when it was answered.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,16 +12,16 @@ use crate::scene::Scene;
 /// Every write.
 #[derive(Debug)]
 pub struct Log {
-    /// Those of replicas, in the order in which they were received.
+    /// The writes of replicas, in the order in which they were received.
     pub received: Vec<Received>,
-    /// What etcd's revision was after each write of any client, and when it was answered; in that order.
+    /// For each write of any client: when it was answered, and etcd's revision after it; in that order.
     revisions: Vec<(Timestamp, u64)>,
 }
 
 /// One write of a replica as the API server received it.
 #[derive(Debug)]
 pub struct Received {
-    /// Its name.
+    /// The name of the replica.
     pub replica: String,
     /// When it was received.
     pub at: Timestamp,
@@ -37,12 +37,12 @@ pub struct Received {
     pub code: i64,
     /// The version of the object in the answer.
     pub version: Option<u64>,
-    /// What was sent; nothing where the API server did not read it.
+    /// The body of the request; null if the API server did not read it.
     pub body: Value,
 }
 
 impl Log {
-    /// Line by line: of a soak it is far longer than what is of interest.
+    /// Reads line by line: the log of a soak is much longer than the part that is needed.
     ///
     /// # Errors
     /// When there is no such log, or it is not JSON.
@@ -71,20 +71,21 @@ impl Log {
 }
 
 impl Received {
-    /// Whether the API server did it.
+    /// Whether the API server accepted it.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// Whether it says that a lease is held since now. What the API server did not read may do so.
+    /// Whether it claims a lease, held since now. A request that the API server did not read may be a claim.
     #[must_use]
     pub fn is_claim(&self) -> bool {
         let spec = &self.body["spec"];
         self.resource == "leases" && spec["acquireTime"] == spec["renewTime"]
     }
 
-    /// Which version of an object it made. What changes nothing makes none: the answer has the version that it builds on.
+    /// Which version of an object it made. A request that changes nothing makes none: the answer has the version that
+    /// the request builds on.
     #[must_use]
     pub fn written_version(&self) -> Option<u64> {
         let base = self.body["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());

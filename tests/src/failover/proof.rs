@@ -1,5 +1,5 @@
-//! What the servers wrote down: the audit log says who asked for what and when it was received, etcd in which order it was
-//! written.
+//! Proofs from the records of the servers: the audit log shows which client sent which request and when it was
+//! received, etcd shows the order of the writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,23 +14,23 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
-/// taken by the server when it has read its head. While the machine stands still nothing is on its way.
+/// How long a request may take on a busy machine from the process until the API server takes its time, which it does
+/// when it has read the head of the request. While the machine stands still no request moves.
 const WAY: SignedDuration = SignedDuration::from_millis(250);
 
-/// Whether a request that had to leave by then was received as late as one that left later.
+/// Whether a request that had to leave by then was received so late that it must have left later.
 fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
     at.duration_since(by) > WAY + stalls.between(by, at)
 }
 
-/// Whether only a machine that stood still explains that it was received so late.
+/// Whether a request was received late only because the machine stood still.
 fn is_excused(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
     at.duration_since(by) > WAY && !is_late(at, by, stalls)
 }
 
-/// No request of a replica was received later than its last confirmed renewal and the renew deadline; no
-/// replica wrote over what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and a
-/// replica that gave its lease back wrote nothing after that.
+/// Checks that no request of a replica was received later than the renew deadline after its last confirmed renewal;
+/// that no replica overwrote what a later holder wrote; that no two replicas wrote in turns; that every write names the
+/// version that it builds on; and that a replica that released its lease wrote nothing after that.
 ///
 /// # Errors
 /// With the request that breaks one of these rules, or with what is missing for a proof.
@@ -73,8 +73,8 @@ pub async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration, sta
     in_turns(scene, all).await
 }
 
-/// What is under way when a holder is late cannot undo what the next one wrote: the API server refuses it by the version
-/// that it was decided on. Events build on nothing, and neither does what makes an object.
+/// A late request of an earlier holder cannot undo what the next holder wrote: the API server refuses it by the version
+/// that it names. Events build on no version, and neither does a request that creates an object.
 fn m4_every_write_builds_on_a_version(all: &[Received]) -> Result<()> {
     let mut checked = 0;
     for request in all.iter().filter(|request| request.resource != "events" && !request.body.is_null()) {
@@ -98,15 +98,15 @@ fn is_version(body: &Value) -> bool {
     body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
 }
 
-/// An apply that says nothing but a name: it makes the object where there is none, and changes nothing where there is one.
+/// An apply with nothing but a name: it makes the object where there is none, and changes nothing where there is one.
 fn only_makes(body: &Value) -> bool {
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().into_iter().flat_map(|it| it.keys().cloned()).collect() };
     keys(body) == ["apiVersion", "kind", "metadata"] && keys(&body["metadata"]) == ["name"]
 }
 
-/// A replica that clears the holder of the lease has ended everything else before (requirement R4). An Event that is under
-/// way is not waited for: it may be read by the API server a moment later than the lease.
+/// A replica that clears the holder of the lease has ended everything else before (requirement R4). It does not wait
+/// for an Event that is under way: the API server may read the Event a moment later than the lease.
 fn r4_the_lease_is_the_last_that_is_written(all: &[Received], stalls: &Stalls) -> Result<()> {
     let mut released: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for request in all {
@@ -114,19 +114,20 @@ fn r4_the_lease_is_the_last_that_is_written(all: &[Received], stalls: &Stalls) -
         if let Some(free) = released.get(&**replica) {
             let late = request.at.duration_since(*free);
             let was_under_way = resource == "events" && !is_late(request.at, *free, stalls);
-            ensure!(was_under_way, "{replica} sent {verb} {resource} {name} {late:#} after it gave its lease back");
+            ensure!(was_under_way, "{replica} sent {verb} {resource} {name} {late:#} after it released its lease");
         }
         let is_free = resource == "leases" && request.body["spec"]["holderIdentity"] == "";
         if is_free && request.is_taken() {
             released.insert(replica, request.at);
         }
     }
-    ensure!(!released.is_empty(), "no replica gave its lease back: this proves nothing");
+    ensure!(!released.is_empty(), "no replica released its lease: this proves nothing");
     Ok(())
 }
 
-/// Who held the lease and could not renew it in time says no more that it is the holder, whatever the API server thinks of
-/// it. Only a replica that never learned that its claim was taken may claim again; one that renewed or wrote knew it.
+/// A replica that held the lease and could not renew it in time sends no more request as the holder, whether or not the
+/// API server would refuse it. Only a replica that never learned that its claim was accepted may claim again; a replica
+/// that renewed or wrote knew it.
 fn b9_who_held_the_lease_does_not_ask_for_it_late(
     all: &[Received],
     deadline: SignedDuration,
@@ -154,7 +155,7 @@ fn b9_who_held_the_lease_does_not_ask_for_it_late(
         if !is_lease || body.is_null() {
             continue;
         }
-        // Its name is unlike that of any other process, and it never writes another's.
+        // The holder's name differs from that of any other process, and a replica never writes another name.
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         let is_its_own = holder.is_empty() || holder.starts_with(&format!("{replica}_"));
         ensure!(is_its_own, "{replica} says that {holder} holds the lease");
@@ -173,7 +174,8 @@ const HYPER_NODES: &str = "/registry/topology.volcano.sh/hypernodes/";
 async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     let taken = || all.iter().filter(|request| request.is_of_a_hyper_node() && request.is_taken());
     let writers: BTreeMap<u64, &Received> = taken().filter_map(|it| Some((it.written_version()?, it))).collect();
-    // The answer to a deletion has no version. It says which one it deletes, and that is the last that was stored.
+    // The answer to a deletion has no version. The request names the version that it deletes, which is the last that
+    // was stored.
     let deleters: BTreeMap<(&str, u64), &Received> =
         taken().filter_map(|it| Some(((&*it.name, it.deleted_version()?), it))).collect();
     let mut stored: BTreeMap<String, u64> = BTreeMap::new();
@@ -187,7 +189,7 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
             WriteKind::Put => writers.get(&write.revision),
             WriteKind::Delete => before.and_then(|before| deleters.get(&(name, before))),
         };
-        // Of another program, or of a replica that was killed before it was answered.
+        // A write of another program, or of a replica that was killed before it got the answer.
         let Some(request) = request else { continue };
         known += 1;
         let turn = match order.iter().position(|replica| *replica == request.replica) {
@@ -205,27 +207,27 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     Ok(())
 }
 
-/// How long it took, as far as the machine ran, from a lease that is free to the next holder's first write that the API
-/// server took, of one play after the other.
+/// How long each handover took while the machine ran: from a released lease to the first write of the next holder that
+/// the API server accepted.
 #[derive(Debug)]
 pub struct Handovers(Vec<SignedDuration>);
 
-/// What the documentation says of it.
+/// The median that the documentation names.
 const USUALLY: SignedDuration = SignedDuration::from_secs(1);
-/// Two stories at a time on two cores may take longer once.
+/// A single handover may take longer when two tests run at a time on two cores.
 const AT_MOST: SignedDuration = SignedDuration::from_secs(3);
 
 impl Handovers {
     /// One for each leader that met a fault.
     ///
     /// # Errors
-    /// When a leader did not give its lease back, or had no successor.
+    /// When a leader did not release its lease, or had no successor.
     pub fn of(log: &Log, met: &[Met], stalls: &Stalls) -> Result<Self> {
         let all = met.iter().map(|Met { leader, at, .. }| {
             let mut later = log.received.iter().filter(|request| request.at >= *at && request.is_taken());
             let is_release = |it: &&Received| it.resource == "leases" && it.body["spec"]["holderIdentity"] == "";
             let free = later.clone().filter(|it| it.replica == *leader).find(is_release);
-            let free = free.with_context(|| format!("{leader} did not give its lease back"))?.answered;
+            let free = free.with_context(|| format!("{leader} did not release its lease"))?.answered;
             let is_next = |it: &&Received| it.replica != *leader && it.is_of_a_hyper_node() && it.at >= free;
             let first = later.find(is_next).with_context(|| format!("no replica wrote after {leader}"))?;
             Ok(first.answered.duration_since(free) - stalls.between(free, first.answered))
@@ -273,7 +275,8 @@ mod tests {
 
     const HOLDER: &str = "replica-0_a";
 
-    /// A write of the lease so many milliseconds after the first; claims say that it is held since then.
+    /// A write of the lease at this many milliseconds after the first, held since `since`; a claim has both times
+    /// equal.
     fn lease(at: i64, holder: &str, since: i64, code: i64) -> Received {
         let time = |at| Timestamp::from_millisecond(at).unwrap();
         let spec = json!({"holderIdentity": holder, "acquireTime": time(since), "renewTime": time(at)});

@@ -1,5 +1,5 @@
-//! When the machine stood still. A virtual machine may get no processor for seconds; then no process on it is on time, and
-//! that is no mistake of the host. What counts as that is measured on every processor, beside the story.
+//! When the machine stood still. A virtual machine may get no processor for seconds; then no process on it is on time,
+//! and that is no mistake of the host. Stalls are measured on every processor while a test runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// How long a thread rests between two looks at the clock.
+/// How long a thread rests between two reads of the clock.
 const REST: Duration = Duration::from_millis(20);
-/// Waiting for a busy processor takes less than this: a thread that rested longer by so much had no processor.
+/// Waiting for a busy processor takes less than this: a thread whose rest took this much longer had no processor.
 const STALL: Duration = Duration::from_millis(100);
 
-/// Looks at the clock on every processor, as long as it lives.
+/// Reads the clock on every processor until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     seen: Arc<Seen>,
@@ -28,7 +28,7 @@ struct Seen {
     has_ended: AtomicBool,
 }
 
-/// From when to when a processor did nothing.
+/// A time in which a processor did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stall {
     from: Timestamp,
@@ -36,7 +36,7 @@ struct Stall {
 }
 
 impl Watch {
-    /// Starts to look.
+    /// Starts one thread for each processor.
     ///
     /// # Errors
     /// When a thread cannot be started.
@@ -57,7 +57,7 @@ impl Watch {
         Ok(Self { seen, threads })
     }
 
-    /// What there was so far.
+    /// The stalls so far.
     #[must_use]
     pub fn stalls(&self) -> Stalls {
         let mut stalls = self.seen.stalls.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -79,7 +79,7 @@ impl Drop for Watch {
     clippy::disallowed_methods,
     reason = "it waits for nothing: that it rests longer than it said is what is measured"
 )]
-/// Rests, and says for how much longer than it should.
+/// Rests, and returns how much longer it took than it should.
 fn rest() -> Duration {
     let began = Instant::now();
     thread::sleep(REST);
@@ -87,7 +87,7 @@ fn rest() -> Duration {
 }
 
 impl Seen {
-    /// Looks after each of these rests, which say for how much longer they took than they should.
+    /// Reads the clock after each rest; `rests` returns how much longer a rest took than it should.
     fn look(&self, mut rests: impl FnMut() -> Duration) {
         while !self.has_ended.load(Ordering::Relaxed) {
             let more = rests();
@@ -105,7 +105,7 @@ impl Seen {
 pub struct Stalls(Vec<Stall>);
 
 impl Stalls {
-    /// For tests of what judges by them.
+    /// For tests of the code that judges by stalls.
     #[cfg(test)]
     pub(super) fn of(stalls: impl IntoIterator<Item = (Timestamp, Timestamp)>) -> Self {
         Self(stalls.into_iter().map(|(from, to)| Stall { from, to }).collect())

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, bail, ensure};
 
-/// What devices are called in work lists (A14). A plugin asks whether one of these words is left, of whatever vendor.
+/// The names of devices in work lists (A14). A plugin checks whether one of these words is left, of any vendor.
 const TYPES: [&str; 16] = [
     "AMD",
     "AWSNeuron",
@@ -34,7 +34,7 @@ const TYPES: [&str; 16] = [
 /// A part of a device for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Which one.
+    /// Its identity.
     pub uuid: String,
     /// For instance `NVIDIA`.
     pub kind: String,
@@ -70,7 +70,7 @@ impl FromStr for Device {
 pub struct WorkList(Vec<Vec<Device>>);
 
 impl WorkList {
-    /// One of these containers.
+    /// A list of these containers.
     pub fn new(containers: impl IntoIterator<Item = Vec<Device>>) -> Self {
         Self(containers.into_iter().collect())
     }
@@ -81,10 +81,10 @@ impl WorkList {
         self.0.iter().position(|devices| !devices.is_empty())
     }
 
-    /// Gives the devices of the container whose turn it is, and leaves its place empty.
+    /// Returns the devices of the container whose turn it is, and leaves its place empty.
     ///
     /// # Errors
-    /// When none is left, or when it has another number of devices than the kubelet asks for.
+    /// When none is left, or when it has another number of devices than the kubelet requests.
     pub fn take(&mut self, count: u64) -> Result<Vec<Device>> {
         let next = self.next().context("every container has its devices already")?;
         let devices = &mut self.0[next];
@@ -92,7 +92,7 @@ impl WorkList {
         Ok(std::mem::take(devices))
     }
 
-    /// Whether a list, as it is written, still holds a device.
+    /// Whether a list, as text, still has a device.
     #[must_use]
     pub fn is_left(text: &str) -> bool {
         TYPES.iter().any(|kind| text.contains(kind))

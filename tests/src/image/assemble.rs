@@ -19,11 +19,11 @@ pub(super) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub(super) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 pub(super) const REFERENCE: &str = "org.opencontainers.image.ref.name";
 
-/// Who the process is: the number that distroless images use, so that it is known to policies.
+/// The user of the process: the number that distroless images use, so that policies know it.
 pub(super) const USER: u32 = 65532;
-/// Where the binary lies in the image: in [`PATH`], so that `kubectl exec … -- topoloom` finds it.
+/// The path of the binary in the image: in [`PATH`], so that `kubectl exec … -- topoloom` finds it.
 pub(super) const BINARY: &str = "/usr/bin/topoloom";
-/// Where programs are looked for by name.
+/// The folder in which programs are found by name.
 const PATH: &str = "/usr/bin";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const BOM: &str = "usr/share/sbom/topoloom.cdx.json";
@@ -50,7 +50,7 @@ pub struct Part<'a> {
     pub bom: &'a [u8],
 }
 
-/// What was made.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
     /// The digest of the index, which identifies the whole image.
@@ -96,7 +96,7 @@ pub fn assemble(folder: &Path, about: &About, parts: &[Part<'_>]) -> Result<Asse
     Ok(Assembled { digest, parts: made })
 }
 
-/// What every processor shares, and what changes seldom.
+/// The layer that all processors share, and that changes seldom.
 fn base() -> Result<Layer> {
     let bundle = authorities::pem();
     let user = format!("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{USER}:{USER}:nonroot:/:/sbin/nologin\n");
@@ -160,7 +160,7 @@ fn named(descriptor: &Value) -> String {
     descriptor["digest"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Files that are called by their content.
+/// Files whose names are their digests.
 struct Blobs {
     folder: PathBuf,
 }
@@ -171,7 +171,7 @@ impl Blobs {
         Ok(Self { folder })
     }
 
-    /// Writes one and gives its descriptor.
+    /// Writes one and returns its descriptor.
     fn write(&self, kind: &str, bytes: &[u8]) -> Result<Value> {
         let digest = digest(bytes);
         write(&self.folder.join(digest.trim_start_matches("sha256:")), bytes)?;

@@ -1,5 +1,5 @@
-//! The CA bundle: Mozilla's authorities out of a crate, so that its content is what `Cargo.lock` says and not what the
-//! machine has that builds.
+//! The CA bundle: Mozilla's authorities from a crate, so that `Cargo.lock` decides its content, and not the machine
+//! that builds.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! What is linked into the binary: a bill of materials in the form of [CycloneDX] 1.6.
 //!
-//! Cargo says what it links, with the features that this build selects: normal dependencies of the host for the target,
-//! and those of the embedded plugins for WebAssembly. Macros, build scripts and tests are not in the binary and not in
-//! the bill.
+//! Cargo lists what it links, with the features that this build selects: normal dependencies of the host for the
+//! target, and those of the embedded plugins for WebAssembly. Macros, build scripts and tests are not in the binary and
+//! not in the bill.
 //!
 //! [CycloneDX]: https://cyclonedx.org/docs/1.6/json/
 
@@ -27,7 +27,7 @@ type Crate = (String, String);
 pub struct Bom {
     /// What each crate links, and its licence.
     crates: BTreeMap<Crate, Linked>,
-    /// SHA-256 of what the registry serves.
+    /// SHA-256 of the files that the registry serves.
     checksums: BTreeMap<Crate, String>,
     /// The version of Rust, whose standard library is linked.
     rust: String,
@@ -43,7 +43,7 @@ impl Bom {
     /// The bill of the host in `workspace`, as it is built for `target`.
     ///
     /// # Errors
-    /// When cargo does not say it.
+    /// When cargo does not list the crates.
     pub fn of(workspace: &Path, target: &str) -> Result<Self> {
         let mut crates = BTreeMap::new();
         let host = read(&tree(workspace, HOST, target)?, &mut crates)?;
@@ -58,7 +58,7 @@ impl Bom {
         Ok(Self { crates, checksums: checksums(&lock), rust })
     }
 
-    /// Names of what is linked.
+    /// The names of the linked crates.
     pub fn names(&self) -> BTreeSet<&str> {
         self.crates.keys().map(|(name, _)| name.as_str()).collect()
     }
@@ -106,7 +106,7 @@ impl Bom {
         if !licence.is_empty() {
             component["licenses"] = json!([{"expression": licence}]);
         }
-        // What has no checksum is our own: no registry has it under this name.
+        // A crate without a checksum is our own: no registry has it under this name.
         if let Some(checksum) = self.checksums.get(key) {
             component["purl"] = self.reference(key).into();
             component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);
@@ -137,8 +137,8 @@ fn said(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).context("cargo does not speak UTF-8")
 }
 
-/// Reads lines `DEPTH|NAME vVERSION …|LICENCE|` and gives what the first one is about. What a crate depends on stands in
-/// full only where it is named for the first time.
+/// Reads lines `DEPTH|NAME vVERSION …|LICENCE|` and returns the crate of the first one. Cargo lists the dependencies of
+/// a crate only where it names the crate for the first time.
 fn read(tree: &str, crates: &mut BTreeMap<Crate, Linked>) -> Result<Crate> {
     let mut above: Vec<Crate> = Vec::new();
     for line in tree.lines() {

@@ -1,8 +1,8 @@
-//! The static binary out of a source tree.
+//! The static binary, from a source tree.
 //!
-//! Places on disk are the only thing of a machine that would get into it (in messages of panics, and in what build scripts
-//! write into sources), so they are replaced by fixed names. Cargo passes flags of a cross build to what is built for the
-//! image only, so build scripts get theirs from a program that it calls in the place of the compiler.
+//! Paths on disk are the only property of a machine that would get into it (in messages of panics, and in what build
+//! scripts write into sources), so they are replaced by fixed names. Cargo passes flags of a cross build only to what
+//! is built for the image, so build scripts get theirs from a program that cargo calls in the place of the compiler.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,8 +21,8 @@ const PROFILE: &str = "shipped";
 const FLAGS: [&str; 2] = [
     // As in every other build.
     "-Cforce-frame-pointers=yes",
-    // What thin LTO makes known across modules is called after its module, and not after a hash of everything in it: that
-    // has positions in sources, which depend on the length of places where macros name them (`bindgen!` does).
+    // Thin LTO names what it exports from a module after the module, and not after a hash of its content: the content
+    // has positions in sources, which depend on the length of paths where macros name them (`bindgen!` does).
     "-Cllvm-args=-use-source-filename-for-promoted-locals",
 ];
 
@@ -47,26 +47,27 @@ impl Checkout {
         let target = sources.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
         let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).context("HOME is not set")?;
-        // By its name without links: build scripts are started there, and one that looks for its files under another name
+        // The path without links: build scripts are started there, and a script that finds its files under another path
         // writes whole paths into sources.
         let cargo_home = cargo_home.canonicalize().with_context(|| cargo_home.display().to_string())?;
         Ok(Self { sources, target, cargo_home })
     }
 
-    /// Where cargo builds it, and nothing else: other builds do not replace places, and cargo takes what they left there of
-    /// build scripts.
+    /// The folder of this build only: other builds do not replace paths, and cargo would use the results of their build
+    /// scripts.
     fn results(&self) -> PathBuf {
         self.target.join("image/build")
     }
 
-    /// A flag for each place on disk. Results are often inside of the sources: where several places fit, the last one counts.
+    /// A flag for each path. The results are often inside of the sources: where several paths fit, the last one counts.
     fn replaced(&self, flag: &str) -> Vec<String> {
         let places = [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.results(), "/target")];
         places.into_iter().map(|(place, name)| format!("{flag}={}={name}", place.display())).collect()
     }
 
-    /// A program that calls the compiler with the places replaced, for build scripts and macros too. Other flags come after
-    /// these, so that they count. Cargo does not know what it does: what was built with another one is removed.
+    /// A program that calls the compiler with the paths replaced, for build scripts and macros too. Other flags come
+    /// after these, so that they count. Cargo does not know what the program does: the results of another one are
+    /// removed.
     fn wrapper(&self) -> Result<PathBuf> {
         let quoted = |flag: String| format!("'{}'", flag.replace('\'', r"'\''"));
         let flags: Vec<String> = self.replaced("--remap-path-prefix").into_iter().map(quoted).collect();
@@ -84,7 +85,7 @@ impl Checkout {
     }
 }
 
-/// Builds the host and gives the path of the binary.
+/// Builds the host and returns the path of the binary.
 ///
 /// # Errors
 /// When it does not build, or is not static, or not for that processor.
@@ -94,7 +95,7 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--locked", "--profile", PROFILE, "--target", &target])
-        // Only this package: what tests want of a dependency is not in the image.
+        // Only this package: the features that tests need of a dependency are not in the image.
         .args(["--package", "topoloom", "--bin", "topoloom", "--features", "topoloom/any-processor"])
         .current_dir(&checkout.sources)
         .env("CARGO_HOME", &checkout.cargo_home)
@@ -108,8 +109,8 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
         .env(format!("CC_{of_target}"), &compiler.cc)
         .env(format!("AR_{of_target}"), &compiler.ar)
         .env(format!("CFLAGS_{of_target}"), checkout.replaced("-ffile-prefix-map").join(" "))
-        // For C sources that name the day on which they are compiled. Not that of the commit: it would be a reason to
-        // get another binary out of the same sources.
+        // For C sources that name the day on which they are compiled. Not the day of the commit: then the same sources
+        // could give another binary.
         .env("SOURCE_DATE_EPOCH", "0")
         .env("CARGO_INCREMENTAL", "0");
     let others = ["CC", "AR", "CFLAGS", "TARGET_CC", "TARGET_AR", "TARGET_CFLAGS"];
@@ -124,8 +125,8 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
     Ok(binary)
 }
 
-/// What the kernel starts without help: an ELF file of 64 bits, little endian, for this processor, that names no
-/// interpreter (`PT_INTERP`).
+/// Checks that the kernel can start a file without help: an ELF file of 64 bits, little endian, for this processor,
+/// that names no interpreter (`PT_INTERP`).
 fn is_static(elf: &[u8], platform: Platform) -> Result<()> {
     const INTERPRETER: u64 = 3;
     ensure!(elf.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]), "this is no ELF file of 64 bits, little endian");

@@ -1,4 +1,4 @@
-//! A layout read once more, by the rules of its specification and by ours, as a stranger's tool would read it.
+//! A layout read once more, by the rules of its specification and by ours, as another tool would read it.
 //!
 //! Nothing here knows how the layout was written.
 
@@ -29,7 +29,7 @@ pub(super) struct LayoutFacts {
     pub(super) config: Value,
 }
 
-/// A layout that keeps all rules.
+/// A layout that follows all rules.
 #[derive(Debug)]
 pub struct Inspected {
     digest: String,
@@ -38,7 +38,7 @@ pub struct Inspected {
 }
 
 impl Inspected {
-    /// What it holds, in the words of who made it.
+    /// Its content, in the form that `assemble` returns.
     #[must_use]
     pub fn assembled(&self) -> Assembled {
         let parts = self.found.iter().map(|(platform, found)| (*platform, (found.digest.clone(), found.size)));
@@ -128,7 +128,7 @@ struct Blobs<'a> {
 }
 
 impl Blobs<'_> {
-    /// The bytes that a descriptor stands for, which are what it says.
+    /// The bytes that a descriptor names, if size and digest are right.
     fn follow(&mut self, descriptor: &Value, kind: &str) -> Result<Vec<u8>> {
         ensure!(descriptor["mediaType"] == kind, "this is no {kind}: {descriptor}");
         let named = text(descriptor, "digest")?;
@@ -180,7 +180,7 @@ impl Blobs<'_> {
     }
 }
 
-/// Plain files and folders of root, in order, without a time.
+/// Checks that a layer has only plain files and folders of root, in order, without a time.
 fn entries(tar: &[u8]) -> Result<()> {
     let mut last = None;
     for entry in Archive::new(tar).entries()? {

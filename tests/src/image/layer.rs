@@ -1,4 +1,4 @@
-//! A layer: a tar in which nothing depends on when, where or by whom it was made, and its compressed form.
+//! A layer: a tar that does not depend on the time, the place or the user of the build, and its compressed form.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
-/// What lies at a path.
+/// What is at a path.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Folder,
@@ -70,7 +70,7 @@ pub(super) fn layer(mut entries: Vec<Entry<'_>>) -> Result<Layer> {
     Ok(Layer { blob: gzip.finish()?, unpacked: written(&hash.finalize()) })
 }
 
-/// Writes to both.
+/// Writes to the hash and to the compressor.
 struct Both {
     hash: Sha256,
     gzip: GzEncoder<Vec<u8>>,

@@ -1,8 +1,8 @@
 //! The image as a process: its root folder unpacked, read-only, with nothing else in it, as its own user, on a real API
 //! server.
 //!
-//! That is what a container runtime does, as far as the image can tell: `/proc` is there, and two files that a pod would
-//! mount. Root does it with mounts of its own and `chroot`, anybody else in a user namespace.
+//! That is what a container runtime does, as far as the image can see: there is `/proc`, and two files that a pod would
+//! mount. Root does it with mounts of its own and `chroot`, any other user in a user namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,18 +19,18 @@ use crate::guest;
 use crate::host::Host;
 use crate::scene::{RACKS, Scene};
 
-/// Where things lie that a pod would mount.
+/// The paths of files that a pod would mount.
 const KUBECONFIG: &str = "/etc/kubeconfig";
 const PLUGIN: &str = "/etc/villain.wasm";
 const EMULATOR: &str = "/etc/emulator";
 
-/// The way into the new root, for a shell: `$0` is its folder, and the arguments are the program.
+/// How a shell enters the new root: `$0` is its folder, and the arguments are the program.
 const ENTER: &str = r#"mount --bind "$0" "$0" && mount --rbind /proc "$0/proc" && mount -o remount,bind,ro "$0" && "#;
 
 /// What a start shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// The version that the binary says.
+    /// The version that the binary prints.
     pub version: String,
     /// Whether it was seen to run as the image's user.
     pub user: User,
@@ -39,16 +39,16 @@ pub struct Started {
 /// Whether a process was seen to run as the image's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// It was.
+    /// It was seen to.
     Seen,
-    /// In a user namespace every user is the caller's, seen from here: only root can tell.
+    /// Not known: from outside, every user of a user namespace is the caller; only root can check.
     NotSeen,
 }
 
 /// What runs a binary of another processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Emulator {
-    /// It is for this one.
+    /// None: the binary is for the processor of this machine.
     None,
     /// A static qemu.
     Qemu(PathBuf),
@@ -58,7 +58,7 @@ impl Emulator {
     /// What a binary for `platform` needs here.
     ///
     /// # Errors
-    /// Says what to install.
+    /// Names what to install.
     pub fn find(platform: Platform) -> Result<Self> {
         if Platform::here() == Some(platform) {
             return Ok(Self::None);
@@ -70,7 +70,7 @@ impl Emulator {
     }
 }
 
-/// Who starts it.
+/// The user that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunAs {
     Root,
@@ -95,7 +95,8 @@ impl RunAs {
         }
     }
 
-    /// Ends the shell's line: becomes the image's user and the program, which is looked for in the image's `PATH` alone.
+    /// The end of the shell's line: it becomes the image's user, and then the program, which is found in the image's
+    /// `PATH` only.
     fn leave(self, path: &str) -> String {
         let (program, arguments) = match self {
             Self::Root => ("chroot", format!(r#"--userspec={USER}:{USER} --groups= "$0" "$@""#)),
@@ -113,10 +114,10 @@ struct Root {
     caller: RunAs,
     /// Without `PATH`.
     environment: Vec<(String, String)>,
-    /// Where the image looks for programs.
+    /// The `PATH` of the image.
     path: String,
     program: Vec<String>,
-    /// The same by its name, as `kubectl exec` is asked for it. An emulator looks for no name.
+    /// The program by its name, as in `kubectl exec`. An emulator does not find programs by name.
     name: Vec<String>,
 }
 
@@ -197,7 +198,7 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
         ));
     }
     scene.configure(&entries).await?;
-    // With the rights that the chart gives it.
+    // The host has the rights that the chart gives it.
     root.put(KUBECONFIG, &fs::read(scene.host_kubeconfig().await?)?)?;
     let command = root.command(&root.program, &["run", "--kubeconfig", KUBECONFIG]);
     let host = Host::spawn(command.into(), &[]).await?;

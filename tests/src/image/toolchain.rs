@@ -1,8 +1,8 @@
 //! What a machine has for static binaries: Rust targets, and C compilers for the few C and assembler sources of our
-//! dependencies. The linker is Rust's own, so that none of the machine is used.
+//! dependencies. The linker is Rust's own, and not that of the machine.
 //!
-//! The compiler that is wanted is zig, in one version, out of a wheel that is known by its hash: then a binary does not
-//! depend on the machine. Where it cannot be had, `musl-gcc` does for the processor of the machine itself.
+//! The preferred compiler is zig, in one version, from a wheel with a known hash: then a binary does not depend on the
+//! machine. If it cannot be installed, `musl-gcc` is used for the processor of the machine itself.
 
 use std::fmt;
 use std::fs;
@@ -35,7 +35,7 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// What there is.
+/// The compilers of this machine.
 #[derive(Debug)]
 pub struct Toolchain {
     zig: Result<PathBuf, String>,
@@ -48,7 +48,7 @@ impl Toolchain {
         Self { zig: zig(tools).map_err(|error| format!("{error:#}")) }
     }
 
-    /// What compiles for a processor; a sentence on what to install, if nothing does.
+    /// The compiler for a processor; a sentence on what to install, if there is none.
     ///
     /// # Errors
     /// When something is missing.
@@ -101,7 +101,7 @@ fn zig(tools: &Path) -> Result<PathBuf> {
     let hash = WHEELS.iter().find(|(processor, _)| *processor == std::env::consts::ARCH);
     let (_, hash) = hash.with_context(|| format!("no wheel of ziglang is known for {}", std::env::consts::ARCH))?;
     println!("image: installing the C compiler ziglang {ZIG} under {} (100 MB)", folder.display());
-    // Beside its place and then renamed, so that half of it is never taken for all.
+    // Installed beside its place and then renamed, so that an unfinished folder is never used.
     let unfinished = tools.join(format!("ziglang-{ZIG}.unfinished"));
     fs::create_dir_all(&unfinished).with_context(|| format!("{} cannot be made", unfinished.display()))?;
     let list = unfinished.join("requirements.txt");
@@ -116,14 +116,15 @@ fn zig(tools: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// zig as a compiler for one target. The crate `cc` names targets as Rust does, which zig does not understand, so its word
-/// is dropped; and what zig adds for the desk, checks and debug information, is not for an image.
+/// zig as a compiler for one target. The crate `cc` names targets as Rust does, which zig does not understand, so that
+/// argument is dropped. The checks and debug information that zig adds by default are switched off.
 fn wrapped(folder: &Path, platform: Platform) -> Result<Compiler> {
     let folder = folder.canonicalize()?;
     let zig = folder.join("ziglang/zig");
     let (zig, processor) = (zig.display(), platform.processor());
     let drop = r#"for word; do shift; case $word in --target=*) ;; *) set -- "$@" "$word" ;; esac; done"#;
-    // What it compiles for itself (the C library's headers and start code) lies beside it, and not in the home folder.
+    // What zig compiles for itself (the C library's headers and start code) is kept beside it, and not in the home
+    // folder.
     let cache = folder.join("cache");
     let cache = format!("export ZIG_GLOBAL_CACHE_DIR='{0}' ZIG_LOCAL_CACHE_DIR='{0}'", cache.display());
     let flags = format!("-target {processor}-linux-musl -fno-sanitize=undefined -g0");
@@ -135,7 +136,7 @@ fn wrapped(folder: &Path, platform: Platform) -> Result<Compiler> {
 
 fn script(path: &Path, body: &str) -> Result<PathBuf> {
     let body = format!("#!/bin/sh\n{body}\n");
-    // Left alone when it is the same: a newer compiler would mean to compile again.
+    // Not written if it is the same: after a newer compiler cargo would compile everything again.
     if fs::read_to_string(path).ok().as_deref() != Some(body.as_str()) {
         fs::write(path, body).with_context(|| format!("{} cannot be written", path.display()))?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! The source tree once more, in another place: what is built from it must be the same to the last bit.
+//! The source tree once more, in another place: the binary that is built from it must be the same to the last bit.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ pub fn twin(checkout: &Checkout, folder: &Path) -> Result<Checkout> {
         fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    // As cargo will call it, so that this name is the one that is replaced.
+    // The path as cargo will use it, so that this path is the one that is replaced.
     let folder = folder.canonicalize()?;
     let twin = Checkout {
         sources: folder.join("a-folder-elsewhere/sources"),
@@ -33,13 +33,13 @@ pub fn twin(checkout: &Checkout, folder: &Path) -> Result<Checkout> {
     let listed = String::from_utf8(listed.stdout).context("a file name is not UTF-8")?;
     for file in listed.split_terminator('\0') {
         let (from, to) = (checkout.sources.join(file), twin.sources.join(file));
-        // One that was deleted and not yet committed is listed too.
+        // A file that was deleted without a commit is listed too.
         if from.is_file() {
             fs::create_dir_all(to.parent().context("a file has a folder")?)?;
             fs::copy(&from, &to).with_context(|| format!("{} cannot be copied", from.display()))?;
         }
     }
-    // What was downloaded and how it is configured are read where they are; crates are unpacked anew.
+    // Downloads and configuration are read where they are; crates are unpacked again.
     link(&checkout.cargo_home, &twin.cargo_home, "registry")?;
     link(&checkout.cargo_home.join("registry"), &twin.cargo_home.join("registry"), "src")?;
     Ok(twin)

@@ -1,4 +1,4 @@
-//! What matters of nodes and pods, as they are stored.
+//! The fields of nodes and pods that matter here, as they are stored.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ impl Lock {
         Self { value: annotations[SHARED_LOCK].as_str().map(str::to_owned), notes }
     }
 
-    /// For whom it is, by a note for this very value.
+    /// The UID of the pod that it names, by a note for exactly this value.
     pub(super) fn uid(&self) -> Option<&str> {
         let value = self.value.as_deref()?;
         self.notes.iter().find(|note| note["value"] == value)?["uid"].as_str()
@@ -40,13 +40,13 @@ pub(super) fn owner(value: &str) -> Option<(&str, &str)> {
     fields.next().map(|_| (namespace, name))
 }
 
-/// What matters of a pod.
+/// The fields of a pod that matter here.
 #[derive(Debug)]
 pub(super) struct Pod {
     pub(super) uid: String,
     pub(super) node: Option<String>,
     pub(super) needs_lock: bool,
-    /// What the device plugin says of it.
+    /// The phase that the device plugin wrote.
     pub(super) phase: String,
     /// Whether its kubelet admitted it, or it ended before that.
     is_settled: bool,

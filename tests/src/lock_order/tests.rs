@@ -1,4 +1,4 @@
-//! Small histories: what is right, and one for each way to be wrong.
+//! Small histories: valid ones, and one for each violation.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ impl History {
         self.node(json!({"hami.io/mutex.lock": value}))
     }
 
-    /// A pod whose UID is its name, that is there and then bound to the node.
+    /// A pod whose UID is its name, which is created and then bound to the node.
     fn bound(self, name: &str) -> Self {
         self.pod(name, None, json!({})).pod(name, Some("n"), json!({}))
     }
@@ -97,7 +97,7 @@ fn two_pods_under_way_are_one_too_many() {
         .bound("a")
         .locked(OTHER)
         .bound("b")
-        // Said once.
+        // The violation is reported once.
         .pod("b", Some("n"), json!({"phase": "Pending"}))
         .violates("pod default/b is under way on node n, and so is default/a");
 }

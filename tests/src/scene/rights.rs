@@ -1,8 +1,8 @@
-//! What the host may do on a scene: the ServiceAccount and the rules that the chart renders, and nothing more.
+//! The rights of the host in a scene: the ServiceAccount and the rules that the chart renders, and nothing more.
 //!
 //! An operator names the Secrets and ConfigMaps of a document in the values of the chart; here they are read from the
-//! document. Only what has to do with rights is applied; the tests of the chart apply all of it. A scene that must not wait for
-//! Helm takes the rules of the plain manifest, which are the chart's, and a Role for what a document names.
+//! document. Only objects that set rights are applied; the tests of the chart apply all objects. A scene that must not
+//! wait for Helm takes the rules of the plain manifest, which are the chart's, and a Role for what a document names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use super::{NAMESPACE, Rights, Scene};
 use crate::chart::{self, Rendering, plain};
 
-/// Kinds that have to do with rights, in an order in which they can be applied.
+/// Kinds that set rights, in an order in which they can be applied.
 const KINDS: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
@@ -46,7 +46,7 @@ pub(super) struct Access {
     secrets: BTreeSet<(String, String)>,
     config_maps: BTreeSet<(String, String)>,
     plugins: BTreeSet<(String, String)>,
-    /// The extender and the sweeper run.
+    /// Whether the extender and the sweeper run.
     locks: bool,
 }
 
@@ -156,7 +156,7 @@ impl Scene {
         Ok(kubeconfig)
     }
 
-    /// The host binds pods and sweeps locks: it gets the rights of those, too.
+    /// Gives the host the rights to bind pods and to sweep locks, too.
     ///
     /// # Errors
     /// When Helm or the API server refuses something.
@@ -166,7 +166,7 @@ impl Scene {
         if rights.kubeconfig.is_some() { self.grant(&rights).await } else { Ok(()) }
     }
 
-    /// A document is about to be written: what it names may be read from then on.
+    /// Grants what a document names, before the document is written.
     pub(super) async fn allow(&self, document: &str) -> Result<()> {
         let mut rights = self.rights.lock().await;
         let before = rights.access.clone();

@@ -1,4 +1,4 @@
-//! Looks at the replicas from outside (`/proc`), through their admin server, and at the API server.
+//! Measures the replicas from outside (`/proc`), through their admin server, and at the API server.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::record::{Measure, Who};
 use crate::scene::Scene;
 
-/// Longer than a busy replica takes, shorter than anybody wants to wait for a frozen one.
+/// Longer than a busy replica needs for an answer, and not too long to wait for a frozen one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Failures in a row after which a replica that should answer is given up.
+/// Failures in a row after which the soak fails, if the replica should answer.
 const FAILURES: u32 = 5;
 /// Requests that are open at the API server; the names of its labels do not hold a quote.
 const OPEN: &str = "apiserver_longrunning_requests{";
 
-/// A replica that can be looked at.
+/// A replica that can be measured.
 #[derive(Debug, Clone)]
 pub(super) struct Sight {
     pub(super) id: u32,
@@ -28,16 +28,16 @@ pub(super) struct Sight {
     failures: u32,
 }
 
-/// What a replica is there for.
+/// The part of a replica in the soak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is ended now and then.
+    /// It is ended at times.
     Mortal,
-    /// It never is, and follows.
+    /// It is never ended, and follows.
     Steady,
-    /// It never is, and leads.
+    /// It is never ended, and leads.
     Reigning,
-    /// The same one, while it does not run or its role changes.
+    /// The one that is never ended, while it does not run or its role changes.
     Changing,
 }
 
@@ -56,24 +56,24 @@ impl Board {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same process is there still and does the same.
+    /// Whether the same process is still there, in the same part.
     fn is_still(&self, place: usize, sight: &Sight) -> bool {
         let now = self.change(|places| places.get(place).cloned().flatten());
         now.is_some_and(|now| now.id == sight.id && now.standing == sight.standing)
     }
 }
 
-/// Measures.
+/// Measures all replicas.
 pub(super) struct Probe {
     board: Board,
     plane: kube::Client,
     http: reqwest::Client,
-    /// Watches of the API server itself, and of whatever else is none of ours.
+    /// Watches of the API server itself and of other clients.
     others: u64,
 }
 
 impl Probe {
-    /// Has to be made before there is a replica: what is open now is not theirs.
+    /// Must be made before the first replica: watches that are open now do not belong to replicas.
     pub(super) async fn new(scene: &Scene) -> Result<Self> {
         let http = reqwest::Client::builder().timeout(PATIENCE).build()?;
         let mut probe = Self { board: Board::default(), plane: scene.plane.client(), http, others: 0 };
@@ -139,7 +139,7 @@ impl Probe {
         Ok(found)
     }
 
-    /// Whether a replica leads, and what it holds.
+    /// Whether a replica leads, and the resources that it uses.
     async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 5])> {
         let address = format!("http://{}/debug/dump", sight.admin);
         let text = self.http.get(address).send().await?.error_for_status()?.text().await?;

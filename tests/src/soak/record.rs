@@ -1,12 +1,12 @@
-//! What was measured, and whether it is flat.
+//! The measurements, and whether they are flat.
 //!
-//! Replicas are compared with replicas that do the same: one that leads holds more than one that follows, and one that
-//! started a moment ago holds less than either.
+//! Replicas are compared with replicas in the same role: a leader uses more than a follower, and a replica that started
+//! a moment ago uses less than either.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Something a process, or the whole cluster, holds.
+/// A resource that a process, or the whole cluster, uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// Resident memory in KiB.
@@ -40,7 +40,7 @@ impl Measure {
         }
     }
 
-    /// How much more than the share of growth is still flat: what one more of something costs at a bad moment.
+    /// How much more growth than the percentage is still flat: what one more of something costs at a bad moment.
     fn slack(self) -> u64 {
         match self {
             Self::Memory => 8 * 1024,
@@ -57,16 +57,16 @@ impl Measure {
     }
 }
 
-/// Whose samples are compared with each other.
+/// Replicas whose samples are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The replica that lives through all of it, while it follows.
     Steady,
     /// The same one, while it leads.
     Reigning,
-    /// Whichever of the others leads, whatever its number of restarts.
+    /// The one of the other replicas that leads, over all restarts.
     Leading,
-    /// Whichever of the others follows.
+    /// Those of the other replicas that follow.
     Following,
     /// All replicas together, while all of them run.
     Together,
@@ -76,7 +76,7 @@ impl Who {
     /// All of them, in the order of the table.
     pub const ALL: [Self; 5] = [Self::Steady, Self::Reigning, Self::Leading, Self::Following, Self::Together];
 
-    /// From when on it is there, and how long, in a soak of this length.
+    /// When its time begins, and how long it is, in a soak of this length.
     fn span(self, total: Duration) -> (Duration, Duration) {
         match self {
             Self::Steady | Self::Leading => (Duration::ZERO, total / 2),
@@ -118,7 +118,7 @@ impl Record {
         self.0.iter().map(|((who, measure), series)| (*who, *measure, series))
     }
 
-    /// One of them; empty where there is none.
+    /// One series; empty where there is none.
     pub(super) fn of(&self, who: Who, measure: Measure) -> &[(Duration, u64)] {
         self.0.get(&(who, measure)).map_or(&[], Vec::as_slice)
     }
@@ -145,13 +145,13 @@ pub(super) struct Spread {
     pub(super) greatest: u64,
 }
 
-/// The spread of what was measured from `from` until before `to`; nothing where nothing was.
+/// The spread of the values from `from` until before `to`; none if there are no values.
 pub(super) fn spread(series: &[(Duration, u64)], from: Duration, to: Duration) -> Option<Spread> {
     let within = series.iter().filter(|(at, _)| (from..to).contains(at));
     let mut values: Vec<u64> = within.map(|(_, value)| *value).collect();
     values.sort_unstable();
     let (least, greatest) = (*values.first()?, *values.last()?);
-    // Of an even number the upper one: no half descriptors.
+    // Of an even number of values the upper one: there are no half descriptors.
     let median = *values.get(values.len() / 2)?;
     Some(Spread { least, median, greatest })
 }
@@ -159,11 +159,11 @@ pub(super) fn spread(series: &[(Duration, u64)], from: Duration, to: Duration) -
 /// Whether one series is flat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whose.
+    /// The replicas.
     pub who: Who,
-    /// What.
+    /// The resource.
     pub measure: Measure,
-    /// Medians of the second quarter of its time and of the last one; nothing where nothing was measured.
+    /// Medians of the second quarter of its time and of the last one; none where nothing was measured.
     pub medians: (Option<u64>, Option<u64>),
     /// The greatest last median that is flat.
     pub allowed: Option<u64>,
@@ -183,7 +183,7 @@ impl Verdict {
         Self { who, measure, medians: (early, late), allowed }
     }
 
-    /// Flat; what was not measured is not.
+    /// Whether it is flat; a series that was not measured is not.
     pub fn is_flat(&self) -> bool {
         self.allowed.zip(self.medians.1).is_some_and(|(allowed, late)| late <= allowed)
     }

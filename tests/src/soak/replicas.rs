@@ -89,7 +89,7 @@ impl Replicas {
         self.start_at(place).await
     }
 
-    /// The steady one leads from now on: the two others are gone for that moment.
+    /// Makes the steady replica lead from now on: the two others are stopped for that moment.
     pub(super) async fn crown_the_steady_one(&mut self) -> Result<()> {
         self.stands(Standing::Changing);
         let leader = self.leader().await;

@@ -1,4 +1,4 @@
-//! What happens to the cluster, and what its topology has to be when it rests.
+//! The changes of the cluster, and the topology that it must have when they end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::guest;
 use crate::scene::{NAMESPACE, Scene};
 
-/// Nodes of the start: those that the source `label` places, those of the plugin, and those of an entry that comes and goes.
+/// Nodes at the start: those that the source `label` places, those of the plugin, and those of an entry that is removed
+/// and added again.
 pub(super) const NODES: usize = LABELLED + PLUGGED + ZONED;
 const LABELLED: usize = 400;
 const PLUGGED: usize = 90;
@@ -43,7 +44,7 @@ const FABRIC: &str = "- source: fabric
   permissions: {nodeLabels: [example.com/rack]}
   limits: {cpu: 2s}
 ";
-/// Comes and goes, with its HyperNodes.
+/// The test removes and adds this entry, with its HyperNodes.
 const ZONES: &str = "- source: zones
   discoverer: label
   enabled: true
@@ -55,7 +56,7 @@ fn document(entries: &[&str]) -> String {
     format!("networkTopologyDiscovery:\n{}", entries.concat())
 }
 
-/// The documents that follow each other: an entry is changed, added, changed, wrong, removed; and one is no document.
+/// The documents, one after the other: they change, break, remove and add entries, and one is no document.
 fn documents() -> [String; 6] {
     let with = |entry: &str, line: &str| entry.replace("  enabled: true\n", &format!("  enabled: true\n  {line}\n"));
     [
@@ -96,7 +97,7 @@ async fn push(scene: &Scene, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until it is time for the next one; whether there is one before the end.
+/// Waits until it is time for the next change; returns whether there is one before the end.
 async fn is_time(next: &mut Instant, every: Duration, end: Instant) -> bool {
     *next = (*next + every).max(Instant::now());
     if *next >= end {
@@ -106,7 +107,7 @@ async fn is_time(next: &mut Instant, every: Duration, end: Instant) -> bool {
     true
 }
 
-/// Nodes move, come and go.
+/// Moves, adds and deletes nodes.
 pub(super) async fn moves(scene: &Scene, every: Duration, end: Instant, done: &AtomicU64) -> Result<()> {
     let nodes: Api<Node> = Api::all(scene.plane.client());
     let (mut next, mut state) = (Instant::now(), 0x9e37_79b9_7f4a_7c15_u64);
@@ -138,7 +139,7 @@ pub(super) async fn moves(scene: &Scene, every: Duration, end: Instant, done: &A
     Ok(())
 }
 
-/// The configuration is edited.
+/// Edits the configuration.
 pub(super) async fn edits(scene: &Scene, every: Duration, end: Instant, done: &AtomicU64) -> Result<()> {
     let (mut next, documents) = (Instant::now(), documents());
     for document in documents.iter().cycle() {
@@ -151,7 +152,7 @@ pub(super) async fn edits(scene: &Scene, every: Duration, end: Instant, done: &A
     Ok(())
 }
 
-/// Another version of the plugin is delivered.
+/// Delivers one version of the plugin after the other.
 pub(super) async fn swaps(scene: &Scene, every: Duration, end: Instant, done: &AtomicU64) -> Result<()> {
     let mut next = Instant::now();
     for version in VERSIONS.iter().cycle().skip(1) {
@@ -164,7 +165,7 @@ pub(super) async fn swaps(scene: &Scene, every: Duration, end: Instant, done: &A
     Ok(())
 }
 
-/// Writes the configuration of the end, and gives what the topology has to be.
+/// Writes the configuration of the end, and returns the topology that the cluster must have.
 pub(super) async fn rest(scene: &Scene) -> Result<Vec<String>> {
     scene.configure(&document(&[LABEL, FABRIC, ZONES])).await?;
     wanted(scene).await
@@ -173,7 +174,7 @@ pub(super) async fn rest(scene: &Scene) -> Result<Vec<String>> {
 /// The topology of the nodes as the API server has them, with every entry configured.
 pub(super) async fn wanted(scene: &Scene) -> Result<Vec<String>> {
     let nodes: Api<Node> = Api::all(scene.plane.client());
-    // What is a group at the first level, with its nodes; what is one above, with its groups and number of nodes.
+    // The groups of the first level, with their nodes; and the groups above, with their groups and number of nodes.
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut spines: BTreeMap<String, (BTreeSet<String>, usize)> = BTreeMap::new();
     for node in nodes.list(&ListParams::default()).await?.items {

@@ -1,7 +1,7 @@
 //! The same discovery without sandbox and without columns: label strings in a map per node, members as names.
 //!
-//! Written as one would who has no boundary to cross, and not slower than that: every label is looked up once per node,
-//! domains are found by their path of borrowed values, and a string is only made for what ends up in the model.
+//! Written like a program that has no boundary to cross, and without needless work: every label is looked up once per
+//! node, domains are found by their path of borrowed values, and a string is only made for what is part of the model.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! What a round adds to a process that never had one: this program starts itself again for it.
+//! How much memory the first round of a process needs: this program starts itself again to measure it.
 //!
-//! A process that has worked before has memory that it can use again, and would look better than it is. The growth is
-//! counted from when the plugin is ready until the answer is decoded; pages of the guest's own memory are part of it.
+//! A process that has run rounds before has memory that it can use again, so its growth would look too small. The
+//! growth is counted from when the plugin is ready until the answer is decoded; pages of the guest's own memory are
+//! part of it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,12 +15,12 @@ use super::manager::{Known, Manager};
 use super::sandbox::{Sandbox, view};
 use crate::process::{forget_peak, held, peak_mib};
 
-/// What a round took, in MiB.
+/// The memory that a round needed, in MiB.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RoundMemory {
     /// By how much the process grew at most.
     pub(super) growth: f64,
-    /// How much of that the guest held.
+    /// How much of that growth is the guest's memory.
     pub(super) guest: f64,
 }
 
@@ -36,7 +37,7 @@ pub(super) async fn ask(manager: &Manager) -> Result<RoundMemory> {
     Ok(RoundMemory { growth, guest })
 }
 
-/// In that process: runs the round and prints both numbers.
+/// What the started process does: it runs the round and prints both numbers.
 pub(crate) async fn run(arguments: &[String]) -> Result<()> {
     let [ufm, document, folder] = arguments else { anyhow::bail!("three arguments: UFM, document, folder") };
     let folder = Path::new(folder);

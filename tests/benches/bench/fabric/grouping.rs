@@ -1,7 +1,8 @@
-//! Grouping alone: a fabric that has not moved and a Node that is gone, so that everything is placed again and nothing
-//! is fetched but the counters.
+//! Grouping alone: the fabric has not changed and one Node is gone, so the plugin places all hosts again and fetches
+//! only the counters.
 //!
-//! Both sides read the state of a round before, ask for the counters over TLS, place all hosts, and write the next state.
+//! Both sides read the state of the round before, fetch the counters over TLS, place all hosts, and write the next
+//! state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ async fn side_by_side(hosts: u32, runs: usize) -> Result<GroupingFigures> {
     let known = &manager.known;
     let sandbox = Sandbox::new("ufm", known, manager.folder.path()).await?;
     let native = Native::new(known)?;
-    // Natively: a guest is not given a fabric of 16 384 hosts in one answer.
+    // The native program makes the state: the host gives no guest a fabric of 16 384 hosts in one answer.
     let state = native.discover(&known.nodes, &[]).await?.answer.state;
     let mut found = GroupingFigures { inside: Sample::default(), outside: Sample::default(), state: state.len() };
     let state: Arc<[u8]> = state.into();

@@ -1,7 +1,7 @@
 //! A whole round: every list of a large fabric, laid out as UFM does, parsed while it arrives.
 //!
-//! Wall time says what an operator sees, and includes a server that makes 150 MB and encrypts them; processor time is
-//! that of this process alone. The native program is the same code with another client, and `curl` only throws away.
+//! Wall time is what an operator sees; it includes the server, which makes 150 MB and encrypts them. Processor time is
+//! that of this process alone. The native program is the same code with another client; `curl` only discards the data.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use crate::table::{Row, Table, Target, mib, time};
 
 const RUNS: usize = 5;
 const RATIO: f64 = 2.0;
-/// What the guest may hold.
+/// The most memory that the guest may use.
 const PEAK_MIB: f64 = 64.0;
-/// By how much the host may grow beside it.
+/// By how much the memory of the host may grow, without the guest's.
 const GROWTH_MIB: f64 = 32.0;
 
 pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
@@ -78,7 +78,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     Ok(())
 }
 
-/// How one side did.
+/// The times of one side.
 #[derive(Default)]
 struct Side {
     wall: Sample,
@@ -92,7 +92,7 @@ impl Side {
     }
 }
 
-/// The lists of a round, fetched one after the other and thrown away.
+/// Fetches the lists of a round one after the other and discards them.
 async fn throw_away(manager: &Manager) -> Result<Duration> {
     let mut command = Command::new("curl");
     command.args(["-sf", "--noproxy", "*", "-H", &format!("Authorization: Basic {TOKEN}"), "--cacert"]);

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// What opens it.
+/// The token that the manager accepts.
 pub(crate) const TOKEN: &str = "bench-token-51d0c2";
 
-/// A running manager; it ends with the value.
+/// A running manager; it stops when this value is dropped.
 pub(crate) struct Manager {
     _child: Child,
     pub(crate) folder: TempDir,
@@ -24,7 +24,7 @@ pub(crate) struct Known {
     pub(crate) ufm: String,
     /// Where the fabric document is served, `/v1/fabric` left out.
     pub(crate) document: String,
-    /// Who signed the certificate of both.
+    /// The authority that signed the certificate of both servers, as PEM.
     pub(crate) authority: String,
     /// The Nodes: one for every host.
     pub(crate) nodes: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) enum Layout {
 }
 
 impl Manager {
-    /// So many hosts with eight rails in three tiers.
+    /// Starts a manager of this many hosts with eight rails in three tiers.
     pub(crate) async fn start(hosts: u32, layout: Layout) -> Result<Self> {
         let units = hosts / 32;
         let shape = format!(
@@ -65,7 +65,7 @@ impl Manager {
             match line.split_whitespace().next() {
                 Some("UFM") => ufm = address(),
                 Some("fabric") if line.starts_with("fabric document") => document = address(),
-                // Its last word: files are written by now.
+                // The last line that it prints: it has written its files by then.
                 Some("Ctrl-C") => {
                     let (ufm, document) = ufm.zip(document).context("the manager does not say where it is")?;
                     let known = Known::read(ufm, document.trim_end_matches("/v1/fabric").to_owned(), folder.path())?;
@@ -81,13 +81,13 @@ impl Manager {
     }
 }
 
-/// Where the credential lies in the folder of a manager, as a folder that stands for a Secret.
+/// The folder with the credential, inside the folder of a manager; it stands for a Secret.
 pub(crate) fn secret(folder: &Path) -> std::path::PathBuf {
     folder.join("secret")
 }
 
 impl Known {
-    /// Reads what the manager wrote into its folder.
+    /// Reads the files that the manager wrote into its folder.
     pub(crate) fn read(ufm: String, document: String, folder: &Path) -> Result<Self> {
         let authority = std::fs::read_to_string(folder.join("ca.crt"))?;
         let list = std::fs::read_to_string(folder.join("nodes.yaml"))?;

@@ -32,7 +32,7 @@ pub(crate) struct Done {
 
 impl Native {
     pub(crate) fn new(known: &Known) -> Result<Self> {
-        // Another part may have done it already.
+        // Another part may have installed the provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let authority = Certificate::from_pem(known.authority.as_bytes())?;
         let client = Client::builder().no_proxy().http1_only().tls_certs_only([authority]).build()?;
@@ -66,7 +66,7 @@ impl Native {
     }
 }
 
-/// A body on its way, for a caller that waits.
+/// A body that is still arriving; reading it blocks.
 struct Coming {
     handle: Handle,
     response: Response,
@@ -85,7 +85,7 @@ impl Read for Coming {
     }
 }
 
-/// How many groups an answer has; none: it says that nothing changed.
+/// How many groups an answer has; none if it reports that nothing changed.
 pub(crate) fn groups(answer: &Answer) -> Option<usize> {
     match &answer.outcome {
         Outcome::Topology(topology) => Some(topology.groups.len()),

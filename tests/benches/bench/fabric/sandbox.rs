@@ -20,7 +20,7 @@ use super::manager::{Known, secret};
 /// A discoverer that is ready for rounds.
 pub(crate) struct Sandbox {
     revision: Revision,
-    /// When all rounds are.
+    /// The time that every round gets.
     time: jiff::Timestamp,
     _runtime: Runtime,
 }
@@ -74,12 +74,12 @@ impl Sandbox {
     }
 }
 
-/// The configuration of a discoverer that asks there.
+/// The configuration of a discoverer that reads from this URL.
 pub(crate) fn config(url: &str, known: &Known) -> String {
     json!({"endpoint": url, "caBundle": known.authority}).to_string()
 }
 
-/// Nodes of these names, of whom nothing else is known.
+/// Nodes with these names, without labels and annotations.
 pub(crate) fn view(names: &[String]) -> View {
     let mut store = Store::new();
     store.begin_relist();
@@ -90,7 +90,7 @@ pub(crate) fn view(names: &[String]) -> View {
     store.view(&[])
 }
 
-/// How many groups an answer has; none: it says that nothing changed.
+/// How many groups an answer has; none if it reports that nothing changed.
 pub(crate) fn groups(answer: &Answer) -> Option<usize> {
     match &answer.outcome {
         Answered::Topology(topology) => Some(topology.groups.len()),

@@ -1,4 +1,4 @@
-//! Rounds in which nothing moved: what a quiet fabric costs for ever.
+//! Rounds in which nothing changed: what a quiet fabric costs all the time.
 
 use std::sync::Arc;
 

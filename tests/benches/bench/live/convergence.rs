@@ -1,7 +1,7 @@
 //! From nothing to every HyperNode with its right count, beside a writer that only sends the requests.
 //!
-//! The host's time begins with its process. Both are seen through the same watch, and they take turns on one control
-//! plane, since it grows with what it has stored.
+//! The host's time begins with its process. The same watch measures both, and they take turns on one control plane,
+//! because a control plane grows with what it has stored.
 
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ pub(super) async fn measure(live: &Live, options: &Options, table: &mut Table) -
     Ok(())
 }
 
-/// One run of the host that is not counted; what it wrote is what the raw writer will write.
+/// One run of the host that is not counted; the raw writer will write the objects that the host wrote.
 async fn warm_up(live: &Live) -> Result<Raw> {
     live.clear().await?;
     let mut watch = live.watch();

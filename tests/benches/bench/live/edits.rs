@@ -28,7 +28,7 @@ pub(super) async fn measure(live: &Live, watch: &mut Watch, options: &Options, t
     let pairs = (live.size / LEAF).saturating_sub(1) / 2;
     anyhow::ensure!(pairs > 0, "{} nodes are too few leaves for edits", live.size);
     for edit in 0..options.runs(EDITS).max(100) as u32 {
-        // Another pair each time; a node goes there, and in the next turn of the pair back.
+        // Another pair each time: a node moves to the other leaf, and back in the next turn of the pair.
         let (pair, turn) = (edit % pairs, edit / pairs % 2);
         let (here, there) = (pair * 2, pair * 2 + 1);
         let node = name(here * LEAF);

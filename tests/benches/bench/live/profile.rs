@@ -1,5 +1,5 @@
-//! Where a busy host spends its processor time: nodes move from leaf to leaf as fast as the API server takes it, the entry
-//! is edited every few seconds, and the host profiles itself meanwhile.
+//! Where a busy host spends its processor time: nodes move from leaf to leaf as fast as the API server accepts the
+//! edits, the entry is edited every few seconds, and the host profiles itself meanwhile.
 //!
 //! The folded stacks, from which flame graphs are drawn, stay in `target/profile.folded`.
 
@@ -39,7 +39,7 @@ pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
         moved = moving(live, &moves) => return moved.context("the nodes stopped moving"),
         edited = editing(live) => return edited.context("the edits stopped"),
     };
-    // Everything back, for whatever is measured next.
+    // Restores nodes and configuration for the next measurement.
     restore(live).await?;
     live.scene.configure(&configuration()).await?;
     watch.until_right(live.size).await?;

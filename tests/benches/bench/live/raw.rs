@@ -1,4 +1,4 @@
-//! A writer that knows the answer: it sends the requests that no program could do without, and reads no answer.
+//! A writer that knows the result before: it sends only the requests that every program must send, and reads no answer.
 //!
 //! For each HyperNode one create (a server-side apply with resourceVersion 1) and one apply of its status, in the order
 //! in which the host writes them, as many at once.

@@ -12,10 +12,10 @@ use crate::cluster::{KEYS, leaf_value, name};
 use crate::table::{Row, Table};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A write too many comes at once or not at all.
+/// An unneeded write comes within this time or not at all.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The host is stopped and started in between; the one that runs at the end is given back.
+/// Stops the host and starts another one in between; returns the one that runs at the end.
 pub(super) async fn measure(live: &Live, host: Host, watch: &mut Watch, table: &mut Table) -> Result<Host> {
     rounds(&host, 1).await;
     tokio::time::sleep(QUIET).await;
@@ -43,7 +43,7 @@ pub(super) async fn measure(live: &Live, host: Host, watch: &mut Watch, table: &
     Ok(host)
 }
 
-/// Waits for so many successful rounds since the host's start, and gives how many there are.
+/// Waits until at least this many rounds have succeeded since the host's start; returns how many there are.
 async fn rounds(host: &Host, at_least: u64) -> u64 {
     let mut rounds = 0;
     eventually("a round has run", PATIENCE, async || {

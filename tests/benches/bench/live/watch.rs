@@ -1,4 +1,4 @@
-//! The HyperNodes as a user of the API sees them: through a watch, so that looking costs the API server no polling.
+//! The HyperNodes as a user of the API sees them: through a watch, so that the benchmark does not poll the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -33,7 +33,7 @@ impl Watch {
         &self.objects
     }
 
-    /// Waits until what is there satisfies `condition`.
+    /// Waits until the objects satisfy `condition`.
     pub(crate) async fn until(
         &mut self,
         what: &str,
@@ -48,7 +48,7 @@ impl Watch {
         tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| bail!("not within {PATIENCE:?}: {what}"))
     }
 
-    /// Waits until every domain of the cluster has its object and that the right count.
+    /// Waits until every domain of the cluster has its object, and every object the right count.
     pub(crate) async fn until_right(&mut self, size: u32) -> Result<()> {
         let wanted = domains(size);
         let is_right = |object: &HyperNode| {

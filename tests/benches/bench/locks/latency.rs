@@ -1,4 +1,4 @@
-//! A Bind that waits for no other, in turn with its two calls made by hand.
+//! A Bind that waits for no other Bind, by turns with its two calls made directly.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let scene = scene(2 * runs).await?;
     let (host, caller) = extender(&scene).await?;
     let all = pods(&scene, "p", 2 * runs).await?;
-    // The watch has told the last of them.
+    // After this Bind the host's watch has shown all pods.
     caller.bind(&all[2 * runs - 1], &node_name(2 * runs - 1)).await?;
     let client = scene.plane.client();
     let nodes: Api<Node> = Api::all(client.clone());
@@ -24,8 +24,8 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let before = scene.plane.requests().await?;
     for turn in 0..runs - 1 {
         let (one, two) = (2 * turn, 2 * turn + 1);
-        // What a watch would have told is no part of it; the same read before both, since what the one before left to be told
-        // by watches is no part of the next.
+        // A host knows the version from its watch, so this read is not measured. The same read comes before both, so
+        // that watch events that the call before caused are not measured with the next one.
         nodes.get_metadata(&node_name(one)).await?;
         let began = Instant::now();
         caller.bind(&all[one], &node_name(one)).await?;

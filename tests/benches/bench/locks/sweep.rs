@@ -16,9 +16,9 @@ use crate::process::{held, peak_mib};
 use crate::table::{Row, Table, Target, mib, time};
 
 const NODES: u32 = 10_000;
-/// More than any machine takes for it.
+/// Longer than any machine needs for the sweep.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// What verdicts on all of them may take in memory.
+/// MiB that the verdicts on all locks may add to the memory of the host.
 const ON_TOP: f64 = 64.0;
 
 pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> {

@@ -91,7 +91,7 @@ async fn until_served(kubelets: &Kubelets, count: usize) {
     }
 }
 
-/// Binds all of them, so many at a time, each to the next node.
+/// Binds all pods, [`PARALLEL`] at a time, each to the next node.
 async fn parallel(pods: &[Pod], bind: impl AsyncFn(&Pod, &str) -> Result<()>) -> Result<Duration> {
     let (next, began) = (AtomicUsize::new(0), Instant::now());
     let worker = async || -> Result<()> {
@@ -105,7 +105,7 @@ async fn parallel(pods: &[Pod], bind: impl AsyncFn(&Pod, &str) -> Result<()>) ->
     Ok(began.elapsed())
 }
 
-/// Makes the calls of a Bind, its Event among them, and no other, with the watches that tell it when.
+/// Makes the calls of a Bind, including its Event, and no others; its watches show when a node is free.
 struct Driver {
     client: kube::Client,
     seen: Arc<Seen>,
@@ -115,7 +115,7 @@ struct Driver {
 
 #[derive(Default)]
 struct Seen {
-    /// The version of each node without a holder.
+    /// The version of each node, and whether the node is locked.
     nodes: Mutex<HashMap<String, (String, bool)>>,
     /// Pods that were bound and have not started, by their node.
     busy: Mutex<HashMap<String, HashSet<String>>>,
@@ -123,7 +123,7 @@ struct Seen {
 }
 
 impl Driver {
-    /// With both watches at the end of their lists.
+    /// Starts the driver, and waits until both watches have received their lists.
     async fn start(client: kube::Client) -> Result<Self> {
         let seen = Arc::<Seen>::default();
         let mut watches = JoinSet::new();
@@ -167,14 +167,14 @@ impl Driver {
                     }
                     ended => {
                         let (events, event) = (Api::default_namespaced(self.client.clone()), bound(pod, node)?);
-                        // The Bind does not wait for it.
+                        // The Bind does not wait for its Event.
                         let told = async move { events.create(&PostParams::default(), &event).await.map(drop) };
                         self.events.lock().unwrap().spawn(told);
                         return ended;
                     }
                 }
             }
-            // What was missed in between is seen soon.
+            // If the driver missed a change in between, it sees it after the timeout.
             let _ = tokio::time::timeout(Duration::from_millis(100), changed).await;
         }
     }

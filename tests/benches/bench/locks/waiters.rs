@@ -1,4 +1,4 @@
-//! Many that wait for one node: what waiting costs, who is next, and what the handing over costs.
+//! Many Binds that wait for one node: what waiting costs, which Bind is next, and what passing on the lock costs.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::process::cpu;
 use crate::table::{Row, Table, Target};
 
 const WAITERS: usize = 64;
-/// How long they are watched while they wait; a Bind waits for 28 s at most.
+/// How long the waiting Binds are measured; a Bind waits for 28 s at most.
 const WATCHED: Duration = Duration::from_secs(10);
 
 pub(super) async fn measure(table: &mut Table) -> Result<()> {
@@ -47,7 +47,7 @@ pub(super) async fn measure(table: &mut Table) -> Result<()> {
     }
     let since = scene.plane.requests().await?.since(&before);
     eprintln!("bench: {WAITERS} handed over, the device plugin's own included: {}", told(&since));
-    // One patch by the device plugin for each that it served; the last one may not be served yet.
+    // The device plugin sends one patch for each pod that it served; the last pod may not be served yet.
     let served = u64::try_from(kubelets.served().len())?;
     let patches = since.count(|request| request.resource == "nodes" && request.verb == "PATCH").saturating_sub(served);
     #[expect(clippy::cast_precision_loss, reason = "it is below a thousand")]
@@ -63,13 +63,13 @@ pub(super) async fn measure(table: &mut Table) -> Result<()> {
     scene.plane.stop().await
 }
 
-/// How many were served after all that came before them.
+/// How many pods were served after all pods that came before them.
 fn order(pods: Vec<Pod>, kubelets: &Kubelets) -> usize {
     let bound =
         pods.iter().filter(|pod| pod.metadata.annotations.iter().flatten().any(|(key, _)| key == BIND_TIME)).count();
     let names: Vec<String> = kubelets.served().iter().map(|served| served.asked.name.to_string()).collect();
     let ordered = names.windows(2).filter(|pair| pair[0] < pair[1]).count();
-    // The last one may be bound and not served yet.
+    // The last pod may be bound and not served yet.
     ordered + bound - names.len()
 }
 

@@ -1,13 +1,13 @@
 //! Plugins that are made to keep a compiler busy. One kind has a function in which thousands of values are alive at one
-//! time, so that giving them registers takes time that grows with the square of its size. The other passes the scan, and
-//! takes what the compiler's process may take: loops in loops, all of which change all locals.
+//! time, so that giving them registers takes time that grows with the square of its size. The other kind passes the
+//! scan and reaches the limits of the compiler's process: loops in loops, all of which change all locals.
 //!
-//! Each bomb lies in a plugin that works, as a module that is never used: a plugin that gets past the compiler serves.
-//! It is loaded with the limits of the standard profile, the larger ones also with those of `large`.
-//! Meanwhile a good plugin goes on with its rounds, a few hundred a second.
+//! Each bomb is an unused module in a plugin that works: if the compiler accepts the plugin, the plugin serves. It is
+//! loaded with the limits of the standard profile, the larger ones also with those of `large`. Meanwhile a good plugin
+//! runs its rounds, a few hundred a second.
 //!
-//! Memory is that of this process, which holds the runtime: the peak since the load began, over what was held before it.
-//! What the compiler takes it takes in its own process, as it does the time.
+//! Memory is that of this process, which holds the runtime: the peak since the load began, minus the memory before it.
+//! The memory and the time of the compiler are those of its own process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::table::{Row, Table, Target, mib, seconds, time};
 
 /// KiB of the function (`wasm-plugins.md` 6).
 const SIZES: [usize; 4] = [29, 60, 128, 265];
-/// How often each is loaded; each time it is another plugin.
+/// How often each bomb is loaded; each time it is another plugin.
 const RUNS: usize = 3;
 /// Loops and locals of the bomb that passes the scan.
 const LOOPS: usize = 300;
@@ -87,7 +87,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     Ok(())
 }
 
-/// Loads a bomb and lets it prove itself: how long it was until it was refused or ready to serve, and which of both.
+/// Loads a bomb and optimises it; returns how long the load took, and whether the bomb was refused or compiled.
 async fn light(runtime: &Runtime, bytes: Arc<[u8]>, limits: &Limits) -> (Duration, String) {
     let begin = Instant::now();
     let loaded = runtime.load(Load { bytes, pinned: None, limits: limits.clone() }).await;
@@ -108,12 +108,12 @@ async fn light(runtime: &Runtime, bytes: Arc<[u8]>, limits: &Limits) -> (Duratio
     (took, end)
 }
 
-/// What the host itself computes for one bomb of each size, with nothing beside them.
+/// The processor time of the host itself for one bomb of each size, without other work.
 async fn own(runtime: &Runtime, stranger: &[u8]) -> Result<Duration> {
     let before = own_cpu()?;
     for size in SIZES {
         let bytes: Arc<[u8]> = bomb(stranger, &values(size << 10), u8::MAX).into();
-        // Whether it is refused was seen before.
+        // Earlier runs showed whether it is refused.
         let _ = runtime.load(Load { bytes, pinned: None, limits: Limits::default() }).await;
     }
     Ok(own_cpu()? - before)
@@ -123,7 +123,7 @@ fn word(error: &LoadError) -> String {
     error.limit().map_or(error.reason().to_owned(), |limit| format!("{} ({})", error.reason(), limit.word()))
 }
 
-/// Rounds of the good plugin until something else is done.
+/// Runs rounds of the good plugin until the other future is done.
 async fn rounds<T>(good: &Plugin, round: &RoundInput, until: impl Future<Output = T>) -> Result<(Sample, T)> {
     let mut until = std::pin::pin!(until);
     let source = "good".parse()?;
@@ -142,7 +142,7 @@ async fn rounds<T>(good: &Plugin, round: &RoundInput, until: impl Future<Output 
     }
 }
 
-/// By how many MiB this process grows while it does something.
+/// By how many MiB this process grows during some work.
 async fn growing<T>(work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
     let id = std::process::id();
     let before = held(id)?.resident;
@@ -151,9 +151,9 @@ async fn growing<T>(work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
     Ok((peak_mib(id)? - before, done))
 }
 
-/// A function body of so many bytes, in which nearly as many values wait for each other.
+/// A function body of `size` bytes, in which one value per eight bytes is alive at one time.
 fn values(size: usize) -> Vec<u8> {
-    // Eight bytes for each value: four instructions that make it, and one that uses it when all of them are there.
+    // Eight bytes for each value: four instructions that make it, and one that uses it when all values exist.
     let values = size / 8 - 1;
     let mut body = vec![0];
     for value in 0..values {
@@ -169,7 +169,7 @@ fn values(size: usize) -> Vec<u8> {
 
 /// A function body of loops in loops, around a change of every local.
 fn loops() -> Vec<u8> {
-    // So many locals of type i32, after the two parameters.
+    // [`LOOPS`] locals of type i32, after the two parameters.
     let mut body = vec![1];
     number(&mut body, LOOPS);
     body.push(0x7f);

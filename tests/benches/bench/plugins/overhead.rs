@@ -1,8 +1,8 @@
 //! What a round costs where there is nothing to do: one node, one group.
 //!
-//! The time is that of the whole call as the supervisor sees it, from its turn in the queue over a new store and
-//! instance, the guest's own work on its one node, and the decoded answer, to the metrics. So it is an upper bound of
-//! what instantiating and calling cost.
+//! The time is that of the whole call as the supervisor measures it: the turn in the queue, a new store and instance,
+//! the guest's own work on its one node, the decoded answer, and the metrics. So it is an upper limit of what
+//! instantiating and calling cost.
 
 use std::sync::Arc;
 use std::time::Instant;

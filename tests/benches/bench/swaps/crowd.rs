@@ -1,9 +1,10 @@
-//! Fifty sources with fifty plugins beside one source with one: what the host holds, and what a round of one source costs.
+//! Fifty sources with fifty plugins beside one source with one: how much memory the host uses, and what a round of one
+//! source costs.
 //!
-//! All sources read the same nodes, so their trees have the same shape and other names. Memory is looked at when every
-//! plugin serves and was compiled with optimisation. Rounds are asked for, one source and one round at a time, and find
-//! nothing new, so the API server has no part in their time. Of a round, the call is the plugin's part; the rest decides
-//! what the answer means beside everything that is stored, which is fifty times as much.
+//! All sources read the same nodes, so their trees have the same shape and different names. The benchmark reads the
+//! memory when every plugin serves and was compiled with optimisation. It requests rounds of one source, one at a time.
+//! They find nothing new, so the API server has no part in their time. In a round, the call is the plugin's part; in
+//! the rest the host compares the answer with everything that is stored, which is fifty times as much.
 
 use std::time::Duration;
 
@@ -24,16 +25,16 @@ use crate::table::{Row, Table, Target, mib, time};
 
 const SOURCES: usize = 50;
 const ROUNDS: usize = 200;
-/// The pause between two rounds that are asked for: far more than one takes.
+/// The pause between two requested rounds: much longer than a round takes.
 const PAUSE: Duration = Duration::from_millis(25);
-/// What is still written after the last plugin serves is written by then.
+/// After this time the host has done the writes that follow when the last plugin serves.
 const REST: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Numbers of plugins that no other part uses.
 const FIRST: u32 = 20_000;
 
 const RESIDENT_MIB: f64 = 150.0;
-/// The same, give or take what the machine does beside it.
+/// A ratio of 1, with room for other work of the machine.
 const RATIO: f64 = 1.1;
 
 pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
@@ -98,7 +99,7 @@ async fn until_optimised(host: &Host, wanted: usize) {
     .await;
 }
 
-/// Asks for rounds, and gives what each took by the host's own clock.
+/// Requests rounds, and returns how long each took by the host's own clock.
 async fn rounds(stage: &Stage, host: &Host, source: &str, count: usize) -> Result<Rounds> {
     const WHOLE: &str = "round";
     const CALL: &str = "a call ended";

@@ -36,7 +36,7 @@ impl Line {
     /// A field that is a duration.
     pub(super) fn duration(&self, field: &str) -> Result<Duration> {
         let text = self.fields[field].as_str().with_context(|| format!("a line has no {field}"))?;
-        // As `Duration` shows itself for people who debug.
+        // The text is the `Debug` form of `Duration`.
         let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
         let unit = match &text[number.len()..] {
             "ns" => 1e-9,
@@ -48,7 +48,7 @@ impl Line {
     }
 }
 
-/// The time between two moments; none where they are the wrong way round.
+/// The time between two moments; zero if the second is before the first.
 pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
     to.duration_since(from).try_into().unwrap_or_default()
 }

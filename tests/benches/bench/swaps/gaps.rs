@@ -1,10 +1,10 @@
 //! Whether there is a moment in a swap in which no plugin serves.
 //!
-//! To serve is to follow the nodes. So labels are edited all the time, one edit as soon as the one before it has arrived
-//! in both HyperNodes, and beside that plugins are pushed. Four things would show a gap: a round that fails; a state of
-//! the source without a plugin, in the watch or in one of many looks at the admin server; a pause between the last round
-//! of the old plugin and the first one of the new plugin that is longer than pauses are anyway; an edit that was under way
-//! in the moment of a swap and took longer than others.
+//! A plugin serves if the HyperNodes follow the nodes. So the benchmark edits labels all the time, the next one as soon
+//! as the one before it has arrived in both HyperNodes, and pushes plugins meanwhile. Four things would show a gap: a
+//! round that fails; a state of the source without a plugin, in the watch or in one of many reads of the admin server;
+//! a pause between the last round of the old plugin and the first one of the new plugin that is longer than other
+//! pauses; an edit that was under way during a swap and took longer than others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +29,11 @@ const SWAPS: usize = 40;
 const FIRST: u32 = 10_000;
 /// After this time the first plugin is compiled with optimisation, and nothing is under way.
 const REST: Duration = Duration::from_secs(2);
-/// Edits with nothing beside them, for comparison.
+/// How long the benchmark edits labels without swaps, for comparison.
 const ALONE: Duration = Duration::from_secs(5);
-/// The pause between two looks at the admin server.
+/// The pause between two reads of the admin server.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What edits may take (as in the part `edits`).
+/// The limit for edits, as in the part `edits`.
 const P99_SECONDS: f64 = 0.25;
 
 pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
@@ -117,7 +117,7 @@ impl Editor<'_> {
         let mut edits = Vec::new();
         let pairs = (super::SIZE / LEAF - 1) / 2;
         while !over.load(Ordering::Relaxed) {
-            // A node goes to the neighbouring leaf, and in the next turn back.
+            // A node moves to the neighbouring leaf, and back in the next turn.
             let (pair, turn) = (self.next % pairs, self.next / pairs % 2);
             self.next += 1;
             let (here, there) = (pair * 2, pair * 2 + 1);
@@ -142,7 +142,7 @@ async fn push(stage: &Stage, statuses: &mut Statuses, swaps: u32) -> Result<()> 
     Ok(())
 }
 
-/// Looks at the admin server.
+/// Reads of the admin server: how many, and how many of them show no plugin.
 #[derive(Default)]
 struct Looks {
     looks: usize,
@@ -167,7 +167,7 @@ struct Pauses {
     others: Sample,
 }
 
-/// Since edits began: before that there was nothing to do.
+/// Only pauses since edits began: before that the host had nothing to do.
 fn pauses(host: &Host, swaps: &[Timestamp], since: Option<Timestamp>) -> Result<Pauses> {
     let mut pauses = Pauses::default();
     let rounds = lines(host, SOURCE, &["round"])?;

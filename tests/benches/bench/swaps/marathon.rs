@@ -1,9 +1,9 @@
-//! A thousand swaps in a row: what the host holds after a hundred of them and at the end.
+//! A thousand swaps in a row: what the host uses after a hundred of them and at the end.
 //!
-//! Plugins go round among a few; every tenth swap is to bytes that the host has never seen, which are compiled. The host
-//! has a cache of compiled plugins and a folder of modules. The cache is small enough to be full after a hundred swaps, so
-//! that it has to stay within its size by letting go of what is old. Each swap comes as soon as the one before it is seen,
-//! so most find an optimising compile under way, which ends with the plugin that it was for.
+//! A few plugins take turns; every tenth swap is to bytes that the host has never seen and must compile. The host has a
+//! cache of compiled plugins and a folder of modules. The cache is small enough to be full after a hundred swaps, so
+//! the host has to delete old images to keep within its size. Each swap starts as soon as the benchmark has seen the
+//! one before it. So in most swaps an optimising compile is under way, which ends with the plugin that it was for.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ use crate::table::{Row, Table, Target, mib, time};
 
 const SOURCE: &str = "fabric";
 const SWAPS: usize = 1_000;
-/// The first look.
+/// The swaps before the first measurement.
 const EARLY: usize = 100;
-/// What the last swap still has to write is written after this time.
+/// After this time the host has done the writes of the last swap.
 const REST: Duration = Duration::from_secs(1);
-/// Between looks.
+/// Swaps between two measurements.
 const EVERY: usize = 100;
 /// Numbers of plugins that no other part uses.
 const FIRST: u32 = 30_000;
@@ -36,7 +36,7 @@ const VERSIONS: usize = 8;
 const NEW_EVERY: usize = 10;
 const CACHE_MIB: f64 = 24.0;
 
-/// What memory may grow by from the first look to the last, in MiB: an allocator gives and takes that much.
+/// By how much memory may grow from the first measurement to the last, in MiB: an allocator varies by that much.
 const GROWTH_MIB: f64 = 8.0;
 
 pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
@@ -93,7 +93,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
         ("files of the cache", late.cache.files, early.cache.files),
     ] {
         let row = Row::new(format!("  {what} at the end, and after {EARLY}"), format!("{now} {then}"));
-        // The last connection or image may come or go.
+        // A difference of two is allowed: a connection or an image may come or go.
         table.add(row.exactly(now <= then + 2, "the same".to_owned()));
     }
     let (now, then) = (late.cache.mib, early.cache.mib);
@@ -103,7 +103,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     host.stop().await
 }
 
-/// What is there at one time.
+/// The resources that are in use at one time.
 #[derive(Debug)]
 struct Look {
     process: ProcessMemory,
@@ -129,7 +129,7 @@ async fn look(stage: &Stage, host: &Host, cache: &Path, modules: &Path) -> Resul
 fn folder(path: &Path) -> Result<Folder> {
     let mut found = Folder { files: 0, mib: 0.0 };
     for entry in std::fs::read_dir(path)? {
-        // What is gone by now is no part of it.
+        // A file that was deleted meanwhile is not counted.
         if let Ok(metadata) = entry?.metadata() {
             found.files += 1;
             found.mib += metadata.len() as f64 / f64::from(1 << 20);

@@ -1,10 +1,10 @@
-//! From the write of the ConfigMap until the new plugin serves, as a user of the API sees it: the time begins before the
-//! write is sent, and ends when a watch has shown the new digest in `status.plugin`. The status is written after the
-//! fact, so this is longer than what it measures, never shorter.
+//! From the write of the ConfigMap until the new plugin serves, as a user of the API sees it: the time begins before
+//! the write is sent, and ends when a watch has shown the new digest in `status.plugin`. The host writes the status
+//! after the plugin has begun to serve, so the measured time is longer than the real one, never shorter.
 //!
-//! Where the time goes is what the host's log says: the same clock, on the same machine. Each plugin is pushed as soon as
-//! the one before it serves, while that is still compiled with optimisation: there is one compile at a time, and the
-//! newer one waits for its turn.
+//! The host's log shows where the time goes: it uses the same clock, on the same machine. Each plugin is pushed as soon
+//! as the one before it serves, while the host still compiles that one with optimisation: there is one compile at a
+//! time, and the newer one waits for its turn.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use crate::table::{Row, Table, Target, seconds, time};
 const SOURCE: &str = "fabric";
 const PUSHES: usize = 100;
 const P99_SECONDS: f64 = 1.5;
-/// After this time the plugin before it is compiled with optimisation, and nothing is under way.
+/// After this time the plugin of the last push is compiled with optimisation, and nothing is under way.
 const REST: Duration = Duration::from_millis(1_500);
 
-/// What the log says about a swap, in its order.
+/// The log messages of a swap, in their order, and the step that ends with each.
 const STEPS: [(&str, &str); 4] = [
     ("a plugin is prepared", "write and watch"),
     ("a candidate plugin is compared with the active one", "unpacked, compiled, linked, described, configured"),
@@ -57,7 +57,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     host.stop().await
 }
 
-/// The times of a push: before the write and when it was seen to serve.
+/// The times of a push: before the write, and when the watch showed that the plugin serves.
 type Push = (Timestamp, Timestamp);
 
 async fn push(
@@ -87,7 +87,7 @@ fn steps(host: &Host, times: &[Push], table: &mut Table) -> Result<()> {
     for (began, ended) in times {
         let own = lines.iter().filter(|line| line.at >= *began && line.at <= *ended);
         let at: Vec<Timestamp> = own.map(|line| line.at).chain([*ended]).collect();
-        // A swap that was tried twice has more steps.
+        // A swap that the host tried twice has more steps.
         if at.len() == samples.len() {
             for (sample, (from, to)) in samples.iter_mut().zip([*began].iter().chain(&at).zip(&at)) {
                 sample.push(between(*from, *to));

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct Statuses {
     events: Pin<Box<dyn Stream<Item = Result<Event<DiscoverySource>, watcher::Error>> + Send>>,
     now: BTreeMap<String, DiscoverySourceStatus>,
-    /// States in which a source that had a plugin had none.
+    /// How many times a source that had a plugin had none.
     pub(super) bare: usize,
 }
 
@@ -30,7 +30,7 @@ impl Statuses {
         Self { events, now: BTreeMap::new(), bare: 0 }
     }
 
-    /// Waits until these bytes serve a source.
+    /// Waits until the plugin with this digest serves a source.
     pub(super) async fn until_serves(&mut self, source: &str, digest: Digest) -> Result<()> {
         let digest = digest.to_string();
         let serves =

@@ -66,7 +66,7 @@ impl Discoverer for Scripted {
     }
 
     fn configure(_: &Config) -> Result<Requirements, Vec<Problem>> {
-        // A node that is relabelled starts a round, so that a test has two ways to ask for one.
+        // A node that is relabelled starts a round, so that a test has two ways to start one.
         Ok(Requirements::new().node_label("example.com/round").trigger(Trigger::on_columns()))
     }
 

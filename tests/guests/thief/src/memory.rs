@@ -11,7 +11,7 @@ const BLOCK: usize = 64;
 /// Bytes of stack that are filled.
 const STACK: usize = 256 << 10;
 
-/// A block where it lies.
+/// A block of linear memory.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(align(64))]
 struct Block([u8; BLOCK]);
@@ -23,7 +23,7 @@ pub(super) fn dump(grow: usize) -> Vec<u8> {
     let begin = dump.as_ptr() as usize;
     let end = size(grow);
     let room = begin..begin + MOST;
-    // A reference to address 0 is no reference.
+    // A reference to address 0 is not valid.
     let rest = (BLOCK..room.start).chain(room.end..end);
     for at in room.clone().chain(rest).step_by(BLOCK).filter(|at| at + BLOCK <= end) {
         // SAFETY: an aligned block within linear memory, where every byte can be read and any value is a `u8`.

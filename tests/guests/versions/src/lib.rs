@@ -20,7 +20,7 @@ use topoloom_sdk::{Level, Outcome, Topology};
 /// | `loop` | a round that never ends |
 /// | `slow` | good, after a while of computing |
 /// | `deaf` | `describe` never ends |
-/// | `picky` | no configuration is right |
+/// | `picky` | it accepts no configuration |
 /// | `greedy` | asks for a label that is not granted |
 static ACT: [u8; 14] = *b"act=good      ";
 
@@ -83,7 +83,7 @@ impl Discoverer for Versions {
 
 topoloom_plugin!(Versions);
 
-/// What stands above the racks.
+/// The groups above the racks.
 #[derive(Clone, Copy, PartialEq)]
 enum Above {
     Nothing,

@@ -15,7 +15,7 @@ const RACK: &str = "example.com/rack";
 
 struct Whole;
 
-/// The word that says how it ends. Read without a JSON library, so that the component is small.
+/// The word that sets how a round ends. Read without a JSON library, so that the component is small.
 struct Word(String);
 
 impl topoloom_sdk::FromJson for Word {
