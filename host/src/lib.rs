@@ -1,7 +1,8 @@
 //! The host of topoloom: discoverers in, HyperNodes out.
 //!
-//! Rooms that others may use alone, or that nothing else of the host may reach into, are crates of their own, and have
-//! their old places here: `topoloom_cluster`, `topoloom_nodelock`, `topoloom_sandbox`, `topoloom_serving`.
+//! Rooms that others may use alone, or that nothing else of the host may reach into, are crates of their own, which the
+//! rooms here use as if they were beside them: `topoloom_cluster`, `topoloom_nodelock`, `topoloom_sandbox`,
+//! `topoloom_serving`.
 //!
 //! *Observe, decide, act; what decides touches nothing, what acts decides nothing.* The deciding half is
 //! `topoloom-core`; here are the edges and the wiring.

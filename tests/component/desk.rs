@@ -148,7 +148,7 @@ fn what_the_host_would_refuse_is_refused_by_name_after_what_could_be_read() {
     for (guest, reason, words) in [
         ("wasi.wat", "ForeignImport", "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI"),
         ("unknown.wat", "UnknownImport", "plugin imports topoloom:weather/forecast@0.1.0"),
-        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host speaks 0.1"),
+        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host supports 0.1"),
         ("core.wat", "CoreModule", "the plugin is a core WebAssembly module, not a component"),
         ("empty.wat", "WrongWorld", "plugin exports no discoverer"),
         ("nested.wat", "ComponentTooLarge", "the plugin has nesting of"),

@@ -20,7 +20,7 @@ async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
 async fn each_refusal_has_its_words() {
     for (guest, reason, words) in [
         ("wasi.wat", "ForeignImport", "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI"),
-        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host speaks 0.1"),
+        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host supports 0.1"),
         (
             "world.wat",
             "WrongWorld",

@@ -187,8 +187,7 @@ impl Carrier {
         }
     }
 
-    /// Carries a sweep of a node to its end. Returns how long time alone changes nothing, or why the sweep could not
-    /// continue.
+    /// Carries a sweep of a node to its end.
     ///
     /// # Errors
     /// When a read failed, or a write was not answered as it should.

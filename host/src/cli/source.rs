@@ -125,7 +125,7 @@ pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
         SourceVerb::Run(args) => {
             let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
             annotate(&api, &args.source, RUN_ANNOTATION, Some(&jiff::Timestamp::now().to_string())).await?;
-            print::out(&format!("asked for a round of source {}\n", args.source));
+            print::out(&format!("requested a round of source {}\n", args.source));
             Ok(ExitCode::SUCCESS)
         }
         SourceVerb::Pause(args) => {

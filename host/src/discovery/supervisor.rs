@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! entry, module ─► prepare ─► Revision ─► round: view ─► discover ─► accept ─► decide ─► guard ─► execute ─► report
-//!                     │ refused: the old revision goes on                │          ▲
+//!                     │ refused: the old revision continues              │          ▲
 //!                     └───────────────────────────────                  failed      └ drift: decide again, no plugin call
 //! ```
 //!

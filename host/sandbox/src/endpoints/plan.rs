@@ -95,7 +95,7 @@ pub fn plan(granted: &GrantedEndpoint, entry: &EntryTerms<'_>) -> Result<Plan, S
         Some((_, among)) if among > 1 => {
             return Err(format!(
                 "{place}.credentials: name a Secret; the entry's own `credentials` would go to all {among} endpoints of \
-                 the source, and each would learn it"
+                 the source, and each would get it"
             ));
         }
         Some((credentials, _)) => Some(credentials.clone()),

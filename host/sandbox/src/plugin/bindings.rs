@@ -14,7 +14,7 @@ use super::guest::Guest;
 use super::load::LoadError;
 use super::scan::Version;
 
-/// The imports of every version that this host speaks.
+/// The imports of every version that this host supports.
 pub(super) struct Linkers {
     v0_1: Linker<Guest>,
 }

@@ -84,11 +84,11 @@ pub enum LoadError {
         import: String,
     },
     /// Another version of the interface.
-    #[error("plugin needs {needs}, this host speaks {speaks}")]
+    #[error("plugin needs {needs}, this host supports {speaks}")]
     Version {
         /// Package and version that it needs.
         needs: String,
-        /// What this host speaks.
+        /// What this host supports.
         speaks: &'static str,
     },
     /// No discoverer in it.

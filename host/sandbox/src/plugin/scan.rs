@@ -36,7 +36,7 @@ pub(super) const NAME: usize = 200;
 /// Exports that a message lists.
 const EXPORTS: usize = 5;
 
-/// A version of the interface that this host speaks. Patch versions are compatible.
+/// A version of the interface that this host supports. Patch versions are compatible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     /// 0.1.x

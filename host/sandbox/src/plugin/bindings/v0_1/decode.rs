@@ -222,13 +222,13 @@ fn diagnostic(said: types::Diagnostic, bounds: &AnswerBounds, groups: usize) -> 
         types::Subject::Source => Subject::Source,
         types::Subject::Rows(rows) => {
             in_range(&rows, bounds.rows as usize).map_err(|row| {
-                invalid(format!("a diagnostic speaks of node row {row} and there are {} nodes", bounds.rows))
+                invalid(format!("a diagnostic names node row {row} and there are {} nodes", bounds.rows))
             })?;
             Subject::Rows(rows)
         }
         types::Subject::Group(position) => {
             in_range(&[position], groups).map_err(|position| {
-                invalid(format!("a diagnostic speaks of group {position} and there are {groups} groups"))
+                invalid(format!("a diagnostic names group {position} and there are {groups} groups"))
             })?;
             Subject::Group(position)
         }
