@@ -85,7 +85,7 @@ impl RunningControllers {
             let name = *name;
             Box::pin(async move {
                 let how = tasks.next().await.how;
-                (name, how.err().unwrap_or_else(|| "it ended without an error".to_owned()))
+                (name, how.err().map_or_else(|| "it ended without an error".to_owned(), |failure| failure.to_string()))
             }) as Pin<Box<dyn Future<Output = (&'static str, String)> + Send + '_>>
         });
         let all: Vec<_> = all.collect();

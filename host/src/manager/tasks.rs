@@ -19,8 +19,22 @@ pub struct Tasks {
 pub struct Ended {
     /// Which one.
     pub name: &'static str,
-    /// Its result: nothing, an error, or the message of a panic.
-    pub how: Result<(), String>,
+    /// Its result.
+    pub how: Result<(), TaskFailure>,
+}
+
+/// Why a task did not end as it should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TaskFailure {
+    /// It returned this error.
+    #[error("{0}")]
+    Error(String),
+    /// It panicked with this message: a defect.
+    #[error("it panicked: {0}")]
+    Panic(String),
+    /// Its set cut it off.
+    #[error("it was cut off")]
+    CutOff,
 }
 
 impl std::fmt::Display for Ended {
@@ -70,7 +84,7 @@ impl Tasks {
         while let Some(ended) = self.set.join_next_with_id().await {
             let ended = self.named(ended);
             if let Err(error) = &ended.how {
-                tracing::warn!(task = ended.name, error, "a task ended with an error while the process stopped");
+                tracing::warn!(task = ended.name, %error, "a task ended with an error while the process stopped");
             }
         }
     }
@@ -83,13 +97,11 @@ impl Tasks {
 
     fn named(&mut self, ended: Result<(Id, Result<(), String>), JoinError>) -> Ended {
         let (id, how) = match ended {
-            Ok((id, how)) => (id, how),
+            Ok((id, how)) => (id, how.map_err(TaskFailure::Error)),
             Err(error) => {
                 let id = error.id();
-                let why = match error.try_into_panic() {
-                    Ok(panic) => format!("it panicked: {}", panic_text(&*panic)),
-                    Err(error) => error.to_string(),
-                };
+                let panic = error.try_into_panic();
+                let why = panic.map_or(TaskFailure::CutOff, |panic| TaskFailure::Panic(panic_text(&*panic).to_owned()));
                 (id, Err(why))
             }
         };
@@ -108,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_ends_is_told_by_its_name() {
+    async fn a_task_that_ends_is_reported_by_its_name() {
         let mut tasks = Tasks::default();
         tasks.spawn("waits", std::future::pending());
         tasks.spawn_fallible("fails", async { Err("no more".into()) });
@@ -124,6 +136,8 @@ mod tests {
     async fn a_panic_has_the_name_of_its_task_and_its_words() {
         let mut tasks = Tasks::default();
         tasks.spawn("breaks", async { panic!("at {}", 7) });
-        assert_eq!(tasks.next().await.to_string(), "task breaks ended: it panicked: at 7");
+        let ended = tasks.next().await;
+        assert_eq!(ended.to_string(), "task breaks ended: it panicked: at 7");
+        assert_eq!(ended.how, Err(TaskFailure::Panic("at 7".to_owned())));
     }
 }

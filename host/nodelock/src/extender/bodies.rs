@@ -61,22 +61,42 @@ impl Default for Bodies {
     }
 }
 
+/// Why a body cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// Other requests had all the memory, for the whole time that a body has.
+    #[error("the body is {length} bytes long, and other requests used all the memory for bodies for {READ:?}")]
+    NoMemory {
+        /// In bytes.
+        length: usize,
+    },
+    /// Other requests have the memory that the answer needs.
+    #[error("the answer is {length} bytes long, and other requests use the memory for it")]
+    NoMemoryForAnswer {
+        /// In bytes.
+        length: usize,
+    },
+    /// The connection failed, or the client sent no valid HTTP.
+    #[error("the body cannot be read: {0}")]
+    Unreadable(String),
+    /// It did not arrive in time.
+    #[error("the body took longer than {READ:?}")]
+    Late,
+}
+
 impl Bodies {
     /// Reads the body of a filter, and no more of it than counts.
     ///
     /// # Errors
     /// If it does not arrive in time, or there was no memory for it in time.
-    pub async fn filter(&self, headers: &HeaderMap, body: Body) -> Result<Read, String> {
+    pub async fn filter(&self, headers: &HeaderMap, body: Body) -> Result<Read, BodyError> {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         // A client that does not announce a length may send up to the limit.
         let length = length.unwrap_or(FILTER).min(FILTER);
         let pieces = u32::try_from(length / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(if length <= SMALL { &self.small } else { &self.large }).acquire_many_owned(pieces);
         let Ok(Ok(room)) = tokio::time::timeout(READ, room).await else {
-            return Err(format!(
-                "the body is {length} bytes long, and other requests used all the memory for bodies \
-                for {READ:?}"
-            ));
+            return Err(BodyError::NoMemory { length });
         };
         Ok(Read { bytes: read(body, length.max(SMALL)).await?, room })
     }
@@ -87,13 +107,13 @@ impl Read {
     ///
     /// # Errors
     /// When there is no such room.
-    pub fn answered(self, bytes: Vec<u8>) -> Result<Bytes, String> {
+    pub fn answered(self, bytes: Vec<u8>) -> Result<Bytes, BodyError> {
         let Self { bytes: asked, mut room } = self;
         let more = bytes.len().saturating_sub(asked.len()) / PIECE;
         let pieces = u32::try_from(more).unwrap_or(u32::MAX);
         // It does not wait: it has room that others may wait for.
         let Ok(more) = Arc::clone(room.semaphore()).try_acquire_many_owned(pieces) else {
-            return Err(format!("the answer is {} bytes long, and other requests use the memory for it", bytes.len()));
+            return Err(BodyError::NoMemoryForAnswer { length: bytes.len() });
         };
         room.merge(more);
         Ok(Bytes::from_owner(ReservedBody { bytes, _room: room }))
@@ -104,15 +124,15 @@ impl Read {
 ///
 /// # Errors
 /// If it does not arrive in time.
-pub async fn bind(body: Body) -> Result<Vec<u8>, String> {
+pub async fn bind(body: Body) -> Result<Vec<u8>, BodyError> {
     read(body, BIND).await
 }
 
-async fn read(body: Body, most: usize) -> Result<Vec<u8>, String> {
+async fn read(body: Body, most: usize) -> Result<Vec<u8>, BodyError> {
     let whole = async {
         let (mut stream, mut bytes, mut came) = (body.into_data_stream(), Vec::new(), 0_usize);
         while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(|error| format!("the body cannot be read: {error}"))?;
+            let piece = piece.map_err(|error| BodyError::Unreadable(error.to_string()))?;
             let room = most.saturating_sub(bytes.len());
             bytes.extend_from_slice(piece.get(..room).unwrap_or(&piece));
             came = came.saturating_add(piece.len());
@@ -122,7 +142,7 @@ async fn read(body: Body, most: usize) -> Result<Vec<u8>, String> {
         }
         Ok(bytes)
     };
-    tokio::time::timeout(READ, whole).await.unwrap_or_else(|_| Err(format!("the body took longer than {READ:?}")))
+    tokio::time::timeout(READ, whole).await.unwrap_or(Err(BodyError::Late))
 }
 
 #[cfg(test)]
@@ -146,8 +166,9 @@ mod tests {
         let second = read(of(FILTER - PIECE)).await.unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(second.bytes.len(), FILTER - PIECE);
         assert_eq!(read(of(100)).await.map(|read| read.bytes.len()), Ok(100));
-        let why = read(of(1 << 20)).await.err().unwrap_or_default();
-        assert!(why.contains("1048576 bytes long, and other requests used all the memory"), "{why}");
+        let why = read(of(1 << 20)).await.map(drop).unwrap_err();
+        assert_eq!(why, BodyError::NoMemory { length: 1 << 20 });
+        assert!(why.to_string().contains("1048576 bytes long, and other requests used all the memory"), "{why}");
         // An answer keeps the room until it was sent.
         let answer = first.answered(vec![1, 2]).unwrap();
         assert!(read(of(1 << 20)).now_or_never().is_none());
@@ -178,7 +199,8 @@ mod tests {
         let (first, second, third) = (asked().await, asked().await, asked().await);
         let first = first.answered(vec![b' '; 20 << 20]).unwrap();
         let why = second.answered(vec![b' '; 20 << 20]).unwrap_err();
-        assert!(why.contains("20971520 bytes long, and other requests use the memory"), "{why}");
+        assert_eq!(why, BodyError::NoMemoryForAnswer { length: 20 << 20 });
+        assert!(why.to_string().contains("20971520 bytes long, and other requests use the memory"), "{why}");
         assert_eq!(third.answered(vec![b' '; 1 << 20]).map(|answer| answer.len()), Ok(1 << 20));
         drop(first);
         assert!(asked().await.answered(vec![b' '; 20 << 20]).is_ok());

@@ -75,7 +75,7 @@ async fn elsewhere(method: Method, uri: Uri) -> Response {
 
 async fn bind(State(extender): State<Arc<Extender>>, body: Body) -> Response {
     let began = Instant::now();
-    let error = match bodies::bind(body).await.and_then(|body| requested(&body)) {
+    let error = match bodies::bind(body).await.map_err(|error| error.to_string()).and_then(|body| requested(&body)) {
         Ok((pod, node)) => extender.bind(pod, node).await.err(),
         Err(why) => Some(why),
     };
@@ -90,12 +90,12 @@ async fn filter(State(extender): State<Arc<Extender>>, headers: HeaderMap, body:
     let began = Instant::now();
     let read = match extender.bodies.filter(&headers, body).await {
         Ok(read) => read,
-        Err(why) => return answer(json(&FilterResult { error: plain(&why), ..FilterResult::default() })),
+        Err(why) => return answer(json(&FilterResult { error: plain(&why.to_string()), ..FilterResult::default() })),
     };
     let filtering = Arc::clone(&extender);
     let filtered = move |read: bodies::Read| {
         let answered = filtering.filtered(&read.bytes).map(|bytes| read.answered(bytes))?;
-        answered.or_else(|why| json(&FilterResult { error: plain(&why), ..FilterResult::default() }))
+        answered.or_else(|why| json(&FilterResult { error: plain(&why.to_string()), ..FilterResult::default() }))
     };
     let filtered = match read.bytes.len() {
         ..LONG => filtered(read),

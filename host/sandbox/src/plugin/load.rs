@@ -84,12 +84,12 @@ pub enum LoadError {
         import: String,
     },
     /// Another version of the interface.
-    #[error("plugin needs {needs}, this host supports {speaks}")]
+    #[error("plugin needs {needs}, this host supports {supports}")]
     Version {
         /// Package and version that it needs.
         needs: String,
         /// What this host supports.
-        speaks: &'static str,
+        supports: &'static str,
     },
     /// No discoverer in it.
     #[error("plugin exports no discoverer ({export}); {found}")]

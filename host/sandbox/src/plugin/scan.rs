@@ -28,7 +28,7 @@ const PACKAGE: &str = "topoloom:discovery/";
 const DISCOVERER: &str = "topoloom:discovery/discoverer";
 
 /// For sentences.
-const SPEAKS: &str = "0.1";
+const SUPPORTED: &str = "0.1";
 
 /// The longest part of a name that a message repeats, in bytes.
 pub(super) const NAME: usize = 200;
@@ -326,7 +326,7 @@ impl Anatomy {
             let (_, version) = split(name);
             if Version::parse(version).is_none() {
                 let needs = format!("topoloom:discovery {}", minor(version));
-                return Err(LoadError::Version { needs, speaks: SPEAKS });
+                return Err(LoadError::Version { needs, supports: SUPPORTED });
             }
         }
         match discoverer.and_then(|export| Version::parse(split(export).1)) {
