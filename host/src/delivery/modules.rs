@@ -238,8 +238,14 @@ impl Modules {
     async fn delete(&self, digest: Digest) -> bool {
         if let Some(folder) = &self.folder {
             let path = folder.join(object_name(digest));
-            let _ = std::fs::remove_file(path.with_extension(SIGNATURE_FILE));
-            let _ = std::fs::remove_file(path);
+            for file in [path.with_extension(SIGNATURE_FILE), path] {
+                if let Err(error) = std::fs::remove_file(&file)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(%digest, file = %file.display(), %error, "a stored module that no source uses could not be deleted");
+                    return false;
+                }
+            }
         }
         let Some(api) = &self.api else { return true };
         let deleted = delete(api, digest).await;

@@ -387,6 +387,7 @@ impl Supervisor {
             command = self.mailbox.recv() => command.map_or(LoopEvent::Closed, LoopEvent::Command),
             () = self.wake.rung() => LoopEvent::Woken,
             () = self.place.changed() => LoopEvent::Delivered,
+            // A task that crashed has printed its panic; what it worked on is refused.
             Some(done) = self.work.join_next(), if !self.work.is_empty() => LoopEvent::Done(done.ok()),
             Some(stored) = self.storing_now.join_next(), if !self.storing_now.is_empty() => {
                 LoopEvent::Stored(panics::pass_on(stored))

@@ -135,11 +135,12 @@ async fn take(
         .collect();
     let name = object.metadata.name.clone().unwrap_or_default();
     let version = object.metadata.resource_version.clone();
+    // Without a receiver the process is stopping.
     let _ = said.send(VerbEvent::Object(Box::new(object)));
     if once.is_empty() {
         return;
     }
-    // With the version that was read: a newer word of the operator must not be taken off unheard.
+    // With the version that was read: a newer annotation of the operator must not be removed before it was acted on.
     let body = json!({"metadata": {"resourceVersion": version, "annotations": once}});
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let patch = Patch::Merge(&body);

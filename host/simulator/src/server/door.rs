@@ -134,6 +134,7 @@ async fn stand(listener: TcpListener, address: SocketAddr, mut inbox: Inbox, hal
             DoorOrder::End => {
                 drop(listener);
                 guests.shutdown().await;
+                // Without a receiver the caller does not wait for the end.
                 let _ = done.send(Ok(()));
                 return;
             }

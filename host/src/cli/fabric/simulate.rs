@@ -150,6 +150,7 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         if written.is_ok() {
             print::out(&running_text(running, write.as_deref()));
         } else {
+            // Without a receiver the simulator has ended already.
             let _ = give_up.send(());
         }
     };
