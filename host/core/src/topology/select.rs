@@ -102,11 +102,11 @@ impl Pattern {
     }
 
     /// Keeps only the text; every later use compiles it again.
-    pub(super) fn forget_compiled(&mut self) {
+    pub(crate) fn forget_compiled(&mut self) {
         self.compiled = None;
     }
 
-    pub(super) fn is_compiled(&self) -> bool {
+    pub(crate) fn is_compiled(&self) -> bool {
         self.compiled.is_some()
     }
 
