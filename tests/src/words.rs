@@ -31,6 +31,8 @@ const WORST: &[(&str, &str)] = &[
     ("in the clear", "unencrypted"),
     ("stands for", "means"),
     ("anew", "again"),
+    ("speaks of", "names"),
+    ("speak of", "name"),
 ];
 
 /// The place of one of the words.
