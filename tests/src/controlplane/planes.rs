@@ -14,8 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The environment variable that sets how many are in use at once.
 pub const AT_ONCE: &str = "TOPOLOOM_PLANES";
-/// A test waits for most of its time. With five for two processors those are busy; more only wait for them, and then the deadlines
-/// of hosts and leases pass.
+/// A test waits for most of its time. With five for two processors those are busy; more only wait for them, and then the
+/// deadlines of hosts and leases pass.
 const FOR_TWO_PROCESSORS: u64 = 5;
 /// What two pairs of servers and two hosts use at most: beside the control plane in use there may be one that waits for a test.
 const MEMORY: u64 = 3 << 30;
