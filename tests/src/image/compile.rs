@@ -17,6 +17,10 @@ use super::toolchain::Compiler;
 /// The profile in the workspace's `Cargo.toml`. Not called like the folder of the result, which cargo would share.
 const PROFILE: &str = "shipped";
 
+/// What is built. Only this package: the features that tests need of a dependency are not in the image. The feature is named
+/// without its package, since a dependency of the package has the same name.
+const SELECTED: [&str; 6] = ["--package", "topoloom", "--bin", "topoloom", "--features", "any-processor"];
+
 /// What replaces the flags of `.cargo/config.toml`.
 const FLAGS: [&str; 2] = [
     // As in every other build.
@@ -95,8 +99,7 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--locked", "--profile", PROFILE, "--target", &target])
-        // Only this package: the features that tests need of a dependency are not in the image.
-        .args(["--package", "topoloom", "--bin", "topoloom", "--features", "topoloom/any-processor"])
+        .args(SELECTED)
         .current_dir(&checkout.sources)
         .env("CARGO_HOME", &checkout.cargo_home)
         .env("CARGO_TARGET_DIR", checkout.results())
@@ -167,6 +170,19 @@ mod tests {
         assert!(status.success());
         let said = Command::new(&program).output().unwrap().stdout;
         assert_eq!(String::from_utf8(said).unwrap(), "/cargo/registry/build.rs");
+    }
+
+    /// The image is built seldom, and the manifests change often.
+    #[test]
+    fn the_manifests_have_what_is_selected() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["rustc", "--locked", "--offline", "--profile", PROFILE]).args(SELECTED);
+        // Cargo answers before it builds anything.
+        cargo.args(["--unit-graph", "-Zunstable-options"]).env("RUSTC_BOOTSTRAP", "1");
+        let answer = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        let (plan, why) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
+        assert!(answer.status.success(), "{why}");
+        assert!(plan.contains("\"any-processor\"") && plan.contains("\"all-arch\""), "{plan}");
     }
 
     #[test]
