@@ -1,0 +1,10 @@
+//! Lending nodes of a physical cluster to a virtual one: everything that is decided (`bottomup-syncer.md`, decisions D1 to
+//! D15 and S1 to S28).
+//!
+//! Each room is a function of facts and of the time: the syncer's controllers, `lend plan` and `lend explain` call the very
+//! same ones.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`keys`] | labels, annotations, taints and finalizers, each once |
+pub mod keys;
