@@ -1,0 +1,218 @@
+//! What may be written while something is wrong, or while an operator wants nothing to be written (decisions S5, S6, S7, S23, S25
+//! and S27).
+//!
+//! Owns one table: which [`Bar`] forbids which [`Doing`]. Every decision of lending asks it, so that a state forbids the same
+//! everywhere. Never: decides whether a bar is in force.
+//!
+//! # Failure story
+//!
+//! Several bars may be in force at the same time; each takes away what it forbids and gives nothing back. A lease of a node is
+//! forbidden by few of them: a lease that stops evicts every pod of its node a few minutes later, and that is the largest
+//! disruption of all.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::liveness::{Doubt, Reach};
+
+/// Why less than everything may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bar {
+    /// The physical cluster may be gone, so what is cached of it proves nothing (S5).
+    Suspect,
+    /// The physical cluster is gone for now (S5).
+    Unreachable,
+    /// The virtual API server does not answer (S5).
+    VirtualUnreachable,
+    /// One of the two clusters was set back to an earlier state (S25).
+    Restored,
+    /// Another physical cluster answers at the address than the one that was lent from (S6).
+    ClusterChanged,
+    /// Another borrower or another binding holds what this one wants (S6, S7).
+    Conflict,
+    /// The operator paused the binding (S23).
+    Paused,
+    /// The binding observes: everything is computed and nothing written (S23).
+    Observing,
+    /// The whole process writes nothing but leases (S27).
+    ReadOnly,
+}
+
+impl Bar {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Suspect,
+        Self::Unreachable,
+        Self::VirtualUnreachable,
+        Self::Restored,
+        Self::ClusterChanged,
+        Self::Conflict,
+        Self::Paused,
+        Self::Observing,
+        Self::ReadOnly,
+    ];
+
+    /// The bar that follows from how a connection is doing.
+    #[must_use]
+    pub fn of(reach: Reach) -> Option<Self> {
+        match reach {
+            Reach::Reachable => None,
+            Reach::Suspect(Doubt::Silent | Doubt::NotListed | Doubt::Empty) => Some(Self::Suspect),
+            Reach::Unreachable { .. } => Some(Self::Unreachable),
+        }
+    }
+
+    /// Whether it forbids this.
+    #[must_use]
+    pub fn forbids(self, doing: Doing) -> bool {
+        use Doing::{Create, Disrupt, Enlarge, JudgeOrphan, Mirror, Physical, Protect, Renew, Shrink};
+        match self {
+            Self::Suspect | Self::Unreachable | Self::Restored => {
+                matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan)
+            }
+            Self::VirtualUnreachable => matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan | Physical),
+            Self::ClusterChanged => {
+                matches!(doing, Create | Enlarge | Shrink | Mirror | Disrupt | JudgeOrphan | Physical)
+            }
+            Self::Conflict => !matches!(doing, Renew),
+            Self::Paused => matches!(doing, Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
+            Self::ReadOnly => {
+                matches!(doing, Create | Enlarge | Shrink | Mirror | Protect | Disrupt | JudgeOrphan | Physical)
+            }
+            Self::Observing => true,
+        }
+    }
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Suspect => "the physical cluster may be unreachable",
+            Self::Unreachable => "the physical cluster is unreachable",
+            Self::VirtualUnreachable => "the virtual API server does not answer",
+            Self::Restored => "a cluster was restored to an earlier state; `topoloom lend confirm` ends this",
+            Self::ClusterChanged => {
+                "another physical cluster answers at the address; `topoloom lend confirm` accepts it"
+            }
+            Self::Conflict => "another borrower or binding holds what this binding wants",
+            Self::Paused => "an operator paused the binding; `topoloom lend resume` ends this",
+            Self::Observing => "the binding has mode: observe",
+            Self::ReadOnly => "writes are switched off",
+        })
+    }
+}
+
+/// What could be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Doing {
+    /// The renewal of a virtual node's lease.
+    Renew,
+    /// The status of a pod, the conditions and the metadata of a node: facts that flow up.
+    Mirror,
+    /// A taint NoSchedule, which keeps new pods away and moves none.
+    Protect,
+    /// A smaller size of a virtual node.
+    Shrink,
+    /// A larger size of a virtual node.
+    Enlarge,
+    /// A new virtual node or CSINode.
+    Create,
+    /// What [`super::guard`] counts: NoExecute, evictions, deletions.
+    Disrupt,
+    /// The verdict that a physical pod has no virtual pod.
+    JudgeOrphan,
+    /// A claim or a label on a physical node.
+    Physical,
+}
+
+impl Doing {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Renew,
+        Self::Mirror,
+        Self::Protect,
+        Self::Shrink,
+        Self::Enlarge,
+        Self::Create,
+        Self::Disrupt,
+        Self::JudgeOrphan,
+        Self::Physical,
+    ];
+}
+
+/// The bars that are in force for one binding.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bars(BTreeSet<Bar>);
+
+impl Bars {
+    /// The first bar in force that forbids this, if one does.
+    #[must_use]
+    pub fn forbid(&self, doing: Doing) -> Option<Bar> {
+        self.0.iter().copied().find(|bar| bar.forbids(doing))
+    }
+
+    /// Whether nothing forbids this.
+    #[must_use]
+    pub fn allow(&self, doing: Doing) -> bool {
+        self.forbid(doing).is_none()
+    }
+
+    /// Those in force, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Bar> {
+        self.0.iter().copied()
+    }
+}
+
+impl FromIterator<Bar> for Bars {
+    fn from_iter<T: IntoIterator<Item = Bar>>(bars: T) -> Self {
+        Self(bars.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Rows: bars. Columns: as in `Doing::ALL`. `-`: forbidden.
+    const TABLE: &str = "
+        bar                 renew mirror protect shrink enlarge create disrupt orphan physical
+        Suspect             yes   yes    yes     yes    -       -      -       -      yes
+        Unreachable         yes   yes    yes     yes    -       -      -       -      yes
+        VirtualUnreachable  yes   yes    yes     yes    -       -      -       -      -
+        Restored            yes   yes    yes     yes    -       -      -       -      yes
+        ClusterChanged      yes   -      yes     -      -       -      -       -      -
+        Conflict            yes   -      -       -      -       -      -       -      -
+        Paused              yes   yes    yes     -      -       -      -       -      -
+        Observing           -     -      -       -      -       -      -       -      -
+        ReadOnly            yes   -      -       -      -       -      -       -      -";
+
+    #[test]
+    fn s5_s23_s25_s27_what_each_state_forbids() {
+        let rows: Vec<Vec<&str>> = TABLE.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows.len(), Bar::ALL.len());
+        for (bar, row) in Bar::ALL.into_iter().zip(rows) {
+            assert_eq!(row[0], format!("{bar:?}"));
+            for (doing, cell) in Doing::ALL.into_iter().zip(&row[1..]) {
+                assert_eq!(bar.forbids(doing), *cell == "-", "{bar:?} {doing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_bars_forbid_what_one_of_them_forbids() {
+        let bars: Bars = [Bar::Paused, Bar::Suspect].into_iter().collect();
+        assert_eq!(bars.forbid(Doing::Enlarge), Some(Bar::Suspect));
+        assert_eq!(bars.forbid(Doing::Shrink), Some(Bar::Paused));
+        assert!(bars.allow(Doing::Renew) && Bars::default().allow(Doing::Disrupt));
+        assert_eq!(bars.iter().collect::<Vec<_>>(), [Bar::Suspect, Bar::Paused]);
+    }
+
+    #[test]
+    fn s5_the_bar_follows_from_the_connection() {
+        assert_eq!(Bar::of(Reach::Reachable), None);
+        assert_eq!(Bar::of(Reach::Suspect(Doubt::Empty)), Some(Bar::Suspect));
+        assert_eq!(Bar::of(Reach::Unreachable { since: Duration::ZERO }), Some(Bar::Unreachable));
+    }
+}

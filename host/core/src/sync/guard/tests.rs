@@ -1,0 +1,224 @@
+use super::*;
+
+const fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn node(index: usize) -> NodeName {
+    format!("n{index:03}").into()
+}
+
+fn delete(index: usize) -> Act {
+    Act::DeleteNode(node(index))
+}
+
+fn pod(on: usize, index: usize) -> Act {
+    Act::RemovePod { node: node(on), pod: format!("u{on}-{index}").into() }
+}
+
+const SIZE: Size = Size { nodes: 100, pods: 1000 };
+
+/// Asks for all of them twice, so that what is gathered is judged; the verdicts of the second time.
+fn ask(guard: &mut Guard, acts: &[Act], cause: Cause, size: Size, now: u64) -> Vec<Verdict> {
+    for act in acts {
+        guard.ask(act, cause, &Safety::default(), size, at(now));
+    }
+    acts.iter().map(|act| guard.ask(act, cause, &Safety::default(), size, at(now) + GATHER)).collect()
+}
+
+fn all(verdicts: &[Verdict], verdict: &Verdict) -> bool {
+    verdicts.iter().all(|one| one == verdict)
+}
+
+#[test]
+fn s9_acts_are_gathered_for_5_s_and_happen_within_the_limits() {
+    let mut guard = Guard::default();
+    let first = guard.ask(&delete(0), Cause::Selector, &Safety::default(), SIZE, at(10));
+    assert_eq!(first, Verdict::Gathering { until: at(15) });
+    let acts: Vec<Act> = (0..20).map(delete).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 12), &Verdict::Go), "20 of 100 nodes");
+    assert!(guard.held().is_none());
+}
+
+#[test]
+fn s9_a_batch_above_the_share_of_nodes_is_held_with_its_numbers_and_hash() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..60).flat_map(|on| [delete(on), pod(on, 0)]).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 0), &Verdict::Held));
+    let held = guard.held().unwrap();
+    assert_eq!((held.nodes, held.pods, held.size), (60, 60, SIZE));
+    assert_eq!(held.broken, [BrokenLimit::Nodes { percent: 20 }]);
+    assert_eq!(
+        held.to_string(),
+        format!(
+            "60 of 100 nodes and 60 of 1000 running pods would be taken away: the selector of the binding does not select the \
+             node (120); safety.maxNodesPercent allows 20 %; confirm with hash {}, or take the cause back",
+            held.hash
+        )
+    );
+}
+
+#[test]
+fn s9_few_pods_and_a_single_node_are_never_held() {
+    let small = Size { nodes: 2, pods: 4 };
+    let mut guard = Guard::default();
+    let acts = [delete(0), pod(0, 0), pod(0, 1), pod(0, 2), pod(0, 3)];
+    assert!(all(&ask(&mut guard, &acts, Cause::Policy, small, 0), &Verdict::Go));
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..5).map(|index| pod(0, index)).collect();
+    let verdicts = ask(&mut guard, &acts, Cause::Policy, Size { nodes: 2, pods: 20 }, 0);
+    assert!(all(&verdicts, &Verdict::Held), "5 of 20 pods are more than 20 %");
+    assert_eq!(guard.held().unwrap().broken, [BrokenLimit::Pods { percent: 20 }]);
+}
+
+#[test]
+fn s9_100_percent_switches_a_limit_off() {
+    let safety = Safety { max_evict_percent: 100, max_nodes_percent: 100, ..Safety::default() };
+    let mut guard = Guard::default();
+    for index in 0..100 {
+        guard.ask(&delete(index), Cause::Selector, &safety, SIZE, at(0));
+    }
+    assert_eq!(guard.ask(&delete(0), Cause::Selector, &safety, SIZE, at(5)), Verdict::Go);
+}
+
+#[test]
+fn s9_what_was_announced_and_what_an_operator_asks_for_is_free_and_does_not_count() {
+    let mut guard = Guard::default();
+    let announced = |seconds| Cause::WindowClosed { announced: at(seconds) };
+    for (cause, verdict) in [
+        (Cause::Operator, Verdict::Go),
+        (announced(600), Verdict::Go),
+        (announced(599), Verdict::Gathering { until: at(5) }),
+    ] {
+        for index in 0..50 {
+            let act = Act::NoExecute(format!("{cause:?}{index}").into());
+            assert_eq!(guard.ask(&act, cause, &Safety::default(), SIZE, at(0)), verdict, "{cause:?}");
+            if verdict == Verdict::Go {
+                guard.happened(&act, at(0));
+            }
+        }
+    }
+    assert_eq!(guard.spent(), Spent::default());
+}
+
+#[test]
+fn s9_a_node_that_is_gone_is_free_while_at_most_a_tenth_went_within_10_minutes() {
+    let mut guard = Guard::default();
+    let mut gone = |index, now| guard.ask(&delete(index), Cause::NodeGone, &Safety::default(), SIZE, at(now));
+    for index in 0..10 {
+        assert_eq!(gone(index, 0), Verdict::Go, "{index}");
+    }
+    assert!(matches!(gone(10, 1), Verdict::Gathering { .. }));
+    assert_eq!(gone(3, 2), Verdict::Go, "its other acts are free, too");
+    assert_eq!(gone(11, 600), Verdict::Go, "ten minutes later");
+    let mut guard = Guard::default();
+    let four = Size { nodes: 4, pods: 40 };
+    for index in 0..10 {
+        assert_eq!(guard.ask(&pod(0, index), Cause::NodeGone, &Safety::default(), four, at(0)), Verdict::Go);
+    }
+    assert!(matches!(
+        guard.ask(&delete(1), Cause::NodeGone, &Safety::default(), four, at(0)),
+        Verdict::Gathering { .. }
+    ));
+}
+
+#[test]
+fn s9_a_job_that_takes_nodes_away_one_by_one_is_held_at_the_limit() {
+    let mut guard = Guard::default();
+    let mut went = 0;
+    for index in 0..60 {
+        let now = u64::try_from(index).unwrap() * 8;
+        let size = Size { nodes: 100 - went, pods: 1000 };
+        if ask(&mut guard, &[delete(index)], Cause::Selector, size, now) == [Verdict::Go] {
+            guard.happened(&delete(index), at(now + 6));
+            went += 1;
+        }
+    }
+    assert_eq!(went, 20);
+    assert_eq!(guard.held().unwrap().size.nodes, 100, "what went counts");
+}
+
+#[test]
+fn s9_time_alone_releases_nothing() {
+    let mut guard = Guard::default();
+    let first: Vec<Act> = (0..15).map(delete).collect();
+    assert!(all(&ask(&mut guard, &first, Cause::Selector, SIZE, 0), &Verdict::Go));
+    first.iter().for_each(|act| guard.happened(act, at(6)));
+    let more: Vec<Act> = (20..30).map(delete).collect();
+    let left = Size { nodes: 85, pods: 1000 };
+    assert!(all(&ask(&mut guard, &more, Cause::Selector, left, 10), &Verdict::Held));
+    assert!(guard.review(&Safety::default(), left, at(5_000)).is_some(), "15 went, but that was 80 minutes ago");
+    assert!(all(&ask(&mut guard, &more, Cause::Selector, left, 6_000), &Verdict::Held));
+    assert!(guard.review(&Safety::default(), Size { nodes: 500, pods: 1000 }, at(6_000)).is_some(), "the binding grew");
+}
+
+#[test]
+fn s9_what_is_held_goes_when_its_cause_goes() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..30).map(delete).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 0), &Verdict::Held));
+    for act in acts.iter().skip(10) {
+        guard.withdraw(act);
+    }
+    assert!(guard.review(&Safety::default(), SIZE, at(10)).is_none());
+    assert_eq!(guard.ask(&delete(0), Cause::Selector, &Safety::default(), SIZE, at(10)), Verdict::Go);
+    assert_eq!(
+        guard.ask(&delete(11), Cause::Selector, &Safety::default(), SIZE, at(10)),
+        Verdict::Gathering { until: at(15) }
+    );
+}
+
+#[test]
+fn s9_confirming_releases_exactly_what_was_shown() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..30).map(delete).collect();
+    ask(&mut guard, &acts, Cause::Selector, SIZE, 0);
+    let shown = guard.held().unwrap().hash.clone();
+    assert_eq!(
+        guard.confirm("beef").unwrap_err().to_string(),
+        format!("hash beef confirms nothing: the held batch has hash {shown}")
+    );
+    // Another node comes to it while the operator reads, and one of the first is not wanted any more.
+    assert!(all(&ask(&mut guard, &[delete(99)], Cause::Selector, SIZE, 10), &Verdict::Held));
+    guard.withdraw(&delete(0));
+    assert_ne!(guard.held().unwrap().hash, shown);
+    assert_eq!(guard.confirm(&shown), Ok(29));
+    assert_eq!(guard.ask(&delete(5), Cause::Selector, &Safety::default(), SIZE, at(20)), Verdict::Go);
+    assert_eq!(guard.ask(&delete(99), Cause::Selector, &Safety::default(), SIZE, at(20)), Verdict::Held);
+    guard.happened(&delete(5), at(21));
+    assert_eq!(guard.spent(), Spent::default(), "a person took the responsibility for it");
+    assert!(guard.confirm(&shown).is_err(), "once");
+}
+
+#[test]
+fn s9_a_restart_does_not_give_the_limits_anew() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..20).map(delete).collect();
+    ask(&mut guard, &acts, Cause::Selector, SIZE, 0);
+    acts.iter().for_each(|act| guard.happened(act, at(6)));
+    assert_eq!(guard.spent(), Spent { nodes: 20, pods: 0 });
+    let left = Size { nodes: 80, pods: 1000 };
+    let mut next = Guard::inherit(guard.spent(), at(100));
+    assert_eq!(ask(&mut next, &[delete(30)], Cause::Selector, left, 100), [Verdict::Held]);
+    let mut later = Guard::inherit(guard.spent(), at(100));
+    assert_eq!(ask(&mut later, &[delete(30)], Cause::Selector, left, 700), [Verdict::Go]);
+}
+
+#[test]
+fn what_is_under_way_stays_allowed_when_more_is_held() {
+    let mut guard = Guard::default();
+    let first: Vec<Act> = (0..20).map(delete).collect();
+    assert!(all(&ask(&mut guard, &first, Cause::Selector, SIZE, 0), &Verdict::Go));
+    assert_eq!(ask(&mut guard, &[delete(50)], Cause::Selector, SIZE, 10), [Verdict::Held]);
+    assert!(all(&ask(&mut guard, &first, Cause::Selector, SIZE, 20), &Verdict::Go));
+}
+
+#[test]
+fn a_large_batch_is_judged_in_one_go() {
+    let size = Size { nodes: 1000, pods: 30_000 };
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..1000).flat_map(|on| (0..30).map(move |index| pod(on, index))).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Policy, size, 0), &Verdict::Held));
+    let hash = guard.held().unwrap().hash.clone();
+    assert_eq!(guard.confirm(&hash), Ok(30_000));
+}

@@ -1,0 +1,422 @@
+//! Whether a physical cluster answers, and what its silence means for each virtual node (decisions S4, S5 and S28).
+//!
+//! Owns two decisions. [`Contact`] judges one connection by the time of its last sign of life. [`judge`] says for one virtual
+//! node whether its lease is renewed, whether it carries the taint of an unreachable cluster, and who writes its Ready condition.
+//! Never: evicts. What follows from a node that is not Ready is node-lifecycle's, in the virtual cluster.
+//!
+//! # Failure story
+//!
+//! A cluster that does not answer may be gone or only hidden behind a network. So its silence first takes rights away: nothing
+//! is evicted, deleted, created or made larger (*suspect*), then no pod is sent there any more (*unreachable*). Leases that stop
+//! let node-lifecycle do the rest by the pods' own tolerations. A cluster that answers again is listed anew before anything is
+//! decided about it: until then it is still suspect.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The times of this room (decision S28), all by a clock that cannot be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContactTiming {
+    /// Without a sign of life for this long a connection is suspect.
+    pub suspect: Duration,
+    /// Without a sign of life for this long it is unreachable.
+    pub unreachable: Duration,
+    /// How long an empty list after a full cache has to stay empty.
+    pub empty: Duration,
+}
+
+impl Default for ContactTiming {
+    fn default() -> Self {
+        Self { suspect: Duration::from_secs(15), unreachable: Duration::from_secs(40), empty: Duration::from_secs(30) }
+    }
+}
+
+/// How a connection to a physical API server is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It answers, and what is cached of it was listed since it was last unreachable.
+    Reachable,
+    /// It may be gone: nothing is evicted, deleted, created or enlarged because of what is cached.
+    Suspect(Doubt),
+    /// It is gone for now.
+    Unreachable {
+        /// Since when.
+        since: Duration,
+    },
+}
+
+/// Why a connection is suspect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// Neither a watch event nor a bookmark nor an answered probe came for too long.
+    Silent,
+    /// It answers again after it was unreachable, and Nodes and pods have not been listed since.
+    NotListed,
+    /// It says that it has no Nodes, where it had some before.
+    Empty,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Silent => "the physical API server has not answered for a while",
+            Self::NotListed => "the physical API server answers again, and its Nodes and pods are being listed",
+            Self::Empty => {
+                "the physical API server says that it has no Nodes any more; a second list has to confirm that"
+            }
+        })
+    }
+}
+
+/// What is known of one connection. Times are those of a clock that cannot be set.
+#[derive(Debug, Clone)]
+pub struct Contact {
+    timing: ContactTiming,
+    /// The last sign of life.
+    last: Duration,
+    /// Since when Nodes have not been listed although the connection was unreachable before.
+    unlisted: bool,
+    /// When the server first said that it has no Nodes, where the cache had some.
+    empty: Option<Duration>,
+}
+
+impl Contact {
+    /// A connection that was made at this time. Nothing is listed yet.
+    #[must_use]
+    pub fn new(timing: ContactTiming, now: Duration) -> Self {
+        Self { timing, last: now, unlisted: true, empty: None }
+    }
+
+    /// A watch event, a bookmark or an answered probe arrived.
+    pub fn answered(&mut self, now: Duration) {
+        if self.is_unreachable(now) {
+            self.unlisted = true;
+        }
+        self.last = self.last.max(now);
+    }
+
+    /// Nodes and pods were listed; the list was answered at this time.
+    pub fn listed(&mut self, content: Listed, now: Duration) {
+        self.answered(now);
+        self.unlisted = false;
+        self.empty = match content {
+            Listed::Some => None,
+            Listed::NoneWhereSomeWere => Some(self.empty.unwrap_or(now)),
+        };
+    }
+
+    /// An empty list was confirmed by a second one that is late enough, so the Nodes are gone.
+    #[must_use]
+    pub fn is_empty_confirmed(&self, now: Duration) -> bool {
+        self.empty.is_some_and(|since| now.saturating_sub(since) >= self.timing.empty)
+    }
+
+    /// The caller has forgotten the Nodes that an empty list confirmed as gone.
+    pub fn emptied(&mut self) {
+        self.empty = None;
+    }
+
+    /// How it is doing.
+    #[must_use]
+    pub fn reach(&self, now: Duration) -> Reach {
+        let silent = now.saturating_sub(self.last);
+        if self.is_unreachable(now) {
+            Reach::Unreachable { since: self.last.saturating_add(self.timing.unreachable) }
+        } else if silent >= self.timing.suspect {
+            Reach::Suspect(Doubt::Silent)
+        } else if self.unlisted {
+            Reach::Suspect(Doubt::NotListed)
+        } else if self.empty.is_some() {
+            Reach::Suspect(Doubt::Empty)
+        } else {
+            Reach::Reachable
+        }
+    }
+
+    /// When time alone changes the answer of [`Self::reach`] next.
+    #[must_use]
+    pub fn next(&self, now: Duration) -> Option<Duration> {
+        let silence = [self.timing.suspect, self.timing.unreachable].map(|after| self.last.saturating_add(after));
+        silence.into_iter().find(|at| *at > now)
+    }
+
+    fn is_unreachable(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last) >= self.timing.unreachable
+    }
+}
+
+/// What a list of Nodes says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// There are some, or there never were any.
+    Some,
+    /// There are none, and the cache has some.
+    NoneWhereSomeWere,
+}
+
+/// The status of a Ready condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// The kubelet says that it is well.
+    True,
+    /// The kubelet lives and says that it is not well.
+    False,
+    /// No kubelet says anything: node-lifecycle wrote this.
+    Unknown,
+    /// There is no such condition.
+    Absent,
+}
+
+/// What a binding wants while its cluster is unreachable (`spec.onUnreachable`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnreachable {
+    /// Leases stop, and node-lifecycle says Unknown.
+    Unknown,
+    /// Leases and Ready stay for this long (`spec.holdFor`), and then as [`Self::Unknown`].
+    Hold(Duration),
+}
+
+/// What decides about the liveness of one virtual node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LivenessFacts {
+    /// The connection.
+    pub reach: Reach,
+    /// What the binding wants.
+    pub on_unreachable: OnUnreachable,
+    /// The Ready condition of the physical node.
+    pub physical: Ready,
+    /// The Ready condition of the virtual node.
+    pub virtual_ready: Ready,
+    /// Since when its lease has not been renewed.
+    pub unrenewed_since: Option<Duration>,
+}
+
+/// Whether a lease is renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    /// It is.
+    Renew,
+    /// It is not.
+    Stop(NotAlive),
+}
+
+/// Why a lease is not renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAlive {
+    /// The physical cluster does not answer.
+    Unreachable,
+    /// The physical cluster itself does not know whether the kubelet lives.
+    KubeletUnknown,
+    /// The physical node has no Ready condition: no kubelet has ever registered it, or it is new.
+    NoCondition,
+}
+
+impl fmt::Display for NotAlive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "the physical API server does not answer",
+            Self::KubeletUnknown => "the physical node is Unknown: its kubelet does not report",
+            Self::NoCondition => "the physical node has no Ready condition",
+        })
+    }
+}
+
+/// Who writes the conditions of the virtual node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conditions {
+    /// We mirror those of the physical node.
+    Mirror,
+    /// node-lifecycle does; we leave them alone.
+    Leave,
+    /// node-lifecycle should have said Unknown by now and has not: we do, with the reason `PhysicalClusterUnreachable`.
+    SayUnknown,
+    /// The node lives again. In this order: the lease is renewed, all conditions are written, then the status of every pod of
+    /// the node, which node-lifecycle has set to not ready and which no other client sets back.
+    Heal,
+}
+
+/// What follows for one virtual node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liveness {
+    /// Its lease.
+    pub lease: Lease,
+    /// Whether it carries the taint of an unreachable cluster.
+    pub is_tainted: bool,
+    /// Its conditions.
+    pub conditions: Conditions,
+    /// When time alone changes this next.
+    pub next: Option<Duration>,
+}
+
+/// How long node-lifecycle has to say Unknown itself, before we do.
+pub const SAY_UNKNOWN_AFTER: Duration = Duration::from_secs(60);
+
+/// Decides for one virtual node.
+#[must_use]
+pub fn judge(facts: &LivenessFacts, now: Duration) -> Liveness {
+    let held_until = match (facts.reach, facts.on_unreachable) {
+        (Reach::Unreachable { since }, OnUnreachable::Hold(hold)) => Some(since.saturating_add(hold)),
+        _ => None,
+    };
+    let is_held = held_until.is_some_and(|until| now < until);
+    let lease = match (facts.reach, facts.physical) {
+        (Reach::Unreachable { .. }, _) if !is_held => Lease::Stop(NotAlive::Unreachable),
+        (_, Ready::True | Ready::False) => Lease::Renew,
+        (_, Ready::Unknown) => Lease::Stop(NotAlive::KubeletUnknown),
+        (_, Ready::Absent) => Lease::Stop(NotAlive::NoCondition),
+    };
+    let (conditions, at) = match (lease, facts.reach) {
+        // What is cached is what node-lifecycle of the physical cluster, or the last watch event, said.
+        (Lease::Renew, Reach::Unreachable { .. }) => (Conditions::Leave, held_until),
+        (Lease::Renew, _) if facts.virtual_ready == Ready::Unknown => (Conditions::Heal, None),
+        (Lease::Renew, _) => (Conditions::Mirror, None),
+        (Lease::Stop(NotAlive::Unreachable), _) => unknown(facts, now),
+        // The physical cluster says Unknown: that is mirrored unless node-lifecycle has written it already.
+        (Lease::Stop(_), _) if facts.virtual_ready == Ready::Unknown => (Conditions::Leave, None),
+        (Lease::Stop(_), _) => (Conditions::Mirror, None),
+    };
+    Liveness { lease, is_tainted: matches!(facts.reach, Reach::Unreachable { .. }), conditions, next: at }
+}
+
+/// Who says Unknown while the lease is stopped.
+fn unknown(facts: &LivenessFacts, now: Duration) -> (Conditions, Option<Duration>) {
+    if facts.virtual_ready == Ready::Unknown {
+        return (Conditions::Leave, None);
+    }
+    let due = facts.unrenewed_since.unwrap_or(now).saturating_add(SAY_UNKNOWN_AFTER);
+    if now >= due { (Conditions::SayUnknown, None) } else { (Conditions::Leave, Some(due)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn contact() -> Contact {
+        let mut contact = Contact::new(ContactTiming::default(), at(100));
+        contact.listed(Listed::Some, at(100));
+        contact
+    }
+
+    #[test]
+    fn s5_a_connection_is_suspect_after_15_s_and_unreachable_after_40_s() {
+        let contact = contact();
+        assert_eq!(contact.reach(at(114)), Reach::Reachable);
+        assert_eq!(contact.reach(at(115)), Reach::Suspect(Doubt::Silent));
+        assert_eq!(contact.reach(at(139)), Reach::Suspect(Doubt::Silent));
+        assert_eq!(contact.reach(at(140)), Reach::Unreachable { since: at(140) });
+        assert_eq!(contact.reach(at(900)), Reach::Unreachable { since: at(140) });
+        assert_eq!([100, 115, 140].map(|now| contact.next(at(now))), [Some(at(115)), Some(at(140)), None]);
+    }
+
+    #[test]
+    fn s5_a_connection_that_was_unreachable_is_suspect_until_everything_is_listed_anew() {
+        let mut contact = contact();
+        contact.answered(at(130));
+        assert_eq!(contact.reach(at(131)), Reach::Reachable, "a short silence needs no new list");
+        contact.answered(at(200));
+        assert_eq!(contact.reach(at(200)), Reach::Suspect(Doubt::NotListed));
+        contact.listed(Listed::Some, at(201));
+        assert_eq!(contact.reach(at(201)), Reach::Reachable);
+    }
+
+    #[test]
+    fn s5_a_new_connection_is_suspect_until_its_first_list() {
+        let contact = Contact::new(ContactTiming::default(), at(5));
+        assert_eq!(contact.reach(at(5)), Reach::Suspect(Doubt::NotListed));
+    }
+
+    #[test]
+    fn s5_an_empty_list_after_a_full_cache_is_believed_when_a_second_one_30_s_later_agrees() {
+        let mut contact = contact();
+        contact.listed(Listed::NoneWhereSomeWere, at(110));
+        assert_eq!(contact.reach(at(110)), Reach::Suspect(Doubt::Empty));
+        contact.listed(Listed::NoneWhereSomeWere, at(139));
+        assert!(!contact.is_empty_confirmed(at(139)));
+        contact.listed(Listed::NoneWhereSomeWere, at(140));
+        assert!(contact.is_empty_confirmed(at(140)));
+        contact.emptied();
+        assert_eq!(contact.reach(at(140)), Reach::Reachable);
+        contact.listed(Listed::NoneWhereSomeWere, at(141));
+        contact.listed(Listed::Some, at(142));
+        assert_eq!(contact.reach(at(142)), Reach::Reachable, "the Nodes are there again");
+        assert!(!contact.is_empty_confirmed(at(900)));
+    }
+
+    #[test]
+    fn a_sign_of_life_that_arrives_late_does_not_turn_the_clock_back() {
+        let mut contact = contact();
+        contact.answered(at(110));
+        contact.answered(at(105));
+        assert_eq!(contact.reach(at(124)), Reach::Reachable);
+    }
+
+    fn facts(reach: Reach, physical: Ready) -> LivenessFacts {
+        LivenessFacts {
+            reach,
+            on_unreachable: OnUnreachable::Unknown,
+            physical,
+            virtual_ready: Ready::True,
+            unrenewed_since: None,
+        }
+    }
+
+    const GONE: Reach = Reach::Unreachable { since: at(140) };
+
+    #[test]
+    fn s4_a_lease_is_renewed_while_the_kubelet_says_true_or_false() {
+        for (physical, lease, conditions) in [
+            (Ready::True, Lease::Renew, Conditions::Mirror),
+            (Ready::False, Lease::Renew, Conditions::Mirror),
+            (Ready::Unknown, Lease::Stop(NotAlive::KubeletUnknown), Conditions::Mirror),
+            (Ready::Absent, Lease::Stop(NotAlive::NoCondition), Conditions::Mirror),
+        ] {
+            for reach in [Reach::Reachable, Reach::Suspect(Doubt::Silent)] {
+                let verdict = judge(&facts(reach, physical), at(120));
+                assert_eq!((verdict.lease, verdict.conditions), (lease, conditions), "{reach:?} {physical:?}");
+                assert!(!verdict.is_tainted);
+            }
+        }
+    }
+
+    #[test]
+    fn s4_conditions_that_node_lifecycle_set_to_unknown_are_left_alone_while_the_lease_is_stopped() {
+        let stopped = LivenessFacts { virtual_ready: Ready::Unknown, ..facts(Reach::Reachable, Ready::Unknown) };
+        assert_eq!(judge(&stopped, at(120)).conditions, Conditions::Leave);
+        let gone = LivenessFacts { virtual_ready: Ready::Unknown, ..facts(GONE, Ready::True) };
+        assert_eq!(judge(&gone, at(900)).conditions, Conditions::Leave);
+    }
+
+    #[test]
+    fn s4_a_node_that_lives_again_is_healed() {
+        let back = LivenessFacts { virtual_ready: Ready::Unknown, ..facts(Reach::Reachable, Ready::True) };
+        let verdict = judge(&back, at(300));
+        assert_eq!((verdict.lease, verdict.conditions), (Lease::Renew, Conditions::Heal));
+    }
+
+    #[test]
+    fn s5_unknown_stops_leases_and_says_unknown_itself_after_60_s() {
+        let gone = LivenessFacts { unrenewed_since: Some(at(140)), ..facts(GONE, Ready::True) };
+        let early = judge(&gone, at(199));
+        assert_eq!(early.lease, Lease::Stop(NotAlive::Unreachable));
+        assert!(early.is_tainted);
+        assert_eq!((early.conditions, early.next), (Conditions::Leave, Some(at(200))));
+        assert_eq!(judge(&gone, at(200)).conditions, Conditions::SayUnknown);
+        let just = judge(&LivenessFacts { unrenewed_since: None, ..gone }, at(150));
+        assert_eq!((just.conditions, just.next), (Conditions::Leave, Some(at(210))), "the lease stops now");
+    }
+
+    #[test]
+    fn s5_hold_keeps_leases_and_conditions_for_as_long_as_the_binding_says() {
+        let hold = LivenessFacts { on_unreachable: OnUnreachable::Hold(at(3600)), ..facts(GONE, Ready::True) };
+        let held = judge(&hold, at(3739));
+        assert_eq!((held.lease, held.conditions, held.next), (Lease::Renew, Conditions::Leave, Some(at(3740))));
+        assert!(held.is_tainted, "no new pod is sent there");
+        assert_eq!(judge(&hold, at(3740)).lease, Lease::Stop(NotAlive::Unreachable));
+        let dead = LivenessFacts { physical: Ready::Unknown, ..hold };
+        assert_eq!(judge(&dead, at(200)).lease, Lease::Stop(NotAlive::KubeletUnknown), "it was dead before");
+    }
+}
