@@ -7,4 +7,9 @@
 //! | room | owns |
 //! |---|---|
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
+//! | [`given`] | a text that cannot be used, as messages show it |
+//! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
+
+pub mod given;
 pub mod keys;
+pub mod selector;
