@@ -9,7 +9,13 @@
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
+//! | [`zone`] | time zones by their IANA names, compiled in |
+//! | [`window`] | one time window of a policy, as it is written |
+//! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
 
 pub mod given;
 pub mod keys;
+pub mod schedule;
 pub mod selector;
+pub mod window;
+pub mod zone;
