@@ -12,9 +12,11 @@
 //! | [`zone`] | time zones by their IANA names, compiled in |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
+//! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
 
 pub mod given;
 pub mod keys;
+pub mod policy;
 pub mod schedule;
 pub mod selector;
 pub mod window;
