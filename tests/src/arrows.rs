@@ -54,7 +54,7 @@ const CORE: Rooms = Rooms {
         ("status", &["names", "snapshot", "topology"]),
         ("plugin", &["limits", "rules", "snapshot", "topology"]),
         ("nodelock", &["rules", "version", "names"]),
-        ("sync", &["rules", "version", "names", "near"]),
+        ("sync", &["near", "rules", "text", "version", "names"]),
     ],
     below: &[],
 };

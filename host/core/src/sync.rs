@@ -8,14 +8,26 @@
 //! |---|---|
 //! | [`bars`] | which state forbids which write |
 //! | [`deletion`] | the steps by which a virtual node is taken away |
+//! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
+//! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
 //! | [`renewal`] | when a lease is renewed, and with which time |
+//! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
+//! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
+//! | [`window`] | one time window of a policy, as it is written |
+//! | [`zone`] | time zones by their IANA names, compiled in |
 
 pub mod bars;
 pub mod deletion;
+pub mod given;
 pub mod guard;
 pub mod keys;
 pub mod liveness;
+pub mod policy;
 pub mod renewal;
+pub mod schedule;
+pub mod selector;
+pub mod window;
+pub mod zone;
