@@ -7,4 +7,8 @@
 //! | room | owns |
 //! |---|---|
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
+//! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
+//! | [`resources`] | names of resources, and lists of amounts |
 pub mod keys;
+pub mod quantity;
+pub mod resources;
