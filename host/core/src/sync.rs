@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
+//! | [`requests`] | what a pod requests in total |
 //! | [`resources`] | names of resources, and lists of amounts |
 pub mod keys;
 pub mod quantity;
+pub mod requests;
 pub mod resources;
