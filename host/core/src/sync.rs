@@ -10,7 +10,9 @@
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`requests`] | what a pod requests in total |
 //! | [`resources`] | names of resources, and lists of amounts |
+//! | [`sizes`] | how large a virtual node is and why, and when that is written |
 pub mod keys;
 pub mod quantity;
 pub mod requests;
 pub mod resources;
+pub mod sizes;
