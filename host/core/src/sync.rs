@@ -11,8 +11,10 @@
 //! | [`requests`] | what a pod requests in total |
 //! | [`resources`] | names of resources, and lists of amounts |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
+//! | [`summary`] | the numbers of a virtual node in one line |
 pub mod keys;
 pub mod quantity;
 pub mod requests;
 pub mod resources;
 pub mod sizes;
+pub mod summary;
