@@ -13,9 +13,14 @@
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
+//! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`renewal`] | when a lease is renewed, and with which time |
+//! | [`requests`] | what a pod requests in total |
+//! | [`resources`] | names of resources, and lists of amounts |
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
+//! | [`sizes`] | how large a virtual node is and why, and when that is written |
+//! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`zone`] | time zones by their IANA names, compiled in |
 
@@ -26,8 +31,13 @@ pub mod guard;
 pub mod keys;
 pub mod liveness;
 pub mod policy;
+pub mod quantity;
 pub mod renewal;
+pub mod requests;
+pub mod resources;
 pub mod schedule;
 pub mod selector;
+pub mod sizes;
+pub mod summary;
 pub mod window;
 pub mod zone;
