@@ -7,4 +7,6 @@
 //! | room | owns |
 //! |---|---|
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
+//! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
+pub mod copied;
 pub mod keys;
