@@ -8,5 +8,7 @@
 //! |---|---|
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
+//! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 pub mod copied;
 pub mod keys;
+pub mod taints;
