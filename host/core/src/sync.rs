@@ -9,6 +9,8 @@
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
+//! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 pub mod copied;
 pub mod keys;
+pub mod merge;
 pub mod taints;
