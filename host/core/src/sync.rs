@@ -10,6 +10,8 @@
 //! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
+//! | [`conditions`] | the conditions of a virtual node, and which of them are left to others |
+pub mod conditions;
 pub mod copied;
 pub mod keys;
 pub mod merge;
