@@ -11,8 +11,10 @@
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`conditions`] | the conditions of a virtual node, and which of them are left to others |
+//! | [`reclaim`] | when pods leave a node whose windows are closed |
 pub mod conditions;
 pub mod copied;
 pub mod keys;
 pub mod merge;
+pub mod reclaim;
 pub mod taints;
