@@ -7,13 +7,17 @@
 //! | room | owns |
 //! |---|---|
 //! | [`bars`] | which state forbids which write |
+//! | [`conditions`] | the conditions of a virtual node, and which of them are left to others |
+//! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
 //! | [`deletion`] | the steps by which a virtual node is taken away |
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
+//! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
+//! | [`reclaim`] | when pods leave a node whose windows are closed |
 //! | [`renewal`] | when a lease is renewed, and with which time |
 //! | [`requests`] | what a pod requests in total |
 //! | [`resources`] | names of resources, and lists of amounts |
@@ -21,17 +25,22 @@
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
 //! | [`summary`] | the numbers of a virtual node in one line |
+//! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`zone`] | time zones by their IANA names, compiled in |
 
 pub mod bars;
+pub mod conditions;
+pub mod copied;
 pub mod deletion;
 pub mod given;
 pub mod guard;
 pub mod keys;
 pub mod liveness;
+pub mod merge;
 pub mod policy;
 pub mod quantity;
+pub mod reclaim;
 pub mod renewal;
 pub mod requests;
 pub mod resources;
@@ -39,5 +48,6 @@ pub mod schedule;
 pub mod selector;
 pub mod sizes;
 pub mod summary;
+pub mod taints;
 pub mod window;
 pub mod zone;

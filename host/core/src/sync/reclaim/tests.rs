@@ -1,0 +1,421 @@
+use super::*;
+
+/// 2026-03-01T08:01:00Z, when the window of the examples closes, and so many seconds later.
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_772_352_060 + second).unwrap()
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn reclaim(grace: u64) -> Window {
+    Window::Outside(OnClose::Reclaim { grace: seconds(grace), via: ReclaimVia::Delete })
+}
+
+fn by_eviction(grace: u64) -> Window {
+    Window::Outside(OnClose::Reclaim { grace: seconds(grace), via: ReclaimVia::Eviction })
+}
+
+const KEEP: Window = Window::Outside(OnClose::Keep);
+
+/// The window taint, added so many seconds after the closing.
+fn taint(effect: Effect, added: Option<i64>) -> Taint {
+    Taint { time_added: added.map(at), ..Taint::new(keys::OUT_OF_WINDOWS_TAINT, "true", effect) }
+}
+
+/// A pod with this toleration of every NoExecute taint: `None` for no toleration, seconds or none.
+fn pod(name: &str, toleration: Option<Option<i64>>) -> Pod {
+    let tolerations = toleration.map(|seconds| Toleration {
+        operator: "Exists".into(),
+        effect: Some(Effect::NoExecute),
+        seconds,
+        ..Toleration::default()
+    });
+    Pod {
+        pod: PodRef { namespace: "ns".to_owned(), name: name.to_owned(), uid: name.into() },
+        tolerations: tolerations.into_iter().collect(),
+        of_daemon_set: false,
+        terminating: false,
+        finished: false,
+    }
+}
+
+/// A node between two looks.
+#[derive(Default)]
+struct Node {
+    taints: Vec<Taint>,
+    annotations: BTreeMap<String, String>,
+    pods: Vec<Pod>,
+    closed: Option<Timestamp>,
+    stepped: SignedDuration,
+}
+
+impl Node {
+    fn with(taint: Option<Taint>) -> Self {
+        Self { taints: taint.into_iter().collect(), ..Self::default() }
+    }
+
+    fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    fn decide(&self, window: Window, now: Timestamp) -> Reclaim {
+        let Self { taints, annotations, pods, closed, stepped } = self;
+        decide(&Facts { window, taints, annotations, closed: *closed, stepped: *stepped, pods }, now)
+    }
+
+    /// Looks, and writes what follows.
+    fn look(&mut self, window: Window, now: Timestamp) -> Reclaim {
+        let reclaim = self.decide(window, now);
+        self.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
+        self.taints.extend(reclaim.taint.taint());
+        self.annotations = reclaim.annotations().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        reclaim
+    }
+}
+
+/// The effect of the taint, how old it is at `now`, and in how many seconds the next look is.
+fn shown(reclaim: &Reclaim, now: Timestamp) -> (&'static str, i64, Option<i64>) {
+    let (effect, since) = match reclaim.taint {
+        WindowTaint::None => return ("none", 0, reclaim.next.map(|next| next.duration_since(now).as_secs())),
+        WindowTaint::NoSchedule { since } => ("NoSchedule", since),
+        WindowTaint::NoExecute { since } => ("NoExecute", since),
+    };
+    (effect, now.duration_since(since).as_secs(), reclaim.next.map(|next| next.duration_since(now).as_secs()))
+}
+
+fn due(reclaim: &Reclaim) -> Vec<(&str, i64)> {
+    let Evict::Delete(pods) = &reclaim.evict else { return Vec::new() };
+    pods.iter().map(|due| (due.pod.name.as_str(), due.due.as_second() - at(0).as_second())).collect()
+}
+
+#[test]
+fn d3_the_table_of_6_8() {
+    use Effect::{NoExecute, NoSchedule};
+    // The policy, the taint and its age, and: the effect, its age, the next look, whether pods are deleted.
+    let table = [
+        (KEEP, None, "NoSchedule", 0, None, false),
+        (KEEP, Some((NoSchedule, Some(0))), "NoSchedule", 400, None, false),
+        (KEEP, Some((NoSchedule, None)), "NoSchedule", 0, None, false),
+        (KEEP, Some((NoExecute, Some(0))), "NoSchedule", 400, None, false),
+        (reclaim(0), None, "NoExecute", 0, None, true),
+        (reclaim(0), Some((NoSchedule, Some(0))), "NoExecute", 400, None, true),
+        (reclaim(0), Some((NoSchedule, None)), "NoExecute", 0, None, true),
+        (reclaim(0), Some((NoExecute, Some(0))), "NoExecute", 400, None, true),
+        (reclaim(600), None, "NoSchedule", 0, Some(600), false),
+        (reclaim(600), Some((NoExecute, Some(0))), "NoExecute", 400, None, true),
+        (reclaim(600), Some((NoExecute, None)), "NoExecute", 0, None, true),
+        (reclaim(600), Some((NoSchedule, None)), "NoExecute", 0, None, true),
+        (reclaim(400), Some((NoSchedule, Some(0))), "NoExecute", 400, None, true),
+        (reclaim(399), Some((NoSchedule, Some(0))), "NoExecute", 400, None, true),
+        (reclaim(401), Some((NoSchedule, Some(0))), "NoSchedule", 400, Some(1), false),
+        (reclaim(600), Some((NoSchedule, Some(0))), "NoSchedule", 400, Some(200), false),
+        (Window::Inside, None, "none", 0, None, false),
+        (Window::Inside, Some((NoSchedule, Some(0))), "none", 0, None, false),
+        (Window::Inside, Some((NoExecute, Some(0))), "none", 0, None, false),
+    ];
+    for (window, there, effect, age, next, deletes) in table {
+        let row = format!("{window:?} {there:?}");
+        let mut node = Node::with(there.map(|(effect, added)| taint(effect, added)));
+        node.pods = vec![pod("a", None)];
+        let reclaim = node.look(window, at(400));
+        assert_eq!(shown(&reclaim, at(400)), (effect, age, next), "{row}: {reclaim:?}");
+        assert_eq!(!due(&reclaim).is_empty(), deletes, "{row}: {reclaim:?}");
+        // The second look changes nothing.
+        let (taints, annotations) = (node.taints.clone(), node.annotations.clone());
+        let again = node.look(window, at(400));
+        assert_eq!((again.taint, &node.taints, &node.annotations), (reclaim.taint, &taints, &annotations), "{row}");
+        assert!(again.reasons.iter().all(|reason| !reason.is_unusual()), "{row}: {:?}", again.reasons);
+    }
+}
+
+#[test]
+fn scenario_15_5_the_window_closes_with_a_grace_of_600_seconds() {
+    let mut node = Node { pods: vec![pod("a", None)], ..Node::default() };
+    assert_eq!(shown(&node.look(reclaim(600), at(0)), at(0)), ("NoSchedule", 0, Some(600)));
+    let first = node.look(reclaim(600), at(250));
+    assert_eq!((shown(&first, at(250)), first.stamp), (("NoSchedule", 250, Some(350)), Stamp::Keep));
+    let over = node.look(reclaim(600), at(600));
+    assert_eq!((shown(&over, at(600)), due(&over)), (("NoExecute", 600, None), vec![("a", 600)]));
+    assert_eq!(over.reasons, [Reason::GraceOver(at(600))]);
+    assert_eq!((over.since, over.promised), (Some(at(600)), Some(seconds(600))));
+}
+
+#[test]
+fn scenario_15_5_a_window_that_opens_in_between_evicts_no_pod_and_the_next_closing_has_a_fresh_clock() {
+    let mut node = Node { pods: vec![pod("a", None)], ..Node::default() };
+    node.look(reclaim(600), at(0));
+    let open = node.look(Window::Inside, at(300));
+    assert_eq!((open.taint, open.evict, open.next), (WindowTaint::None, Evict::Nothing, None));
+    assert_eq!((node.taints.len(), node.annotations.len()), (0, 0));
+    assert_eq!(shown(&node.look(reclaim(600), at(500)), at(500)), ("NoSchedule", 0, Some(600)));
+}
+
+#[test]
+fn s17_toleration_seconds_are_granted_from_the_moment_of_no_execute() {
+    let pods =
+        [("no", None), ("60", Some(Some(60))), ("0", Some(Some(0))), ("ever", Some(None)), ("90", Some(Some(90)))];
+    let mut node = Node { pods: pods.map(|(name, toleration)| pod(name, toleration)).to_vec(), ..Node::default() };
+    node.look(reclaim(600), at(0));
+    let over = node.look(reclaim(600), at(605));
+    assert_eq!(due(&over), [("no", 605), ("60", 665), ("0", 605), ("90", 695)]);
+    assert_eq!((over.next, over.since), (Some(at(665)), Some(at(605))));
+    assert_eq!(
+        over.stay.iter().map(|(pod, why)| (pod.name.as_str(), *why)).collect::<Vec<_>>(),
+        [("ever", Stay::Tolerates)]
+    );
+    // A restart grants no time a second time.
+    let later = node.look(reclaim(600), at(670));
+    assert_eq!((due(&later), later.next, later.since), (due(&over), Some(at(695)), Some(at(605))));
+    assert_eq!(later.reasons, [Reason::Executing]);
+}
+
+#[test]
+fn s17_daemon_sets_ending_and_finished_pods_are_left_alone() {
+    let mut pods = ["set", "ends", "done", "plain"].map(|name| pod(name, None)).to_vec();
+    (pods[0].of_daemon_set, pods[1].terminating, pods[2].finished) = (true, true, true);
+    let mut forever = vec![pod("forever", Some(Some(i64::MAX)))];
+    pods.append(&mut forever);
+    let node = Node { pods, ..Node::default() };
+    let reclaim = node.decide(reclaim(0), at(0));
+    assert_eq!(due(&reclaim), [("plain", 0)]);
+    let stay: Vec<_> = reclaim.stay.iter().map(|(pod, why)| (pod.name.as_str(), *why)).collect();
+    let want =
+        [("set", Stay::DaemonSet), ("ends", Stay::Terminating), ("done", Stay::Finished), ("forever", Stay::Tolerates)];
+    assert_eq!(stay, want);
+}
+
+#[test]
+fn s17_a_pod_that_tolerates_another_taint_or_another_effect_goes() {
+    let tolerating = |name: &str, key: &str, value: &str, effect| Pod {
+        tolerations: vec![Toleration { key: key.into(), value: value.into(), effect, ..Toleration::default() }],
+        ..pod(name, None)
+    };
+    let key = keys::OUT_OF_WINDOWS_TAINT;
+    let node = Node {
+        pods: vec![
+            tolerating("key", "other", "true", None),
+            tolerating("value", key, "false", None),
+            tolerating("effect", key, "true", Some(Effect::NoSchedule)),
+            tolerating("really", key, "true", Some(Effect::NoExecute)),
+        ],
+        ..Node::default()
+    };
+    assert_eq!(due(&node.decide(reclaim(0), at(0))), [("key", 0), ("value", 0), ("effect", 0)]);
+}
+
+#[test]
+fn s17_the_second_half_of_the_grace_may_be_spent_on_the_eviction_api() {
+    let mut node =
+        Node { pods: vec![pod("no", None), pod("60", Some(Some(60))), pod("0", Some(Some(0)))], ..Node::default() };
+    let evicts = |reclaim: &Reclaim| match &reclaim.evict {
+        Evict::Evict(pods) => pods.iter().map(|pod| pod.name.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let first = node.look(by_eviction(600), at(0));
+    assert_eq!((evicts(&first).len(), first.next), (0, Some(at(300))));
+    assert_eq!(node.look(by_eviction(600), at(299)).next, Some(at(300)));
+    let half = node.look(by_eviction(600), at(300));
+    assert_eq!((evicts(&half), half.next), (vec!["no".to_owned(), "0".to_owned()], Some(at(600))));
+    assert_eq!(shown(&half, at(300)), ("NoSchedule", 300, Some(300)));
+    assert_eq!(half.stay.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Stay::ToleratesLater]);
+    assert_eq!(due(&node.look(by_eviction(600), at(600))).len(), 3);
+    // Without it no pod goes before the end.
+    let mut node = Node { pods: node.pods, ..Node::default() };
+    node.look(reclaim(600), at(0));
+    assert_eq!(node.look(reclaim(600), at(599)).evict, Evict::Nothing);
+}
+
+#[test]
+fn s17_an_edit_lengthens_a_running_grace_and_never_shortens_it() {
+    let mut node = Node::default();
+    node.look(reclaim(600), at(0));
+    // Shorter, none at all, not forced, and shorter again: 600 were promised.
+    for (window, now) in [(reclaim(60), 100), (reclaim(0), 200), (KEEP, 300), (reclaim(1), 400)] {
+        let reclaim = node.look(window, at(now));
+        assert_eq!(shown(&reclaim, at(now)).0, "NoSchedule", "{window:?}");
+    }
+    let reclaim_now = node.look(reclaim(1), at(400));
+    assert_eq!(reclaim_now.next, Some(at(600)));
+    let promised = Reason::Promised { policy: seconds(1), promised: seconds(600) };
+    assert_eq!(reclaim_now.reasons, [promised, Reason::Grace(at(600))]);
+    // Longer counts at once.
+    assert_eq!(node.look(reclaim(900), at(500)).next, Some(at(900)));
+    assert_eq!(shown(&node.look(reclaim(1), at(899)), at(899)), ("NoSchedule", 899, Some(1)));
+    assert_eq!(shown(&node.look(reclaim(1), at(900)), at(900)), ("NoExecute", 900, None));
+}
+
+#[test]
+fn s17_the_clock_runs_while_the_node_is_outside_whichever_policy_is_in_force() {
+    let mut node = Node::default();
+    node.look(KEEP, at(0));
+    // A policy that reclaims comes into force when its grace is over already.
+    assert_eq!(shown(&node.look(reclaim(600), at(700)), at(700)), ("NoExecute", 700, None));
+    // And goes again: the taint says NoSchedule, and the clock still runs.
+    assert_eq!(shown(&node.look(KEEP, at(800)), at(800)), ("NoSchedule", 800, None));
+    assert_eq!(node.annotations, BTreeMap::from([(RECLAIM_GRACE.to_owned(), "600".to_owned())]));
+    // Without any policy the node is inside.
+    assert_eq!(node.look(Window::Inside, at(900)).reasons, [Reason::Inside]);
+    assert_eq!(node.annotations, BTreeMap::new());
+}
+
+#[test]
+fn s17_a_time_in_the_future_is_now_once_and_reported() {
+    let mut node = Node::with(Some(taint(Effect::NoSchedule, Some(3_600)))).annotated(RECLAIM_GRACE, "600");
+    let reclaim_now = node.look(reclaim(300), at(0));
+    assert_eq!((shown(&reclaim_now, at(0)), reclaim_now.stamp), (("NoSchedule", 0, Some(600)), Stamp::Replace));
+    assert!(reclaim_now.reasons.contains(&Reason::Future(at(3_600))), "{:?}", reclaim_now.reasons);
+    let again = node.look(reclaim(300), at(1));
+    assert_eq!((shown(&again, at(1)), again.stamp), (("NoSchedule", 1, Some(599)), Stamp::Keep));
+    assert!(again.reasons.iter().all(|reason| !reason.is_unusual()), "{:?}", again.reasons);
+    // The same for the moment of NoExecute.
+    let since = at(3_600).to_string();
+    let mut node = Node::with(Some(taint(Effect::NoExecute, Some(0)))).annotated(keys::RECLAIM_SINCE, &since);
+    let reclaim_now = node.look(reclaim(300), at(400));
+    assert_eq!(
+        (reclaim_now.since, &reclaim_now.reasons[..]),
+        (Some(at(400)), &[Reason::Executing, Reason::SinceNow][..])
+    );
+    assert_eq!(node.look(reclaim(300), at(500)).since, Some(at(400)));
+}
+
+#[test]
+fn s17_a_step_of_the_clock_neither_restarts_nor_skips_a_grace() {
+    for step in [3_600, -3_600, 5, -5] {
+        let mut node = Node::default();
+        node.look(reclaim(600), at(0));
+        node.stepped = SignedDuration::from_secs(step);
+        let reclaim_now = node.look(reclaim(600), at(100 + step));
+        assert_eq!(shown(&reclaim_now, at(100 + step)), ("NoSchedule", 100, Some(500)), "{step}");
+        assert_eq!((reclaim_now.stamp, &reclaim_now.reasons[0]), (Stamp::Replace, &Reason::Stepped(node.stepped)));
+        // From then on the taint has the time of the new clock.
+        node.stepped = SignedDuration::ZERO;
+        assert_eq!(shown(&node.look(reclaim(600), at(600 + step)), at(600 + step)), ("NoExecute", 600, None), "{step}");
+        node.stepped = SignedDuration::from_secs(step);
+        assert_eq!(node.look(reclaim(600), at(700 + 2 * step)).since, Some(at(600 + 2 * step)), "{step}");
+    }
+    // Drift is not corrected for.
+    let mut node = Node::default();
+    node.look(reclaim(600), at(0));
+    node.stepped = SignedDuration::from_secs(4);
+    assert_eq!(node.look(reclaim(600), at(104)).stamp, Stamp::Keep);
+}
+
+#[test]
+fn s17_an_opening_that_no_syncer_saw_still_gives_a_fresh_clock() {
+    let day = 86_400;
+    for effect in [Effect::NoSchedule, Effect::NoExecute] {
+        let mut node = Node::with(Some(taint(effect, Some(0)))).annotated(RECLAIM_GRACE, "600");
+        node.closed = Some(at(day));
+        let reclaim_now = node.look(reclaim(300), at(day + 20));
+        assert_eq!(shown(&reclaim_now, at(day + 20)), ("NoSchedule", 20, Some(280)));
+        assert_eq!((reclaim_now.stamp, &reclaim_now.reasons[0]), (Stamp::Replace, &Reason::MissedOpening(at(day))));
+        assert_eq!(reclaim_now.promised, Some(seconds(300)));
+        assert_eq!(node.look(reclaim(300), at(day + 21)).stamp, Stamp::Keep);
+    }
+    // What looks like it after an edit does not shorten what was promised: until 600.
+    let mut node = Node::default();
+    node.look(reclaim(600), at(0));
+    node.closed = Some(at(240));
+    assert_eq!(node.look(reclaim(60), at(250)).next, Some(at(600)));
+    assert_eq!(node.look(reclaim(60), at(260)).next, Some(at(600)));
+    // One in the future has not happened.
+    let mut node = Node::with(Some(taint(Effect::NoSchedule, Some(0))));
+    node.closed = Some(at(500));
+    assert_eq!(shown(&node.look(reclaim(600), at(400)), at(400)), ("NoSchedule", 400, Some(200)));
+}
+
+#[test]
+fn s9_while_the_guard_holds_it_no_pod_goes_and_the_clock_runs() {
+    let mut node = Node { pods: vec![pod("a", None)], ..Node::default() };
+    node.look(reclaim(600), at(0));
+    let held = node.decide(reclaim(600), at(600)).held();
+    assert_eq!((held.taint, held.since), (WindowTaint::NoSchedule { since: at(0) }, None));
+    assert_eq!((&held.evict, held.promised), (&Evict::Nothing, Some(seconds(600))));
+    // Confirmed later, tolerationSeconds count from then.
+    let confirmed = node.look(reclaim(600), at(700));
+    assert_eq!(
+        (shown(&confirmed, at(700)).0, confirmed.since, due(&confirmed)),
+        ("NoExecute", Some(at(700)), vec![("a", 700)])
+    );
+    let held = node.decide(reclaim(600), at(800)).held();
+    assert_eq!((held.taint, held.since), (WindowTaint::NoExecute { since: at(0) }, Some(at(700))));
+    assert_eq!(held.evict, Evict::Nothing);
+}
+
+#[test]
+fn what_another_client_writes_into_the_annotations_is_reported_and_does_no_harm() {
+    for text in ["", "x", "-1", "6e2", "18446744073709551616", "600 "] {
+        let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, text);
+        let reclaim_now = node.decide(reclaim(300), at(100));
+        assert_eq!(reclaim_now.next, Some(at(300)), "{text:?}");
+        assert_eq!(reclaim_now.reasons[0], Reason::Unreadable(RECLAIM_GRACE), "{text:?}");
+    }
+    for text in ["", "now", "2026-03-01"] {
+        let node = Node::with(Some(taint(Effect::NoExecute, Some(0)))).annotated(keys::RECLAIM_SINCE, text);
+        let reclaim_now = node.decide(reclaim(300), at(400));
+        assert_eq!(reclaim_now.since, Some(at(400)), "{text:?}");
+        assert!(reclaim_now.reasons.contains(&Reason::Unreadable(keys::RECLAIM_SINCE)), "{text:?}");
+    }
+    let long = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, "4294967295");
+    assert_eq!(long.decide(reclaim(300), at(100)).next, Some(at(4_294_967_295)));
+    let longest = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, "18446744073709551615");
+    assert_eq!(longest.decide(reclaim(300), at(100)).next, None);
+    // An edited effect of the taint is no NoExecute, and of two taints the older one counts.
+    let mut edited = Node::with(Some(taint(Effect::PreferNoSchedule, Some(0))));
+    edited.taints.push(taint(Effect::NoSchedule, Some(50)));
+    assert_eq!(shown(&edited.look(reclaim(300), at(100)), at(100)), ("NoSchedule", 100, Some(200)));
+}
+
+#[test]
+fn no_time_overflows() {
+    let forever = Window::Outside(OnClose::Reclaim { grace: Duration::MAX, via: ReclaimVia::Eviction });
+    let reclaim_now = Node::default().decide(forever, at(0));
+    assert_eq!((reclaim_now.next, shown(&reclaim_now, at(0)).0), (None, "NoSchedule"));
+    for extreme in [Timestamp::MIN, Timestamp::MAX] {
+        let extreme_taint = Taint { time_added: Some(extreme), ..taint(Effect::NoSchedule, None) };
+        for stepped in [SignedDuration::MIN, SignedDuration::ZERO, SignedDuration::MAX] {
+            let mut node = Node { stepped, closed: Some(extreme), ..Node::with(Some(extreme_taint.clone())) };
+            for now in [Timestamp::MIN, at(0), Timestamp::MAX] {
+                node.look(reclaim(u64::MAX), now);
+                node.look(by_eviction(600), now);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_second_is_not_taken_from_a_grace() {
+    let now: Timestamp = "2026-03-01T08:01:00.25Z".parse().unwrap();
+    let mut node = Node::default();
+    assert_eq!(node.look(reclaim(600), now).taint, WindowTaint::NoSchedule { since: at(1) });
+    // It is a moment ahead, and no reason for a line.
+    let again = node.look(reclaim(600), now);
+    assert_eq!((again.reasons, again.stamp), (vec![Reason::Grace(at(601))], Stamp::Keep));
+}
+
+#[test]
+fn every_reason_is_a_sentence_without_a_riddle() {
+    let reasons = [
+        Reason::Inside,
+        Reason::NotForced,
+        Reason::NoGrace,
+        Reason::Grace(at(0)),
+        Reason::GraceOver(at(0)),
+        Reason::Executing,
+        Reason::SecondHalf,
+        Reason::Promised { policy: seconds(1), promised: seconds(2) },
+        Reason::NoTime,
+        Reason::Future(at(0)),
+        Reason::Stepped(SignedDuration::from_secs(-7)),
+        Reason::MissedOpening(at(0)),
+        Reason::Unreadable(RECLAIM_GRACE),
+        Reason::SinceNow,
+    ];
+    let texts: std::collections::BTreeSet<_> = reasons.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), reasons.len());
+    assert!(texts.iter().all(|text| text.len() > 30), "{texts:?}");
+    assert!(RECLAIM_GRACE.starts_with(keys::PREFIX));
+}
