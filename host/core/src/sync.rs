@@ -6,5 +6,9 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`identity`] | whose an object is, claims, and which physical pod belongs to which virtual one |
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
+//! | [`naming`] | the names that lending gives, and label values made of long ones |
+pub mod identity;
 pub mod keys;
+pub mod naming;
