@@ -9,13 +9,18 @@
 //! | [`bars`] | which state forbids which write |
 //! | [`conditions`] | the conditions of a virtual node, and which of them are left to others |
 //! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
+//! | [`csi`] | the CSINode of a virtual node |
 //! | [`deletion`] | the steps by which a virtual node is taken away |
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
+//! | [`identity`] | whose an object is, claims, and which physical pod belongs to which virtual one |
 //! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
+//! | [`naming`] | the names that lending gives, and label values made of long ones |
+//! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
+//! | [`projection`] | the status of a virtual pod, made of that of its physical one |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`reclaim`] | when pods leave a node whose windows are closed |
 //! | [`renewal`] | when a lease is renewed, and with which time |
@@ -32,13 +37,18 @@
 pub mod bars;
 pub mod conditions;
 pub mod copied;
+pub mod csi;
 pub mod deletion;
 pub mod given;
 pub mod guard;
+pub mod identity;
 pub mod keys;
 pub mod liveness;
 pub mod merge;
+pub mod naming;
+pub mod pods;
 pub mod policy;
+pub mod projection;
 pub mod quantity;
 pub mod reclaim;
 pub mod renewal;
