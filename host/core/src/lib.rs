@@ -20,7 +20,6 @@
 //! | [`text`] | texts of strangers, made fit for a log, a status and a terminal |
 //! | [`rules`] | what a name, a label and a tier in a Kubernetes object may be |
 //! | [`seldom`] | when a line of the log that others could repeat without end is written again |
-//! | [`sync`] | what lending nodes of a physical cluster to a virtual one decides |
 //! | [`version`] | the order of resourceVersions |
 
 pub mod controllers;
@@ -36,7 +35,6 @@ pub mod seldom;
 pub mod size;
 pub mod snapshot;
 pub mod status;
-pub mod sync;
 pub mod text;
 pub mod topology;
 pub mod version;

@@ -1,0 +1,364 @@
+//! How a virtual node is taken away, step by step (section 6.9, decisions D4, S10 and S22).
+//!
+//! Owns the order of the steps. Each call looks at what is there now and says the next step, so a process that starts in the
+//! middle continues where the last one stopped. Never: decides that a node has to go, or that a disruption is allowed; the
+//! first is an argument ([`DeletionCause`]), the second too ([`Leave`]).
+//!
+//! ```text
+//! mark (taint, cordon, time) ─► remove pods ─► look every 10 s ─► stop the lease, DELETE ─► remove the finalizer ─► release the claim
+//! ```
+//!
+//! # Failure story
+//!
+//! Until the DELETE a node whose cause went is an ordinary node again: the merge of its metadata drops the mark. After the
+//! DELETE Kubernetes has no undo; the finalizer keeps the object until its pods are finished. A claim that cannot be
+//! released blocks nothing: it is tried again beside everything else.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::bars::{Bar, Bars, Doing};
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+
+/// The times of a deletion (decision S28).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletionTiming {
+    /// How often pods that are still there are looked at.
+    pub recheck: Duration,
+    /// For how long pods are evicted, which honours their disruption budgets, before they are deleted.
+    pub eviction_deadline: Duration,
+}
+
+impl Default for DeletionTiming {
+    fn default() -> Self {
+        Self { recheck: Duration::from_secs(10), eviction_deadline: Duration::from_secs(300) }
+    }
+}
+
+/// Why a virtual node has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeletionCause {
+    /// The physical node does not exist any more, or is being deleted.
+    NodeGone,
+    /// The physical node has another UID: another machine has the name.
+    NodeReplaced,
+    /// The selector of the binding does not select the physical node.
+    Selector,
+    /// No policy lends the physical node, and the binding has `noPolicy: Withdraw`.
+    Withdrawn,
+    /// The binding is being deleted.
+    BindingDeleted,
+    /// An operator asked for it.
+    Operator,
+    /// Another client deleted the virtual node.
+    DeletedByOthers,
+}
+
+impl DeletionCause {
+    /// Whether the machine is gone, so that its pods are gone too.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::NodeGone | Self::NodeReplaced)
+    }
+}
+
+impl fmt::Display for DeletionCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NodeGone => "the physical node is gone",
+            Self::NodeReplaced => "the physical node was replaced by another one of the same name",
+            Self::Selector => "the selector of the binding does not select the physical node",
+            Self::Withdrawn => "no policy lends the physical node",
+            Self::BindingDeleted => "the binding is being deleted",
+            Self::Operator => "an operator asked for it",
+            Self::DeletedByOthers => "another client deleted the virtual node",
+        })
+    }
+}
+
+/// The virtual node, as far as its deletion is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedNode {
+    /// Its UID.
+    pub uid: Uid,
+    /// Its version.
+    pub version: ResourceVersion,
+    /// Since when it is marked: the annotation `deletion-taint-time` beside the taint, where both are there.
+    pub marked: Option<Timestamp>,
+    /// Whether it is cordoned.
+    pub cordon: Cordon,
+    /// Whether the API server was asked to delete it.
+    pub existence: Existence,
+    /// Whether our finalizer is on it.
+    pub finalizer: Finalizer,
+}
+
+/// Whether a node takes pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cordon {
+    /// It does.
+    Open,
+    /// It does not.
+    Cordoned,
+}
+
+/// Whether an object lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existence {
+    /// It does.
+    Alive,
+    /// It has a deletion timestamp, and stays until its finalizers are gone.
+    Terminating,
+}
+
+/// Whether our finalizer is on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finalizer {
+    /// It is.
+    Present,
+    /// It is not.
+    Absent,
+}
+
+/// What kind of pod it is: some block the deletion of their node and some do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodClass {
+    /// A pod of a tenant.
+    Ordinary,
+    /// A pod of a DaemonSet, which would be made again for as long as the node is there.
+    DaemonSet,
+    /// The mirror of a static pod.
+    Mirror,
+    /// A placeholder of ours for host ports.
+    Placeholder,
+    /// A pod of a system namespace.
+    System,
+}
+
+/// Where a pod is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Pending or Running.
+    Active,
+    /// Succeeded or Failed.
+    Ended,
+}
+
+/// A pod that is bound to the virtual node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundPod {
+    /// Its UID.
+    pub uid: Uid,
+    /// Its class.
+    pub class: PodClass,
+    /// Its phase.
+    pub phase: PodPhase,
+    /// Whether it is being deleted.
+    pub existence: Existence,
+    /// When the API server refused its eviction last, and how often in a row.
+    pub refused: Option<RefusedEviction>,
+}
+
+/// An eviction that a disruption budget did not allow (429).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedEviction {
+    /// When.
+    pub at: Timestamp,
+    /// How often in a row.
+    pub times: u32,
+}
+
+/// Whether the disruptive steps may be taken: the answer of the guard to everything that follows from the cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// The guard allows it, since this time.
+    Given {
+        /// Since when. After a restart it is the restart: a deadline becomes longer, never shorter.
+        since: Timestamp,
+    },
+    /// The guard gathers acts until this time.
+    Gathering {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// The guard holds it.
+    Held,
+}
+
+/// Everything that the next step depends on.
+#[derive(Debug, Clone)]
+pub struct DeletionFacts<'a> {
+    /// Why the node has to go.
+    pub cause: DeletionCause,
+    /// The node; `None`: it is gone.
+    pub node: Option<&'a DeletedNode>,
+    /// The pods that are bound to it.
+    pub pods: &'a [BoundPod],
+    /// What may be written at all.
+    pub bars: &'a Bars,
+    /// The answer of the guard.
+    pub leave: Leave,
+    /// Whether pods are evicted before they are deleted (`syncer.evictions`).
+    pub evictions: Evictions,
+    /// The times.
+    pub timing: DeletionTiming,
+}
+
+/// Whether the syncer may use the Eviction API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evictions {
+    /// It may.
+    Allowed,
+    /// It may not: it waits for the deadline and deletes then.
+    Off,
+}
+
+/// How a pod is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Through the Eviction API, which honours disruption budgets.
+    Evict,
+    /// By a DELETE with its UID and the pod's own grace.
+    Delete,
+}
+
+/// The next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeletionStep {
+    /// Write taint, cordon and time in one write. It moves no pod.
+    Mark,
+    /// Wait.
+    Wait {
+        /// What for.
+        why: Waiting,
+        /// Look again then; `None`: something has to change before.
+        until: Option<Timestamp>,
+    },
+    /// Remove these pods, and look again.
+    Remove {
+        /// The pods, each with how.
+        pods: Vec<(Uid, Removal)>,
+        /// Look again then.
+        look: Timestamp,
+    },
+    /// Stop the lease, then delete the node in exactly this version.
+    Delete {
+        /// Its UID.
+        uid: Uid,
+        /// Its version.
+        version: ResourceVersion,
+    },
+    /// Stop the lease, then remove the finalizer in exactly this version.
+    RemoveFinalizer {
+        /// Its version.
+        version: ResourceVersion,
+    },
+    /// Nothing of ours keeps the node any more; the API server removes it when the finalizers of others are gone.
+    LeftToOthers,
+    /// The node is gone: release the claim on the physical one.
+    ReleaseClaim,
+}
+
+/// What a deletion waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Something forbids it.
+    Barred(Bar),
+    /// The guard gathers acts.
+    Gathering,
+    /// The guard holds the batch until an operator confirms it.
+    Held,
+    /// Pods are still there.
+    Pods {
+        /// How many block it.
+        blocking: usize,
+    },
+}
+
+/// The next step.
+#[must_use]
+pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
+    let Some(node) = facts.node else { return DeletionStep::ReleaseClaim };
+    let wait = |why, until| DeletionStep::Wait { why, until };
+    if node.marked.is_none() || node.cordon == Cordon::Open {
+        // At once, whatever the guard says: it moves no pod, and kube-scheduler binds to a node that is being deleted.
+        return match facts.bars.forbid(Doing::Protect) {
+            Some(bar) => wait(Waiting::Barred(bar), None),
+            None => DeletionStep::Mark,
+        };
+    }
+    if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
+        return wait(Waiting::Barred(bar), None);
+    }
+    let since = match facts.leave {
+        Leave::Given { since } => since,
+        Leave::Gathering { until } => return wait(Waiting::Gathering, Some(until)),
+        Leave::Held => return wait(Waiting::Held, None),
+    };
+    let look = after(now, facts.timing.recheck);
+    let (pods, again) = removals(facts, since, now);
+    if !pods.is_empty() {
+        return DeletionStep::Remove { pods, look };
+    }
+    let blocking = facts.pods.iter().filter(|pod| blocks(pod, facts.cause)).count();
+    if blocking > 0 {
+        return wait(Waiting::Pods { blocking }, Some(again.map_or(look, |again| again.min(look))));
+    }
+    match (node.existence, node.finalizer) {
+        (Existence::Alive, _) => DeletionStep::Delete { uid: node.uid.clone(), version: node.version.clone() },
+        (Existence::Terminating, Finalizer::Present) => DeletionStep::RemoveFinalizer { version: node.version.clone() },
+        (Existence::Terminating, Finalizer::Absent) => DeletionStep::LeftToOthers,
+    }
+}
+
+/// Whether the node waits for this pod. Where another machine has taken the name, its new virtual node must not appear while a
+/// pod of the old one is there, of whichever class.
+#[must_use]
+pub fn blocks(pod: &BoundPod, cause: DeletionCause) -> bool {
+    let is_of_old_machine = cause == DeletionCause::NodeReplaced;
+    pod.phase == PodPhase::Active && (pod.class == PodClass::Ordinary || is_of_old_machine)
+}
+
+/// The pods to remove now, and when the next one is due.
+fn removals(facts: &DeletionFacts<'_>, since: Timestamp, now: Timestamp) -> (Vec<(Uid, Removal)>, Option<Timestamp>) {
+    let deadline = after(since, facts.timing.eviction_deadline);
+    let mut again = None;
+    let mut removals = Vec::new();
+    for pod in facts.pods.iter().filter(|pod| pod.existence == Existence::Alive) {
+        // An ended pod holds nothing, and has a result: its owner, or pod garbage collection, removes it.
+        if pod.phase == PodPhase::Ended {
+            continue;
+        }
+        if facts.cause.is_final() || now >= deadline {
+            removals.push((pod.uid.clone(), Removal::Delete));
+            continue;
+        }
+        let due = match (facts.evictions, pod.refused) {
+            (Evictions::Off, _) => deadline,
+            (Evictions::Allowed, None) => now,
+            (Evictions::Allowed, Some(refused)) => after(refused.at, pause(refused.times)).min(deadline),
+        };
+        if due <= now {
+            removals.push((pod.uid.clone(), Removal::Evict));
+        } else {
+            again = Some(again.map_or(due, |again: Timestamp| again.min(due)));
+        }
+    }
+    (removals, again)
+}
+
+/// The pause after an eviction was refused so often in a row: 1 s, doubling to half a minute.
+fn pause(times: u32) -> Duration {
+    Duration::from_secs(1_u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX).clamp(1, 30))
+}
+
+/// A later time; the last there is, where there is none.
+fn after(time: Timestamp, pause: Duration) -> Timestamp {
+    SignedDuration::try_from(pause).ok().and_then(|pause| time.checked_add(pause).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Policies for tests.
+
+use super::object::{Policy, PolicyObject};
+use super::spec::{LimitSpec, PolicySpec, WindowSpec};
+use crate::selector::{RawNodeSelector, RawRequirement, RawTerm};
+
+/// Judges quantities of tests: digits.
+pub(super) fn judge(text: &str) -> Result<(), String> {
+    if text.parse::<u64>().is_ok() { Ok(()) } else { Err("digits".to_owned()) }
+}
+
+/// A valid policy that lends every node to the binding `east`, always.
+pub(super) fn policy(name: &str) -> PolicyObject {
+    PolicyObject {
+        name: name.to_owned(),
+        uid: name.into(),
+        generation: 1,
+        created: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+        deleting: false,
+        spec: PolicySpec { cluster: "east".to_owned(), ..PolicySpec::default() },
+        last_valid: None,
+    }
+}
+
+/// A policy that is invalid for a percent.
+pub(super) fn broken(name: &str) -> PolicyObject {
+    let mut object = policy(name);
+    object.spec = invalid(object.spec);
+    object
+}
+
+pub(super) fn invalid(spec: PolicySpec) -> PolicySpec {
+    let limit = LimitSpec { resource: "cpu".to_owned(), quantity: None, percent: Some(101) };
+    PolicySpec { resource_limits: vec![limit], ..spec }
+}
+
+pub(super) fn judged(object: PolicyObject) -> Policy {
+    Policy::new(object, &judge)
+}
+
+/// On the nodes of a pool alone.
+pub(super) fn on_pool(pool: &str, spec: PolicySpec) -> PolicySpec {
+    with_requirement(requirement("pool", "In", &[pool]), spec)
+}
+
+/// With a selector that cannot be understood.
+pub(super) fn malformed(spec: PolicySpec) -> PolicySpec {
+    with_requirement(requirement("pool", "Inn", &["red"]), spec)
+}
+
+pub(super) fn requirement(key: &str, operator: &str, values: &[&str]) -> RawRequirement {
+    let values = values.iter().map(|value| (*value).to_owned()).collect();
+    RawRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
+}
+
+fn with_requirement(requirement: RawRequirement, spec: PolicySpec) -> PolicySpec {
+    let term = RawTerm { match_expressions: vec![requirement], match_fields: vec![] };
+    PolicySpec { node_selector: Some(RawNodeSelector { terms: vec![term] }), ..spec }
+}
+
+pub(super) fn window(start: &str, end: &str, days: &[&str]) -> WindowSpec {
+    let days = days.iter().map(|day| (*day).to_owned()).collect();
+    WindowSpec { start: start.to_owned(), end: end.to_owned(), days }
+}

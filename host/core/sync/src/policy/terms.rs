@@ -1,0 +1,147 @@
+//! What a valid policy says, in types that cannot hold anything else.
+//!
+//! Only [`validate`](super::validate) makes one.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::schedule::Schedule;
+use crate::selector::NodeSelector;
+
+/// The terms of a valid policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyTerms {
+    /// The name of the ClusterBinding that it lends to.
+    pub cluster: String,
+    /// The virtual cluster that it lends to, where it names one.
+    pub virtual_cluster: Option<String>,
+    /// A higher one comes first.
+    pub priority: i32,
+    /// Which nodes.
+    pub selector: NodeSelector,
+    /// During which hours.
+    pub schedule: Schedule,
+    /// How much, in the order in which limits are applied.
+    pub limits: Vec<Limit>,
+    /// What becomes of pods when the windows close.
+    pub reclaim: Reclaim,
+}
+
+impl PolicyTerms {
+    /// Whether it is for a binding of a virtual cluster.
+    #[must_use]
+    pub fn is_for(&self, binding: &str, virtual_cluster: &str) -> bool {
+        self.cluster == binding && self.virtual_cluster.as_deref().is_none_or(|named| named == virtual_cluster)
+    }
+}
+
+/// A limit on one resource. The same resource may have several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// The resource, a legal name.
+    pub resource: String,
+    /// The most that is lent of it.
+    pub value: LimitValue,
+}
+
+/// The most that is lent of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitValue {
+    /// So much. The text was judged, and is not negative. Zero lends nothing (decision D6).
+    Quantity(String),
+    /// A share of what is left.
+    Share(Percent),
+    /// The smaller of both.
+    Both(String, Percent),
+}
+
+impl LimitValue {
+    /// The quantity as it is written, if there is one.
+    #[must_use]
+    pub fn quantity(&self) -> Option<&str> {
+        match self {
+            Self::Quantity(quantity) | Self::Both(quantity, _) => Some(quantity),
+            Self::Share(_) => None,
+        }
+    }
+
+    /// The share, if there is one.
+    #[must_use]
+    pub fn share(&self) -> Option<Percent> {
+        match self {
+            Self::Share(percent) | Self::Both(_, percent) => Some(*percent),
+            Self::Quantity(_) => None,
+        }
+    }
+}
+
+/// A share, 1 to 100 percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percent(u8);
+
+impl Percent {
+    /// The whole.
+    pub const ALL: Self = Self(100);
+
+    /// Checks a number; `None` where it is not between 1 and 100.
+    #[must_use]
+    pub fn new(percent: i64) -> Option<Self> {
+        u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent)).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
+/// What becomes of pods when the windows close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reclaim {
+    /// They stay until they end. No other pod is scheduled to the node.
+    Keep,
+    /// They go.
+    Force {
+        /// How long after the closing.
+        grace: Duration,
+        /// How.
+        via: ReclaimVia,
+    },
+}
+
+/// How pods are taken away when the windows are closed (decision S17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ReclaimVia {
+    /// They are deleted at the end of the grace.
+    #[default]
+    Delete,
+    /// The second half of the grace is spent on evictions, which respect disruption budgets. What is left is deleted.
+    Eviction,
+}
+
+impl ReclaimVia {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Delete, Self::Eviction];
+
+    /// The word in a policy.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Eviction => "eviction",
+        }
+    }
+
+    /// Reads the word of a policy.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|via| via.word() == text)
+    }
+}

@@ -1,0 +1,398 @@
+//! What happens to the pods of a virtual node outside of the time windows of its policy (`bottomup-syncer.md` 6.8,
+//! decisions D3 and S17).
+//!
+//! A node outside of its windows gets a taint: NoSchedule first, and NoExecute once the grace of a policy with
+//! `forceReclaim` is over. Then the pods are deleted, too, since no promise may depend on whether the virtual cluster runs
+//! taint-eviction. This room owns that clock, and which pods go when. It never decides whether a window is open, and it
+//! evicts nothing itself: the guard (decision S9) may hold what it asks for, and the next look asks again.
+//!
+//! # The clock
+//!
+//! Everything that the clock needs stands on the virtual node, so that a restart or another leader continues it:
+//!
+//! | where | what |
+//! |---|---|
+//! | `timeAdded` of the taint | when the clock started. It stays when the effect becomes NoExecute |
+//! | annotation [`RECLAIM_GRACE`] | the longest grace that was in force since then, in seconds |
+//! | annotation [`keys::RECLAIM_SINCE`] | when the effect became NoExecute; tolerationSeconds are granted from there |
+//!
+//! * The grace that counts is the longer one of the policy in force and of [`RECLAIM_GRACE`]. So an edit, another policy or
+//!   none can lengthen a running grace and never shorten it. It is a length and not an instant, so that it survives a
+//!   correction of the start.
+//! * A `timeAdded` in the future is set to now, once, and reported.
+//! * The caller knows how far the wall clock was stepped since it first saw this `timeAdded`. A step of [`STEP`] or more
+//!   moves the stored times along.
+//! * If the windows opened and closed again while no syncer looked, the clock starts at that closing.
+//! * When the window opens, taint and annotations go, and the next closing has a fresh clock.
+//!
+//! Failure story: an annotation that cannot be read is reported. Without a readable [`RECLAIM_GRACE`] the grace of the
+//! policy counts; without a readable [`keys::RECLAIM_SINCE`] tolerationSeconds start again at now. A taint without a time
+//! counts as one whose grace is over, as 6.8 wants it: no syncer of this kind writes one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::keys;
+use super::merge::{RECLAIM_GRACE, Stamp};
+use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
+use topoloom_core::names::Uid;
+
+mod clock;
+#[cfg(test)]
+mod histories;
+mod reason;
+#[cfg(test)]
+mod tests;
+
+use clock::{Clock, Found};
+pub use reason::{Reason, Stay};
+
+/// A step of the wall clock that is corrected for (decision S18): less is drift, which a grace of minutes may have.
+pub const STEP: SignedDuration = SignedDuration::from_secs(5);
+
+/// The value of the taint.
+const OUT: &str = "true";
+
+/// How pods leave a node whose grace is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ReclaimVia {
+    /// They may stay until it is over, and are deleted then. PodDisruptionBudgets are not honoured.
+    #[default]
+    Delete,
+    /// During its second half they are evicted by the Eviction API, which honours PodDisruptionBudgets.
+    Eviction,
+}
+
+/// What a policy wants of pods outside of its windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnClose {
+    /// They stay until they end: `forceReclaim` is not set.
+    Keep,
+    /// They go.
+    Reclaim {
+        /// How long they have.
+        grace: Duration,
+        /// How they leave.
+        via: ReclaimVia,
+    },
+}
+
+/// Where a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// Inside of the windows of the policy in force. Without a policy every node is inside.
+    Inside,
+    /// Outside of them.
+    Outside(OnClose),
+}
+
+/// Which pod it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: Uid,
+}
+
+impl fmt::Display for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod of the virtual node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Which one it is.
+    pub pod: PodRef,
+    /// What it tolerates.
+    pub tolerations: Vec<Toleration>,
+    /// A DaemonSet owns it.
+    pub of_daemon_set: bool,
+    /// It has a deletionTimestamp.
+    pub terminating: bool,
+    /// It has succeeded or failed.
+    pub finished: bool,
+}
+
+/// What a decision follows from.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Where the node is.
+    pub window: Window,
+    /// The taints of the virtual node.
+    pub taints: &'a [Taint],
+    /// Its annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// When the windows of the policy in force closed last. `None` if that is not known, or if the annotation
+    /// [`keys::POLICIES_APPLIED`] names another policy: the clock runs while the node is outside, whichever policy is in
+    /// force.
+    pub closed: Option<Timestamp>,
+    /// How far the wall clock was set forward (or back, if negative) since this process first saw the window taint with
+    /// the `timeAdded` that it has now.
+    pub stepped: SignedDuration,
+    /// The pods that are bound to it.
+    pub pods: &'a [Pod],
+}
+
+/// What the taint of closed windows must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WindowTaint {
+    /// Not there.
+    None,
+    /// No new pods.
+    NoSchedule {
+        /// When the clock started.
+        since: Timestamp,
+    },
+    /// No pods.
+    NoExecute {
+        /// When the clock started.
+        since: Timestamp,
+    },
+}
+
+impl WindowTaint {
+    /// The taint, for the list of what is wanted.
+    #[must_use]
+    pub fn taint(self) -> Option<Taint> {
+        let (effect, since) = match self {
+            Self::None => return None,
+            Self::NoSchedule { since } => (Effect::NoSchedule, since),
+            Self::NoExecute { since } => (Effect::NoExecute, since),
+        };
+        Some(Taint { time_added: Some(since), ..Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, effect) })
+    }
+}
+
+/// A pod that is to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuePod {
+    /// Which one.
+    pub pod: PodRef,
+    /// Not before this time.
+    pub due: Timestamp,
+}
+
+/// Which pods go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Evict {
+    /// None.
+    #[default]
+    Nothing,
+    /// These, by the Eviction API.
+    Evict(Vec<PodRef>),
+    /// These, each by DELETE when it is due.
+    Delete(Vec<DuePod>),
+}
+
+/// What has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reclaim {
+    /// What the taint must be.
+    pub taint: WindowTaint,
+    /// Which time it gets: for [`Wanted`](super::merge::Wanted).
+    pub stamp: Stamp,
+    /// Since when its effect is NoExecute: the wanted value of [`keys::RECLAIM_SINCE`].
+    pub since: Option<Timestamp>,
+    /// The longest grace in force since the window closed: the wanted value of [`RECLAIM_GRACE`].
+    pub promised: Option<Duration>,
+    /// Which pods go.
+    pub evict: Evict,
+    /// Which pods stay although pods go.
+    pub stay: Vec<(PodRef, Stay)>,
+    /// When the answer changes by itself.
+    pub next: Option<Timestamp>,
+    /// Why.
+    pub reasons: Vec<Reason>,
+}
+
+impl Reclaim {
+    /// The annotations that the virtual node has to have for it.
+    #[must_use]
+    pub fn annotations(&self) -> Vec<(&'static str, String)> {
+        let since = self.since.map(|since| (keys::RECLAIM_SINCE, since.to_string()));
+        let promised = self.promised.map(|promised| (RECLAIM_GRACE, promised.as_secs().to_string()));
+        since.into_iter().chain(promised).collect()
+    }
+
+    /// The same while the guard holds it (decision S9): the clock runs, no pod goes, and the node does not become one that
+    /// evicts. One that does already stays so.
+    #[must_use]
+    pub fn held(mut self) -> Self {
+        if let WindowTaint::NoExecute { since } = self.taint
+            && !self.reasons.contains(&Reason::Executing)
+        {
+            self.taint = WindowTaint::NoSchedule { since };
+            self.since = None;
+        }
+        Self { evict: Evict::Nothing, stay: Vec::new(), next: None, ..self }
+    }
+
+    fn of(taint: WindowTaint, clock: Clock) -> Self {
+        Self {
+            taint,
+            stamp: clock.stamp,
+            since: None,
+            promised: clock.promised,
+            evict: Evict::Nothing,
+            stay: Vec::new(),
+            next: None,
+            reasons: clock.reasons,
+        }
+    }
+}
+
+/// What has to be done with the pods of a node now.
+#[must_use]
+pub fn decide(facts: &Facts<'_>, now: Timestamp) -> Reclaim {
+    let on_close = match facts.window {
+        Window::Inside => {
+            let clock = Clock { reasons: vec![Reason::Inside], ..Clock::fresh(now) };
+            return Reclaim::of(WindowTaint::None, clock);
+        }
+        Window::Outside(on_close) => on_close,
+    };
+    let mut clock = Clock::read(facts, now);
+    let since = clock.start;
+    let (grace, via) = match on_close {
+        OnClose::Keep => {
+            clock.reasons.push(Reason::NotForced);
+            return Reclaim::of(WindowTaint::NoSchedule { since }, clock);
+        }
+        OnClose::Reclaim { grace, via } => (grace, via),
+    };
+    let promised = clock.promised.unwrap_or_default();
+    if promised > grace {
+        clock.reasons.push(Reason::Promised { policy: grace, promised });
+    }
+    let grace = grace.max(promised);
+    clock.promised = Some(grace).filter(|grace| !grace.is_zero());
+    let end = after(since, grace);
+    let is_over = end.is_some_and(|end| end <= now);
+    if clock.found == Found::NoExecute {
+        clock.reasons.push(Reason::Executing);
+    } else if grace.is_zero() {
+        clock.reasons.push(Reason::NoGrace);
+    } else if clock.found == Found::NoScheduleWithoutTime {
+        clock.reasons.push(Reason::NoTime);
+    } else if let (true, Some(end)) = (is_over, end) {
+        clock.reasons.push(Reason::GraceOver(end));
+    } else {
+        return wait(facts, clock, end, half(since, grace), via, now);
+    }
+    execute(facts, clock, now)
+}
+
+/// The grace runs.
+fn wait(
+    facts: &Facts<'_>,
+    mut clock: Clock,
+    end: Option<Timestamp>,
+    half: Option<Timestamp>,
+    via: ReclaimVia,
+    now: Timestamp,
+) -> Reclaim {
+    clock.reasons.push(Reason::Grace(end.unwrap_or(Timestamp::MAX)));
+    let mut reclaim = Reclaim::of(WindowTaint::NoSchedule { since: clock.start }, clock);
+    reclaim.next = end;
+    match (via, half) {
+        (ReclaimVia::Eviction, Some(half)) if half <= now => {
+            reclaim.reasons.push(Reason::SecondHalf);
+            let Sorted { going, stay } = sort(facts.pods);
+            let (now, later): (Vec<_>, Vec<_>) = going.into_iter().partition(|(_, tolerated)| tolerated.goes_at_once());
+            reclaim.stay = stay;
+            reclaim.stay.extend(later.into_iter().map(|(pod, _)| (pod.clone(), Stay::ToleratesLater)));
+            if !now.is_empty() {
+                reclaim.evict = Evict::Evict(now.into_iter().map(|(pod, _)| pod.clone()).collect());
+            }
+        }
+        (ReclaimVia::Eviction, Some(half)) => reclaim.next = Some(half),
+        _ => {}
+    }
+    reclaim
+}
+
+/// The grace is over.
+fn execute(facts: &Facts<'_>, mut clock: Clock, now: Timestamp) -> Reclaim {
+    let since = match clock.found {
+        Found::NoExecute => clock.since(facts, now),
+        _ => now,
+    };
+    let mut reclaim = Reclaim::of(WindowTaint::NoExecute { since: clock.start }, clock);
+    reclaim.since = Some(since);
+    let Sorted { going, stay } = sort(facts.pods);
+    reclaim.stay = stay;
+    let mut due_pods = Vec::new();
+    for (pod, tolerated) in going {
+        let granted = if let Tolerated::For(time) = tolerated { time } else { Duration::ZERO };
+        match after(since, granted) {
+            Some(due) => {
+                if due > now {
+                    reclaim.next = Some(reclaim.next.map_or(due, |next| next.min(due)));
+                }
+                due_pods.push(DuePod { pod: pod.clone(), due });
+            }
+            // Later than any time that there is.
+            None => reclaim.stay.push((pod.clone(), Stay::Tolerates)),
+        }
+    }
+    if !due_pods.is_empty() {
+        reclaim.evict = Evict::Delete(due_pods);
+    }
+    reclaim
+}
+
+/// The pods of a node whose pods go.
+#[derive(Default)]
+struct Sorted<'a> {
+    /// Those that go, with how long each tolerates the taint.
+    going: Vec<(&'a PodRef, Tolerated)>,
+    /// Those that stay.
+    stay: Vec<(PodRef, Stay)>,
+}
+
+fn sort(pods: &[Pod]) -> Sorted<'_> {
+    let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, Effect::NoExecute);
+    let mut sorted = Sorted::default();
+    for Pod { pod, tolerations, of_daemon_set, terminating, finished } in pods {
+        let stay = match tolerates(tolerations, &taint) {
+            _ if *terminating => Stay::Terminating,
+            _ if *finished => Stay::Finished,
+            _ if *of_daemon_set => Stay::DaemonSet,
+            Tolerated::Forever => Stay::Tolerates,
+            tolerated => {
+                sorted.going.push((pod, tolerated));
+                continue;
+            }
+        };
+        sorted.stay.push((pod.clone(), stay));
+    }
+    sorted
+}
+
+/// The time itself or the next whole second: the API server stores no more, and a grace must not become shorter.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    let second = Timestamp::from_second(time.as_second()).unwrap_or(time);
+    if second < time { after(second, Duration::from_secs(1)).unwrap_or(time) } else { second }
+}
+
+/// This much later, if there is such a time.
+fn after(time: Timestamp, by: Duration) -> Option<Timestamp> {
+    time.checked_add(by).ok()
+}
+
+/// When half of a grace is over.
+fn half(start: Timestamp, grace: Duration) -> Option<Timestamp> {
+    after(start, grace / 2)
+}
+
+fn moved(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.checked_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
+}
