@@ -49,6 +49,8 @@ pub const DELETION_TAINT_TIME: &str = key!("deletion-taint-time");
 pub const CORDONED: &str = key!("cordoned");
 /// Annotation on a virtual node: since when its taint says NoExecute, RFC 3339.
 pub const RECLAIM_SINCE: &str = key!("reclaim-since");
+/// Annotation on a virtual node: the longest grace that was in force since its window closed, in seconds.
+pub const RECLAIM_GRACE: &str = key!("reclaim-grace");
 /// Annotation on a virtual node: the numbers of its size in one line.
 pub const LEASE_SUMMARY: &str = key!("lease-summary");
 

@@ -35,16 +35,13 @@ pub use expected::{Expected, ExpectedError, decode};
 /// Annotations that change with every look. They are written with another change, and never for their own sake.
 pub const VOLATILE: [&str; 2] = [keys::LAST_SYNC_TIME, keys::LEASE_SUMMARY];
 
-/// Annotation on a virtual node: the longest grace that was in force since its window closed, in seconds.
-pub const RECLAIM_GRACE: &str = "topoloom.dev/reclaim-grace";
-
 /// Annotations that no one but the syncer writes: one that is not wanted goes, also if the base does not name it.
 const OWN_ANNOTATIONS: [&str; 9] = [
     keys::LAST_SYNC_TIME,
     keys::LEASE_SUMMARY,
     keys::DELETION_TAINT_TIME,
     keys::RECLAIM_SINCE,
-    RECLAIM_GRACE,
+    keys::RECLAIM_GRACE,
     keys::POLICIES_APPLIED,
     keys::POLICY_DETAILS,
     keys::PHYSICAL_NODE_NAME,

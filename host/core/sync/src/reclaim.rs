@@ -13,10 +13,10 @@
 //! | where | what |
 //! |---|---|
 //! | `timeAdded` of the taint | when the clock started. It stays when the effect becomes NoExecute |
-//! | annotation [`RECLAIM_GRACE`] | the longest grace that was in force since then, in seconds |
+//! | annotation [`keys::RECLAIM_GRACE`] | the longest grace that was in force since then, in seconds |
 //! | annotation [`keys::RECLAIM_SINCE`] | when the effect became NoExecute; tolerationSeconds are granted from there |
 //!
-//! * The grace that counts is the longer one of the policy in force and of [`RECLAIM_GRACE`]. So an edit, another policy or
+//! * The grace that counts is the longer one of the policy in force and of [`keys::RECLAIM_GRACE`]. So an edit, another policy or
 //!   none can lengthen a running grace and never shorten it. It is a length and not an instant, so that it survives a
 //!   correction of the start.
 //! * A `timeAdded` in the future is set to now, once, and reported.
@@ -25,7 +25,7 @@
 //! * If the windows opened and closed again while no syncer looked, the clock starts at that closing.
 //! * When the window opens, taint and annotations go, and the next closing has a fresh clock.
 //!
-//! Failure story: an annotation that cannot be read is reported. Without a readable [`RECLAIM_GRACE`] the grace of the
+//! Failure story: an annotation that cannot be read is reported. Without a readable [`keys::RECLAIM_GRACE`] the grace of the
 //! policy counts; without a readable [`keys::RECLAIM_SINCE`] tolerationSeconds start again at now. A taint without a time
 //! counts as one whose grace is over, as 6.8 wants it: no syncer of this kind writes one.
 
@@ -36,7 +36,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::keys;
-use super::merge::{RECLAIM_GRACE, Stamp};
+use super::merge::Stamp;
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
 use topoloom_core::names::Uid;
 
@@ -201,7 +201,7 @@ pub struct Reclaim {
     pub stamp: Stamp,
     /// Since when its effect is NoExecute: the wanted value of [`keys::RECLAIM_SINCE`].
     pub since: Option<Timestamp>,
-    /// The longest grace in force since the window closed: the wanted value of [`RECLAIM_GRACE`].
+    /// The longest grace in force since the window closed: the wanted value of [`keys::RECLAIM_GRACE`].
     pub promised: Option<Duration>,
     /// Which pods go.
     pub evict: Evict,
@@ -218,7 +218,7 @@ impl Reclaim {
     #[must_use]
     pub fn annotations(&self) -> Vec<(&'static str, String)> {
         let since = self.since.map(|since| (keys::RECLAIM_SINCE, since.to_string()));
-        let promised = self.promised.map(|promised| (RECLAIM_GRACE, promised.as_secs().to_string()));
+        let promised = self.promised.map(|promised| (keys::RECLAIM_GRACE, promised.as_secs().to_string()));
         since.into_iter().chain(promised).collect()
     }
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Facts, Reason, STEP, moved, whole_seconds};
 use crate::keys;
-use crate::merge::{RECLAIM_GRACE, Stamp};
+use crate::merge::Stamp;
 use crate::taints::Effect;
 
 /// The taint that is there.
@@ -67,10 +67,10 @@ impl Clock {
                 clock.stamp = Stamp::Replace;
             }
         }
-        clock.promised = facts.annotations.get(RECLAIM_GRACE).and_then(|text| {
+        clock.promised = facts.annotations.get(keys::RECLAIM_GRACE).and_then(|text| {
             let seconds = text.parse::<u64>();
             if seconds.is_err() {
-                clock.reasons.push(Reason::Unreadable(RECLAIM_GRACE));
+                clock.reasons.push(Reason::Unreadable(keys::RECLAIM_GRACE));
             }
             seconds.ok().map(Duration::from_secs)
         });

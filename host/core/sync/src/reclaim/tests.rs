@@ -255,7 +255,7 @@ fn s17_the_clock_runs_while_the_node_is_outside_whichever_policy_is_in_force() {
     assert_eq!(shown(&node.look(reclaim(600), at(700)), at(700)), ("NoExecute", 700, None));
     // And goes again: the taint says NoSchedule, and the clock still runs.
     assert_eq!(shown(&node.look(KEEP, at(800)), at(800)), ("NoSchedule", 800, None));
-    assert_eq!(node.annotations, BTreeMap::from([(RECLAIM_GRACE.to_owned(), "600".to_owned())]));
+    assert_eq!(node.annotations, BTreeMap::from([(keys::RECLAIM_GRACE.to_owned(), "600".to_owned())]));
     // Without any policy the node is inside.
     assert_eq!(node.look(Window::Inside, at(900)).reasons, [Reason::Inside]);
     assert_eq!(node.annotations, BTreeMap::new());
@@ -263,7 +263,7 @@ fn s17_the_clock_runs_while_the_node_is_outside_whichever_policy_is_in_force() {
 
 #[test]
 fn s17_a_time_in_the_future_is_now_once_and_reported() {
-    let mut node = Node::with(Some(taint(Effect::NoSchedule, Some(3_600)))).annotated(RECLAIM_GRACE, "600");
+    let mut node = Node::with(Some(taint(Effect::NoSchedule, Some(3_600)))).annotated(keys::RECLAIM_GRACE, "600");
     let reclaim_now = node.look(reclaim(300), at(0));
     assert_eq!((shown(&reclaim_now, at(0)), reclaim_now.stamp), (("NoSchedule", 0, Some(600)), Stamp::Replace));
     assert!(reclaim_now.reasons.contains(&Reason::Future(at(3_600))), "{:?}", reclaim_now.reasons);
@@ -307,7 +307,7 @@ fn s17_a_step_of_the_clock_neither_restarts_nor_skips_a_grace() {
 fn s17_an_opening_that_no_syncer_saw_still_gives_a_fresh_clock() {
     let day = 86_400;
     for effect in [Effect::NoSchedule, Effect::NoExecute] {
-        let mut node = Node::with(Some(taint(effect, Some(0)))).annotated(RECLAIM_GRACE, "600");
+        let mut node = Node::with(Some(taint(effect, Some(0)))).annotated(keys::RECLAIM_GRACE, "600");
         node.closed = Some(at(day));
         let reclaim_now = node.look(reclaim(300), at(day + 20));
         assert_eq!(shown(&reclaim_now, at(day + 20)), ("NoSchedule", 20, Some(280)));
@@ -348,10 +348,10 @@ fn s9_while_the_guard_holds_it_no_pod_goes_and_the_clock_runs() {
 #[test]
 fn what_another_client_writes_into_the_annotations_is_reported_and_does_no_harm() {
     for text in ["", "x", "-1", "6e2", "18446744073709551616", "600 "] {
-        let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, text);
+        let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_GRACE, text);
         let reclaim_now = node.decide(reclaim(300), at(100));
         assert_eq!(reclaim_now.next, Some(at(300)), "{text:?}");
-        assert_eq!(reclaim_now.reasons[0], Reason::Unreadable(RECLAIM_GRACE), "{text:?}");
+        assert_eq!(reclaim_now.reasons[0], Reason::Unreadable(keys::RECLAIM_GRACE), "{text:?}");
     }
     for text in ["", "now", "2026-03-01"] {
         let node = Node::with(Some(taint(Effect::NoExecute, Some(0)))).annotated(keys::RECLAIM_SINCE, text);
@@ -359,9 +359,10 @@ fn what_another_client_writes_into_the_annotations_is_reported_and_does_no_harm(
         assert_eq!(reclaim_now.since, Some(at(400)), "{text:?}");
         assert!(reclaim_now.reasons.contains(&Reason::Unreadable(keys::RECLAIM_SINCE)), "{text:?}");
     }
-    let long = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, "4294967295");
+    let long = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_GRACE, "4294967295");
     assert_eq!(long.decide(reclaim(300), at(100)).next, Some(at(4_294_967_295)));
-    let longest = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(RECLAIM_GRACE, "18446744073709551615");
+    let longest =
+        Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_GRACE, "18446744073709551615");
     assert_eq!(longest.decide(reclaim(300), at(100)).next, None);
     // An edited effect of the taint is no NoExecute, and of two taints the older one counts.
     let mut edited = Node::with(Some(taint(Effect::PreferNoSchedule, Some(0))));
@@ -411,11 +412,10 @@ fn every_reason_is_a_sentence_without_a_riddle() {
         Reason::Future(at(0)),
         Reason::Stepped(SignedDuration::from_secs(-7)),
         Reason::MissedOpening(at(0)),
-        Reason::Unreadable(RECLAIM_GRACE),
+        Reason::Unreadable(keys::RECLAIM_GRACE),
         Reason::SinceNow,
     ];
     let texts: std::collections::BTreeSet<_> = reasons.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), reasons.len());
     assert!(texts.iter().all(|text| text.len() > 30), "{texts:?}");
-    assert!(RECLAIM_GRACE.starts_with(keys::PREFIX));
 }
