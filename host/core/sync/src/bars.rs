@@ -67,9 +67,9 @@ impl Bar {
     pub fn forbids(self, doing: Doing) -> bool {
         use Doing::{Create, Disrupt, Enlarge, JudgeOrphan, Mirror, Physical, Protect, Renew, Shrink};
         match self {
-            Self::Suspect | Self::Unreachable | Self::Restored => {
-                matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan)
-            }
+            Self::Suspect | Self::Restored => matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan),
+            // What is cached is old: to write it again would undo what node-lifecycle wrote meanwhile.
+            Self::Unreachable => matches!(doing, Mirror | Create | Enlarge | Disrupt | JudgeOrphan),
             Self::VirtualUnreachable => matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan | Physical),
             Self::ClusterChanged => {
                 matches!(doing, Create | Enlarge | Shrink | Mirror | Disrupt | JudgeOrphan | Physical)
@@ -179,7 +179,7 @@ mod tests {
     const TABLE: &str = "
         bar                 renew mirror protect shrink enlarge create disrupt orphan physical
         Suspect             yes   yes    yes     yes    -       -      -       -      yes
-        Unreachable         yes   yes    yes     yes    -       -      -       -      yes
+        Unreachable         yes   -      yes     yes    -       -      -       -      yes
         VirtualUnreachable  yes   yes    yes     yes    -       -      -       -      -
         Restored            yes   yes    yes     yes    -       -      -       -      yes
         ClusterChanged      yes   -      yes     -      -       -      -       -      -
