@@ -3,25 +3,28 @@
 //! Two rooms that use each other are one room with two names: neither can be read, tested or moved alone. So every arrow
 //! stands in `Rooms::allowed`, and the list is in the order of the rooms, from those that use nothing to those that use most:
 //! an arrow that led back could not be written down. Crates of their own (`Rooms::below`) are below all rooms, and Cargo keeps
-//! that.
+//! that. A large room has rooms of its own, with a list of their own.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A crate whose rooms are in order.
+/// A crate, or a room of one, whose rooms are in order.
 struct Rooms {
     /// Its sources.
     folder: &'static str,
+    /// How a path to one of the rooms begins.
+    root: &'static str,
     /// The rooms, and what each may use of those before it.
     allowed: &'static [(&'static str, &'static [&'static str])],
-    /// Crates whose names the library uses as if they were rooms.
+    /// What else has a name there: crates that the library uses as if they were rooms, and functions.
     below: &'static [&'static str],
 }
 
 const HOST: Rooms = Rooms {
     folder: "host/src",
+    root: "crate::",
     allowed: &[
         ("traces", &[]),
         ("log", &["traces"]),
@@ -37,6 +40,7 @@ const HOST: Rooms = Rooms {
 
 const CORE: Rooms = Rooms {
     folder: "host/core/src",
+    root: "crate::",
     allowed: &[
         ("controllers", &[]),
         ("limits", &[]),
@@ -60,6 +64,7 @@ const CORE: Rooms = Rooms {
 
 const NODELOCK: Rooms = Rooms {
     folder: "host/nodelock/src",
+    root: "crate::",
     allowed: &[
         ("crowd", &[]),
         ("options", &[]),
@@ -79,12 +84,71 @@ const NODELOCK: Rooms = Rooms {
     below: &["number", "random"],
 };
 
+const MANAGER: Rooms = Rooms {
+    folder: "host/src/manager",
+    root: "crate::manager::",
+    allowed: &[
+        ("debug", &[]),
+        ("options", &[]),
+        ("profile", &[]),
+        ("standby", &[]),
+        ("tasks", &[]),
+        ("verbs", &[]),
+        ("election", &["options"]),
+        ("health", &["election"]),
+        ("rights", &["options", "election"]),
+        ("metrics", &["election", "health"]),
+        ("admin", &["debug", "options", "profile", "health"]),
+        ("config_watch", &["metrics"]),
+        ("shared_locks", &["debug", "options", "health"]),
+        ("sources", &["standby", "verbs"]),
+        ("controller", &["debug", "options", "election", "health", "shared_locks"]),
+        ("running", &["options", "tasks", "election", "controller"]),
+        ("locks", &["tasks", "election", "shared_locks", "controller"]),
+        (
+            "hypernode",
+            &[
+                "debug",
+                "options",
+                "standby",
+                "tasks",
+                "verbs",
+                "election",
+                "health",
+                "metrics",
+                "admin",
+                "config_watch",
+                "sources",
+                "controller",
+            ],
+        ),
+    ],
+    below: &[],
+};
+
+const SIMULATOR: Rooms = Rooms {
+    folder: "host/simulator/src",
+    root: "crate::",
+    allowed: &[
+        ("fabric", &[]),
+        ("fault", &[]),
+        ("value", &[]),
+        ("error", &["value"]),
+        ("wire", &["fabric"]),
+        ("server", &["fabric", "fault", "wire"]),
+        ("document", &["fabric", "value", "wire", "server"]),
+        ("ufm", &["fabric", "wire", "server"]),
+        ("standalone", &["fabric", "fault", "wire", "server", "document", "ufm"]),
+    ],
+    below: &[],
+};
+
 /// Looks at every source of the libraries whose rooms are in order.
 ///
 /// # Errors
 /// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
 pub fn check(workspace: &Path) -> Result<()> {
-    [HOST, CORE, NODELOCK].iter().try_for_each(|rooms| rooms.check(workspace))
+    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR].iter().try_for_each(|rooms| rooms.check(workspace))
 }
 
 impl Rooms {
@@ -131,7 +195,7 @@ impl Rooms {
         let Some((_, uses)) = self.allowed.iter().find(|(known, _)| *known == room) else {
             return vec![format!("{file}: {room} is no room in the list")];
         };
-        let mut used = used(text);
+        let mut used = used(text, self.root);
         if !file.contains('/') {
             used.extend(used_beside(text));
         }
@@ -149,10 +213,10 @@ fn used_beside(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The first word of every path that begins at the root of the crate, outside of comments.
-fn used(text: &str) -> BTreeSet<String> {
+/// The first word of every path that begins at the root, outside of comments.
+fn used(text: &str, root: &str) -> BTreeSet<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    let starts = code.match_indices("crate::").filter(|(at, _)| {
+    let starts = code.match_indices(root).filter(|(at, _)| {
         let before = code.get(..*at).and_then(|before| before.chars().next_back());
         before.is_none_or(|before| !before.is_alphanumeric() && before != '_' && before != '$')
     });
@@ -218,6 +282,16 @@ mod tests {
         let text = "use super::lock::Options;\nmod tests {\n    use super::carry;\n}\n";
         assert_eq!(NODELOCK.forbidden("view.rs", text), ["view.rs: view uses lock"]);
         assert_eq!(NODELOCK.forbidden("view/index.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn rooms_of_a_room_are_in_order_too() {
+        for text in
+            ["use super::health::Health;", "use super::{admin, election};", "use crate::manager::health::Health;"]
+        {
+            assert_eq!(MANAGER.forbidden("election.rs", text).len(), 1, "{text}");
+        }
+        assert_eq!(MANAGER.forbidden("election.rs", "use crate::cluster::Check;\nuse super::Error;"), [""; 0]);
     }
 
     #[test]

@@ -216,7 +216,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         release: release.clone(),
         stored: None,
         may_be_ours: false,
-        check: health.check(LeaseGroup::HyperNode.check()),
+        check: health.check(LeaseGroup::HyperNode.check()).into(),
         unwatched: None,
         metrics: Metrics::default(),
         restores: Restores::default(),
