@@ -130,15 +130,15 @@ const SIMULATOR: Rooms = Rooms {
     folder: "host/simulator/src",
     root: "crate::",
     allowed: &[
-        ("fabric", &[]),
-        ("fault", &[]),
         ("value", &[]),
+        ("fabric", &["value"]),
+        ("fault", &["value"]),
         ("error", &["value"]),
         ("wire", &["fabric"]),
         ("server", &["fabric", "fault", "wire"]),
         ("document", &["fabric", "value", "wire", "server"]),
         ("ufm", &["fabric", "wire", "server"]),
-        ("standalone", &["fabric", "fault", "wire", "server", "document", "ufm"]),
+        ("standalone", &["value", "fabric", "fault", "wire", "server", "document", "ufm"]),
     ],
     below: &[],
 };

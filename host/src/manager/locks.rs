@@ -19,7 +19,7 @@ use super::controller::{Context, Controller, InitError, Initialized, RateClass};
 use super::election::{Leadership, LeaseGroup};
 use super::shared_locks::SharedLocks;
 use super::tasks::Tasks;
-use crate::cluster::{Check, instance};
+use crate::cluster::Check;
 use crate::extender::announce::Announcer;
 use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
@@ -29,7 +29,6 @@ use crate::extender::{ExtenderOptions, ServingFiles};
 use crate::nodelock::lock::NodeLock;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics};
 use crate::nodelock::sweeper::Sweeper;
-use crate::nodelock::view::View;
 use crate::serving::{Bounds, Server};
 use crate::work::{self, WorkQueue, run_workers};
 
@@ -231,6 +230,3 @@ async fn sweep(
     watches.cut_off().await;
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

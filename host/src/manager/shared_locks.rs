@@ -54,3 +54,6 @@ impl SharedLocks {
         Carrier::new(Arc::clone(&self.view), requests, instance().into(), crate::nodelock::number())
     }
 }
+
+#[cfg(test)]
+mod tests;

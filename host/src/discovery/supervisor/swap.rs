@@ -17,7 +17,6 @@ use super::serving::Pins;
 use super::shadow::Shadow;
 use super::{Supervisor, wake};
 use crate::cluster::events::Urgency;
-use crate::config::OnFailure;
 use crate::delivery::{Offer, Refused};
 use crate::discovery::revision::{Revision, prepare};
 use crate::endpoints::Bell;
