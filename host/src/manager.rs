@@ -26,7 +26,9 @@ pub mod options;
 pub mod profile;
 pub mod rights;
 mod running;
+mod shared_locks;
 pub mod sources;
+mod standby;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,7 @@ pub mod verbs;
 pub use options::Options;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ use crate::cluster::events::Events;
 use crate::cluster::gate::{Gate, ReadOnly, Switch};
 use crate::cluster::node_watch::NodeWatch;
 use crate::cluster::rate::RateLimit;
-use crate::cluster::{Connection, Restores, client, requests};
+use crate::cluster::{Check, Connection, Restores, client, requests};
 use crate::config::Mode;
 use crate::serving::{ListenError, Server, tls};
 use crate::traces::Spans;
@@ -59,8 +61,9 @@ use debug::Debug;
 use election::{Election, Leadership, LeaseGroup, Role};
 use health::Health;
 use metrics::{Process, SettingMetrics};
-use options::{Election as Elects, OnInitFailure, Writes};
+use options::{Election as Elects, LeaseOptions, OnInitFailure, Writes};
 use running::{Ready, RunningControllers};
+use shared_locks::SharedLocks;
 use tasks::Tasks;
 
 /// How long requests to our own servers may take when the process stops, beyond what the servers grant themselves.
@@ -128,10 +131,13 @@ pub async fn run(
     let mut shown = metrics::process::registry();
     let registry = metrics::process::ours(&mut shown);
     let switch = first_position(&options);
-    let Process { requests, elections: counted, work } = Process::register(registry);
+    let process = Process::register(registry);
     let restores = Restores::holding(&switch);
     restores.register(registry);
-    let (elections, thread) = elections(&connection, &options, &switch, &restores, &health, &requests, &counted)?;
+    let controllers = controllers();
+    let groups = controllers.groups(&options.controllers);
+    let (elections, thread) = elections(groups, &connection, &options, &switch, &restores, &health, &process)?;
+    let Process { requests, elections: counted, work } = process;
     servers.log_start(&options);
     let (mut pages, mut debug) = (Vec::new(), Debug::default());
     about(&mut debug, &options, &elections, &switch);
@@ -159,7 +165,7 @@ pub async fn run(
         debug: &mut debug,
         locks: &OnceCell::new(),
     };
-    let initialised = initialise(&mut parts, controllers());
+    let initialised = initialise(&mut parts, controllers);
     health.register(registry);
     if let Some(spans) = &spans {
         spans.metrics().register(registry);
@@ -262,26 +268,27 @@ fn controllers() -> Registry {
     registry
 }
 
+/// Whether the lease of a group can be read. A follower that has not read it for two lease durations could not take over
+/// (requirement R6).
+fn lease_check(health: &Health, group: LeaseGroup, lease: &LeaseOptions) -> Check {
+    let check = health.check(group.check());
+    check.counts_for_followers(group, lease.duration * 2);
+    check.into()
+}
+
 /// The elections, and the thread that they run on.
 type Elections = (Vec<Election>, Option<election::Thread>);
 
 fn elections(
+    groups: BTreeSet<LeaseGroup>,
     connection: &Connection,
     options: &Options,
     switch: &Switch,
     restores: &Restores,
     health: &Health,
-    requests: &requests::Metrics,
-    metrics: &election::Metrics,
+    process: &Process,
 ) -> Result<Elections, Error> {
-    let mut groups: Vec<LeaseGroup> = controllers()
-        .into_controllers()
-        .iter()
-        .filter(|controller| options.controllers.enables(controller.name()))
-        .filter_map(|controller| controller.group())
-        .collect();
-    groups.sort_unstable();
-    groups.dedup();
+    let metrics = &process.elections;
     let (elections, thread) = match &options.election {
         Elects::Off => {
             let off = |group| {
@@ -298,8 +305,8 @@ fn elections(
                 identity: Arc::clone(&identity),
                 connection,
                 metrics: metrics.clone(),
-                requests: requests.clone(),
-                check: health.check(group.check()),
+                requests: process.requests.clone(),
+                check: lease_check(health, group, lease),
                 switch: switch.clone(),
                 restores: restores.clone(),
                 configuration: format!("{}/{}", options.location.namespace, options.location.name),
@@ -329,7 +336,7 @@ struct ProcessParts<'a> {
     metrics: &'a mut MetricRegistry,
     pages: &'a mut Vec<Router>,
     debug: &'a mut Debug,
-    locks: &'a OnceCell<locks::SharedLocks>,
+    locks: &'a OnceCell<SharedLocks>,
 }
 
 fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {

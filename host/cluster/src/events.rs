@@ -19,8 +19,10 @@ use super::Refusal;
 /// Longest note that the API server accepts, in bytes.
 const NOTE: usize = 1024;
 
-/// How long an Event may take: nothing waits for an unreachable API server.
+/// How long an Event may take that a task waits for: no work waits for an API server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an Event may take that no task waits for. An API server under load takes seconds.
+const UNATTENDED: Duration = Duration::from_secs(10);
 
 /// After so many Events all series restart: a recorder keeps each of its Events for minutes, and looks at all of them
 /// with every new one. Each bound pod has a series of its own.
@@ -33,6 +35,7 @@ pub struct Events {
     reporter: Reporter,
     /// The recorder, and how many Events it was given.
     current: Arc<Mutex<(Recorder, usize)>>,
+    patience: Duration,
 }
 
 /// How urgent an Event is.
@@ -71,7 +74,13 @@ impl Events {
         let instance = Some(super::instance());
         let reporter = Reporter { controller: EVENT_COMPONENT.into(), instance };
         let recorder = Recorder::new(client.clone(), reporter.clone());
-        Self { client, reporter, current: Arc::new(Mutex::new((recorder, 0))) }
+        Self { client, reporter, current: Arc::new(Mutex::new((recorder, 0))), patience: PATIENCE }
+    }
+
+    /// The same recorder for a caller whose work does not wait for its Events.
+    #[must_use]
+    pub fn unattended(self) -> Self {
+        Self { patience: UNATTENDED, ..self }
     }
 
     fn recorder(&self) -> Recorder {
@@ -145,7 +154,7 @@ impl Events {
         let note = Some(text::clip(note, NOTE - '…'.len_utf8()));
         let event = Event { type_, reason: reason.into(), note, action: action.into(), secondary: None };
         let name = about.name.as_deref().unwrap_or_default();
-        match tokio::time::timeout(PATIENCE, self.recorder().publish(&event, about)).await {
+        match tokio::time::timeout(self.patience, self.recorder().publish(&event, about)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let refusal = Refusal::of(&error);
@@ -153,7 +162,7 @@ impl Events {
                     about = name, reason = refusal.reason.as_str(), error = %refusal, "an Event could not be published"
                 );
             }
-            Err(_) => tracing::debug!(about = name, patience = ?PATIENCE, "an Event was not answered in time"),
+            Err(_) => tracing::debug!(about = name, patience = ?self.patience, "an Event was not answered in time"),
         }
     }
 }

@@ -7,7 +7,6 @@ mod rows;
 
 use crate::fabric::{Fabric, HostKind, SharedFabric};
 use crate::server::{Answer, Api, Asked, Builder, Presented, Tweak};
-use crate::ufm::basic;
 use crate::value::number;
 use crate::wire::{Listing, Part, Run, quoted};
 use base64::Engine as _;
@@ -61,15 +60,16 @@ pub struct FabricDocument {
     started: Timestamp,
 }
 
-impl FabricDocument {
-    /// A simulator of a fabric-document server over this fabric. It speaks TLS, and without
-    /// credentials it refuses every client.
-    pub fn builder(fabric: impl Into<SharedFabric>) -> Builder<DocumentSettings> {
-        let make = |settings| Api::Document(Self { settings, started: Timestamp::now() });
-        Builder::new(DocumentSettings::default(), make, fabric.into())
+impl Api for FabricDocument {
+    fn local<'a>(&self, path: &'a str) -> &'a str {
+        path
     }
 
-    pub(crate) fn presented(asked: &Asked<'_>) -> Presented {
+    fn usual(&self) -> &'static str {
+        "/v1/"
+    }
+
+    fn presented(&self, asked: &Asked<'_>) -> Presented {
         let Some(value) = asked.headers.get(AUTHORIZATION) else {
             return asked.certificate.map_or(Presented::Nothing, |name| Presented::Certificate(name.to_owned()));
         };
@@ -77,12 +77,12 @@ impl FabricDocument {
         let other = || Presented::Other(text.to_owned());
         match text.split_once(' ') {
             Some((word, token)) if word.eq_ignore_ascii_case("bearer") => Presented::Bearer(token.trim().to_owned()),
-            Some((word, pair)) if word.eq_ignore_ascii_case("basic") => basic(pair).unwrap_or_else(other),
+            Some((word, pair)) if word.eq_ignore_ascii_case("basic") => Presented::basic(pair).unwrap_or_else(other),
             _ => other(),
         }
     }
 
-    pub(crate) fn answer(&self, asked: &Asked<'_>, admitted: bool, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
+    fn answer(&self, asked: &Asked<'_>, admitted: bool, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
         if asked.path != "/v1/fabric" {
             return Answer::error(StatusCode::NOT_FOUND, "no such document");
         }
@@ -97,6 +97,15 @@ impl FabricDocument {
             Ok(place) => self.page(asked, place, fabric, tweak),
             Err(message) => Answer::error(StatusCode::BAD_REQUEST, message),
         }
+    }
+}
+
+impl FabricDocument {
+    /// A simulator of a fabric-document server over this fabric. It speaks TLS, and without
+    /// credentials it refuses every client.
+    pub fn builder(fabric: impl Into<SharedFabric>) -> Builder<DocumentSettings> {
+        let make = |settings| Box::new(Self { settings, started: Timestamp::now() }) as Box<dyn Api>;
+        Builder::new(DocumentSettings::default(), make, fabric.into())
     }
 
     fn page(&self, asked: &Asked<'_>, place: PageRange, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {

@@ -24,10 +24,8 @@ pub use record::{Counters, Request};
 pub use tls::{Authority, ClientCertificate, Marked, Validity};
 
 use crate::Error;
-use crate::document::FabricDocument;
-use crate::fabric::SharedFabric;
+use crate::fabric::{Fabric, SharedFabric};
 use crate::fault::{Board, Fault};
-use crate::ufm::Ufm;
 use door::Hangup;
 use http::header::{AUTHORIZATION, COOKIE};
 use hyper::body::Incoming;
@@ -37,40 +35,23 @@ use tls::Identities;
 use tokio::task::JoinSet;
 
 /// The API that a simulator speaks.
-#[derive(Debug)]
-pub(crate) enum Api {
-    Ufm(Ufm),
-    Document(FabricDocument),
-}
-
-impl Api {
+pub(crate) trait Api: Send + Sync {
     /// The path behind the prefix of the API, with its first slash: where rules look beside the whole path.
-    fn local<'a>(&self, path: &'a str) -> &'a str {
-        match self {
-            Self::Ufm(ufm) => ufm.local(path),
-            Self::Document(_) => path,
-        }
-    }
+    fn local<'a>(&self, path: &'a str) -> &'a str;
 
     /// Where faults act when a rule does not say.
-    fn usual(&self) -> &'static str {
-        match self {
-            Self::Ufm(_) => "/resources/",
-            Self::Document(_) => "/v1/",
-        }
-    }
+    fn usual(&self) -> &'static str;
 
-    fn presented(&self, asked: &Asked<'_>) -> Presented {
-        match self {
-            Self::Ufm(ufm) => ufm.presented(asked),
-            Self::Document(_) => FabricDocument::presented(asked),
-        }
-    }
+    /// The credential of a request.
+    fn presented(&self, asked: &Asked<'_>) -> Presented;
+
+    /// Answers a request, whose credential was admitted or not.
+    fn answer(&self, asked: &Asked<'_>, admitted: bool, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer;
 }
 
 /// What all connections of a simulator share.
 struct Core {
-    api: Api,
+    api: Box<dyn Api>,
     fabric: SharedFabric,
     credentials: RwLock<Credentials>,
     board: Arc<Board>,
@@ -204,10 +185,7 @@ impl Core {
     fn ask(&self, asked: &Asked<'_>, presented: &Presented, tweak: Tweak) -> Answer {
         let admitted = self.credentials.read().unwrap_or_else(PoisonError::into_inner).admits(presented);
         let fabric = self.fabric.now();
-        match &self.api {
-            Api::Ufm(ufm) => ufm.answer(asked, admitted, &fabric, tweak),
-            Api::Document(document) => document.answer(asked, admitted, &fabric, tweak),
-        }
+        self.api.answer(asked, admitted, &fabric, tweak)
     }
 }
 

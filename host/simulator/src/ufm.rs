@@ -14,8 +14,6 @@ mod systems;
 use crate::fabric::{Fabric, SharedFabric};
 use crate::server::{Answer, Api, Asked, Builder, Presented, Tweak};
 use crate::wire::Layout;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use http::header::{ALLOW, AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use ports::Ports;
@@ -84,7 +82,7 @@ pub struct Ufm {
 impl Ufm {
     /// A simulator of UFM over this fabric. It speaks TLS, and without credentials it refuses every client.
     pub fn builder(fabric: impl Into<SharedFabric>) -> Builder<UfmSettings> {
-        Builder::new(UfmSettings::default(), |settings| Api::Ufm(Self::new(settings)), fabric.into())
+        Builder::new(UfmSettings::default(), |settings| Box::new(Self::new(settings)), fabric.into())
     }
 
     fn new(mut settings: UfmSettings) -> Self {
@@ -103,47 +101,6 @@ impl Ufm {
     fn split<'a>(&self, path: &'a str) -> Option<(Scheme, &'a str)> {
         let behind = |prefix: &str| path.strip_prefix(prefix).filter(|local| local.starts_with('/'));
         self.settings.prefixes.iter().find_map(|(prefix, scheme)| Some((*scheme, behind(prefix)?)))
-    }
-
-    /// The path behind the prefix, or the whole of it.
-    pub(crate) fn local<'a>(&self, path: &'a str) -> &'a str {
-        self.split(path).map_or(path, |(_, local)| local)
-    }
-
-    pub(crate) fn presented(&self, asked: &Asked<'_>) -> Presented {
-        let scheme = self.split(asked.path).map_or(Scheme::User, |(scheme, _)| scheme);
-        let Some(value) = asked.headers.get(AUTHORIZATION) else {
-            return match (asked.certificate, scheme) {
-                (Some(name), Scheme::User) => Presented::Certificate(name.to_owned()),
-                _ => Presented::Nothing,
-            };
-        };
-        let text = value.to_str().unwrap_or_default();
-        let other = || Presented::Other(text.to_owned());
-        let Some((word, secret)) = text.split_once(' ') else { return other() };
-        match (word.eq_ignore_ascii_case("basic"), scheme) {
-            (true, Scheme::Token) => Presented::Token(secret.trim().to_owned()),
-            (true, Scheme::User) => basic(secret).unwrap_or_else(other),
-            _ => other(),
-        }
-    }
-
-    pub(crate) fn answer(&self, asked: &Asked<'_>, admitted: bool, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
-        let Some((scheme, local)) = self.split(asked.path) else {
-            return Answer::error(StatusCode::NOT_FOUND, "no such resource");
-        };
-        if !admitted || scheme == Scheme::Session {
-            let refused = Answer::error(StatusCode::UNAUTHORIZED, "authentication is required");
-            return refused.header(WWW_AUTHENTICATE, "Basic realm=\"UFM\"");
-        }
-        if asked.method != Method::GET {
-            return Answer::error(StatusCode::METHOD_NOT_ALLOWED, "read only").header(ALLOW, "GET");
-        }
-        let query = match Query::parse(asked.query.unwrap_or_default()) {
-            Ok(query) => query,
-            Err(message) => return Answer::error(StatusCode::BAD_REQUEST, message),
-        };
-        self.route(local, &query, fabric, tweak).unwrap_or_else(|(status, message)| Answer::error(status, message))
     }
 
     fn route(&self, local: &str, query: &Query, fabric: &Arc<Fabric>, tweak: Tweak) -> Result<Answer, ListRefusal> {
@@ -174,15 +131,54 @@ impl Ufm {
     }
 }
 
+impl Api for Ufm {
+    fn local<'a>(&self, path: &'a str) -> &'a str {
+        self.split(path).map_or(path, |(_, local)| local)
+    }
+
+    fn usual(&self) -> &'static str {
+        "/resources/"
+    }
+
+    fn presented(&self, asked: &Asked<'_>) -> Presented {
+        let scheme = self.split(asked.path).map_or(Scheme::User, |(scheme, _)| scheme);
+        let Some(value) = asked.headers.get(AUTHORIZATION) else {
+            return match (asked.certificate, scheme) {
+                (Some(name), Scheme::User) => Presented::Certificate(name.to_owned()),
+                _ => Presented::Nothing,
+            };
+        };
+        let text = value.to_str().unwrap_or_default();
+        let other = || Presented::Other(text.to_owned());
+        let Some((word, secret)) = text.split_once(' ') else { return other() };
+        match (word.eq_ignore_ascii_case("basic"), scheme) {
+            (true, Scheme::Token) => Presented::Token(secret.trim().to_owned()),
+            (true, Scheme::User) => Presented::basic(secret).unwrap_or_else(other),
+            _ => other(),
+        }
+    }
+
+    fn answer(&self, asked: &Asked<'_>, admitted: bool, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
+        let Some((scheme, local)) = self.split(asked.path) else {
+            return Answer::error(StatusCode::NOT_FOUND, "no such resource");
+        };
+        if !admitted || scheme == Scheme::Session {
+            let refused = Answer::error(StatusCode::UNAUTHORIZED, "authentication is required");
+            return refused.header(WWW_AUTHENTICATE, "Basic realm=\"UFM\"");
+        }
+        if asked.method != Method::GET {
+            return Answer::error(StatusCode::METHOD_NOT_ALLOWED, "read only").header(ALLOW, "GET");
+        }
+        let query = match Query::parse(asked.query.unwrap_or_default()) {
+            Ok(query) => query,
+            Err(message) => return Answer::error(StatusCode::BAD_REQUEST, message),
+        };
+        self.route(local, &query, fabric, tweak).unwrap_or_else(|(status, message)| Answer::error(status, message))
+    }
+}
+
 /// Why there is no list: a status and a message.
 type ListRefusal = (StatusCode, String);
-
-/// Reads the pair of a Basic credential.
-pub(crate) fn basic(secret: &str) -> Option<Presented> {
-    let pair = String::from_utf8(BASE64_STANDARD.decode(secret.trim()).ok()?).ok()?;
-    let (user, password) = pair.split_once(':')?;
-    Some(Presented::Basic { user: user.to_owned(), password: password.to_owned() })
-}
 
 impl Builder<UfmSettings> {
     /// Lays JSON out like this.

@@ -233,8 +233,6 @@ pub struct Supervisor {
     /// When rounds are due.
     pacing: Pacing,
     columns: Columns,
-    /// The HyperNodes of a plugin in quarantine have to be deleted, as the entry requires.
-    is_removal_due: bool,
     report: StatusReport,
     /// The place of the modules.
     place: Subscription,
@@ -302,7 +300,6 @@ impl Supervisor {
             storing: Storing::default(),
             pacing: Pacing::default(),
             columns: Columns::default(),
-            is_removal_due: false,
             clock: Clock::start(),
             commands: VecDeque::new(),
             shared,
@@ -360,7 +357,7 @@ impl Supervisor {
             is_wish_due: rollout.is_wish_due(),
             is_active: !self.entry.is_paused() && rollout.serving().is_some() && !rollout.is_renewing(),
             is_shadow_due: rollout.is_shadow_due(),
-            is_removal_due: is_stuck && self.is_removal_due && !self.observes() && !self.has_rival(),
+            is_removal_due: is_stuck && self.in_force.is_removal_due() && !self.observes() && !self.has_rival(),
             is_behind: self.is_behind(),
             tick: rollout.next_tick().map(moment),
             prepare: self.entry.prepare_at(),

@@ -5,7 +5,7 @@
 //! starts are alike.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use axum::Router;
 use futures::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::Selection;
 
 use super::debug::Debug;
 use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
-use super::locks;
 use super::options::Options;
+use super::shared_locks::SharedLocks;
 use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::cluster::node_watch::NodeWatch;
@@ -36,7 +37,7 @@ pub struct Context<'a> {
     /// The lease of the controller's group; for one without a group, the gate of every replica.
     pub leadership: Leadership,
     /// What the controllers of the node lock share, once one of them was initialised.
-    pub locks: &'a OnceCell<locks::SharedLocks>,
+    pub locks: &'a OnceCell<SharedLocks>,
     /// The switch of all writes.
     pub switch: Switch,
     /// How watches are notified that the API server went back.
@@ -146,6 +147,13 @@ impl Registry {
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.controllers.keys().copied().collect()
+    }
+
+    /// The leases that the selected ones write under.
+    #[must_use]
+    pub fn groups(&self, selected: &Selection) -> BTreeSet<LeaseGroup> {
+        let selected = self.controllers.values().filter(|controller| selected.enables(controller.name()));
+        selected.filter_map(|controller| controller.group()).collect()
     }
 
     /// All of them, in order.

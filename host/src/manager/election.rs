@@ -27,10 +27,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use topoloom_core::election::{LeaseCandidate, Lost, Timing};
 
 use self::runner::Runner;
-use super::health::CheckSlot;
 use super::options::LeaseOptions;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
-use crate::cluster::{Connection, Restores, client, instance, requests};
+use crate::cluster::{Check, Connection, Restores, client, instance, requests};
 pub use history::{Happened, History};
 pub use metrics::Metrics;
 
@@ -261,7 +260,7 @@ pub struct Setup<'a> {
     /// Requests are counted, too.
     pub requests: requests::Metrics,
     /// Whether the lease can be read.
-    pub check: CheckSlot,
+    pub check: Check,
     /// The switch of all writes.
     pub switch: Switch,
     /// How the election is notified that the API server went back.
@@ -345,8 +344,6 @@ fn prepare(setup: Setup<'_>) -> (Election, Part) {
         renew_deadline: setup.options.renew_deadline,
         retry_period: setup.options.retry_period,
     };
-    // A follower that has not read the lease for longer could not take over (requirement R6).
-    setup.check.counts_for_followers(setup.group, timing.duration * 2);
     let (sender, role) = watch::channel(Role::Unknown);
     let pulse = Arc::new(Pulse { until: AtomicU64::new(0), grace: timing.duration - timing.renew_deadline });
     let lease = LeaseName {

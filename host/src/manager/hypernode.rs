@@ -5,8 +5,6 @@
 //! When its lease is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never becomes
 //! a follower again: a replica that loses its lease ends.
 
-mod standby;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +18,8 @@ use super::controller::{Configuration, Context, Controller, InitError, Initializ
 use super::debug::Debug;
 use super::election::{Leadership, LeaseGroup};
 use super::health::Health;
-use super::options::{Options, Writes};
+use super::options::{Kept, Options, Writes};
+use super::standby::Standby;
 use super::tasks::Tasks;
 use super::{admin, config_watch, metrics, sources, verbs};
 use crate::cluster::gate::Switch;
@@ -32,7 +31,6 @@ use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{SourceContext, TierRegistry};
 use crate::endpoints::{Documents, Outside};
-use crate::manager::rights::Kept;
 use crate::plugin::cache::{Cache, CacheOptions};
 use crate::plugin::{self, Compiler, Runtime};
 use crate::topology::apply::Writer;
@@ -41,7 +39,6 @@ use crate::topology::observe::HyperNodes;
 use crate::topology::rival;
 use crate::topology::status::StatusWriter;
 use crate::work;
-pub use standby::Standby;
 
 /// How long the last reports of sources may take when the process stops.
 const LAST_REPORTS: Duration = Duration::from_secs(5);

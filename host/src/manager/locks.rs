@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use prometheus_client::registry::Registry as MetricRegistry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::{EXTENDER, NODELOCK_SWEEPER};
@@ -17,74 +16,29 @@ use topoloom_core::queue::Limiter;
 use topoloom_core::seldom::Seldom;
 
 use super::controller::{Context, Controller, InitError, Initialized, RateClass};
-use super::debug::Debug;
 use super::election::{Leadership, LeaseGroup};
-use super::health::Health;
-use super::options::LockOptions;
+use super::shared_locks::SharedLocks;
 use super::tasks::Tasks;
-use crate::cluster::node_watch::NodeWatch;
-use crate::cluster::{Check, Restores, instance};
+use crate::cluster::Check;
 use crate::extender::announce::Announcer;
 use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
 use crate::extender::serve::{Extender, pages};
 use crate::extender::tls::{self, ClientTrust};
 use crate::extender::{ExtenderOptions, ServingFiles};
-use crate::nodelock::carry::Carrier;
 use crate::nodelock::lock::NodeLock;
-use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
-use crate::nodelock::requests::Requests;
+use crate::nodelock::metrics::{BindMetrics, SweepMetrics};
 use crate::nodelock::sweeper::Sweeper;
-use crate::nodelock::view::View;
 use crate::serving::{Bounds, Server};
 use crate::work::{self, WorkQueue, run_workers};
 
 /// More nodes than a cluster has.
 const NODES: NonZeroUsize = NonZeroUsize::new(200_000).unwrap();
 
-/// What both of them share, made by whichever is initialised first.
-#[derive(Clone)]
-pub struct SharedLocks {
-    view: Arc<View>,
-    nodes: Arc<NodeWatch>,
-    pods: Check,
-}
-
-impl SharedLocks {
-    /// Those of this process: the controller that is initialised first makes them.
-    fn of(context: &mut Context<'_>) -> Self {
-        let Context { options, nodes, restores, health, metrics, debug, .. } = context;
-        context.locks.get_or_init(|| Self::new(&options.locks, nodes, restores, health, metrics, debug)).clone()
-    }
-
-    /// Makes it.
-    #[must_use]
-    pub fn new(
-        options: &LockOptions,
-        nodes: &Arc<NodeWatch>,
-        restores: &Restores,
-        health: &Health,
-        metrics: &mut MetricRegistry,
-        debug: &mut Debug,
-    ) -> Self {
-        let view = View::new(Arc::clone(&options.backends), hold_histogram(metrics)).of(restores);
-        let view = Arc::new(view);
-        let dumped = Arc::clone(&view);
-        debug.part("locks", move || dumped.dump());
-        let check = Check::from(health.check("lock-nodes"));
-        nodes.follow(Arc::clone(&view) as _, Box::new(move |answer| check.take(answer)));
-        Self { view, nodes: Arc::clone(nodes), pods: health.check("lock-pods").into() }
-    }
-
-    async fn watch(self, client: kube::Client) {
-        let pods = self.pods.clone();
-        tokio::join!(self.nodes.run(client.clone()), self.view.watch_pods(client, move |answer| pods.take(answer)));
-    }
-
-    fn carrier(&self, writes: kube::Client) -> Carrier {
-        let requests = Requests::new(writes, Arc::clone(self.view.backends()));
-        Carrier::new(Arc::clone(&self.view), requests, instance().into(), crate::nodelock::number())
-    }
+/// The watches for locks: the controller that is initialised first makes them.
+fn shared(context: &mut Context<'_>) -> SharedLocks {
+    let Context { options, nodes, restores, health, metrics, debug, .. } = context;
+    context.locks.get_or_init(|| SharedLocks::new(&options.locks, nodes, restores, health, metrics, debug)).clone()
 }
 
 /// The controller that serves kube-scheduler, before it is initialised.
@@ -114,7 +68,7 @@ impl Controller for ExtenderController {
             tls::kept(files, ClientTrust { clients, cluster: context.connection.authorities() })
         };
         let tls = options.tls.clone().map(kept).transpose().map_err(|error| InitError(error.to_string()))?;
-        let shared = SharedLocks::of(&mut context);
+        let shared = shared(&mut context);
         tracing::info!(
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the extender uses the node lock"
@@ -222,7 +176,7 @@ impl Controller for SweeperController {
             let why = "set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
-        let shared = SharedLocks::of(&mut context);
+        let shared = shared(&mut context);
         tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "the sweeper looks for orphaned locks");
         let sweeper = Arc::new(Sweeper {
             carrier: shared.carrier(context.writes),
@@ -276,6 +230,3 @@ async fn sweep(
     watches.cut_off().await;
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,7 +13,6 @@ use topoloom_core::queue::Requeue;
 
 use crate::config::{Location, Mode};
 use crate::extender::ExtenderOptions;
-use crate::manager::rights::Kept;
 use crate::nodelock::lock;
 use crate::nodelock::sweeper::SweepMode;
 use crate::plugin;
@@ -21,6 +20,16 @@ use crate::plugin::cache::CacheOptions;
 use crate::plugin::trust::TrustOptions;
 use crate::serving::tls::TlsFiles;
 use crate::topology::status::Scope;
+
+/// Whether modules that served are kept in ConfigMaps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// For a rollback after a restart.
+    #[default]
+    InConfigMaps,
+    /// They are not.
+    Nowhere,
+}
 
 /// The options of `run`.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@ use std::fmt;
 use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, Selection};
 
 use super::election::LeaseGroup;
+use super::options::Kept;
 use crate::config::References;
 use crate::nodelock::sweeper::SweepMode;
 
@@ -66,16 +67,6 @@ pub enum Extent {
     NoHyperNodes,
     /// Nothing but leases (`--read-only`).
     LeasesOnly,
-}
-
-/// Whether modules that served are kept in ConfigMaps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kept {
-    /// For a rollback after a restart.
-    #[default]
-    InConfigMaps,
-    /// They are not.
-    Nowhere,
 }
 
 /// The settings of the controllers of the node lock. A controller without settings waits, and needs nothing.

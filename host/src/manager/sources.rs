@@ -18,7 +18,7 @@ use topoloom_api::discovery_source::DiscoverySourceStatus;
 use topoloom_core::names::SourceName;
 
 use self::removals::Removals;
-use super::hypernode::Standby;
+use super::standby::Standby;
 use super::verbs::{VerbEvent, Verbs};
 use crate::cluster::gate::Position;
 use crate::config::{Document, EntryConfig, Load};

@@ -16,7 +16,7 @@ use super::controller::InitError;
 use super::options::{LockOptions, Profiling};
 use super::*;
 use crate::config::Location;
-use crate::manager::rights::Kept;
+use crate::manager::options::Kept;
 use crate::nodelock::lock;
 use crate::plugin;
 use crate::plugin::trust::TrustOptions;

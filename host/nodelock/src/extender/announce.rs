@@ -23,7 +23,7 @@ impl Announcer {
     /// By this recorder.
     #[must_use]
     pub fn new(events: Events) -> Self {
-        Self { events, seats: Arc::new(Semaphore::new(UNDER_WAY)), tasks: TaskTracker::new() }
+        Self { events: events.unattended(), seats: Arc::new(Semaphore::new(UNDER_WAY)), tasks: TaskTracker::new() }
     }
 
     /// A pod was bound.

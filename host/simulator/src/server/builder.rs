@@ -12,7 +12,7 @@ use std::sync::{Arc, RwLock};
 #[derive(Debug)]
 pub struct Builder<K> {
     pub(crate) settings: K,
-    api: fn(K) -> Api,
+    api: fn(K) -> Box<dyn Api>,
     fabric: SharedFabric,
     listen: SocketAddr,
     transport: Transport,
@@ -30,7 +30,7 @@ enum Transport {
 }
 
 impl<K> Builder<K> {
-    pub(crate) fn new(settings: K, api: fn(K) -> Api, fabric: SharedFabric) -> Self {
+    pub(crate) fn new(settings: K, api: fn(K) -> Box<dyn Api>, fabric: SharedFabric) -> Self {
         Self {
             settings,
             api,

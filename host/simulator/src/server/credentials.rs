@@ -1,5 +1,7 @@
 //! Who may ask, and with what they came.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use std::fmt;
 
@@ -41,6 +43,15 @@ pub enum Presented {
     Certificate(String),
     /// An `Authorization` that is none of these.
     Other(String),
+}
+
+impl Presented {
+    /// Reads the pair of a Basic credential.
+    pub(crate) fn basic(secret: &str) -> Option<Self> {
+        let pair = String::from_utf8(BASE64_STANDARD.decode(secret.trim()).ok()?).ok()?;
+        let (user, password) = pair.split_once(':')?;
+        Some(Self::Basic { user: user.to_owned(), password: password.to_owned() })
+    }
 }
 
 impl Credentials {

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use crate::cli::options::{Given, values};
 use crate::cluster::client;
 use crate::config::size::{self, ByteSize};
-use crate::manager::rights::Kept;
+use crate::manager::options::Kept;
 use crate::plugin::cache::{CacheKey, CacheOptions, DEFAULT_SIZE};
 use crate::plugin::trust::{Trust, TrustKeys, TrustOptions};
 

@@ -2,13 +2,14 @@
 //!
 //! Invariants: an answer and its nodes change together; an answer of an earlier revision stays in force until the
 //! present one has answered, but the present one may not call it unchanged; the baseline is the nodes of a result that
-//! is completely in the cluster.
+//! is completely in the cluster; a removal that a failure requires is dropped by an answer and by another revision.
 
 use std::sync::Arc;
 
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::{Forest, guard};
 
+use crate::config::OnFailure;
 use crate::discovery::decide;
 
 /// The last answer and its outcome.
@@ -25,6 +26,8 @@ pub(super) struct InForce {
     baseline: Option<View>,
     /// The configuration of the objects in the cluster.
     config_applied: Option<String>,
+    /// The plugin is in quarantine and its HyperNodes have to be deleted, as the entry requires (`onFailure: remove`).
+    is_removal_due: bool,
 }
 
 /// An accepted answer.
@@ -48,6 +51,7 @@ impl InForce {
     pub(super) fn restart(&mut self) {
         self.state = Arc::from([]);
         self.is_of_present_revision = false;
+        self.is_removal_due = false;
     }
 
     /// The present revision answered, and keeps this for its next round.
@@ -55,6 +59,17 @@ impl InForce {
         self.state = state;
         self.answer = Some(answer);
         self.is_of_present_revision = true;
+        self.is_removal_due = false;
+    }
+
+    /// The plugin failed for good, while the source owns that many HyperNodes.
+    pub(super) fn quarantined(&mut self, on_failure: OnFailure, owned: usize) {
+        self.is_removal_due = on_failure == OnFailure::Remove && owned > 0;
+    }
+
+    /// Whether the HyperNodes have to be deleted because the plugin failed for good.
+    pub(super) fn is_removal_due(&self) -> bool {
+        self.is_removal_due
     }
 
     /// The plugin's own memory.
@@ -101,6 +116,7 @@ impl InForce {
         self.answer = None;
         self.is_of_present_revision = false;
         self.baseline = None;
+        self.is_removal_due = false;
     }
 }
 
@@ -139,6 +155,24 @@ mod tests {
         in_force.applied(answer("b"));
         assert_eq!(in_force.config(), guard::Config::Same);
         assert!(in_force.baseline().is_some());
+    }
+
+    #[test]
+    fn a_removal_is_due_where_the_entry_wants_it_and_something_is_there_until_the_plugin_answers_or_another_serves() {
+        let mut in_force = InForce::new(None);
+        for (on_failure, owned, is_due) in
+            [(OnFailure::KeepLast, 2, false), (OnFailure::Remove, 0, false), (OnFailure::Remove, 2, true)]
+        {
+            in_force.quarantined(on_failure, owned);
+            assert_eq!(in_force.is_removal_due(), is_due, "{on_failure:?}, {owned} HyperNodes");
+        }
+        let ends: [fn(&mut InForce); 3] =
+            [|it| it.answered(answer("a"), Arc::from([])), InForce::restart, InForce::removed];
+        for end in ends {
+            in_force.quarantined(OnFailure::Remove, 1);
+            end(&mut in_force);
+            assert!(!in_force.is_removal_due());
+        }
     }
 
     #[test]

@@ -60,7 +60,6 @@ impl Supervisor {
 
     /// The entry says that nothing should stay of a plugin that fails for good (`onFailure: remove`).
     pub(super) async fn remove_for_good(&mut self) {
-        self.is_removal_due = false;
         self.shared.hyper_nodes.synced().await;
         // HyperNodes that are left are deleted with the next failure.
         let removal = remove(&self.shared.writer, &self.source).await;

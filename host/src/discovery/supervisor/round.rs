@@ -194,7 +194,6 @@ impl Supervisor {
         self.report.discovered(time);
         self.shared.metrics.succeeded(&self.source, time);
         self.optimise();
-        self.is_removal_due = false;
         self.called(Call::Answered, None);
     }
 

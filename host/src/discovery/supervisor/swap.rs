@@ -17,7 +17,6 @@ use super::serving::Pins;
 use super::shadow::Shadow;
 use super::{Supervisor, wake};
 use crate::cluster::events::Urgency;
-use crate::config::OnFailure;
 use crate::delivery::{Offer, Refused};
 use crate::discovery::revision::{Revision, prepare};
 use crate::endpoints::Bell;
@@ -208,7 +207,6 @@ impl Supervisor {
         revision.endpoints.follow(&bell);
         self.pacing.restart(revision.rhythm.clone());
         self.in_force.restart();
-        self.is_removal_due = false;
         self.report.revision(&revision);
         let (described, digest) = (&revision.description, revision.plugin.digest().short());
         self.shared.metrics.interval(&self.source, revision.rhythm.timer);
@@ -239,8 +237,8 @@ impl Supervisor {
         let Some(until) = self.serving.rollout.quarantined_until() else { return };
         self.pacing.rest(until);
         let entry = self.serving.rollout.revision().map_or(&self.entry.config, |revision| &revision.entry);
-        let owns = self.shared.hyper_nodes.observed().of(&self.source).next().is_some();
-        self.is_removal_due = entry.on_failure == OnFailure::Remove && owns;
+        let owned = self.shared.hyper_nodes.observed().of(&self.source).count();
+        self.in_force.quarantined(entry.on_failure, owned);
         let fault = self.serving.last_fault.as_deref();
         tracing::warn!(source = &*self.source, fault, "the plugin is in quarantine");
     }

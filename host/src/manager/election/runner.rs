@@ -18,11 +18,9 @@ use topoloom_core::election::{
 use topoloom_core::version::ResourceVersion;
 
 use super::{History, LeaseGroup, Metrics, Pulse, Role, lease};
-use crate::cluster::Judge as _;
 use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
-use crate::cluster::{Connection, Refusal, RefusalReason, Restores, client, requests, single};
-use crate::manager::health::CheckSlot;
+use crate::cluster::{Check, Connection, Refusal, RefusalReason, Restores, client, requests, single};
 
 /// The one election, running.
 pub(super) struct Runner {
@@ -43,7 +41,7 @@ pub(super) struct Runner {
     pub(super) stored: Option<Lease>,
     /// A claim of ours was sent and nothing disproves it: it may be stored even without an answer.
     pub(super) may_be_ours: bool,
-    pub(super) check: CheckSlot,
+    pub(super) check: Check,
     /// Why it cannot be watched, while it cannot.
     pub(super) unwatched: Option<Refusal>,
     pub(super) metrics: Metrics,

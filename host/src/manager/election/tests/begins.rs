@@ -31,7 +31,7 @@ async fn r3_an_election_that_never_begins_asks_nothing_and_is_released_at_once()
         connection,
         metrics: Metrics::default(),
         requests: requests::Metrics::register(&mut Registry::default()),
-        check: health.check(LeaseGroup::check(group)),
+        check: health.check(LeaseGroup::check(group)).into(),
         switch: Switch::new(ReadOnly::No),
         configuration: "n/c".into(),
     };

@@ -18,7 +18,7 @@ use tower::Layer;
 use super::super::runner::{LeaseEvent, Leases, late};
 use super::super::*;
 use crate::cluster::gate::Door;
-use crate::cluster::{Judge as _, Refusal, RefusalReason};
+use crate::cluster::{Refusal, RefusalReason};
 use crate::manager::health::Health;
 
 const S: Duration = Duration::from_secs(1);
@@ -216,7 +216,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         release: release.clone(),
         stored: None,
         may_be_ours: false,
-        check: health.check(LeaseGroup::HyperNode.check()),
+        check: health.check(LeaseGroup::HyperNode.check()).into(),
         unwatched: None,
         metrics: Metrics::default(),
         restores: Restores::default(),

@@ -1,6 +1,7 @@
 //! The watches of the node lock: what is reported while they are refused, and what they cost.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use topoloom_core::snapshot::ColumnKey;
 
