@@ -124,9 +124,13 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     let LockScene { scene, host, .. } = stage;
     host.stop().await?;
     assert_eq!(events(&scene, "Pod", "absent").await?, []);
-    let told = events(&scene, "Pod", "p1").await?;
-    let about = |words: &str| told.iter().filter(|(_, note)| note.contains(words)).count();
-    assert_eq!((about("failed to get node"), about("node [gpu-1]"), told.len()), (1, 1, 3), "{told:#?}");
+    let sent = events(&scene, "Pod", "p1").await?;
+    let about = |words: &str| sent.iter().filter(|(_, note)| note.contains(words)).count();
+    assert_eq!((about("failed to get node"), about("node [gpu-1]")), (1, 1), "{sent:#?}");
+    // The very first Bind may be answered before the host has read its configuration. It writes nothing until then, Events
+    // neither.
+    let of_other = about("a pod of that name has the UID");
+    assert!(of_other <= 1 && sent.len() == 2 + of_other, "{sent:#?}");
     Ok(())
 }
 
