@@ -1,10 +1,12 @@
 //! Kubernetes Events, for what needs a person.
 //!
 //! Publishing is best effort: an Event that cannot be written in time is logged and dropped, since the source's
-//! condition or the log has the same text. Equal Events in a row become one series (the recorder's own rule).
+//! condition or the log has the same text. Events that say the same about one object become one series ([`series`]).
+
+mod series;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
@@ -14,6 +16,7 @@ use topoloom_core::names::{NodeName, SourceName};
 use topoloom_core::nodelock::PodId;
 use topoloom_core::text;
 
+use self::series::{Series, Subject};
 use super::Refusal;
 
 /// Longest note that the API server accepts, in bytes.
@@ -24,17 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an Event may take that no task waits for. An API server under load takes seconds.
 const UNATTENDED: Duration = Duration::from_secs(10);
 
-/// After so many Events all series restart: a recorder keeps each of its Events for minutes, and looks at all of them
-/// with every new one. Each bound pod has a series of its own.
-const KEPT: usize = 1_000;
-
 /// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
     client: kube::Client,
     reporter: Reporter,
-    /// The recorder, and how many Events it was given.
-    current: Arc<Mutex<(Recorder, usize)>>,
+    series: Arc<Mutex<Series<Recorder>>>,
     patience: Duration,
 }
 
@@ -73,8 +71,7 @@ impl Events {
     pub fn new(client: kube::Client) -> Self {
         let instance = Some(super::instance());
         let reporter = Reporter { controller: EVENT_COMPONENT.into(), instance };
-        let recorder = Recorder::new(client.clone(), reporter.clone());
-        Self { client, reporter, current: Arc::new(Mutex::new((recorder, 0))), patience: PATIENCE }
+        Self { client, reporter, series: Arc::default(), patience: PATIENCE }
     }
 
     /// The same recorder for a caller whose work does not wait for its Events.
@@ -83,14 +80,18 @@ impl Events {
         Self { patience: UNATTENDED, ..self }
     }
 
-    fn recorder(&self) -> Recorder {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let (recorder, given) = &mut *current;
-        if *given == KEPT {
-            (*recorder, *given) = (Recorder::new(self.client.clone(), self.reporter.clone()), 0);
-        }
-        *given += 1;
-        recorder.clone()
+    /// The recorder of this note. Each knows its own series only, and looks at all it knows with every Event.
+    fn recorder(&self, about: &k8s_openapi::api::core::v1::ObjectReference, reason: &str, note: &str) -> Recorder {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let subject = Subject {
+            kind: text(&about.kind),
+            namespace: text(&about.namespace),
+            name: text(&about.name),
+            uid: text(&about.uid),
+            reason: reason.to_owned(),
+        };
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.recorder(subject, note, Instant::now(), || Recorder::new(self.client.clone(), self.reporter.clone()))
     }
 
     /// Says that this replica leads a group, as every Kubernetes component says it.
@@ -151,10 +152,11 @@ impl Events {
         note: String,
         action: &str,
     ) {
-        let note = Some(text::clip(note, NOTE - '…'.len_utf8()));
-        let event = Event { type_, reason: reason.into(), note, action: action.into(), secondary: None };
+        let note = text::clip(note, NOTE - '…'.len_utf8());
+        let recorder = self.recorder(about, reason, &note);
+        let event = Event { type_, reason: reason.into(), note: Some(note), action: action.into(), secondary: None };
         let name = about.name.as_deref().unwrap_or_default();
-        match tokio::time::timeout(self.patience, self.recorder().publish(&event, about)).await {
+        match tokio::time::timeout(self.patience, recorder.publish(&event, about)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let refusal = Refusal::of(&error);

@@ -124,12 +124,15 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     let LockScene { scene, host, .. } = stage;
     host.stop().await?;
     assert_eq!(events(&scene, "Pod", "absent").await?, []);
+    // Each cause of a failure can be read, also the second one of the same pod.
     let sent = events(&scene, "Pod", "p1").await?;
     let about = |words: &str| sent.iter().filter(|(_, note)| note.contains(words)).count();
-    assert_eq!((about("failed to get node"), about("node [gpu-1]")), (1, 1), "{sent:#?}");
-    // The recorder may write a second failure of a pod as an Event of its own, or count it in the series of the first one.
-    let of_other_node = about("the pod is bound to node gpu-1");
-    assert!(of_other_node <= 1 && sent.len() == 2 + of_other_node, "{sent:#?}");
+    for words in ["failed to get node", "node [gpu-1]", "the pod is bound to node gpu-1"] {
+        assert_eq!(about(words), 1, "{words}: {sent:#?}");
+    }
+    // The very first Bind may be answered before the host has read its configuration; until then it writes no Events.
+    let first = about("a pod of that name has the UID");
+    assert!(first <= 1 && sent.len() == 3 + first, "{sent:#?}");
     Ok(())
 }
 
