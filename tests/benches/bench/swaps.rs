@@ -32,8 +32,8 @@ use statuses::Statuses;
 /// Nodes of the cluster.
 const SIZE: u32 = 1_000;
 /// The log that the parts read: when each step of a swap happened, and how long each round and each call took.
-const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::round=debug,\
-                   topoloom::plugin::call=debug";
+const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::shadow=debug,\
+                   topoloom::discovery::supervisor::round=debug,topoloom::plugin::call=debug";
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
     eprintln!("bench: starting a control plane with {SIZE} nodes");

@@ -94,8 +94,10 @@ fn steps(host: &Host, times: &[Push], table: &mut Table) -> Result<()> {
             }
         }
     }
+    // The lines of a host whose log has other messages, or none of a room, would give a table of nothing.
+    ensure!(samples[0].len() > 0, "the log of the host shows the steps of no push");
     for (sample, (what, is_last)) in
-        samples.iter().zip(STEPS.iter().map(|(_, what)| (*what, false)).chain([("told in the status", true)]))
+        samples.iter().zip(STEPS.iter().map(|(_, what)| (*what, false)).chain([("shown in the status", true)]))
     {
         let lead = if is_last { "  and" } else { "  of it" };
         table.add(Row::new(format!("{lead}: {what}, median of {}", sample.len()), time(sample.median())));
