@@ -1,8 +1,9 @@
 //! Lending nodes of a physical cluster to a virtual one: everything that is decided (`bottomup-syncer.md`, decisions D1 to
 //! D15 and S1 to S28).
 //!
-//! A crate of its own beside `topoloom-core`, and as pure: it takes names, versions and texts from there, and knows no client, no
-//! clock and no randomness. A change in another room of core does not compile its tests.
+//! A crate of its own beside `topoloom-core`, and as pure: it takes names, versions and texts from there, the [`keys`] from
+//! `topoloom-api`, and knows no client, no clock and no randomness. A change in another room of core does not compile its
+//! tests.
 //!
 //! Each room is a function of facts and of the time: the syncer's controllers, `lend plan` and `lend explain` call the very
 //! same ones.
@@ -17,7 +18,6 @@
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
 //! | [`identity`] | whose an object is, claims, and which physical pod belongs to which virtual one |
-//! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
@@ -45,7 +45,6 @@ pub mod deletion;
 pub mod given;
 pub mod guard;
 pub mod identity;
-pub mod keys;
 pub mod liveness;
 pub mod merge;
 pub mod naming;
@@ -64,3 +63,6 @@ pub mod summary;
 pub mod taints;
 pub mod window;
 pub mod zone;
+
+/// Labels, annotations, taints and finalizers, each once.
+pub use topoloom_api::names::lending as keys;
