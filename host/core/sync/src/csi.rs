@@ -21,7 +21,8 @@ use serde_json::{Map, Value, json};
 use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
 use super::naming::{ClusterId, NameTaken, same_origin};
-use super::pods::{Limit, Permits, Precondition};
+use super::pods::{Limit, Permits};
+use super::precondition::Precondition;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 
@@ -260,11 +261,10 @@ fn gone(facts: &Facts<'_>, why: WhyGone) -> CsiOrder {
     if let Some(limit) = facts.permits.beyond_mirroring() {
         return CsiOrder::Withheld(limit);
     }
-    if existing.uid.is_empty() || existing.version.is_empty() {
-        return CsiOrder::Nothing(WhyNothing::Unguarded);
+    match Precondition::of(&existing.uid, &existing.version) {
+        Some(precondition) => CsiOrder::Delete { why, precondition },
+        None => CsiOrder::Nothing(WhyNothing::Unguarded),
     }
-    let precondition = Precondition { uid: existing.uid.clone(), version: existing.version.clone() };
-    CsiOrder::Delete { why, precondition }
 }
 
 /// What the CSINode has to be.

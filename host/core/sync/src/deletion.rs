@@ -20,6 +20,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::bars::{Bar, Bars, Doing};
+use super::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -244,17 +245,15 @@ pub enum DeletionStep {
         /// Look again then.
         look: Timestamp,
     },
-    /// Stop the lease, then delete the node in exactly this version.
+    /// Stop the lease, then delete the node.
     Delete {
-        /// Its UID.
-        uid: Uid,
-        /// Its version.
-        version: ResourceVersion,
+        /// What the request must carry.
+        precondition: Precondition,
     },
-    /// Stop the lease, then remove the finalizer in exactly this version.
+    /// Stop the lease, then remove the finalizer.
     RemoveFinalizer {
-        /// Its version.
-        version: ResourceVersion,
+        /// What the request must carry.
+        precondition: Precondition,
     },
     /// Nothing of ours keeps the node any more; the API server removes it when the finalizers of others are gone.
     LeftToOthers,
@@ -276,6 +275,8 @@ pub enum Waiting {
         /// How many block it.
         blocking: usize,
     },
+    /// The UID or version of the node is not known, so no safe request can be made.
+    Unguarded,
 }
 
 /// The next step.
@@ -307,10 +308,13 @@ pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
     if blocking > 0 {
         return wait(Waiting::Pods { blocking }, Some(again.map_or(look, |again| again.min(look))));
     }
-    match (node.existence, node.finalizer) {
-        (Existence::Alive, _) => DeletionStep::Delete { uid: node.uid.clone(), version: node.version.clone() },
-        (Existence::Terminating, Finalizer::Present) => DeletionStep::RemoveFinalizer { version: node.version.clone() },
-        (Existence::Terminating, Finalizer::Absent) => DeletionStep::LeftToOthers,
+    match (node.existence, node.finalizer, Precondition::of(&node.uid, &node.version)) {
+        (Existence::Terminating, Finalizer::Absent, _) => DeletionStep::LeftToOthers,
+        (_, _, None) => wait(Waiting::Unguarded, None),
+        (Existence::Alive, _, Some(precondition)) => DeletionStep::Delete { precondition },
+        (Existence::Terminating, Finalizer::Present, Some(precondition)) => {
+            DeletionStep::RemoveFinalizer { precondition }
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
+//! | [`precondition`] | what a request must carry so that it meets what was judged |
 //! | [`projection`] | the status of a virtual pod, made of that of its physical one |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`reclaim`] | when pods leave a node whose windows are closed |
@@ -50,6 +51,7 @@ pub mod merge;
 pub mod naming;
 pub mod pods;
 pub mod policy;
+pub mod precondition;
 pub mod projection;
 pub mod quantity;
 pub mod reclaim;

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::identity::mapping::{BrokenPart, Mapping, PhysicalPodRef, PodSide, VirtualPodRef, is_mapped};
 use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
+use super::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -201,15 +202,6 @@ pub enum Trusted {
     Mapping(Uid),
 }
 
-/// What a request must carry: without both it could hit another pod, or a pod that changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Precondition {
-    /// The UID.
-    pub uid: Uid,
-    /// The version that was judged.
-    pub version: ResourceVersion,
-}
-
 /// Why a physical pod is an orphan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Orphan {
@@ -364,10 +356,10 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
         let question = why.question(pod);
         return PodDecision::AskVirtualPod { why, question };
     }
-    if pod.uid.is_empty() || pod.version.is_empty() {
-        return PodDecision::Leave(WhyLeft::Unguarded(why));
+    match Precondition::of(&pod.uid, &pod.version) {
+        Some(precondition) => PodDecision::Delete { why, precondition },
+        None => PodDecision::Leave(WhyLeft::Unguarded(why)),
     }
-    PodDecision::Delete { why, precondition: Precondition { uid: pod.uid.clone(), version: pod.version.clone() } }
 }
 
 fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {

@@ -269,7 +269,7 @@ fn s22_the_owner_is_the_virtual_node_of_today_and_other_owners_stay() {
 fn section_9_what_has_no_original_or_no_node_is_deleted_when_it_is_ours() {
     let mut scene = Scene::settled();
     scene.physical().deleting = true;
-    let precondition = Precondition { uid: "c-uid".into(), version: "3".into() };
+    let precondition = Precondition::of(&"c-uid".into(), &"3".into()).unwrap();
     let gone = |why| CsiOrder::Delete { why, precondition: precondition.clone() };
     assert_eq!(scene.decide(), gone(WhyGone::PhysicalGone));
     scene.physical = None;

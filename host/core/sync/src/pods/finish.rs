@@ -15,9 +15,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Limit, Permits, Precondition};
+use super::{Limit, Permits};
 use crate::identity::mapping::PhysicalPodRef;
 use crate::identity::{Owner, WhyForeign};
+use crate::precondition::Precondition;
 use crate::projection::Phase;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
@@ -172,9 +173,9 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
         Ok(why) => why,
         Err(decision) => return decision,
     };
-    if pod.uid.is_empty() || pod.version.is_empty() {
+    let Some(precondition) = Precondition::of(&pod.uid, &pod.version) else {
         return EndDecision::Nothing(WhyNotFinished::Unguarded);
-    }
+    };
     if !pod.phase.is_some_and(Phase::is_final) {
         let patch = patch(&pod.version, facts.seen);
         return EndDecision::WriteFinalPhase { why, patch };
@@ -182,7 +183,7 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
     if pod.grace == Some(0) {
         return EndDecision::Nothing(WhyNotFinished::Finalizers);
     }
-    EndDecision::Delete { why, precondition: Precondition { uid: pod.uid.clone(), version: pod.version.clone() } }
+    EndDecision::Delete { why, precondition }
 }
 
 /// Why the physical pod cannot run any more, or what has to be done to know.

@@ -114,8 +114,8 @@ impl Scene {
 }
 
 fn is_deletion(decision: &PodDecision) -> bool {
-    let guarded = Precondition { uid: "p-uid".into(), version: "7".into() };
-    matches!(decision, PodDecision::Delete { precondition, .. } if *precondition == guarded)
+    let guarded = Precondition::of(&"p-uid".into(), &"7".into());
+    matches!(decision, PodDecision::Delete { precondition, .. } if Some(precondition) == guarded.as_ref())
 }
 
 #[test]
@@ -515,7 +515,7 @@ mod ending {
         assert_eq!(judge(&pod, same(), NodeEvidence::Present), lives);
         let why = |decision| match decision {
             EndDecision::Delete { why, precondition } => {
-                assert_eq!(precondition, Precondition { uid: "v-uid".into(), version: "9".into() });
+                assert_eq!((&**precondition.uid(), &**precondition.version()), ("v-uid", "9"));
                 why
             }
             other => panic!("{other}"),
