@@ -152,10 +152,10 @@ const SYNC: Rooms = Rooms {
         ("sizes", &["quantity", "resources"]),
         ("taints", &["copied"]),
         ("merge", &["copied", "taints"]),
-        ("pods", &["precondition", "projection", "identity"]),
+        ("pods", &["precondition", "bars", "projection", "identity"]),
         ("policy", &["given", "selector", "window", "zone", "schedule"]),
         ("summary", &["resources", "sizes"]),
-        ("csi", &["precondition", "naming", "identity", "pods"]),
+        ("csi", &["precondition", "bars", "naming", "identity"]),
         ("reclaim", &["taints", "merge"]),
     ],
     // From topoloom-api.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Limit, Permits};
+use crate::bars::{Bar, Bars, Doing};
 use crate::identity::mapping::PhysicalPodRef;
 use crate::identity::{Owner, WhyForeign};
 use crate::precondition::Precondition;
@@ -80,8 +80,8 @@ pub struct EndFacts<'a> {
     pub physical_node: NodeEvidence,
     /// The final phase that the physical pod was last seen in.
     pub seen: Option<FinalPhase>,
-    /// What is permitted now.
-    pub permits: Permits,
+    /// What forbids writes now.
+    pub bars: &'a Bars,
 }
 
 /// A phase in which a pod stays.
@@ -130,8 +130,8 @@ pub enum EndDecision {
         /// What the request must carry.
         precondition: Precondition,
     },
-    /// It would be finished, and that is not permitted now.
-    Withheld(Limit),
+    /// It would be finished, and this forbids it now.
+    Withheld(Bar),
 }
 
 /// Why a virtual pod is not finished.
@@ -166,8 +166,8 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
     if now < until {
         return EndDecision::Wait { until };
     }
-    if let Some(limit) = facts.permits.beyond_mirroring() {
-        return EndDecision::Withheld(limit);
+    if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
+        return EndDecision::Withheld(bar);
     }
     let why = match gone(facts) {
         Ok(why) => why,
@@ -251,7 +251,7 @@ impl fmt::Display for EndDecision {
             Self::AskPhysicalNode => f.write_str("its physical node is read"),
             Self::WriteFinalPhase { why, .. } => write!(f, "a final phase is written: {why}"),
             Self::Delete { why, .. } => write!(f, "it is deleted with grace 0: {why}"),
-            Self::Withheld(limit) => write!(f, "not finished, {limit}"),
+            Self::Withheld(bar) => write!(f, "not finished, because {bar}"),
         }
     }
 }
