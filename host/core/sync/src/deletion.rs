@@ -20,6 +20,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::bars::{Bar, Bars, Doing};
+use super::phase::Phase;
 use super::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
@@ -139,15 +140,6 @@ pub enum PodClass {
     System,
 }
 
-/// Where a pod is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodPhase {
-    /// Pending or Running.
-    Active,
-    /// Succeeded or Failed.
-    Ended,
-}
-
 /// A pod that is bound to the virtual node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPod {
@@ -156,7 +148,7 @@ pub struct BoundPod {
     /// Its class.
     pub class: PodClass,
     /// Its phase.
-    pub phase: PodPhase,
+    pub phase: Phase,
     /// Whether it is being deleted.
     pub existence: Existence,
     /// When the API server refused its eviction last, and how often in a row.
@@ -323,7 +315,7 @@ pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
 #[must_use]
 pub fn blocks(pod: &BoundPod, cause: DeletionCause) -> bool {
     let is_of_old_machine = cause == DeletionCause::NodeReplaced;
-    pod.phase == PodPhase::Active && (pod.class == PodClass::Ordinary || is_of_old_machine)
+    !pod.phase.is_final() && (pod.class == PodClass::Ordinary || is_of_old_machine)
 }
 
 /// The pods to remove now, and when the next one is due.
@@ -333,7 +325,7 @@ fn removals(facts: &DeletionFacts<'_>, since: Timestamp, now: Timestamp) -> (Vec
     let mut removals = Vec::new();
     for pod in facts.pods.iter().filter(|pod| pod.existence == Existence::Alive) {
         // An ended pod holds nothing, and has a result: its owner, or pod garbage collection, removes it.
-        if pod.phase == PodPhase::Ended {
+        if pod.phase.is_final() {
             continue;
         }
         if facts.cause.is_final() || now >= deadline {

@@ -21,6 +21,7 @@
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
+//! | [`phase`] | the phase of a pod |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
 //! | [`precondition`] | what a request must carry so that it meets what was judged |
@@ -49,6 +50,7 @@ pub mod identity;
 pub mod liveness;
 pub mod merge;
 pub mod naming;
+pub mod phase;
 pub mod pods;
 pub mod policy;
 pub mod precondition;

@@ -37,6 +37,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::keys;
 use super::merge::Stamp;
+use super::phase::Phase;
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
 use topoloom_core::names::Uid;
 
@@ -117,8 +118,8 @@ pub struct Pod {
     pub of_daemon_set: bool,
     /// It has a deletionTimestamp.
     pub terminating: bool,
-    /// It has succeeded or failed.
-    pub finished: bool,
+    /// Its phase.
+    pub phase: Phase,
 }
 
 /// What a decision follows from.
@@ -361,10 +362,10 @@ struct Sorted<'a> {
 fn sort(pods: &[Pod]) -> Sorted<'_> {
     let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, Effect::NoExecute);
     let mut sorted = Sorted::default();
-    for Pod { pod, tolerations, of_daemon_set, terminating, finished } in pods {
+    for Pod { pod, tolerations, of_daemon_set, terminating, phase } in pods {
         let stay = match tolerates(tolerations, &taint) {
             _ if *terminating => Stay::Terminating,
-            _ if *finished => Stay::Finished,
+            _ if phase.is_final() => Stay::Finished,
             _ if *of_daemon_set => Stay::DaemonSet,
             Tolerated::Forever => Stay::Tolerates,
             tolerated => {

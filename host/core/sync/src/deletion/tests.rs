@@ -19,7 +19,7 @@ fn pod(uid: &str) -> BoundPod {
     BoundPod {
         uid: uid.into(),
         class: PodClass::Ordinary,
-        phase: PodPhase::Active,
+        phase: Phase::Running,
         existence: Existence::Alive,
         refused: None,
     }
@@ -170,8 +170,11 @@ fn s10_pods_that_do_not_block_are_removed_and_not_waited_for() {
         let leaving = [BoundPod { class, existence: Existence::Terminating, ..pod("a") }];
         assert_eq!(step(DeletionCause::Selector, Some(&node()), &leaving, GIVEN(0), at(0)), "delete u1@7", "{class:?}");
     }
-    let ended = [BoundPod { phase: PodPhase::Ended, ..pod("a") }];
-    assert_eq!(step(DeletionCause::NodeGone, Some(&node()), &ended, GIVEN(0), at(0)), "delete u1@7", "it has a result");
+    for phase in Phase::ALL {
+        let step = step(DeletionCause::NodeGone, Some(&node()), &[BoundPod { phase, ..pod("a") }], GIVEN(0), at(0));
+        // An ended one has a result.
+        assert_eq!(step, if phase.is_final() { "delete u1@7" } else { "Delete a, look 10" }, "{phase}");
+    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::bars::{Bar, Bars, Doing};
 use crate::identity::mapping::PhysicalPodRef;
 use crate::identity::{Owner, WhyForeign};
+use crate::phase::Phase;
 use crate::precondition::Precondition;
-use crate::projection::Phase;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -78,19 +78,10 @@ pub struct EndFacts<'a> {
     pub physical: &'a PodEvidence,
     /// The physical node.
     pub physical_node: NodeEvidence,
-    /// The final phase that the physical pod was last seen in.
-    pub seen: Option<FinalPhase>,
+    /// The phase that the physical pod was last seen in. Only a final one says how the pod ended.
+    pub seen: Option<Phase>,
     /// What forbids writes now.
     pub bars: &'a Bars,
-}
-
-/// A phase in which a pod stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinalPhase {
-    /// All its containers ended well.
-    Succeeded,
-    /// One of them did not, or the pod was lost.
-    Failed,
 }
 
 /// Why a virtual pod may be finished.
@@ -207,12 +198,11 @@ fn gone(facts: &EndFacts<'_>) -> Result<WhyFinished, EndDecision> {
     }
 }
 
-fn patch(version: &ResourceVersion, seen: Option<FinalPhase>) -> Value {
-    let status = match seen {
-        Some(FinalPhase::Succeeded) => json!({ "phase": "Succeeded" }),
-        Some(FinalPhase::Failed) => json!({ "phase": "Failed" }),
+fn patch(version: &ResourceVersion, seen: Option<Phase>) -> Value {
+    let status = match seen.filter(|seen| seen.is_final()) {
+        Some(ended) => json!({ "phase": ended.word() }),
         None => json!({
-            "phase": "Failed",
+            "phase": Phase::Failed.word(),
             "reason": PHYSICAL_POD_LOST,
             "message": "The physical pod is gone, and how it ended is not known.",
         }),

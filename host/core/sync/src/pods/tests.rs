@@ -458,7 +458,7 @@ mod ending {
 
     use super::super::finish::*;
     use super::*;
-    use crate::projection::Phase;
+    use crate::phase::Phase;
 
     const DELETED: i64 = 1_000;
 
@@ -551,10 +551,11 @@ mod ending {
                 (&patch["status"]["phase"], &patch["status"]["reason"]),
                 (&json!("Failed"), &json!("PhysicalPodLost"))
             );
-            for (seen, phase) in [(FinalPhase::Succeeded, "Succeeded"), (FinalPhase::Failed, "Failed")] {
+            for seen in Phase::ALL {
                 let facts = EndFacts { seen: Some(seen), ..facts(&pod, &gone, NodeEvidence::Present) };
-                let EndDecision::WriteFinalPhase { patch, .. } = late(&facts) else { panic!("{seen:?}") };
-                assert_eq!(patch["status"], json!({"phase": phase}));
+                let EndDecision::WriteFinalPhase { patch: of_seen, .. } = late(&facts) else { panic!("{seen}") };
+                let ended = json!({"phase": seen.word()});
+                assert_eq!(of_seen["status"], if seen.is_final() { ended } else { patch["status"].clone() }, "{seen}");
             }
         }
         for phase in ["Succeeded", "Failed"] {
