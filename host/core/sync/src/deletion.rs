@@ -20,6 +20,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::bars::{Bar, Bars, Doing};
+use super::merge::Cordon;
 use super::phase::Phase;
 use super::precondition::Precondition;
 use topoloom_core::names::Uid;
@@ -96,15 +97,6 @@ pub struct DeletedNode {
     pub existence: Existence,
     /// Whether our finalizer is on it.
     pub finalizer: Finalizer,
-}
-
-/// Whether a node takes pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cordon {
-    /// It does.
-    Open,
-    /// It does not.
-    Cordoned,
 }
 
 /// Whether an object lives.
