@@ -130,7 +130,6 @@ const SYNC: Rooms = Rooms {
     folder: "host/core/sync/src",
     root: "crate::",
     allowed: &[
-        ("conditions", &[]),
         ("given", &[]),
         ("guard", &[]),
         ("liveness", &[]),
@@ -150,6 +149,7 @@ const SYNC: Rooms = Rooms {
         ("requests", &["quantity", "resources"]),
         ("schedule", &["window", "zone"]),
         ("sizes", &["phase", "quantity", "resources"]),
+        ("conditions", &["sizes"]),
         ("taints", &["copied"]),
         ("merge", &["copied", "taints"]),
         ("deletion", &["phase", "precondition", "bars", "merge"]),

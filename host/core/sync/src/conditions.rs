@@ -26,6 +26,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::sizes::overcommit::Overcommitted;
+
 #[cfg(test)]
 mod tests;
 
@@ -123,15 +125,6 @@ pub enum LeaseState {
     Overdue,
 }
 
-/// Whether the pods of a node have more than is lent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Overcommit {
-    /// They have not.
-    No,
-    /// They have; the text names the resources.
-    Yes(String),
-}
-
 /// What the conditions of a virtual node follow from.
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionFacts<'a> {
@@ -143,8 +136,8 @@ pub struct ConditionFacts<'a> {
     pub mirrored: &'a BTreeSet<String>,
     /// The lease of the virtual node.
     pub lease: LeaseState,
-    /// Whether its pods have more than is lent.
-    pub overcommit: &'a Overcommit,
+    /// What its pods request beyond its size.
+    pub overcommitted: &'a Overcommitted,
 }
 
 /// The conditions that a virtual node should have.
@@ -259,12 +252,11 @@ fn wanted(facts: &ConditionFacts<'_>) -> Vec<(NodeCondition, ConditionReason)> {
         let ready = new(READY, Status::Unknown, UNREACHABLE_REASON, message);
         wanted.push((ready, ConditionReason::Unreachable));
     }
-    let own = match facts.overcommit {
-        Overcommit::No => {
-            new(OVERCOMMITTED, Status::False, "Fits", "The pods of this node have what is lent, or less.")
-        }
-        Overcommit::Yes(of) => new(OVERCOMMITTED, Status::True, "LentLessThanRequested", of),
+    let (status, reason) = match facts.overcommitted.is_overcommitted() {
+        true => (Status::True, "LentLessThanRequested"),
+        false => (Status::False, "Fits"),
     };
+    let own = new(OVERCOMMITTED, status, reason, &facts.overcommitted.to_string());
     // One of that name on the physical node is about another size.
     let copied = facts.physical.iter().filter(|condition| condition.kind != OVERCOMMITTED);
     wanted.extend(copied.map(|condition| (condition.clone(), ConditionReason::Mirrored)));
