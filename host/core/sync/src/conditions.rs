@@ -252,9 +252,10 @@ fn wanted(facts: &ConditionFacts<'_>) -> Vec<(NodeCondition, ConditionReason)> {
         let ready = new(READY, Status::Unknown, UNREACHABLE_REASON, message);
         wanted.push((ready, ConditionReason::Unreachable));
     }
-    let (status, reason) = match facts.overcommitted.is_overcommitted() {
-        true => (Status::True, "LentLessThanRequested"),
-        false => (Status::False, "Fits"),
+    let (status, reason) = if facts.overcommitted.is_overcommitted() {
+        (Status::True, "LentLessThanRequested")
+    } else {
+        (Status::False, "Fits")
     };
     let own = new(OVERCOMMITTED, status, reason, &facts.overcommitted.to_string());
     // One of that name on the physical node is about another size.
