@@ -157,7 +157,7 @@ const SYNC: Rooms = Rooms {
         ("deletion", &["phase", "precondition", "bars", "merge"]),
         ("pods", &["phase", "precondition", "bars", "identity"]),
         ("csi", &["precondition", "bars", "naming", "identity"]),
-        ("reclaim", &["phase", "taints", "merge"]),
+        ("reclaim", &["phase", "taints", "merge", "policy"]),
     ],
     // From topoloom-api.
     below: &["keys"],

@@ -38,6 +38,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::keys;
 use super::merge::Stamp;
 use super::phase::Phase;
+use super::policy::terms::{OnClose, ReclaimVia};
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
 use topoloom_core::names::Uid;
 
@@ -56,30 +57,6 @@ pub const STEP: SignedDuration = SignedDuration::from_secs(5);
 
 /// The value of the taint.
 const OUT: &str = "true";
-
-/// How pods leave a node whose grace is running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ReclaimVia {
-    /// They may stay until it is over, and are deleted then. PodDisruptionBudgets are not honoured.
-    #[default]
-    Delete,
-    /// During its second half they are evicted by the Eviction API, which honours PodDisruptionBudgets.
-    Eviction,
-}
-
-/// What a policy wants of pods outside of its windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnClose {
-    /// They stay until they end: `forceReclaim` is not set.
-    Keep,
-    /// They go.
-    Reclaim {
-        /// How long they have.
-        grace: Duration,
-        /// How they leave.
-        via: ReclaimVia,
-    },
-}
 
 /// Where a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -25,7 +25,7 @@ pub struct PolicyTerms {
     /// How much, in the order in which limits are applied.
     pub limits: Vec<Limit>,
     /// What becomes of pods when the windows close.
-    pub reclaim: Reclaim,
+    pub on_close: OnClose,
 }
 
 impl PolicyTerms {
@@ -87,27 +87,28 @@ impl LimitValue {
     }
 }
 
-/// What becomes of pods when the windows close.
+/// What becomes of pods when the windows close (decision S17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reclaim {
-    /// They stay until they end. No other pod is scheduled to the node.
+pub enum OnClose {
+    /// They stay until they end: `forceReclaim` is not set. No other pod is scheduled to the node.
     Keep,
     /// They go.
-    Force {
-        /// How long after the closing.
+    Reclaim {
+        /// How long they have.
         grace: Duration,
-        /// How.
+        /// How they leave.
         via: ReclaimVia,
     },
 }
 
-/// How pods are taken away when the windows are closed (decision S17).
+/// How pods leave a node whose grace is running (decision S17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ReclaimVia {
-    /// They are deleted at the end of the grace.
+    /// They may stay until it is over, and are deleted then. PodDisruptionBudgets are not honoured.
     #[default]
     Delete,
-    /// The second half of the grace is spent on evictions, which respect disruption budgets. What is left is deleted.
+    /// During its second half they are evicted by the Eviction API, which honours PodDisruptionBudgets. What is left is
+    /// deleted.
     Eviction,
 }
 

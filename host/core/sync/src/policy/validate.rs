@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::spec::{LimitSpec, PolicySpec, WindowSpec};
-use super::terms::{Limit, LimitValue, PolicyTerms, Reclaim, ReclaimVia};
+use super::terms::{Limit, LimitValue, OnClose, PolicyTerms, ReclaimVia};
 use crate::given::Given;
 use crate::quantity::{Percent, PercentError, Quantity, QuantityError};
 use crate::schedule::Schedule;
@@ -161,7 +161,7 @@ pub fn validate(spec: &PolicySpec) -> Result<PolicyTerms, PolicyProblems> {
         selector,
         schedule: Schedule::new(windows, zone, reading),
         limits,
-        reclaim: if spec.force_reclaim { Reclaim::Force { grace, via } } else { Reclaim::Keep },
+        on_close: if spec.force_reclaim { OnClose::Reclaim { grace, via } } else { OnClose::Keep },
     })
 }
 

@@ -20,7 +20,7 @@ fn problems(spec: &PolicySpec) -> Vec<String> {
 fn a_policy_with_its_cluster_alone_is_always_open_and_lends_everything() {
     let terms = validate(&good()).unwrap();
     assert_eq!(terms.cluster, "east");
-    assert_eq!((terms.priority, terms.limits.len(), terms.reclaim), (0, 0, Reclaim::Keep));
+    assert_eq!((terms.priority, terms.limits.len(), terms.on_close), (0, 0, OnClose::Keep));
     assert_eq!(terms.selector, NodeSelector::default());
     assert_eq!(terms.schedule, Schedule::new(vec![], Zone::utc(), DaysApplyTo::Calendar));
 }
@@ -56,7 +56,7 @@ fn every_field_of_a_valid_policy_is_read() {
         Limit { resource: "nvidia.com/gpu".into(), value: LimitValue::Quantity(four) },
     ];
     assert_eq!(terms.limits, limits);
-    assert_eq!(terms.reclaim, Reclaim::Force { grace: Duration::from_secs(600), via: ReclaimVia::Eviction });
+    assert_eq!(terms.on_close, OnClose::Reclaim { grace: Duration::from_secs(600), via: ReclaimVia::Eviction });
 }
 
 #[test]
