@@ -36,6 +36,7 @@
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
+//! | [`truth`] | whether a condition holds, in the words of Kubernetes |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`zone`] | time zones by their IANA names, compiled in |
 
@@ -65,6 +66,7 @@ pub mod selector;
 pub mod sizes;
 pub mod summary;
 pub mod taints;
+pub mod truth;
 pub mod window;
 pub mod zone;
 

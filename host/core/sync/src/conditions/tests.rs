@@ -19,7 +19,7 @@ fn condition(text: &str, heartbeat: i64, transition: i64) -> NodeCondition {
 
 fn own() -> NodeCondition {
     let text = "the pods of this node request no more than it has";
-    NodeCondition { last_transition: Some(at(0)), ..new(OVERCOMMITTED, Status::False, "Fits", text) }
+    NodeCondition { last_transition: Some(at(0)), ..new(OVERCOMMITTED, Truth::False, "Fits", text) }
 }
 
 fn too_much() -> Overcommitted {
@@ -170,7 +170,7 @@ fn s14_overcommitted_names_the_resources() {
     let look = world.look(5);
     let text = "the pods of this node request more than it has: cpu 3 of 2 (1 too much)";
     let [over] = &look.write.unwrap()[..] else { panic!("one condition") };
-    assert_eq!((&over.status, over.message.as_str()), (&Status::True, text));
+    assert_eq!((&over.status, over.message.as_str()), (&Truth::True, text));
     assert_eq!((over.last_transition, over.last_heartbeat), (Some(at(5)), None));
     assert_eq!(look.reasons, [(OVERCOMMITTED.to_owned(), ConditionReason::Computed)]);
     assert_eq!(look.mirrored, BTreeSet::new());

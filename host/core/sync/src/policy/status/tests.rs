@@ -192,7 +192,8 @@ fn s18_a_policy_in_force_nowhere_names_what_shadows_it() {
 fn conditions_of_other_programs_stay_and_ours_stand_once() {
     let object = policy("always");
     let mut status = first(&object, NOON);
-    let foreign = PolicyCondition { kind: "Audited".to_owned(), ..status.conditions[0].clone() };
+    let (kind, word) = ("Audited".to_owned(), Truth::from("Partly"));
+    let foreign = PolicyCondition { kind, status: word, ..status.conditions[0].clone() };
     let twice = status.conditions[0].clone();
     status.conditions.insert(0, foreign.clone());
     status.conditions.push(PolicyCondition { status: Truth::Unknown, ..twice });
