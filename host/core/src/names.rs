@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use crate::rules::is_label_value;
 
-/// Makes a type for texts of one kind: compared as a text, and shared as one. It has no empty default, and no constructor: the
-/// module that makes the type adds one, which may check.
+/// Makes a type for texts of one kind: compared as a text, and shared as one. It has no empty default, and no constructor:
+/// the module that makes the type adds one, which may check.
 #[macro_export]
 macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident) => {

@@ -2,8 +2,8 @@
 //!
 //! Owns its words, and which phases a pod never leaves. Never decides what follows from one.
 //!
-//! What goes wrong: a field holds no phase, or a word that Kubernetes does not have. Where a phase is copied that is no phase
-//! ([`Phase::parse`]). Where only counts whether the pod has ended it is one that does not say so ([`Phase::read`]).
+//! What goes wrong: a field holds no phase, or a word that Kubernetes does not have. Where a phase is copied that is none
+//! ([`Phase::parse`]). Where it only counts whether the pod has ended, it is one that does not say so ([`Phase::read`]).
 
 use std::fmt;
 
