@@ -5,7 +5,7 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | [`names`] | labels, annotations, field manager, event component; each once |
+//! | [`names`] | labels, annotations, taints, field manager, event component; each once |
 //! | [`rules`] | what Kubernetes accepts as a name, a label key, a label value |
 //! | [`condition`] | a condition that reads anything legal, its types and reasons |
 //! | [`hyper_node`] | `topology.volcano.sh/v1alpha1`, accepted and refused exactly as Volcano's |

@@ -1,10 +1,29 @@
 //! Every key and fixed name that the cluster sees, once.
 //!
 //! A label or annotation key is an interface: other programs, dashboards and operators' habits depend on it. Nothing
-//! here is ever renamed; a new meaning gets a new key.
+//! here is ever renamed; a new meaning gets a new key. The keys of lending have a room of their own, [`lending`].
 
-/// Prefix of all keys that are ours; also the API group of our resources.
-pub const GROUP: &str = "topoloom.dev";
+/// The group of every key of ours (decision D15).
+macro_rules! group {
+    () => {
+        "topoloom.dev"
+    };
+}
+
+/// A key of ours.
+macro_rules! key {
+    ($name:literal) => {
+        concat!(group!(), "/", $name)
+    };
+}
+
+pub mod lending;
+
+/// The API group of our resources.
+pub const GROUP: &str = group!();
+
+/// How every key of ours begins.
+pub const PREFIX: &str = key!("");
 
 /// API group of HyperNode, which is Volcano's.
 pub const VOLCANO_TOPOLOGY_GROUP: &str = "topology.volcano.sh";
@@ -13,32 +32,32 @@ pub const VOLCANO_TOPOLOGY_GROUP: &str = "topology.volcano.sh";
 pub const SOURCE_LABEL: &str = "volcano.sh/network-topology-source";
 
 /// Annotation on a HyperNode: the opaque identity of its group, unique in its source.
-pub const GROUP_ID_ANNOTATION: &str = "topoloom.dev/group-id";
+pub const GROUP_ID_ANNOTATION: &str = key!("group-id");
 
 /// Annotation on a HyperNode: the object whose Nodes it was first made of. While a domain is relabelled Node by Node
 /// this says which of the two objects keeps the name at the end.
-pub const SPLIT_FROM_ANNOTATION: &str = "topoloom.dev/split-from";
+pub const SPLIT_FROM_ANNOTATION: &str = key!("split-from");
 
 /// Annotation on a HyperNode: what people call its group, for instance the switches of a unit.
-pub const DESCRIPTION_ANNOTATION: &str = "topoloom.dev/description";
+pub const DESCRIPTION_ANNOTATION: &str = key!("description");
 
 /// Annotation on a DiscoverySource: apply the held result with exactly this hash.
-pub const CONFIRM_ANNOTATION: &str = "topoloom.dev/confirm";
+pub const CONFIRM_ANNOTATION: &str = key!("confirm");
 
 /// Annotation on a DiscoverySource: let the waiting plugin with this digest take over.
-pub const CONTINUE_ANNOTATION: &str = "topoloom.dev/continue";
+pub const CONTINUE_ANNOTATION: &str = key!("continue");
 
 /// Annotation on a DiscoverySource: serve with the plugin of this digest, an earlier one included.
-pub const SERVE_ANNOTATION: &str = "topoloom.dev/serve";
+pub const SERVE_ANNOTATION: &str = key!("serve");
 
 /// Annotation on a DiscoverySource: run a round now. Any value that was not seen before counts as a new request.
-pub const RUN_ANNOTATION: &str = "topoloom.dev/run";
+pub const RUN_ANNOTATION: &str = key!("run");
 
 /// Annotation on a DiscoverySource: while it is `true`, no round runs and nothing is written.
-pub const PAUSE_ANNOTATION: &str = "topoloom.dev/pause";
+pub const PAUSE_ANNOTATION: &str = key!("pause");
 
 /// Annotation on a ConfigMap that keeps a module: its whole digest.
-pub const MODULE_DIGEST_ANNOTATION: &str = "topoloom.dev/module-digest";
+pub const MODULE_DIGEST_ANNOTATION: &str = key!("module-digest");
 
 /// Label on what the host makes for itself, and its value (Kubernetes' recommended labels).
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
@@ -55,7 +74,7 @@ pub const EVENT_COMPONENT: &str = "topoloom";
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 /// On a Lease without a holder: the holder that released it. Others then need not wait for that holder's time to pass.
-pub const RELEASED_ANNOTATION: &str = "topoloom.dev/released-by";
+pub const RELEASED_ANNOTATION: &str = key!("released-by");
 
 /// Label on what belongs to an installation, as the chart sets it and a host on its leases: by it the command line
 /// finds one.
@@ -64,17 +83,17 @@ pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 pub const NAME: &str = "topoloom";
 
 /// On a Lease: `NAMESPACE/NAME` of the ConfigMap from which its holder takes the configuration.
-pub const CONFIGURATION_ANNOTATION: &str = "topoloom.dev/configuration";
+pub const CONFIGURATION_ANNOTATION: &str = key!("configuration");
 
 /// On the ConfigMap of the configuration: `"true"` stops all writes except leases, on every replica.
-pub const READ_ONLY_ANNOTATION: &str = "topoloom.dev/read-only";
+pub const READ_ONLY_ANNOTATION: &str = key!("read-only");
 
 /// Annotation on a Node: our notes about the locks beside it, with the UID of the pod that each is for. Each counts
 /// only while its value is the lock's, byte for byte.
-pub const NODE_LOCK_ANNOTATION: &str = "topoloom.dev/node-lock";
+pub const NODE_LOCK_ANNOTATION: &str = key!("node-lock");
 
 /// Annotation on a Pod that is not bound: the value of a lock that was taken from it.
-pub const LOCK_REVOKED_ANNOTATION: &str = "topoloom.dev/lock-revoked";
+pub const LOCK_REVOKED_ANNOTATION: &str = key!("lock-revoked");
 
 /// Annotation on a Pod, HAMi's: `allocating`, `success` or `failed`.
 pub const BIND_PHASE_ANNOTATION: &str = "hami.io/bind-phase";
@@ -84,3 +103,15 @@ pub const DEVICES_TO_ALLOCATE_SUFFIX: &str = "-devices-to-allocate";
 
 /// Annotation on a Pod, HAMi's: when it was bound, in seconds since 1970.
 pub const BIND_TIME_ANNOTATION: &str = "hami.io/bind-time";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d15_every_key_of_ours_begins_with_the_one_prefix() {
+        assert_eq!((GROUP, PREFIX), ("topoloom.dev", "topoloom.dev/"));
+        assert_eq!(CONFIRM_ANNOTATION, "topoloom.dev/confirm");
+        assert_eq!(lending::VNODE_FINALIZER, "topoloom.dev/vnode");
+    }
+}

@@ -1,24 +1,23 @@
 //! Names that look alike and must not be exchanged: of a node, of a source, of an object's identity, and of a lock's value.
 //!
 //! A name is read once, where it comes in; from there on its type says what it names. What the API server hands out (nodes,
-//! UIDs, values of locks) is taken as it is. What people write, the name of a source, is checked.
+//! UIDs, values of locks) is taken as it is. What people write, the name of a source, is checked. Names of other rooms and
+//! crates are made by the same two macros, `text_type` and `any_text_type`.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use crate::rules::is_label_value;
 
-/// A text of one kind: it is compared as a text, and shared as one. There is no empty default.
-macro_rules! text {
+/// Makes a type for texts of one kind: compared as a text, and shared as one. It has no empty default, and no constructor:
+/// the module that makes the type adds one, which may check.
+#[macro_export]
+macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<str>);
+        pub struct $name(::std::sync::Arc<str>);
 
-        impl Deref for $name {
+        impl ::std::ops::Deref for $name {
             type Target = str;
 
             fn deref(&self) -> &str {
@@ -26,80 +25,80 @@ macro_rules! text {
             }
         }
 
-        impl Borrow<str> for $name {
+        impl ::std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
             }
         }
 
-        impl From<$name> for Arc<str> {
+        impl ::std::convert::From<$name> for ::std::sync::Arc<str> {
             fn from(name: $name) -> Self {
                 name.0
             }
         }
 
-        impl From<&$name> for Arc<str> {
+        impl ::std::convert::From<&$name> for ::std::sync::Arc<str> {
             fn from(name: &$name) -> Self {
                 Self::clone(&name.0)
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Debug::fmt(&self.0, f)
             }
         }
-
     };
 }
 
-/// A text of one kind that needs no check.
-macro_rules! any_text {
+/// Makes a type for texts of one kind that need no check.
+#[macro_export]
+macro_rules! any_text_type {
     ($(#[$doc:meta])* $name:ident) => {
-        text! { $(#[$doc])* $name }
+        $crate::text_type! { $(#[$doc])* $name }
 
-        impl From<&str> for $name {
+        impl ::std::convert::From<&str> for $name {
             fn from(text: &str) -> Self {
                 Self(text.into())
             }
         }
 
-        impl From<String> for $name {
-            fn from(text: String) -> Self {
+        impl ::std::convert::From<::std::string::String> for $name {
+            fn from(text: ::std::string::String) -> Self {
                 Self(text.into())
             }
         }
 
-        impl From<Arc<str>> for $name {
-            fn from(text: Arc<str>) -> Self {
+        impl ::std::convert::From<::std::sync::Arc<str>> for $name {
+            fn from(text: ::std::sync::Arc<str>) -> Self {
                 Self(text)
             }
         }
     };
 }
 
-any_text! {
+any_text_type! {
     /// The name of a node.
     NodeName
 }
 
-any_text! {
+any_text_type! {
     /// The UID of an object: another object of the same name has another one.
     Uid
 }
 
-any_text! {
+any_text_type! {
     /// The value under the key of a lock, byte for byte. Two attempts never write the same.
     LockValue
 }
 
-text! {
+text_type! {
     /// The name of a discovery source: the value of a label, not empty. Objects carry it as the name of their owner.
     SourceName
 }

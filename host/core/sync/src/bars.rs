@@ -1,5 +1,5 @@
-//! What may be written while something is wrong, or while an operator wants nothing to be written (decisions S5, S6, S7, S23, S25
-//! and S27).
+//! What may be written while something is wrong, or while an operator wants nothing to be written (decisions S5, S6, S7, S22,
+//! S23, S25 and S27).
 //!
 //! Owns one table: which [`Bar`] forbids which [`Doing`]. Every decision of lending asks it, so that a state forbids the same
 //! everywhere. Never: decides whether a bar is in force.
@@ -65,21 +65,36 @@ impl Bar {
     /// Whether it forbids this.
     #[must_use]
     pub fn forbids(self, doing: Doing) -> bool {
-        use Doing::{Create, Disrupt, Enlarge, JudgeOrphan, Mirror, Physical, Protect, Renew, Shrink};
+        use Doing::{Create, Disrupt, Drivers, Enlarge, JudgeOrphan, Mirror, Physical, Renew, Shrink};
         match self {
-            Self::Suspect | Self::Restored => matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan),
+            Self::Suspect | Self::Restored => matches!(doing, Drivers | Create | Enlarge | Disrupt | JudgeOrphan),
             // What is cached is old: to write it again would undo what node-lifecycle wrote meanwhile.
-            Self::Unreachable => matches!(doing, Mirror | Create | Enlarge | Disrupt | JudgeOrphan),
-            Self::VirtualUnreachable => matches!(doing, Create | Enlarge | Disrupt | JudgeOrphan | Physical),
+            Self::Unreachable => matches!(doing, Mirror | Drivers | Create | Enlarge | Disrupt | JudgeOrphan),
+            Self::VirtualUnreachable => {
+                matches!(doing, Drivers | Create | Enlarge | Disrupt | JudgeOrphan | Physical)
+            }
             Self::ClusterChanged => {
-                matches!(doing, Create | Enlarge | Shrink | Mirror | Disrupt | JudgeOrphan | Physical)
+                matches!(doing, Mirror | Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical)
             }
-            Self::Conflict => !matches!(doing, Renew),
+            Self::Conflict | Self::ReadOnly => !matches!(doing, Renew),
             Self::Paused => matches!(doing, Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
-            Self::ReadOnly => {
-                matches!(doing, Create | Enlarge | Shrink | Mirror | Protect | Disrupt | JudgeOrphan | Physical)
-            }
             Self::Observing => true,
+        }
+    }
+
+    /// The word of metrics and the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Suspect => "suspect",
+            Self::Unreachable => "unreachable",
+            Self::VirtualUnreachable => "virtual-unreachable",
+            Self::Restored => "restored",
+            Self::ClusterChanged => "cluster-changed",
+            Self::Conflict => "conflict",
+            Self::Paused => "paused",
+            Self::Observing => "observing",
+            Self::ReadOnly => "read-only",
         }
     }
 }
@@ -109,6 +124,9 @@ pub enum Doing {
     Renew,
     /// The status of a pod, the conditions and the metadata of a node: facts that flow up.
     Mirror,
+    /// The drivers of a virtual node, in its CSINode (S22). One that changed is two writes, and between them it is missing:
+    /// they begin only where the second one can be expected.
+    Drivers,
     /// A taint NoSchedule, which keeps new pods away and moves none.
     Protect,
     /// A smaller size of a virtual node.
@@ -117,7 +135,8 @@ pub enum Doing {
     Enlarge,
     /// A new virtual node or CSINode.
     Create,
-    /// What [`super::guard`] counts: NoExecute, evictions, deletions.
+    /// What [`super::guard`] counts (NoExecute, evictions, deletions), every other deletion, and the final phase of a pod
+    /// that is lost.
     Disrupt,
     /// The verdict that a physical pod has no virtual pod.
     JudgeOrphan,
@@ -127,9 +146,10 @@ pub enum Doing {
 
 impl Doing {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Renew,
         Self::Mirror,
+        Self::Drivers,
         Self::Protect,
         Self::Shrink,
         Self::Enlarge,
@@ -177,26 +197,34 @@ mod tests {
 
     /// Rows: bars. Columns: as in `Doing::ALL`. `-`: forbidden.
     const TABLE: &str = "
-        bar                 renew mirror protect shrink enlarge create disrupt orphan physical
-        Suspect             yes   yes    yes     yes    -       -      -       -      yes
-        Unreachable         yes   -      yes     yes    -       -      -       -      yes
-        VirtualUnreachable  yes   yes    yes     yes    -       -      -       -      -
-        Restored            yes   yes    yes     yes    -       -      -       -      yes
-        ClusterChanged      yes   -      yes     -      -       -      -       -      -
-        Conflict            yes   -      -       -      -       -      -       -      -
-        Paused              yes   yes    yes     -      -       -      -       -      -
-        Observing           -     -      -       -      -       -      -       -      -
-        ReadOnly            yes   -      -       -      -       -      -       -      -";
+        bar                 renew mirror drivers protect shrink enlarge create disrupt orphan physical
+        Suspect             yes   yes    -       yes     yes    -       -      -       -      yes
+        Unreachable         yes   -      -       yes     yes    -       -      -       -      yes
+        VirtualUnreachable  yes   yes    -       yes     yes    -       -      -       -      -
+        Restored            yes   yes    -       yes     yes    -       -      -       -      yes
+        ClusterChanged      yes   -      -       yes     -      -       -      -       -      -
+        Conflict            yes   -      -       -       -      -       -      -       -      -
+        Paused              yes   yes    yes     yes     -      -       -      -       -      -
+        Observing           -     -      -       -       -      -       -      -       -      -
+        ReadOnly            yes   -      -       -       -      -       -      -       -      -";
 
     #[test]
-    fn s5_s23_s25_s27_what_each_state_forbids() {
+    fn s5_s22_s23_s25_s27_what_each_state_forbids() {
         let rows: Vec<Vec<&str>> = TABLE.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows.len(), Bar::ALL.len());
         for (bar, row) in Bar::ALL.into_iter().zip(rows) {
             assert_eq!(row[0], format!("{bar:?}"));
+            assert_eq!(bar.word().replace('-', ""), row[0].to_lowercase());
             for (doing, cell) in Doing::ALL.into_iter().zip(&row[1..]) {
                 assert_eq!(bar.forbids(doing), *cell == "-", "{bar:?} {doing:?}");
             }
+        }
+    }
+
+    #[test]
+    fn s6_what_may_be_judged_an_orphan_may_be_deleted() {
+        for bar in Bar::ALL.into_iter().filter(|bar| !bar.forbids(Doing::JudgeOrphan)) {
+            assert!(!bar.forbids(Doing::Disrupt), "{bar:?}");
         }
     }
 

@@ -18,13 +18,16 @@
 //!   without Ready it would treat the node as one that never reported.
 //! * Every other condition belongs to another client and stays as it is, with its heartbeat.
 //!
-//! Failure story: a status word that this room does not know is kept as it is. Of two conditions of one type the first
+//! Failure story: a status word that this version does not know is kept as it is. Of two conditions of one type the first
 //! counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
+
+use super::sizes::overcommit::Overcommitted;
+use super::truth::Truth;
 
 #[cfg(test)]
 mod tests;
@@ -41,56 +44,13 @@ pub const UNREACHABLE_REASON: &str = "PhysicalClusterUnreachable";
 /// Conditions that node-lifecycle adds where they are missing, and sets to Unknown where the lease is too old.
 const NODE_LIFECYCLE: [&str; 4] = [READY, "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// The status of a condition.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// It holds.
-    True,
-    /// It does not hold.
-    False,
-    /// No one knows.
-    Unknown,
-    /// A word that this version does not know.
-    Other(Box<str>),
-}
-
-impl Status {
-    /// The word of the API.
-    #[must_use]
-    pub fn word(&self) -> &str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-            Self::Other(word) => word,
-        }
-    }
-}
-
-impl From<&str> for Status {
-    fn from(word: &str) -> Self {
-        match word {
-            "True" => Self::True,
-            "False" => Self::False,
-            "Unknown" => Self::Unknown,
-            word => Self::Other(word.into()),
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
 /// A condition of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeCondition {
     /// Its type.
     pub kind: String,
     /// Whether it holds.
-    pub status: Status,
+    pub status: Truth,
     /// Why, in one word.
     pub reason: String,
     /// Why, for people.
@@ -123,15 +83,6 @@ pub enum LeaseState {
     Overdue,
 }
 
-/// Whether the pods of a node have more than is lent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Overcommit {
-    /// They have not.
-    No,
-    /// They have; the text names the resources.
-    Yes(String),
-}
-
 /// What the conditions of a virtual node follow from.
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionFacts<'a> {
@@ -143,8 +94,8 @@ pub struct ConditionFacts<'a> {
     pub mirrored: &'a BTreeSet<String>,
     /// The lease of the virtual node.
     pub lease: LeaseState,
-    /// Whether its pods have more than is lent.
-    pub overcommit: &'a Overcommit,
+    /// What its pods request beyond its size.
+    pub overcommitted: &'a Overcommitted,
 }
 
 /// The conditions that a virtual node should have.
@@ -248,7 +199,7 @@ fn by_kind(conditions: &[NodeCondition]) -> BTreeMap<&str, &NodeCondition> {
 
 /// While our lease is stopped, what is Unknown belongs to node-lifecycle (decision S4).
 fn is_left_alone(there: &NodeCondition, lease: LeaseState) -> bool {
-    lease != LeaseState::Renewed && there.status == Status::Unknown
+    lease != LeaseState::Renewed && there.status == Truth::Unknown
 }
 
 /// The conditions that are ours to write.
@@ -256,15 +207,15 @@ fn wanted(facts: &ConditionFacts<'_>) -> Vec<(NodeCondition, ConditionReason)> {
     let mut wanted = Vec::with_capacity(facts.physical.len() + 2);
     if facts.lease == LeaseState::Overdue {
         let message = "The physical cluster does not answer, so the state of this node is not known.";
-        let ready = new(READY, Status::Unknown, UNREACHABLE_REASON, message);
+        let ready = new(READY, Truth::Unknown, UNREACHABLE_REASON, message);
         wanted.push((ready, ConditionReason::Unreachable));
     }
-    let own = match facts.overcommit {
-        Overcommit::No => {
-            new(OVERCOMMITTED, Status::False, "Fits", "The pods of this node have what is lent, or less.")
-        }
-        Overcommit::Yes(of) => new(OVERCOMMITTED, Status::True, "LentLessThanRequested", of),
+    let (status, reason) = if facts.overcommitted.is_overcommitted() {
+        (Truth::True, "LentLessThanRequested")
+    } else {
+        (Truth::False, "Fits")
     };
+    let own = new(OVERCOMMITTED, status, reason, &facts.overcommitted.to_string());
     // One of that name on the physical node is about another size.
     let copied = facts.physical.iter().filter(|condition| condition.kind != OVERCOMMITTED);
     wanted.extend(copied.map(|condition| (condition.clone(), ConditionReason::Mirrored)));
@@ -272,7 +223,7 @@ fn wanted(facts: &ConditionFacts<'_>) -> Vec<(NodeCondition, ConditionReason)> {
     wanted
 }
 
-fn new(kind: &str, status: Status, reason: &str, message: &str) -> NodeCondition {
+fn new(kind: &str, status: Truth, reason: &str, message: &str) -> NodeCondition {
     NodeCondition {
         kind: kind.to_owned(),
         status,

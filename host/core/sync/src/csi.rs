@@ -18,10 +18,11 @@ use std::fmt;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::bars::{Bar, Bars, Doing};
 use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
 use super::naming::{ClusterId, NameTaken, same_origin};
-use super::pods::{Limit, Permits, Precondition};
+use super::precondition::Precondition;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 
@@ -114,8 +115,8 @@ pub struct Facts<'a> {
     pub earlier: Earlier,
     /// How a number of volumes is changed.
     pub counts: CountEdits,
-    /// What is permitted now.
-    pub permits: Permits,
+    /// What forbids writes now.
+    pub bars: &'a Bars,
 }
 
 /// What follows for the CSINode of a virtual node.
@@ -143,8 +144,8 @@ pub enum CsiOrder {
         /// What the request must carry.
         precondition: Precondition,
     },
-    /// Something would be written, and that is not permitted now.
-    Withheld(Limit),
+    /// Something would be written, and this forbids it now.
+    Withheld(Bar),
 }
 
 /// Whether a patch is the only one.
@@ -222,7 +223,7 @@ pub fn decide(facts: &Facts<'_>, now: Timestamp) -> CsiOrder {
     let wanted = Wanted::of(facts, physical, node, origin);
     let Some(existing) = facts.existing else {
         let create = || CsiOrder::Create(wanted.object(facts.name, now));
-        return facts.permits.beyond_mirroring().map_or_else(create, CsiOrder::Withheld);
+        return facts.bars.forbid(Doing::Create).map_or_else(create, CsiOrder::Withheld);
     };
     match Ownership::of(&existing.labels, facts.identity).resolve(facts.earlier) {
         Owner::Ours | Owner::Adoptable(_) => {}
@@ -235,10 +236,9 @@ pub fn decide(facts: &Facts<'_>, now: Timestamp) -> CsiOrder {
     match wanted.patch(existing, facts.counts, now) {
         None => CsiOrder::Nothing(WhyNothing::Same),
         Some(_) if existing.version.is_empty() => CsiOrder::Nothing(WhyNothing::Unguarded),
-        Some((body, step, changes)) => match facts.permits {
-            // What a paused binding mirrors goes on.
-            Permits::Everything | Permits::Mirroring(Limit::Paused) => CsiOrder::Patch { body, step, changes },
-            Permits::Mirroring(limit) | Permits::Nothing(limit) => CsiOrder::Withheld(limit),
+        Some((body, step, changes)) => match facts.bars.forbid(Doing::Drivers) {
+            Some(bar) => CsiOrder::Withheld(bar),
+            None => CsiOrder::Patch { body, step, changes },
         },
     }
 }
@@ -257,14 +257,13 @@ fn gone(facts: &Facts<'_>, why: WhyGone) -> CsiOrder {
     if existing.deleting {
         return CsiOrder::Nothing(WhyNothing::Terminating);
     }
-    if let Some(limit) = facts.permits.beyond_mirroring() {
-        return CsiOrder::Withheld(limit);
+    if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
+        return CsiOrder::Withheld(bar);
     }
-    if existing.uid.is_empty() || existing.version.is_empty() {
-        return CsiOrder::Nothing(WhyNothing::Unguarded);
+    match Precondition::of(&existing.uid, &existing.version) {
+        Some(precondition) => CsiOrder::Delete { why, precondition },
+        None => CsiOrder::Nothing(WhyNothing::Unguarded),
     }
-    let precondition = Precondition { uid: existing.uid.clone(), version: existing.version.clone() };
-    CsiOrder::Delete { why, precondition }
 }
 
 /// What the CSINode has to be.
@@ -481,7 +480,7 @@ impl fmt::Display for CsiOrder {
             Self::AskBinding(uid) => write!(f, "the ClusterBindings are read for the UID {uid}"),
             Self::Delete { why: WhyGone::PhysicalGone, .. } => f.write_str("deleted: the physical CSINode is gone"),
             Self::Delete { why: WhyGone::NodeGone, .. } => f.write_str("deleted: the virtual node is gone"),
-            Self::Withheld(limit) => write!(f, "not written, {limit}"),
+            Self::Withheld(bar) => write!(f, "not written, because {bar}"),
         }
     }
 }

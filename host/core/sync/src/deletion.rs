@@ -20,6 +20,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::bars::{Bar, Bars, Doing};
+use super::merge::Cordon;
+use super::phase::Phase;
+use super::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -96,15 +99,6 @@ pub struct DeletedNode {
     pub finalizer: Finalizer,
 }
 
-/// Whether a node takes pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cordon {
-    /// It does.
-    Open,
-    /// It does not.
-    Cordoned,
-}
-
 /// Whether an object lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
@@ -138,15 +132,6 @@ pub enum PodClass {
     System,
 }
 
-/// Where a pod is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodPhase {
-    /// Pending or Running.
-    Active,
-    /// Succeeded or Failed.
-    Ended,
-}
-
 /// A pod that is bound to the virtual node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPod {
@@ -155,7 +140,7 @@ pub struct BoundPod {
     /// Its class.
     pub class: PodClass,
     /// Its phase.
-    pub phase: PodPhase,
+    pub phase: Phase,
     /// Whether it is being deleted.
     pub existence: Existence,
     /// When the API server refused its eviction last, and how often in a row.
@@ -244,17 +229,15 @@ pub enum DeletionStep {
         /// Look again then.
         look: Timestamp,
     },
-    /// Stop the lease, then delete the node in exactly this version.
+    /// Stop the lease, then delete the node.
     Delete {
-        /// Its UID.
-        uid: Uid,
-        /// Its version.
-        version: ResourceVersion,
+        /// What the request must carry.
+        precondition: Precondition,
     },
-    /// Stop the lease, then remove the finalizer in exactly this version.
+    /// Stop the lease, then remove the finalizer.
     RemoveFinalizer {
-        /// Its version.
-        version: ResourceVersion,
+        /// What the request must carry.
+        precondition: Precondition,
     },
     /// Nothing of ours keeps the node any more; the API server removes it when the finalizers of others are gone.
     LeftToOthers,
@@ -276,6 +259,8 @@ pub enum Waiting {
         /// How many block it.
         blocking: usize,
     },
+    /// The UID or version of the node is not known, so no safe request can be made.
+    Unguarded,
 }
 
 /// The next step.
@@ -307,10 +292,13 @@ pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
     if blocking > 0 {
         return wait(Waiting::Pods { blocking }, Some(again.map_or(look, |again| again.min(look))));
     }
-    match (node.existence, node.finalizer) {
-        (Existence::Alive, _) => DeletionStep::Delete { uid: node.uid.clone(), version: node.version.clone() },
-        (Existence::Terminating, Finalizer::Present) => DeletionStep::RemoveFinalizer { version: node.version.clone() },
-        (Existence::Terminating, Finalizer::Absent) => DeletionStep::LeftToOthers,
+    match (node.existence, node.finalizer, Precondition::of(&node.uid, &node.version)) {
+        (Existence::Terminating, Finalizer::Absent, _) => DeletionStep::LeftToOthers,
+        (_, _, None) => wait(Waiting::Unguarded, None),
+        (Existence::Alive, _, Some(precondition)) => DeletionStep::Delete { precondition },
+        (Existence::Terminating, Finalizer::Present, Some(precondition)) => {
+            DeletionStep::RemoveFinalizer { precondition }
+        }
     }
 }
 
@@ -319,7 +307,7 @@ pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
 #[must_use]
 pub fn blocks(pod: &BoundPod, cause: DeletionCause) -> bool {
     let is_of_old_machine = cause == DeletionCause::NodeReplaced;
-    pod.phase == PodPhase::Active && (pod.class == PodClass::Ordinary || is_of_old_machine)
+    !pod.phase.is_final() && (pod.class == PodClass::Ordinary || is_of_old_machine)
 }
 
 /// The pods to remove now, and when the next one is due.
@@ -329,7 +317,7 @@ fn removals(facts: &DeletionFacts<'_>, since: Timestamp, now: Timestamp) -> (Vec
     let mut removals = Vec::new();
     for pod in facts.pods.iter().filter(|pod| pod.existence == Existence::Alive) {
         // An ended pod holds nothing, and has a result: its owner, or pod garbage collection, removes it.
-        if pod.phase == PodPhase::Ended {
+        if pod.phase.is_final() {
             continue;
         }
         if facts.cause.is_final() || now >= deadline {

@@ -1,8 +1,9 @@
 //! Lending nodes of a physical cluster to a virtual one: everything that is decided (`bottomup-syncer.md`, decisions D1 to
 //! D15 and S1 to S28).
 //!
-//! A crate of its own beside `topoloom-core`, and as pure: it takes names, versions and texts from there, and knows no client, no
-//! clock and no randomness. A change in another room of core does not compile its tests.
+//! A crate of its own beside `topoloom-core`, and as pure: it takes names, versions and texts from there, the [`keys`] from
+//! `topoloom-api`, and knows no client, no clock and no randomness. A change in another room of core does not compile its
+//! tests.
 //!
 //! Each room is a function of facts and of the time: the syncer's controllers, `lend plan` and `lend explain` call the very
 //! same ones.
@@ -17,12 +18,13 @@
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
 //! | [`identity`] | whose an object is, claims, and which physical pod belongs to which virtual one |
-//! | [`keys`] | labels, annotations, taints and finalizers, each once |
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
+//! | [`phase`] | the phase of a pod |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
+//! | [`precondition`] | what a request must carry so that it meets what was judged |
 //! | [`projection`] | the status of a virtual pod, made of that of its physical one |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`reclaim`] | when pods leave a node whose windows are closed |
@@ -34,6 +36,7 @@
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
+//! | [`truth`] | whether a condition holds, in the words of Kubernetes |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`zone`] | time zones by their IANA names, compiled in |
 
@@ -45,12 +48,13 @@ pub mod deletion;
 pub mod given;
 pub mod guard;
 pub mod identity;
-pub mod keys;
 pub mod liveness;
 pub mod merge;
 pub mod naming;
+pub mod phase;
 pub mod pods;
 pub mod policy;
+pub mod precondition;
 pub mod projection;
 pub mod quantity;
 pub mod reclaim;
@@ -62,5 +66,9 @@ pub mod selector;
 pub mod sizes;
 pub mod summary;
 pub mod taints;
+pub mod truth;
 pub mod window;
 pub mod zone;
+
+/// Labels, annotations, taints and finalizers, each once.
+pub use topoloom_api::names::lending as keys;

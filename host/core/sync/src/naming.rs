@@ -9,9 +9,6 @@
 //! Kubernetes name is an error with field, value and rule; nothing is written under it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
 
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
@@ -20,6 +17,7 @@ use super::keys;
 use topoloom_core::names::NodeName;
 use topoloom_core::rules::{LABEL_MAX, SUBDOMAIN_MAX, is_label_value, is_object_name};
 use topoloom_core::text::line;
+use topoloom_core::text_type;
 
 /// The beginning of every name of a virtual node.
 pub const NODE_PREFIX: &str = "vnode-";
@@ -85,41 +83,12 @@ impl Alphabet {
     }
 }
 
-/// A short name that is one text: read once, and legal from there on.
-macro_rules! checked {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
-
-        impl Deref for $name {
-            type Target = str;
-
-            fn deref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
-            }
-        }
-    };
-}
-
-checked! {
+text_type! {
     /// `spec.clusterID` of a ClusterBinding: part of the name of each of its virtual nodes.
     ClusterId
 }
 
-checked! {
+text_type! {
     /// The name of a ClusterBinding.
     BindingName
 }

@@ -1,9 +1,9 @@
 //! What follows from one physical pod: it is mirrored, left alone, or an orphan that goes (`bottomup-syncer.md` section 8,
 //! decisions D14, S1, S5, S6 and S16).
 //!
-//! Owns the seven rows of section 8, what has to be seen before a pod is deleted ([`Looks`]), what the state of the
-//! binding permits ([`Permits`]), and who finishes a virtual pod that terminates ([`finish`]). Never deletes what is not
-//! ours, and never by a cache: it requires a live read, and the order carries UID and resourceVersion.
+//! Owns the seven rows of section 8, what has to be seen before a pod is deleted ([`Looks`]), and who finishes a virtual pod
+//! that terminates ([`finish`]). Never deletes what is not ours, and never by a cache: it requires a live read, and the order
+//! carries UID and resourceVersion.
 //!
 //! What goes wrong: a cache is behind, an API server was set back, a binding was replaced, or a person edited an
 //! annotation. Each looks like an orphan. Therefore rows 3, 5 and 6 need two looks, at least the orphan delay apart, and
@@ -12,20 +12,20 @@
 
 pub mod finish;
 mod looks;
-mod permits;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::bars::{Bar, Bars, Doing};
 use super::identity::mapping::{BrokenPart, Mapping, PhysicalPodRef, PodSide, VirtualPodRef, is_mapped};
 use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
+use super::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
 pub use looks::{FORGET, Look, Looks};
-pub use permits::{Limit, Permits};
 
 /// How far two looks at an orphan are apart, unless `spec.timing` says otherwise (decisions S6 and S28).
 pub const ORPHAN_DELAY: Duration = Duration::from_secs(30);
@@ -89,8 +89,8 @@ pub struct Facts<'a> {
     pub twin: Twin<'a>,
     /// What a live list shows of the binding that the pod names, where that is an earlier one.
     pub earlier: Earlier,
-    /// What is permitted now.
-    pub permits: Permits,
+    /// What forbids writes now.
+    pub bars: &'a Bars,
     /// How far two looks are apart.
     pub orphan_delay: Duration,
     /// The first look at it as an orphan ([`Looks`]).
@@ -129,12 +129,12 @@ pub enum PodDecision {
         /// What the request must carry.
         precondition: Precondition,
     },
-    /// Something would be done, and is not permitted now.
+    /// Something would be done, and is forbidden now.
     Withheld {
         /// What.
         order: WithheldOrder,
-        /// Why not.
-        limit: Limit,
+        /// By what.
+        bar: Bar,
     },
     /// Mirror its status (row 7).
     Synchronise(Trusted),
@@ -199,15 +199,6 @@ pub enum Trusted {
     Labels,
     /// By its two-way mapping. The binding that made it, of this UID, is gone.
     Mapping(Uid),
-}
-
-/// What a request must carry: without both it could hit another pod, or a pod that changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Precondition {
-    /// The UID.
-    pub uid: Uid,
-    /// The version that was judged.
-    pub version: ResourceVersion,
 }
 
 /// Why a physical pod is an orphan.
@@ -302,8 +293,8 @@ pub fn decide(facts: &Facts<'_>, now: Duration) -> PodDecision {
     };
     match judge(pod, facts.twin) {
         Judged::Unread => PodDecision::Retry,
-        Judged::Mapped => match facts.permits.mirroring() {
-            Some(limit) => PodDecision::Withheld { order: WithheldOrder::Mirroring, limit },
+        Judged::Mapped => match facts.bars.forbid(Doing::Mirror) {
+            Some(bar) => PodDecision::Withheld { order: WithheldOrder::Mirroring, bar },
             None => PodDecision::Synchronise(earlier.map_or(Trusted::Labels, Trusted::Mapping)),
         },
         Judged::InUse(part) => PodDecision::Leave(WhyLeft::InUse(part)),
@@ -347,8 +338,9 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
     if pod.deleting {
         return PodDecision::Nothing(WhyNothing::Terminating(why));
     }
-    if let Some(limit) = facts.permits.beyond_mirroring() {
-        return PodDecision::Withheld { order: WithheldOrder::Deletion(why), limit };
+    // What may be judged may be deleted, too: the table of bars sees to that.
+    if let Some(bar) = facts.bars.forbid(Doing::JudgeOrphan) {
+        return PodDecision::Withheld { order: WithheldOrder::Deletion(why), bar };
     }
     let first = facts.look.filter(|look| look.row == why.row()).map(|look| look.first);
     let at = first.unwrap_or(now).saturating_add(facts.orphan_delay);
@@ -364,10 +356,10 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
         let question = why.question(pod);
         return PodDecision::AskVirtualPod { why, question };
     }
-    if pod.uid.is_empty() || pod.version.is_empty() {
-        return PodDecision::Leave(WhyLeft::Unguarded(why));
+    match Precondition::of(&pod.uid, &pod.version) {
+        Some(precondition) => PodDecision::Delete { why, precondition },
+        None => PodDecision::Leave(WhyLeft::Unguarded(why)),
     }
-    PodDecision::Delete { why, precondition: Precondition { uid: pod.uid.clone(), version: pod.version.clone() } }
 }
 
 fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
@@ -431,9 +423,11 @@ impl fmt::Display for PodDecision {
             Self::AskVirtualPod { why, question } => write!(f, "row {}: {why}; {question} is read again", why.row()),
             Self::AskBinding(uid) => write!(f, "the ClusterBindings are read for the UID {uid}"),
             Self::Delete { why, .. } => write!(f, "row {}: {why}; it is deleted", why.row()),
-            Self::Withheld { order: WithheldOrder::Mirroring, limit } => write!(f, "row 7: not mirrored, {limit}"),
-            Self::Withheld { order: WithheldOrder::Deletion(why), limit } => {
-                write!(f, "row {}: {why}; not deleted, {limit}", why.row())
+            Self::Withheld { order: WithheldOrder::Mirroring, bar } => {
+                write!(f, "row 7: not mirrored, because {bar}")
+            }
+            Self::Withheld { order: WithheldOrder::Deletion(why), bar } => {
+                write!(f, "row {}: {why}; not deleted, because {bar}", why.row())
             }
             Self::Synchronise(Trusted::Labels) => f.write_str("row 7: its status is mirrored"),
             Self::Synchronise(Trusted::Mapping(uid)) => {

@@ -15,8 +15,6 @@
 //! **An invalid policy is never applied.** Its last valid version stays in force, also after a restart, since it stands in
 //! the status. Where there was none, what exists stays as it is. So a typing error of the lender neither takes capacity
 //! away from running pods, nor lends what was not to be lent.
-//!
-//! Nothing here reads quantities: their grammar belongs to the room of sizes, and comes in as a function.
 
 pub mod growth;
 pub mod in_force;

@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::keys;
+use super::phase::Phase;
 use topoloom_core::text::line;
 use topoloom_core::version::ResourceVersion;
 
@@ -34,54 +35,6 @@ pub use refusals::{Refusals, Report, Sending};
 
 /// How much of a value a reason repeats.
 const SHOWN: usize = 80;
-
-/// The phase of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Its containers do not all run yet.
-    Pending,
-    /// At least one container runs.
-    Running,
-    /// All its containers ended well. Final.
-    Succeeded,
-    /// One of its containers did not, or the pod was stopped. Final.
-    Failed,
-    /// The kubelet does not say.
-    Unknown,
-}
-
-impl Phase {
-    /// Reads one; `None` where the text is no phase that Kubernetes has.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "Pending" => Some(Self::Pending),
-            "Running" => Some(Self::Running),
-            "Succeeded" => Some(Self::Succeeded),
-            "Failed" => Some(Self::Failed),
-            "Unknown" => Some(Self::Unknown),
-            _ => None,
-        }
-    }
-
-    /// Whether a pod stays in it.
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
-    }
-
-    /// As Kubernetes writes it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
 
 /// A physical pod, as far as it goes up.
 #[derive(Debug, Clone, Copy)]
@@ -344,12 +297,6 @@ fn text<'a>(object: &'a Value, field: &str) -> Result<Option<&'a str>, NoText> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
         Some(_) => Err(NoText),
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }
 

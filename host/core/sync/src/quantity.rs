@@ -80,8 +80,8 @@ pub enum QuantityError {
 
 /// A number that is no share of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be {least} to {most}, got {0}", least = Percent::LEAST, most = Percent::MOST)]
-pub struct PercentError(i32);
+#[error("must be from {least} to {most}, got {0}", least = Percent::LEAST, most = Percent::MOST)]
+pub struct PercentError(i64);
 
 /// A share, in hundredths: 1 to 100 (decision D6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,7 +97,7 @@ impl Percent {
     ///
     /// # Errors
     /// It is not 1 to 100: no share at all is written as the quantity 0.
-    pub fn new(percent: i32) -> Result<Self, PercentError> {
+    pub fn new(percent: i64) -> Result<Self, PercentError> {
         match u8::try_from(percent) {
             Ok(percent @ Self::LEAST..=Self::MOST) => Ok(Self(percent)),
             _ => Err(PercentError(percent)),

@@ -37,6 +37,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::keys;
 use super::merge::Stamp;
+use super::phase::Phase;
+use super::policy::terms::{OnClose, ReclaimVia};
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
 use topoloom_core::names::Uid;
 
@@ -55,30 +57,6 @@ pub const STEP: SignedDuration = SignedDuration::from_secs(5);
 
 /// The value of the taint.
 const OUT: &str = "true";
-
-/// How pods leave a node whose grace is running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ReclaimVia {
-    /// They may stay until it is over, and are deleted then. PodDisruptionBudgets are not honoured.
-    #[default]
-    Delete,
-    /// During its second half they are evicted by the Eviction API, which honours PodDisruptionBudgets.
-    Eviction,
-}
-
-/// What a policy wants of pods outside of its windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnClose {
-    /// They stay until they end: `forceReclaim` is not set.
-    Keep,
-    /// They go.
-    Reclaim {
-        /// How long they have.
-        grace: Duration,
-        /// How they leave.
-        via: ReclaimVia,
-    },
-}
 
 /// Where a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,8 +95,8 @@ pub struct Pod {
     pub of_daemon_set: bool,
     /// It has a deletionTimestamp.
     pub terminating: bool,
-    /// It has succeeded or failed.
-    pub finished: bool,
+    /// Its phase.
+    pub phase: Phase,
 }
 
 /// What a decision follows from.
@@ -361,10 +339,10 @@ struct Sorted<'a> {
 fn sort(pods: &[Pod]) -> Sorted<'_> {
     let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, Effect::NoExecute);
     let mut sorted = Sorted::default();
-    for Pod { pod, tolerations, of_daemon_set, terminating, finished } in pods {
+    for Pod { pod, tolerations, of_daemon_set, terminating, phase } in pods {
         let stay = match tolerates(tolerations, &taint) {
             _ if *terminating => Stay::Terminating,
-            _ if *finished => Stay::Finished,
+            _ if phase.is_final() => Stay::Finished,
             _ if *of_daemon_set => Stay::DaemonSet,
             Tolerated::Forever => Stay::Tolerates,
             tolerated => {

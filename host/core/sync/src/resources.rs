@@ -6,13 +6,10 @@
 //! Failure story: a list with a text that is no quantity is refused with the name and the text. The caller must not go on
 //! with the rest of it: a pod with an unreadable request would count as less than it uses.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
 
 use super::quantity::{Quantity, QuantityError};
+use topoloom_core::any_text_type;
 
 /// Processor time, in cores.
 pub const CPU: &str = "cpu";
@@ -25,9 +22,10 @@ pub const PODS: &str = "pods";
 /// How the names of huge pages of one size begin.
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// The name of a resource: `cpu`, `nvidia.com/gpu`.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ResourceName(Arc<str>);
+any_text_type! {
+    /// The name of a resource: `cpu`, `nvidia.com/gpu`.
+    ResourceName
+}
 
 /// Amounts by the name of the resource.
 pub type ResourceList = BTreeMap<ResourceName, Quantity>;
@@ -105,38 +103,6 @@ pub fn read_list<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Res
         }
     };
     texts.into_iter().map(read).collect()
-}
-
-impl Deref for ResourceName {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for ResourceName {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for ResourceName {
-    fn from(name: &str) -> Self {
-        Self(name.into())
-    }
-}
-
-impl fmt::Display for ResourceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ResourceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //!
 //! Owns: the computation from base, usage and limits to the size, with every step of it, since `lend explain` shows why a
 //! node is as small as it is. It never reads windows (D8): outside of them a node keeps its size and has a taint. It never judges
-//! a policy: limits arrive read, and a limit on a resource that the node lacks is skipped and reported.
+//! a policy: it takes the limits of a valid one, and a limit on a resource that the node lacks is skipped and reported.
 //!
 //! Failure story: none. A negative amount, which no API server hands out, counts as none wherever it stands, so that it never
 //! makes a node larger. The time is linear in the resources and limits (times a logarithm). So is the explanation: the caller
@@ -24,19 +24,9 @@ pub mod usage;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::policy::terms::Limit;
 use super::quantity::{Percent, Quantity};
 use super::resources::{Divisibility, ResourceList, ResourceName};
-
-/// A limit of a policy on one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limit {
-    /// The resource.
-    pub resource: ResourceName,
-    /// The most that is lent. Zero lends nothing of it (decision D6).
-    pub quantity: Option<Quantity>,
-    /// The largest share of what is left.
-    pub percent: Option<Percent>,
-}
 
 /// Which of the two lists of a node the base is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -173,8 +163,8 @@ impl Size {
 
     fn limit(&mut self, place: usize, limit: &Limit) {
         let before = self.result;
-        let quantity = limit.quantity.map(|quantity| quantity.max(Quantity::ZERO));
-        let share = limit.percent.map(|percent| (percent, before.share(percent)));
+        let quantity = limit.value.quantity().map(|quantity| quantity.max(Quantity::ZERO));
+        let share = limit.value.share().map(|percent| (percent, before.share(percent)));
         let caps =
             [quantity.map(|quantity| (Bound::Quantity, quantity)), share.map(|(_, share)| (Bound::Percent, share))];
         // The first of two equal caps is named.
@@ -211,10 +201,9 @@ impl fmt::Display for Step {
             let and = if self.quantity.is_some() { " and " } else { "" };
             write!(f, "{and}{percent} of {}, which is {share}", self.before)?;
         }
-        match (self.bound, self.quantity.is_some() || self.share.is_some()) {
-            (Bound::None, true) => f.write_str("; not reached"),
-            (Bound::None, false) => f.write_str("no limit"),
-            (Bound::Quantity | Bound::Percent, _) => write!(f, "; leaves {}", self.after),
+        match self.bound {
+            Bound::None => f.write_str("; not reached"),
+            Bound::Quantity | Bound::Percent => write!(f, "; leaves {}", self.after),
         }
     }
 }

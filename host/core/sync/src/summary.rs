@@ -11,8 +11,9 @@
 
 use std::fmt::Write as _;
 
+use super::policy::terms::Limit;
 use super::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceName};
-use super::sizes::{Bound, Limit, Rounding, Size, Sizes};
+use super::sizes::{Bound, Rounding, Size, Sizes};
 
 /// The longest text, in bytes. Less than 4 KiB hold the reasons of about 50 resources, more than a machine has as a rule; a
 /// node object is 10 to 20 KiB otherwise, and every watcher of nodes gets it.
@@ -41,9 +42,9 @@ pub fn policy_details(policy: &str, limits: &[Limit]) -> String {
     let of_limit = |limit: &Limit| {
         let mut text = format!("{}=", limit.resource);
         // Writing to a text cannot fail.
-        let _ = limit.quantity.map_or(Ok(()), |quantity| write!(text, "{quantity}"));
+        let _ = limit.value.quantity().map_or(Ok(()), |quantity| write!(text, "{quantity}"));
         text.push('/');
-        let _ = limit.percent.map_or(Ok(()), |percent| write!(text, "{percent}"));
+        let _ = limit.value.share().map_or(Ok(()), |percent| write!(text, "{percent}"));
         text
     };
     joined(&format!("{policy}("), ",", limits.iter().map(of_limit), ")")

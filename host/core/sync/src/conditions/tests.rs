@@ -1,4 +1,5 @@
 use super::*;
+use crate::resources::read_list;
 
 /// A minute of one hour.
 fn at(minute: i64) -> Timestamp {
@@ -17,8 +18,13 @@ fn condition(text: &str, heartbeat: i64, transition: i64) -> NodeCondition {
 }
 
 fn own() -> NodeCondition {
-    let text = "The pods of this node have what is lent, or less.";
-    NodeCondition { last_transition: Some(at(0)), ..new(OVERCOMMITTED, Status::False, "Fits", text) }
+    let text = "the pods of this node request no more than it has";
+    NodeCondition { last_transition: Some(at(0)), ..new(OVERCOMMITTED, Truth::False, "Fits", text) }
+}
+
+fn too_much() -> Overcommitted {
+    let cpu = |amount| read_list([("cpu", amount)]).unwrap();
+    Overcommitted::of(&cpu("3"), &cpu("2"))
 }
 
 struct World {
@@ -26,19 +32,19 @@ struct World {
     existing: Vec<NodeCondition>,
     mirrored: BTreeSet<String>,
     lease: LeaseState,
-    overcommit: Overcommit,
+    overcommitted: Overcommitted,
 }
 
 impl World {
     fn new(physical: &[NodeCondition], existing: &[NodeCondition], lease: LeaseState) -> Self {
         let mirrored = BTreeSet::from([READY.to_owned(), "DiskPressure".to_owned(), "Custom".to_owned()]);
         let existing = existing.iter().cloned().chain([own()]).collect();
-        Self { physical: physical.to_vec(), existing, mirrored, lease, overcommit: Overcommit::No }
+        Self { physical: physical.to_vec(), existing, mirrored, lease, overcommitted: Overcommitted::default() }
     }
 
     fn look(&self, minute: i64) -> Conditions {
-        let Self { physical, existing, mirrored, lease, overcommit } = self;
-        conditions(&ConditionFacts { physical, existing, mirrored, lease: *lease, overcommit }, at(minute))
+        let Self { physical, existing, mirrored, lease, overcommitted } = self;
+        conditions(&ConditionFacts { physical, existing, mirrored, lease: *lease, overcommitted }, at(minute))
     }
 
     /// The virtual node after the write that follows, which has to be the last one.
@@ -46,8 +52,8 @@ impl World {
         let look = self.look(minute);
         let existing = look.write.unwrap_or_else(|| self.existing.clone());
         let shown = existing.iter().filter(|condition| condition.kind != OVERCOMMITTED).map(show).collect();
-        let (physical, overcommit) = (self.physical.clone(), self.overcommit.clone());
-        let again = Self { physical, existing, mirrored: look.mirrored, lease: self.lease, overcommit };
+        let (physical, overcommitted) = (self.physical.clone(), self.overcommitted.clone());
+        let again = Self { physical, existing, mirrored: look.mirrored, lease: self.lease, overcommitted };
         assert_eq!(again.look(minute + 1).write, None);
         shown
     }
@@ -114,7 +120,7 @@ fn s4_what_another_write_carries_keeps_the_conditions_of_node_lifecycle_as_they_
     let unknown = condition("Ready=Unknown:NodeStatusUnknown", 2, 4);
     let mut world =
         World::new(&[condition("Ready=Unknown:Theirs", 0, 3)], std::slice::from_ref(&unknown), LeaseState::Stopped);
-    world.overcommit = Overcommit::Yes("cpu: 3 requested, 2 lent".to_owned());
+    world.overcommitted = too_much();
     assert_eq!(world.look(9).write.unwrap()[0], unknown);
 }
 
@@ -160,10 +166,11 @@ fn s4_conditions_of_others_survive_and_what_was_mirrored_goes_with_its_source() 
 fn s14_overcommitted_names_the_resources() {
     let mut world = World::new(&[condition("Overcommitted=True:OfTheOther", 0, 1)], &[], LeaseState::Renewed);
     assert_eq!(world.look(5).write, None, "that of a physical node is about another size");
-    world.overcommit = Overcommit::Yes("cpu: 3 requested, 2 lent".to_owned());
+    world.overcommitted = too_much();
     let look = world.look(5);
+    let text = "the pods of this node request more than it has: cpu 3 of 2 (1 too much)";
     let [over] = &look.write.unwrap()[..] else { panic!("one condition") };
-    assert_eq!((&over.status, over.message.as_str()), (&Status::True, "cpu: 3 requested, 2 lent"));
+    assert_eq!((&over.status, over.message.as_str()), (&Truth::True, text));
     assert_eq!((over.last_transition, over.last_heartbeat), (Some(at(5)), None));
     assert_eq!(look.reasons, [(OVERCOMMITTED.to_owned(), ConditionReason::Computed)]);
     assert_eq!(look.mirrored, BTreeSet::new());

@@ -57,7 +57,7 @@ struct Scene {
     existing: Option<VirtualCsiNode>,
     earlier: Earlier,
     counts: CountEdits,
-    permits: Permits,
+    bars: Bars,
 }
 
 impl Scene {
@@ -79,7 +79,7 @@ impl Scene {
             existing: None,
             earlier: Earlier::Unlisted,
             counts: CountEdits::InPlace,
-            permits: Permits::Everything,
+            bars: Bars::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Scene {
             existing: self.existing.as_ref(),
             earlier: self.earlier,
             counts: self.counts,
-            permits: self.permits,
+            bars: &self.bars,
         };
         decide(&facts, now())
     }
@@ -269,7 +269,7 @@ fn s22_the_owner_is_the_virtual_node_of_today_and_other_owners_stay() {
 fn section_9_what_has_no_original_or_no_node_is_deleted_when_it_is_ours() {
     let mut scene = Scene::settled();
     scene.physical().deleting = true;
-    let precondition = Precondition { uid: "c-uid".into(), version: "3".into() };
+    let precondition = Precondition::of(&"c-uid".into(), &"3".into()).unwrap();
     let gone = |why| CsiOrder::Delete { why, precondition: precondition.clone() };
     assert_eq!(scene.decide(), gone(WhyGone::PhysicalGone));
     scene.physical = None;
@@ -327,15 +327,15 @@ fn s22_nothing_is_written_while_the_physical_cluster_is_suspect() {
     changed.physical().drivers.clear();
     let mut gone = Scene::settled();
     gone.physical = None;
-    for limit in Limit::ALL {
+    for bar in Bar::ALL {
         for scene in [&mut fresh, &mut changed, &mut gone] {
-            scene.permits = limit.permits();
+            scene.bars = Bars::from_iter([bar]);
         }
-        assert_eq!((fresh.decide(), gone.decide()), (CsiOrder::Withheld(limit), CsiOrder::Withheld(limit)));
+        assert_eq!((fresh.decide(), gone.decide()), (CsiOrder::Withheld(bar), CsiOrder::Withheld(bar)));
         // A pause does not end mirroring.
-        let paused = limit == Limit::Paused;
-        assert_eq!(changed.decide() == CsiOrder::Withheld(limit), !paused, "{limit:?}");
-        assert_eq!(matches!(changed.decide(), CsiOrder::Patch { .. }), paused, "{limit:?}");
+        let paused = bar == Bar::Paused;
+        assert_eq!(changed.decide() == CsiOrder::Withheld(bar), !paused, "{bar:?}");
+        assert_eq!(matches!(changed.decide(), CsiOrder::Patch { .. }), paused, "{bar:?}");
     }
 }
 

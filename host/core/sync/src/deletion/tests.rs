@@ -19,7 +19,7 @@ fn pod(uid: &str) -> BoundPod {
     BoundPod {
         uid: uid.into(),
         class: PodClass::Ordinary,
-        phase: PodPhase::Active,
+        phase: Phase::Running,
         existence: Existence::Alive,
         refused: None,
     }
@@ -49,11 +49,15 @@ fn said(facts: &DeletionFacts<'_>, now: Timestamp) -> String {
             let pods: Vec<_> = pods.iter().map(|(uid, how)| format!("{how:?} {uid}")).collect();
             format!("{}, look {}", pods.join(", "), second(look))
         }
-        DeletionStep::Delete { uid, version } => format!("delete {uid}@{}", &*version),
-        DeletionStep::RemoveFinalizer { version } => format!("finalizer @{}", &*version),
+        DeletionStep::Delete { precondition } => format!("delete {}", carried(&precondition)),
+        DeletionStep::RemoveFinalizer { precondition } => format!("finalizer {}", carried(&precondition)),
         DeletionStep::LeftToOthers => "left".into(),
         DeletionStep::ReleaseClaim => "release".into(),
     }
+}
+
+fn carried(precondition: &Precondition) -> String {
+    format!("{}@{}", precondition.uid(), precondition.version())
 }
 
 const GIVEN: fn(i64) -> Leave = |since| Leave::Given { since: at(since) };
@@ -69,7 +73,7 @@ fn s10_the_steps_are_mark_remove_look_delete_finalizer_release() {
     assert_eq!(step(Selector, Some(&node()), &pods, GIVEN(0), at(1)), "Evict a, Evict b, look 11");
     assert_eq!(step(Selector, Some(&node()), &leaving, GIVEN(0), at(11)), "wait Pods { blocking: 1 } Some(21)");
     assert_eq!(step(Selector, Some(&node()), &[], GIVEN(0), at(21)), "delete u1@7");
-    assert_eq!(step(Selector, Some(&terminating), &[], GIVEN(0), at(22)), "finalizer @7");
+    assert_eq!(step(Selector, Some(&terminating), &[], GIVEN(0), at(22)), "finalizer u1@7");
     let without = DeletedNode { finalizer: Finalizer::Absent, ..terminating };
     assert_eq!(step(Selector, Some(&without), &[], GIVEN(0), at(22)), "left");
     assert_eq!(step(Selector, None, &[], GIVEN(0), at(23)), "release");
@@ -83,7 +87,17 @@ fn s10_a_node_that_another_client_deletes_is_marked_at_once_and_keeps_its_finali
     let marked = DeletedNode { marked: Some(at(0)), ..deleted };
     assert_eq!(step(cause, Some(&marked), &[pod("a")], Leave::Held, at(1)), "wait Held None");
     assert_eq!(step(cause, Some(&marked), &[pod("a")], GIVEN(1), at(1)), "Evict a, look 11");
-    assert_eq!(step(cause, Some(&marked), &[], GIVEN(1), at(20)), "finalizer @7");
+    assert_eq!(step(cause, Some(&marked), &[], GIVEN(1), at(20)), "finalizer u1@7");
+}
+
+#[test]
+fn s10_a_node_without_uid_or_version_is_neither_deleted_nor_let_go() {
+    for existence in [Existence::Alive, Existence::Terminating] {
+        for node in [DeletedNode { uid: "".into(), ..node() }, DeletedNode { version: "".into(), ..node() }] {
+            let node = DeletedNode { existence, ..node };
+            assert_eq!(step(DeletionCause::NodeGone, Some(&node), &[], GIVEN(0), at(0)), "wait Unguarded None");
+        }
+    }
 }
 
 #[test]
@@ -156,8 +170,11 @@ fn s10_pods_that_do_not_block_are_removed_and_not_waited_for() {
         let leaving = [BoundPod { class, existence: Existence::Terminating, ..pod("a") }];
         assert_eq!(step(DeletionCause::Selector, Some(&node()), &leaving, GIVEN(0), at(0)), "delete u1@7", "{class:?}");
     }
-    let ended = [BoundPod { phase: PodPhase::Ended, ..pod("a") }];
-    assert_eq!(step(DeletionCause::NodeGone, Some(&node()), &ended, GIVEN(0), at(0)), "delete u1@7", "it has a result");
+    for phase in Phase::ALL {
+        let step = step(DeletionCause::NodeGone, Some(&node()), &[BoundPod { phase, ..pod("a") }], GIVEN(0), at(0));
+        // An ended one has a result.
+        assert_eq!(step, if phase.is_final() { "delete u1@7" } else { "Delete a, look 10" }, "{phase}");
+    }
 }
 
 #[test]

@@ -15,10 +15,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Limit, Permits, Precondition};
+use crate::bars::{Bar, Bars, Doing};
 use crate::identity::mapping::PhysicalPodRef;
 use crate::identity::{Owner, WhyForeign};
-use crate::projection::Phase;
+use crate::phase::Phase;
+use crate::precondition::Precondition;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -77,19 +78,10 @@ pub struct EndFacts<'a> {
     pub physical: &'a PodEvidence,
     /// The physical node.
     pub physical_node: NodeEvidence,
-    /// The final phase that the physical pod was last seen in.
-    pub seen: Option<FinalPhase>,
-    /// What is permitted now.
-    pub permits: Permits,
-}
-
-/// A phase in which a pod stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinalPhase {
-    /// All its containers ended well.
-    Succeeded,
-    /// One of them did not, or the pod was lost.
-    Failed,
+    /// The phase that the physical pod was last seen in. Only a final one says how the pod ended.
+    pub seen: Option<Phase>,
+    /// What forbids writes now.
+    pub bars: &'a Bars,
 }
 
 /// Why a virtual pod may be finished.
@@ -129,8 +121,8 @@ pub enum EndDecision {
         /// What the request must carry.
         precondition: Precondition,
     },
-    /// It would be finished, and that is not permitted now.
-    Withheld(Limit),
+    /// It would be finished, and this forbids it now.
+    Withheld(Bar),
 }
 
 /// Why a virtual pod is not finished.
@@ -165,16 +157,16 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
     if now < until {
         return EndDecision::Wait { until };
     }
-    if let Some(limit) = facts.permits.beyond_mirroring() {
-        return EndDecision::Withheld(limit);
+    if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
+        return EndDecision::Withheld(bar);
     }
     let why = match gone(facts) {
         Ok(why) => why,
         Err(decision) => return decision,
     };
-    if pod.uid.is_empty() || pod.version.is_empty() {
+    let Some(precondition) = Precondition::of(&pod.uid, &pod.version) else {
         return EndDecision::Nothing(WhyNotFinished::Unguarded);
-    }
+    };
     if !pod.phase.is_some_and(Phase::is_final) {
         let patch = patch(&pod.version, facts.seen);
         return EndDecision::WriteFinalPhase { why, patch };
@@ -182,7 +174,7 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
     if pod.grace == Some(0) {
         return EndDecision::Nothing(WhyNotFinished::Finalizers);
     }
-    EndDecision::Delete { why, precondition: Precondition { uid: pod.uid.clone(), version: pod.version.clone() } }
+    EndDecision::Delete { why, precondition }
 }
 
 /// Why the physical pod cannot run any more, or what has to be done to know.
@@ -206,12 +198,11 @@ fn gone(facts: &EndFacts<'_>) -> Result<WhyFinished, EndDecision> {
     }
 }
 
-fn patch(version: &ResourceVersion, seen: Option<FinalPhase>) -> Value {
-    let status = match seen {
-        Some(FinalPhase::Succeeded) => json!({ "phase": "Succeeded" }),
-        Some(FinalPhase::Failed) => json!({ "phase": "Failed" }),
+fn patch(version: &ResourceVersion, seen: Option<Phase>) -> Value {
+    let status = match seen.filter(|seen| seen.is_final()) {
+        Some(ended) => json!({ "phase": ended.word() }),
         None => json!({
-            "phase": "Failed",
+            "phase": Phase::Failed.word(),
             "reason": PHYSICAL_POD_LOST,
             "message": "The physical pod is gone, and how it ended is not known.",
         }),
@@ -250,7 +241,7 @@ impl fmt::Display for EndDecision {
             Self::AskPhysicalNode => f.write_str("its physical node is read"),
             Self::WriteFinalPhase { why, .. } => write!(f, "a final phase is written: {why}"),
             Self::Delete { why, .. } => write!(f, "it is deleted with grace 0: {why}"),
-            Self::Withheld(limit) => write!(f, "not finished, {limit}"),
+            Self::Withheld(bar) => write!(f, "not finished, because {bar}"),
         }
     }
 }

@@ -52,7 +52,7 @@ struct Scene {
     pod: Option<PhysicalPod>,
     twin: Option<VirtualPod>,
     earlier: Earlier,
-    permits: Permits,
+    bars: Bars,
 }
 
 impl Scene {
@@ -62,7 +62,7 @@ impl Scene {
             pod: Some(physical_pod()),
             twin: Some(virtual_pod()),
             earlier: Earlier::Unlisted,
-            permits: Permits::Everything,
+            bars: Bars::default(),
         }
     }
 
@@ -78,7 +78,7 @@ impl Scene {
             pod: self.pod.as_ref(),
             twin,
             earlier: self.earlier,
-            permits: self.permits,
+            bars: &self.bars,
             orphan_delay: ORPHAN_DELAY,
             look,
         }
@@ -114,8 +114,8 @@ impl Scene {
 }
 
 fn is_deletion(decision: &PodDecision) -> bool {
-    let guarded = Precondition { uid: "p-uid".into(), version: "7".into() };
-    matches!(decision, PodDecision::Delete { precondition, .. } if *precondition == guarded)
+    let guarded = Precondition::of(&"p-uid".into(), &"7".into());
+    matches!(decision, PodDecision::Delete { precondition, .. } if Some(precondition) == guarded.as_ref())
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn table_8_row_7_pods_that_name_each_other_are_mirrored() {
     assert_eq!(Scene::new().cached(), PodDecision::Synchronise(Trusted::Labels));
     let mut scene = Scene::with(|pod, _| pod.deleting = true);
     assert_eq!(scene.cached(), PodDecision::Synchronise(Trusted::Labels));
-    scene.permits = Limit::Suspect.permits();
+    scene.bars = Bars::from_iter([Bar::Suspect]);
     assert_eq!(scene.cached(), PodDecision::Synchronise(Trusted::Labels));
 }
 
@@ -293,16 +293,16 @@ fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_never_deleted() 
 fn s5_s23_s25_no_state_but_the_ordinary_one_judges_an_orphan() {
     let mut orphan = Scene::with(|_, twin| *twin = None);
     let mut whole = Scene::new();
-    for limit in Limit::ALL {
-        (orphan.permits, whole.permits) = (limit.permits(), limit.permits());
+    for bar in Bar::ALL {
+        (orphan.bars, whole.bars) = (Bars::from_iter([bar]), Bars::from_iter([bar]));
         for decision in [orphan.cached(), orphan.looked(orphan.live(), 5, 600)] {
-            let PodDecision::Withheld { order: WithheldOrder::Deletion(_), limit: found } = decision else {
+            let PodDecision::Withheld { order: WithheldOrder::Deletion(_), bar: found } = decision else {
                 panic!("{decision}")
             };
-            assert_eq!(found, limit);
+            assert_eq!(found, bar);
         }
-        let mirrored = limit.permits().mirroring().is_none();
-        assert_eq!(whole.cached() == PodDecision::Synchronise(Trusted::Labels), mirrored, "{limit:?}");
+        let mirrored = [Bar::Suspect, Bar::VirtualUnreachable, Bar::Restored, Bar::Paused].contains(&bar);
+        assert_eq!(whole.cached() == PodDecision::Synchronise(Trusted::Labels), mirrored, "{bar:?}");
     }
 }
 
@@ -339,7 +339,7 @@ fn s6_the_looks_are_remembered_and_begin_anew_when_the_pod_was_whole_in_between(
     assert_eq!(at(&orphan, 130, &mut looks), "again at 160");
     // What may not be judged neither counts nor forgets.
     let mut suspect = Scene::with(|_, twin| *twin = None);
-    suspect.permits = Limit::Suspect.permits();
+    suspect.bars = Bars::from_iter([Bar::Suspect]);
     assert_eq!(at(&suspect, 150, &mut looks), "withheld");
     assert_eq!(at(&orphan, 160, &mut looks), "delete");
     assert_eq!(at(&orphan, 161, &mut looks), "delete");
@@ -352,7 +352,7 @@ fn s6_the_looks_are_remembered_and_begin_anew_when_the_pod_was_whole_in_between(
     assert_eq!(at(&orphan, 222, &mut looks), "again at 252");
     // Nothing was looked at for an hour.
     assert_eq!(at(&orphan, 222 + 3600, &mut looks), "again at 3852");
-    suspect.permits = Limit::Restored.permits();
+    suspect.bars = Bars::from_iter([Bar::Restored]);
     looks.clear();
     assert_eq!(at(&suspect, 4000, &mut looks), "withheld");
     assert!(looks.is_empty(), "a look under a server that was set back is no look");
@@ -400,7 +400,7 @@ proptest! {
     fn s1_s6_nothing_is_deleted_that_is_not_certainly_an_orphan_of_ours(
         labels in edits(4, 0.1), down in edits(3, 0.3), up in edits(3, 0.5),
         uid in prop::sample::select(vec!["v-uid", "v-uid", "v-2"]), deleting in prop::bool::weighted(0.1), read in 0..6_u8,
-        look in prop::option::weighted(0.9, (seconds(), 3_u8..=6)), earlier in 0..3_usize, limit in 0..40_usize,
+        look in prop::option::weighted(0.9, (seconds(), 3_u8..=6)), earlier in 0..3_usize, bar in 0..40_usize,
         asked in seconds(),
     ) {
         let edit = |into: &mut Keys, keys: &[&str], values: &[Option<&str>]| {
@@ -421,7 +421,7 @@ proptest! {
         edit(&mut twin.annotations, &[keys::PHYSICAL_POD_NAMESPACE, keys::PHYSICAL_POD_NAME, keys::PHYSICAL_POD_UID], &up);
         twin.uid = uid.into();
         scene.earlier = [Earlier::Unlisted, Earlier::Stands, Earlier::Gone][earlier];
-        scene.permits = Limit::ALL.get(limit).map_or(Permits::Everything, |limit| limit.permits());
+        scene.bars = Bar::ALL.get(bar).copied().into_iter().collect();
         let asked = Duration::from_secs(asked);
         let twin = match read {
             0 => Twin::Unread,
@@ -435,7 +435,7 @@ proptest! {
         if let PodDecision::Delete { why, .. } = &decision {
             let pod = scene.pod.as_ref().unwrap();
             prop_assert!(us().labels().iter().all(|(key, value)| pod.labels.get(key) == Some(value)));
-            prop_assert!(!pod.deleting && scene.permits == Permits::Everything);
+            prop_assert!(!pod.deleting && scene.bars == Bars::default());
             let Twin::Live { pod: twin, asked } = twin else { return Err(TestCaseError::fail("by a cache")) };
             let replaced = matches!(why, Orphan::TwinReplaced { .. });
             prop_assert!(replaced || look.is_some_and(|look| look.first + ORPHAN_DELAY <= NOW.min(asked)));
@@ -451,12 +451,14 @@ proptest! {
 }
 
 mod ending {
+    use std::sync::LazyLock;
+
     use jiff::Timestamp;
     use serde_json::json;
 
     use super::super::finish::*;
     use super::*;
-    use crate::projection::Phase;
+    use crate::phase::Phase;
 
     const DELETED: i64 = 1_000;
 
@@ -476,7 +478,8 @@ mod ending {
     }
 
     fn facts<'a>(pod: &'a EndingPod, physical: &'a PodEvidence, physical_node: NodeEvidence) -> EndFacts<'a> {
-        EndFacts { pod, node: &Owner::Ours, physical, physical_node, seen: None, permits: Permits::Everything }
+        static FREE: LazyLock<Bars> = LazyLock::new(Bars::default);
+        EndFacts { pod, node: &Owner::Ours, physical, physical_node, seen: None, bars: &FREE }
     }
 
     fn late(facts: &EndFacts<'_>) -> EndDecision {
@@ -515,7 +518,7 @@ mod ending {
         assert_eq!(judge(&pod, same(), NodeEvidence::Present), lives);
         let why = |decision| match decision {
             EndDecision::Delete { why, precondition } => {
-                assert_eq!(precondition, Precondition { uid: "v-uid".into(), version: "9".into() });
+                assert_eq!((&**precondition.uid(), &**precondition.version()), ("v-uid", "9"));
                 why
             }
             other => panic!("{other}"),
@@ -548,10 +551,11 @@ mod ending {
                 (&patch["status"]["phase"], &patch["status"]["reason"]),
                 (&json!("Failed"), &json!("PhysicalPodLost"))
             );
-            for (seen, phase) in [(FinalPhase::Succeeded, "Succeeded"), (FinalPhase::Failed, "Failed")] {
+            for seen in Phase::ALL {
                 let facts = EndFacts { seen: Some(seen), ..facts(&pod, &gone, NodeEvidence::Present) };
-                let EndDecision::WriteFinalPhase { patch, .. } = late(&facts) else { panic!("{seen:?}") };
-                assert_eq!(patch["status"], json!({"phase": phase}));
+                let EndDecision::WriteFinalPhase { patch: of_seen, .. } = late(&facts) else { panic!("{seen}") };
+                let ended = json!({"phase": seen.word()});
+                assert_eq!(of_seen["status"], if seen.is_final() { ended } else { patch["status"].clone() }, "{seen}");
             }
         }
         for phase in ["Succeeded", "Failed"] {
@@ -571,7 +575,7 @@ mod ending {
     }
 
     #[test]
-    fn s1_s10_a_pod_on_a_foreign_node_or_under_any_limit_is_not_finished() {
+    fn s1_s10_a_pod_on_a_foreign_node_or_under_any_bar_is_not_finished() {
         let (pod, gone) = (pod("Failed"), PodEvidence::Absent);
         let facts = facts(&pod, &gone, NodeEvidence::Gone);
         let foreign = Owner::Foreign(WhyForeign::Unlabelled);
@@ -581,8 +585,8 @@ mod ending {
         for node in [Owner::Unknown("b-1".into()), Owner::Adoptable("b-1".into())] {
             assert_eq!(late(&EndFacts { node: &node, ..facts }), unknown);
         }
-        for limit in Limit::ALL {
-            assert_eq!(late(&EndFacts { permits: limit.permits(), ..facts }), EndDecision::Withheld(limit));
+        for bar in Bar::ALL {
+            assert_eq!(late(&EndFacts { bars: &Bars::from_iter([bar]), ..facts }), EndDecision::Withheld(bar));
         }
         let unguarded = EndDecision::Nothing(WhyNotFinished::Unguarded);
         let unguarded_pod = EndingPod { version: "".into(), ..pod.clone() };

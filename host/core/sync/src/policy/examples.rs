@@ -1,13 +1,8 @@
 //! Policies for tests.
 
-use super::object::{Policy, PolicyObject};
+use super::object::PolicyObject;
 use super::spec::{LimitSpec, PolicySpec, WindowSpec};
 use crate::selector::{RawNodeSelector, RawRequirement, RawTerm};
-
-/// Judges quantities of tests: digits.
-pub(super) fn judge(text: &str) -> Result<(), String> {
-    if text.parse::<u64>().is_ok() { Ok(()) } else { Err("digits".to_owned()) }
-}
 
 /// A valid policy that lends every node to the binding `east`, always.
 pub(super) fn policy(name: &str) -> PolicyObject {
@@ -32,10 +27,6 @@ pub(super) fn broken(name: &str) -> PolicyObject {
 pub(super) fn invalid(spec: PolicySpec) -> PolicySpec {
     let limit = LimitSpec { resource: "cpu".to_owned(), quantity: None, percent: Some(101) };
     PolicySpec { resource_limits: vec![limit], ..spec }
-}
-
-pub(super) fn judged(object: PolicyObject) -> Policy {
-    Policy::new(object, &judge)
 }
 
 /// On the nodes of a pool alone.

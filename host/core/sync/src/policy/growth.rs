@@ -82,7 +82,8 @@ fn seconds_up(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{broken, judged, policy};
+    use super::super::examples::{broken, policy};
+    use super::super::object::Policy;
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn s8_a_node_under_a_policy_grows_at_once_and_a_frozen_one_never() {
-        let (day, frozen) = (judged(policy("day")), judged(broken("night")));
+        let (day, frozen) = (Policy::new(policy("day")), Policy::new(broken("night")));
         let under = InForce::Policy { policy: &day, terms: day.terms().unwrap() };
         assert_eq!(growth(Some("night"), &under, None, MINUTE, GROW), Growth::Free);
         assert_eq!(policies_applied(Some("night"), &under, Growth::Free), "day");

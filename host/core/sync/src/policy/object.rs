@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::spec::PolicySpec;
 use super::terms::PolicyTerms;
-use super::validate::{JudgeQuantity, PolicyProblems, validate};
+use super::validate::{PolicyProblems, validate};
 use crate::selector::{Labels, NodeSelector};
 use topoloom_core::names::Uid;
 
@@ -91,10 +91,10 @@ pub(super) enum Reach {
 impl Policy {
     /// Judges an object.
     #[must_use]
-    pub fn new(object: PolicyObject, judge: JudgeQuantity<'_>) -> Self {
-        let judgement = match validate(&object.spec, judge) {
+    pub fn new(object: PolicyObject) -> Self {
+        let judgement = match validate(&object.spec) {
             Ok(terms) => Judgement::Valid(terms),
-            Err(problems) => match object.last_valid.as_ref().and_then(|last| validate(last, judge).ok()) {
+            Err(problems) => match object.last_valid.as_ref().and_then(|last| validate(last).ok()) {
                 Some(terms) => Judgement::LastValid { terms, problems },
                 None => Judgement::NeverValid { problems },
             },

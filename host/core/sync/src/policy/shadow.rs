@@ -57,7 +57,7 @@ impl<'a> Tally<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::super::selector::NodeSelector;
-    use super::super::examples::{broken, judged, on_pool, policy};
+    use super::super::examples::{broken, on_pool, policy};
     use super::super::in_force::{BindingFacts, NoPolicy, NodeFacts, Policies, Synced};
     use super::super::spec::PolicySpec;
     use super::*;
@@ -70,7 +70,7 @@ mod tests {
         let mut add = |name: &str, spec: PolicySpec| {
             let mut object = policy(name);
             object.spec = spec;
-            let _ = policies.insert(judged(object));
+            let _ = policies.insert(Policy::new(object));
         };
         let all = policy("x").spec;
         add("red-first", first("red", all.clone()));
@@ -78,7 +78,7 @@ mod tests {
         add("red-later", on_pool("red", all.clone()));
         add("both-later", all.clone());
         add("green", on_pool("green", all.clone()));
-        let _ = policies.insert(judged(broken("bad")));
+        let _ = policies.insert(Policy::new(broken("bad")));
         let selector = NodeSelector::default();
         let binding = BindingFacts { name: "east", selector: &selector, no_policy: NoPolicy::LeaseAll };
         let labels = |pool: &str| [("pool".to_owned(), pool.to_owned())].into();

@@ -15,6 +15,7 @@ use super::object::{Judgement, Policy};
 use super::shadow::Shadowing;
 use super::spec::PolicySpec;
 use crate::schedule::Openness;
+use crate::truth::Truth;
 
 /// The status of a policy. The default is that of a new object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,29 +76,6 @@ impl Phase {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
-    }
-}
-
-/// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Truth {
-    /// It does.
-    True,
-    /// It does not.
-    False,
-    /// It is not known, or another program wrote another word.
-    Unknown,
-}
-
-impl Truth {
-    /// The word of the object.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Only [`validate`](super::validate) makes one.
 
-use std::fmt;
 use std::time::Duration;
 
+use crate::quantity::{Percent, Quantity};
+use crate::resources::ResourceName;
 use crate::schedule::Schedule;
 use crate::selector::NodeSelector;
 
@@ -24,7 +25,7 @@ pub struct PolicyTerms {
     /// How much, in the order in which limits are applied.
     pub limits: Vec<Limit>,
     /// What becomes of pods when the windows close.
-    pub reclaim: Reclaim,
+    pub on_close: OnClose,
 }
 
 impl PolicyTerms {
@@ -38,27 +39,38 @@ impl PolicyTerms {
 /// A limit on one resource. The same resource may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// The resource, a legal name.
-    pub resource: String,
+    /// The resource. Its name is legal.
+    pub resource: ResourceName,
     /// The most that is lent of it.
     pub value: LimitValue,
 }
 
 /// The most that is lent of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitValue {
-    /// So much. The text was judged, and is not negative. Zero lends nothing (decision D6).
-    Quantity(String),
+    /// So much. Zero lends nothing (decision D6).
+    Quantity(Quantity),
     /// A share of what is left.
     Share(Percent),
     /// The smaller of both.
-    Both(String, Percent),
+    Both(Quantity, Percent),
 }
 
 impl LimitValue {
-    /// The quantity as it is written, if there is one.
+    /// What is written of the two; `None` where neither is: that limits nothing.
     #[must_use]
-    pub fn quantity(&self) -> Option<&str> {
+    pub fn new(quantity: Option<Quantity>, share: Option<Percent>) -> Option<Self> {
+        match (quantity, share) {
+            (Some(quantity), Some(share)) => Some(Self::Both(quantity, share)),
+            (Some(quantity), None) => Some(Self::Quantity(quantity)),
+            (None, Some(share)) => Some(Self::Share(share)),
+            (None, None) => None,
+        }
+    }
+
+    /// The quantity, if there is one.
+    #[must_use]
+    pub fn quantity(self) -> Option<Quantity> {
         match self {
             Self::Quantity(quantity) | Self::Both(quantity, _) => Some(quantity),
             Self::Share(_) => None,
@@ -67,62 +79,36 @@ impl LimitValue {
 
     /// The share, if there is one.
     #[must_use]
-    pub fn share(&self) -> Option<Percent> {
+    pub fn share(self) -> Option<Percent> {
         match self {
-            Self::Share(percent) | Self::Both(_, percent) => Some(*percent),
+            Self::Share(percent) | Self::Both(_, percent) => Some(percent),
             Self::Quantity(_) => None,
         }
     }
 }
 
-/// A share, 1 to 100 percent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Percent(u8);
-
-impl Percent {
-    /// The whole.
-    pub const ALL: Self = Self(100);
-
-    /// Checks a number; `None` where it is not between 1 and 100.
-    #[must_use]
-    pub fn new(percent: i64) -> Option<Self> {
-        u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent)).map(Self)
-    }
-
-    /// The number.
-    #[must_use]
-    pub fn get(self) -> u8 {
-        self.0
-    }
-}
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
-    }
-}
-
-/// What becomes of pods when the windows close.
+/// What becomes of pods when the windows close (decision S17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reclaim {
-    /// They stay until they end. No other pod is scheduled to the node.
+pub enum OnClose {
+    /// They stay until they end: `forceReclaim` is not set. No other pod is scheduled to the node.
     Keep,
     /// They go.
-    Force {
-        /// How long after the closing.
+    Reclaim {
+        /// How long they have.
         grace: Duration,
-        /// How.
+        /// How they leave.
         via: ReclaimVia,
     },
 }
 
-/// How pods are taken away when the windows are closed (decision S17).
+/// How pods leave a node whose grace is running (decision S17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ReclaimVia {
-    /// They are deleted at the end of the grace.
+    /// They may stay until it is over, and are deleted then. PodDisruptionBudgets are not honoured.
     #[default]
     Delete,
-    /// The second half of the grace is spent on evictions, which respect disruption budgets. What is left is deleted.
+    /// During its second half they are evicted by the Eviction API, which honours PodDisruptionBudgets. What is left is
+    /// deleted.
     Eviction,
 }
 

@@ -8,26 +8,20 @@ use std::fmt;
 use std::time::Duration;
 
 use super::spec::{LimitSpec, PolicySpec, WindowSpec};
-use super::terms::{Limit, LimitValue, Percent, PolicyTerms, Reclaim, ReclaimVia};
+use super::terms::{Limit, LimitValue, OnClose, PolicyTerms, ReclaimVia};
 use crate::given::Given;
+use crate::quantity::{Percent, PercentError, Quantity, QuantityError};
 use crate::schedule::Schedule;
 use crate::selector::{NodeSelector, RequirementError};
 use crate::window::{DaysApplyTo, TimeWindow, WindowError};
 use crate::zone::{Zone, ZoneError};
 use topoloom_core::rules::{self, is_label_key, is_object_name};
-use topoloom_core::text;
 
 /// How many problems of a policy are kept.
 pub const KEPT: usize = 10;
 
 /// The longest grace: what the field holds in the object's schema, 68 years.
 pub const GRACE_MAX: i64 = i32::MAX as i64;
-
-/// How long the reason may be for which a quantity is refused.
-const WHY_MAX: usize = 200;
-
-/// Judges the text of a quantity: it has to be one, and not negative. The error says what is wrong.
-pub type JudgeQuantity<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
 /// Why a policy cannot be applied. Prints as its first problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,23 +72,29 @@ pub enum PolicyProblem {
         /// The place of the limit.
         index: usize,
     },
-    /// A quantity.
-    #[error("spec.resourceLimits[{index}].quantity must be a quantity of at least 0, got {got}: {why}")]
+    /// A text that is no quantity.
+    #[error("spec.resourceLimits[{index}].quantity {error}")]
     Quantity {
         /// The place of the limit.
         index: usize,
-        /// The text.
-        got: Given,
         /// What is wrong with it.
-        why: String,
+        error: QuantityError,
+    },
+    /// A quantity below zero.
+    #[error("spec.resourceLimits[{index}].quantity must be at least 0, got {got}")]
+    Negative {
+        /// The place of the limit.
+        index: usize,
+        /// The quantity.
+        got: Quantity,
     },
     /// A share.
-    #[error("spec.resourceLimits[{index}].percent must be from 1 to 100, got {got}")]
+    #[error("spec.resourceLimits[{index}].percent {error}")]
     Percent {
         /// The place of the limit.
         index: usize,
-        /// The number.
-        got: i64,
+        /// What is wrong with it.
+        error: PercentError,
     },
     /// A grace.
     #[error("spec.gracefulReclaimPeriodSeconds must be from 0 to {GRACE_MAX}, got {got}")]
@@ -131,10 +131,10 @@ pub enum PolicyProblem {
 ///
 /// # Errors
 /// Every problem: of windows in their order, limits, grace, zone, selector, and the rest.
-pub fn validate(spec: &PolicySpec, judge: JudgeQuantity<'_>) -> Result<PolicyTerms, PolicyProblems> {
+pub fn validate(spec: &PolicySpec) -> Result<PolicyTerms, PolicyProblems> {
     let mut found = Found::default();
     let windows = found.windows(&spec.time_windows);
-    let limits = found.limits(&spec.resource_limits, judge);
+    let limits = found.limits(&spec.resource_limits);
     let grace = found.grace(spec.graceful_reclaim_period_seconds);
     let zone = found.zone(spec.time_zone.as_deref());
     let selector = found.selector(spec);
@@ -161,7 +161,7 @@ pub fn validate(spec: &PolicySpec, judge: JudgeQuantity<'_>) -> Result<PolicyTer
         selector,
         schedule: Schedule::new(windows, zone, reading),
         limits,
-        reclaim: if spec.force_reclaim { Reclaim::Force { grace, via } } else { Reclaim::Keep },
+        on_close: if spec.force_reclaim { OnClose::Reclaim { grace, via } } else { OnClose::Keep },
     })
 }
 
@@ -192,34 +192,35 @@ impl Found {
         windows
     }
 
-    fn limits(&mut self, specs: &[LimitSpec], judge: JudgeQuantity<'_>) -> Vec<Limit> {
-        let limits = specs.iter().enumerate();
-        limits.filter_map(|(index, spec)| self.limit(index, spec, judge)).collect()
+    fn limits(&mut self, specs: &[LimitSpec]) -> Vec<Limit> {
+        specs.iter().enumerate().filter_map(|(index, spec)| self.limit(index, spec)).collect()
     }
 
-    fn limit(&mut self, index: usize, spec: &LimitSpec, judge: JudgeQuantity<'_>) -> Option<Limit> {
+    fn limit(&mut self, index: usize, spec: &LimitSpec) -> Option<Limit> {
         let LimitSpec { resource, quantity, percent } = spec;
         if let Err(rule) = is_label_key(resource) {
             self.add(PolicyProblem::Resource { index, got: Given::new(resource), rule });
         }
-        if let Some(Err(why)) = quantity.as_deref().map(judge) {
-            let got = Given::new(quantity.as_deref().unwrap_or_default());
-            self.add(PolicyProblem::Quantity { index, got, why: text::line(&why, WHY_MAX) });
-        }
-        let share = percent.and_then(Percent::new);
-        if let (Some(got), None) = (*percent, share) {
-            self.add(PolicyProblem::Percent { index, got });
-        }
         if quantity.is_none() && percent.is_none() {
             self.add(PolicyProblem::EmptyLimit { index });
         }
-        let value = match (quantity.clone(), share) {
-            (Some(quantity), Some(share)) => LimitValue::Both(quantity, share),
-            (Some(quantity), None) => LimitValue::Quantity(quantity),
-            (None, Some(share)) => LimitValue::Share(share),
-            (None, None) => return None,
-        };
-        Some(Limit { resource: resource.clone(), value })
+        let quantity = quantity.as_deref().and_then(|text| self.quantity(index, text));
+        let share = percent.and_then(|percent| self.share(index, percent));
+        let value = LimitValue::new(quantity, share)?;
+        Some(Limit { resource: resource.as_str().into(), value })
+    }
+
+    fn quantity(&mut self, index: usize, text: &str) -> Option<Quantity> {
+        match Quantity::parse(text) {
+            Ok(got) if got < Quantity::ZERO => self.add(PolicyProblem::Negative { index, got }),
+            Ok(quantity) => return Some(quantity),
+            Err(error) => self.add(PolicyProblem::Quantity { index, error }),
+        }
+        None
+    }
+
+    fn share(&mut self, index: usize, percent: i64) -> Option<Percent> {
+        Percent::new(percent).inspect_err(|error| self.add(PolicyProblem::Percent { index, error: *error })).ok()
     }
 
     fn grace(&mut self, seconds: Option<i64>) -> Duration {

@@ -124,11 +124,11 @@ fn what_is_no_quantity_is_refused_with_the_reason() {
 #[test]
 fn d6_a_percent_is_1_to_100() {
     for percent in [1, 50, 100] {
-        assert_eq!(Percent::new(percent).map(|percent| i32::from(percent.get())), Ok(percent));
+        assert_eq!(Percent::new(percent).map(|percent| i64::from(percent.get())), Ok(percent));
     }
-    for percent in [0, -1, 101, 256, 257, i32::MIN, i32::MAX] {
+    for percent in [0, -1, 101, 256, 257, i64::MIN, i64::MAX] {
         let error = Percent::new(percent).unwrap_err().to_string();
-        assert_eq!(error, format!("must be 1 to 100, got {percent}"));
+        assert_eq!(error, format!("must be from 1 to 100, got {percent}"));
     }
 }
 
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn order_sum_difference_and_share_are_those_of_integers(a in any_quantity(), b in any_quantity(), percent in 1_i32..=100) {
+    fn order_sum_difference_and_share_are_those_of_integers(a in any_quantity(), b in any_quantity(), percent in 1_i64..=100) {
         prop_assert_eq!(a.cmp(&b), a.nanos().cmp(&b.nanos()));
         prop_assert_eq!(a.plus(b).nanos(), (a.nanos() + b.nanos()).clamp(-MOST, MOST));
         prop_assert_eq!(a.saturating_sub(b).nanos(), (a.nanos() - b.nanos()).clamp(0, MOST));

@@ -37,7 +37,7 @@ fn pod(name: &str, toleration: Option<Option<i64>>) -> Pod {
         tolerations: tolerations.into_iter().collect(),
         of_daemon_set: false,
         terminating: false,
-        finished: false,
+        phase: Phase::Running,
     }
 }
 
@@ -175,7 +175,7 @@ fn s17_toleration_seconds_are_granted_from_the_moment_of_no_execute() {
 #[test]
 fn s17_daemon_sets_ending_and_finished_pods_are_left_alone() {
     let mut pods = ["set", "ends", "done", "plain"].map(|name| pod(name, None)).to_vec();
-    (pods[0].of_daemon_set, pods[1].terminating, pods[2].finished) = (true, true, true);
+    (pods[0].of_daemon_set, pods[1].terminating, pods[2].phase) = (true, true, Phase::Succeeded);
     let mut forever = vec![pod("forever", Some(Some(i64::MAX)))];
     pods.append(&mut forever);
     let node = Node { pods, ..Node::default() };

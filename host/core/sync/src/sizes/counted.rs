@@ -13,24 +13,10 @@
 
 use std::fmt;
 
+use crate::phase::Phase;
 use crate::quantity::Quantity;
 use crate::resources::{ResourceList, ResourceName};
 use topoloom_core::names::{NodeName, Uid};
-
-/// `status.phase` of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Accepted, and not all containers have started.
-    Pending,
-    /// Bound, and started.
-    Running,
-    /// All containers have ended well.
-    Succeeded,
-    /// All containers have ended, one of them badly.
-    Failed,
-    /// Any other word. Kubernetes has one, `Unknown`, which nothing sets any more.
-    Unknown,
-}
 
 /// Whose pod it is, by identity (decision S6): the label `managed-by` alone is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,31 +104,11 @@ pub enum CountedAs {
     Not(NotReason),
 }
 
-impl Phase {
-    /// Reads `status.phase`; the API server writes `Pending` where there is none.
-    #[must_use]
-    pub fn read(text: &str) -> Self {
-        match text {
-            "Pending" => Self::Pending,
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// Whether the pod has ended. A phase without meaning does not show that: the physical scheduler counts such a pod, too.
-    #[must_use]
-    pub const fn has_ended(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
-    }
-}
-
 /// How much of a physical pod counts on the node that is lent as `node`. `twin` is the virtual pod that its annotations name,
 /// where the cache has one.
 #[must_use]
 pub fn counted(pod: &PhysicalPod<'_>, twin: Option<&VirtualPod<'_>>, node: &NodeName) -> Counted {
-    if pod.phase.has_ended() {
+    if pod.phase.is_final() {
         return Counted::Not(NotReason::Ended);
     }
     if pod.owner == PodOwner::Foreign {
@@ -154,7 +120,7 @@ pub fn counted(pod: &PhysicalPod<'_>, twin: Option<&VirtualPod<'_>>, node: &Node
     if &**twin.uid != uid {
         return Counted::Whole(WholeReason::OtherUid);
     }
-    if twin.phase.has_ended() {
+    if twin.phase.is_final() {
         return Counted::Whole(WholeReason::VirtualPodEnded);
     }
     if twin.node != Some(node) {
@@ -172,7 +138,7 @@ pub fn counted(pod: &PhysicalPod<'_>, twin: Option<&VirtualPod<'_>>, node: &Node
 /// How much of a virtual pod counts in the sum of the virtual node that it is bound to.
 #[must_use]
 pub fn counted_there(pod: &VirtualPod<'_>) -> Counted {
-    if pod.phase.has_ended() { Counted::Not(NotReason::Ended) } else { Counted::Whole(WholeReason::Virtual) }
+    if pod.phase.is_final() { Counted::Not(NotReason::Ended) } else { Counted::Whole(WholeReason::Virtual) }
 }
 
 impl Counted {

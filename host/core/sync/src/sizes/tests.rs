@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::terms::LimitValue;
 use crate::quantity::Format;
 use crate::resources::read_list;
 
@@ -11,12 +12,10 @@ fn list(texts: &[(&str, &str)]) -> ResourceList {
 }
 
 /// A limit: a resource, a quantity or nothing, a percent or 0 for none.
-fn limit(resource: &str, quantity: &str, percent: i32) -> Limit {
-    Limit {
-        resource: resource.into(),
-        quantity: (!quantity.is_empty()).then(|| quantity.parse().unwrap()),
-        percent: (percent != 0).then(|| Percent::new(percent).unwrap()),
-    }
+pub(crate) fn limit(resource: &str, quantity: &str, percent: i64) -> Limit {
+    let quantity = (!quantity.is_empty()).then(|| quantity.parse().unwrap());
+    let share = (percent != 0).then(|| Percent::new(percent).unwrap());
+    Limit { resource: resource.into(), value: LimitValue::new(quantity, share).unwrap() }
 }
 
 fn lent(sizes: &Sizes) -> String {
@@ -141,19 +140,12 @@ fn what_is_lent_by_quantity_is_written_as_the_policy_writes_it() {
     assert_eq!(lent(&sizes), "memory=100G");
 }
 
-#[test]
-fn a_limit_without_quantity_and_percent_changes_nothing() {
-    let sizes = calculate(&list(&[("cpu", "4")]), &ResourceList::new(), &[limit("cpu", "", 0)]);
-    assert_eq!(steps(&sizes, "cpu"), ["limits[0]: no limit"]);
-    assert_eq!(lent(&sizes), "cpu=4");
-}
-
 /// In thousandths, for the decimal resources; in bytes for the binary one.
 #[derive(Debug, Clone)]
 struct PlainLimit {
     resource: usize,
     quantity: Option<i64>,
-    percent: Option<i32>,
+    percent: Option<i64>,
 }
 
 const RESOURCES: [(&str, Format, i128); 3] = [
@@ -163,7 +155,7 @@ const RESOURCES: [(&str, Format, i128); 3] = [
 ];
 
 fn plain_limits() -> impl Strategy<Value = Vec<PlainLimit>> {
-    let limit = (0_usize..4, prop::option::of(0_i64..40_000), prop::option::of(1_i32..=100));
+    let limit = (0_usize..4, prop::option::of(0_i64..40_000), prop::option::of(1_i64..=100));
     let limit = limit.prop_map(|(resource, quantity, percent)| PlainLimit { resource, quantity, percent });
     prop::collection::vec(limit, 0..8)
 }
@@ -182,17 +174,20 @@ proptest! {
         let named = |plain: [i64; 3]| -> ResourceList {
             plain.iter().enumerate().map(|(index, plain)| (RESOURCES[index].0.into(), amount(index, *plain))).collect()
         };
-        let real: Vec<Limit> = limits.iter().map(|limit| Limit {
-            resource: RESOURCES.get(limit.resource).map_or("foo.io/x", |resource| resource.0).into(),
-            quantity: limit.quantity.map(|plain| amount(limit.resource.min(2), plain)),
-            percent: limit.percent.map(|percent| Percent::new(percent).unwrap()),
+        // One without quantity and percent limits nothing: there is none, here as in a valid policy.
+        let limits: Vec<_> = limits.into_iter().filter(|limit| (limit.quantity, limit.percent) != (None, None)).collect();
+        let real: Vec<Limit> = limits.iter().map(|limit| {
+            let quantity = limit.quantity.map(|plain| amount(limit.resource.min(2), plain));
+            let share = limit.percent.map(|percent| Percent::new(percent).unwrap());
+            let resource = RESOURCES.get(limit.resource).map_or("foo.io/x", |resource| resource.0).into();
+            Limit { resource, value: LimitValue::new(quantity, share).unwrap() }
         }).collect();
         let sizes = calculate(&named(base), &named(usage), &real);
         prop_assert_eq!(sizes.skipped.len(), limits.iter().filter(|limit| limit.resource == 3).count());
         for (index, (name, _, _)) in RESOURCES.iter().enumerate() {
             let mut left = (base[index] - usage[index]).max(0);
             for limit in limits.iter().filter(|limit| limit.resource == index) {
-                let caps = [limit.quantity, limit.percent.map(|percent| left * i64::from(percent) / 100)];
+                let caps = [limit.quantity, limit.percent.map(|percent| left * percent / 100)];
                 left = caps.into_iter().flatten().fold(left, i64::min);
             }
             if index == 2 {

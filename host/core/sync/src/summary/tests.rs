@@ -1,22 +1,14 @@
 //! The texts of the two annotations, and how long they can be.
 
 use super::*;
-use crate::quantity::Percent;
 use crate::resources::ResourceList;
-use crate::sizes::{self, calculate};
-
-fn limit(resource: &str, quantity: &str, percent: i32) -> Limit {
-    Limit {
-        resource: resource.into(),
-        quantity: (!quantity.is_empty()).then(|| quantity.parse().unwrap()),
-        percent: (percent != 0).then(|| Percent::new(percent).unwrap()),
-    }
-}
+use crate::sizes::calculate;
+use crate::sizes::tests::{example_a, limit};
 
 #[test]
 fn example_a_in_one_line() {
     assert_eq!(
-        lease_summary(&sizes::tests::example_a()),
+        lease_summary(&example_a()),
         "cpu 18550m (of 32, used 5500m, limits[0] 70%); memory 69578470195 (of 128Gi, used 20Gi, limits[1] 60%); pods 96 (of \
          110, used 14); ephemeral-storage 200G; nvidia.com/gpu 4 (of 8, limits[2] 4)"
     );

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::super::examples::{broken, invalid, judged, malformed, on_pool, policy, requirement};
+use super::super::examples::{broken, invalid, malformed, on_pool, policy, requirement};
 use super::super::object::PolicyObject;
 use super::super::spec::PolicySpec;
 use super::*;
@@ -17,7 +17,7 @@ fn policies(objects: impl IntoIterator<Item = PolicyObject>) -> Policies {
     let mut policies = Policies::new(VIRTUAL_CLUSTER);
     policies.set_synced(Synced::Yes);
     for object in objects {
-        let _ = policies.insert(judged(object));
+        let _ = policies.insert(Policy::new(object));
     }
     policies
 }
@@ -201,14 +201,14 @@ fn s8_a_policy_that_changes_its_binding_makes_both_look_again() {
     let mut all = policies([]);
     let to = |cluster: &str| with(policy("night"), |spec| PolicySpec { cluster: cluster.to_owned(), ..spec });
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(all.insert(judged(to("east"))), set(&["east"]));
-    assert_eq!(all.insert(judged(to("east"))), set(&[]), "nothing changed");
-    assert_eq!(all.insert(judged(to("west"))), set(&["east", "west"]));
+    assert_eq!(all.insert(Policy::new(to("east"))), set(&["east"]));
+    assert_eq!(all.insert(Policy::new(to("east"))), set(&[]), "nothing changed");
+    assert_eq!(all.insert(Policy::new(to("west"))), set(&["east", "west"]));
     assert_eq!(on(&all, "red"), "all");
     assert_eq!(on_of(&all, "red", "west", NoPolicy::LeaseAll), "night");
     // Moved by an invalid edit it stays in force where it was, and freezes where it is to be.
     let moved = PolicyObject { last_valid: Some(to("west").spec), ..with(to("south"), invalid) };
-    assert_eq!(all.insert(judged(moved)), set(&["south", "west"]));
+    assert_eq!(all.insert(Policy::new(moved)), set(&["south", "west"]));
     assert_eq!(on_of(&all, "red", "west", NoPolicy::LeaseAll), "night");
     assert_eq!(on_of(&all, "red", "south", NoPolicy::LeaseAll), "frozen by night");
     assert_eq!(all.remove("night"), set(&["south", "west"]));
@@ -219,8 +219,8 @@ fn s8_a_policy_that_changes_its_binding_makes_both_look_again() {
 
 #[test]
 fn reasons_are_sentences() {
-    let (bad, night) = (judged(broken("bad")), judged(policy("night")));
-    let edited = judged(PolicyObject { last_valid: Some(policy("x").spec), ..broken("edited") });
+    let (bad, night) = (Policy::new(broken("bad")), Policy::new(policy("night")));
+    let edited = Policy::new(PolicyObject { last_valid: Some(policy("x").spec), ..broken("edited") });
     let under = |policy| InForce::Policy { policy, terms: night.terms().unwrap() };
     assert_eq!(under(&night).to_string(), "policy night");
     assert_eq!(under(&edited).to_string(), "policy edited, in its last valid version");
@@ -337,7 +337,7 @@ proptest! {
                 indexed.remove(&format!("p{}", drawn.name))
             } else {
                 plain.insert(drawn.name, drawn.clone());
-                indexed.insert(judged(drawn.object()))
+                indexed.insert(Policy::new(drawn.object()))
             };
             let after = all(&indexed);
             for (index, cluster) in CLUSTERS.iter().enumerate() {

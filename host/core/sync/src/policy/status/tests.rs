@@ -1,4 +1,4 @@
-use super::super::examples::{broken, invalid, judged, policy, window};
+use super::super::examples::{broken, invalid, policy, window};
 use super::super::object::PolicyObject;
 use super::*;
 
@@ -22,7 +22,7 @@ fn evenings(zone: Option<&str>) -> PolicyObject {
 }
 
 fn decide(current: &PolicyStatus, object: &PolicyObject, now: &str) -> Option<PolicyStatus> {
-    decide_status(current, &judged(object.clone()), &Shadowing::InForce, at(now))
+    decide_status(current, &Policy::new(object.clone()), &Shadowing::InForce, at(now))
 }
 
 fn first(object: &PolicyObject, now: &str) -> PolicyStatus {
@@ -171,7 +171,7 @@ fn s18_the_status_has_the_zone_and_the_next_transition() {
 #[test]
 fn s18_a_policy_in_force_nowhere_names_what_shadows_it() {
     let decide = |current: &PolicyStatus, object: PolicyObject, shadowing: Shadowing| {
-        decide_status(current, &judged(object), &shadowing, at(NOON))
+        decide_status(current, &Policy::new(object), &shadowing, at(NOON))
     };
     let new = PolicyStatus::default();
     let shadowed = decide(&new, policy("x"), Shadowing::By("night".to_owned())).unwrap();
@@ -192,7 +192,8 @@ fn s18_a_policy_in_force_nowhere_names_what_shadows_it() {
 fn conditions_of_other_programs_stay_and_ours_stand_once() {
     let object = policy("always");
     let mut status = first(&object, NOON);
-    let foreign = PolicyCondition { kind: "Audited".to_owned(), ..status.conditions[0].clone() };
+    let (kind, word) = ("Audited".to_owned(), Truth::from("Partly"));
+    let foreign = PolicyCondition { kind, status: word, ..status.conditions[0].clone() };
     let twice = status.conditions[0].clone();
     status.conditions.insert(0, foreign.clone());
     status.conditions.push(PolicyCondition { status: Truth::Unknown, ..twice });

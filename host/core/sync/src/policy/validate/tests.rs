@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::super::selector::{RawNodeSelector, RawTerm};
-use super::super::examples::{judge, malformed, policy, requirement, window};
+use super::super::examples::{malformed, policy, requirement, window};
 use super::*;
 
 fn limit(resource: &str, quantity: Option<&str>, percent: Option<i64>) -> LimitSpec {
@@ -13,14 +13,14 @@ fn good() -> PolicySpec {
 }
 
 fn problems(spec: &PolicySpec) -> Vec<String> {
-    validate(spec, &judge).map_or_else(|problems| problems.kept.iter().map(ToString::to_string).collect(), |_| vec![])
+    validate(spec).map_or_else(|problems| problems.kept.iter().map(ToString::to_string).collect(), |_| vec![])
 }
 
 #[test]
 fn a_policy_with_its_cluster_alone_is_always_open_and_lends_everything() {
-    let terms = validate(&good(), &judge).unwrap();
+    let terms = validate(&good()).unwrap();
     assert_eq!(terms.cluster, "east");
-    assert_eq!((terms.priority, terms.limits.len(), terms.reclaim), (0, 0, Reclaim::Keep));
+    assert_eq!((terms.priority, terms.limits.len(), terms.on_close), (0, 0, OnClose::Keep));
     assert_eq!(terms.selector, NodeSelector::default());
     assert_eq!(terms.schedule, Schedule::new(vec![], Zone::utc(), DaysApplyTo::Calendar));
 }
@@ -43,15 +43,20 @@ fn every_field_of_a_valid_policy_is_read() {
         reclaim_via: Some("eviction".to_owned()),
         ..good()
     };
-    let terms = validate(&spec, &judge).unwrap();
+    let terms = validate(&spec).unwrap();
     assert_eq!((terms.virtual_cluster.as_deref(), terms.priority), (Some("vc"), -7));
     assert_eq!(terms.schedule.zone().name(), "Europe/Berlin");
     assert_eq!(terms.schedule.days_apply_to(), DaysApplyTo::Start);
     assert_eq!(terms.schedule.windows().iter().map(ToString::to_string).collect::<Vec<_>>(), ["22:00-06:00 Friday"]);
-    let values: Vec<_> =
-        terms.limits.iter().map(|limit| (limit.value.quantity(), limit.value.share().map(Percent::get))).collect();
-    assert_eq!(values, [(Some("20"), Some(70)), (None, Some(60)), (Some("4"), None)]);
-    assert_eq!(terms.reclaim, Reclaim::Force { grace: Duration::from_secs(600), via: ReclaimVia::Eviction });
+    let (twenty, four) = ("20".parse().unwrap(), "4".parse().unwrap());
+    let percent = |percent| Percent::new(percent).unwrap();
+    let limits = [
+        Limit { resource: "cpu".into(), value: LimitValue::Both(twenty, percent(70)) },
+        Limit { resource: "memory".into(), value: LimitValue::Share(percent(60)) },
+        Limit { resource: "nvidia.com/gpu".into(), value: LimitValue::Quantity(four) },
+    ];
+    assert_eq!(terms.limits, limits);
+    assert_eq!(terms.on_close, OnClose::Reclaim { grace: Duration::from_secs(600), via: ReclaimVia::Eviction });
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn d5_limits_are_judged_as_windows_are_and_every_message_names_field_value_and_r
             limit("cpu", None, None),
             limit("CPU!", Some("-1"), None),
             limit("cpu", None, Some(0)),
-            limit("cpu", Some("4"), Some(101)),
+            limit("cpu", Some("four"), Some(101)),
         ],
         graceful_reclaim_period_seconds: Some(-1),
         ..good()
@@ -79,8 +84,9 @@ fn d5_limits_are_judged_as_windows_are_and_every_message_names_field_value_and_r
             "spec.resourceLimits[0] must have a quantity, a percent or both, got neither",
             "spec.resourceLimits[1].resource must be the name of a resource such as \"cpu\", got \"CPU!\", which must consist \
              of letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
-            "spec.resourceLimits[1].quantity must be a quantity of at least 0, got \"-1\": digits",
+            "spec.resourceLimits[1].quantity must be at least 0, got -1",
             "spec.resourceLimits[2].percent must be from 1 to 100, got 0",
+            "spec.resourceLimits[3].quantity must begin with a decimal number such as `4`, `0.5` or `-1`, got \"four\"",
             "spec.resourceLimits[3].percent must be from 1 to 100, got 101",
             "spec.gracefulReclaimPeriodSeconds must be from 0 to 2147483647, got -1",
         ]
@@ -129,7 +135,7 @@ fn d6_percents_are_1_to_100_and_a_quantity_of_zero_is_valid() {
         assert_eq!(problems(&spec).is_empty(), is_valid, "{percent}");
     }
     let zero = PolicySpec { resource_limits: vec![limit("cpu", Some("0"), None)], ..good() };
-    assert_eq!(validate(&zero, &judge).unwrap().limits[0].value, LimitValue::Quantity("0".to_owned()));
+    assert_eq!(validate(&zero).unwrap().limits[0].value, LimitValue::Quantity(Quantity::ZERO));
     // A bad part of a limit is not made good by the other one.
     let half = PolicySpec { resource_limits: vec![limit("cpu", Some("4"), Some(0))], ..good() };
     assert_eq!(problems(&half), ["spec.resourceLimits[0].percent must be from 1 to 100, got 0"]);
@@ -138,9 +144,9 @@ fn d6_percents_are_1_to_100_and_a_quantity_of_zero_is_valid() {
 #[test]
 fn example_d_the_same_resource_twice_is_valid_and_keeps_its_order() {
     let twice = vec![limit("cpu", Some("12"), None), limit("cpu", None, Some(25))];
-    let terms = validate(&PolicySpec { resource_limits: twice, ..good() }, &judge).unwrap();
+    let terms = validate(&PolicySpec { resource_limits: twice, ..good() }).unwrap();
     let values: Vec<_> = terms.limits.into_iter().map(|limit| limit.value).collect();
-    assert_eq!(values, [LimitValue::Quantity("12".to_owned()), LimitValue::Share(Percent::new(25).unwrap())]);
+    assert_eq!(values, [LimitValue::Quantity("12".parse().unwrap()), LimitValue::Share(Percent::new(25).unwrap())]);
 }
 
 #[test]
@@ -162,7 +168,7 @@ fn all_problems_are_counted_ten_are_kept_and_the_text_stays_short() {
         }),
         ..good()
     };
-    let found = validate(&spec, &judge).unwrap_err();
+    let found = validate(&spec).unwrap_err();
     assert_eq!((found.kept.len(), found.more), (10, 9_000 + 3_000 + 2_000 - 10));
     let text = found.to_string();
     assert!(text.starts_with("spec.timeWindows[0].start "), "{text}");
@@ -176,7 +182,6 @@ fn words_of_choices_read_as_they_are_written() {
         assert_eq!(ReclaimVia::parse(via.word()), Some(via));
     }
     assert_eq!(ReclaimVia::parse("Delete"), None);
-    assert_eq!(Percent::ALL.to_string(), "100%");
 }
 
 proptest! {
@@ -199,7 +204,7 @@ proptest! {
             reclaim_via: some.then(|| texts[8].clone()),
             ..PolicySpec::default()
         };
-        let problems = validate(&spec, &judge).map_err(|problems| problems.to_string());
+        let problems = validate(&spec).map_err(|problems| problems.to_string());
         prop_assert!(problems.is_err());
     }
 }

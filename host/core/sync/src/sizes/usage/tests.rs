@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::counted::{NotReason, Phase, PhysicalPod, PodOwner, VirtualPod, WholeReason, counted};
+use super::super::counted::{NotReason, PhysicalPod, PodOwner, VirtualPod, WholeReason, counted};
 use super::*;
+use crate::phase::Phase;
 use crate::resources::read_list;
 use topoloom_core::names::NodeName;
 
@@ -71,7 +72,7 @@ fn a_sum_of_the_largest_amounts_is_exact_again_when_they_are_gone() {
 }
 
 const NODE: &str = "vnode-a";
-const PHASES: [Phase; 5] = [Phase::Pending, Phase::Running, Phase::Succeeded, Phase::Failed, Phase::Unknown];
+const PHASES: [Phase; 5] = Phase::ALL;
 
 /// A physical pod as a plain record: requests in thousandths of a core and in bytes.
 #[derive(Debug, Clone)]

@@ -1,21 +1,11 @@
 //! Every label, annotation, taint and finalizer of lending, once (`bottomup-syncer.md` section 4, decisions D15 and S6).
 //!
-//! A key is an interface: the top-down half, schedulers and operators depend on it. Nothing here is ever renamed.
+//! The top-down half, schedulers and operators depend on each of them.
 
-/// Writes a key with the prefix of all keys that are ours.
-macro_rules! key {
-    ($name:literal) => {
-        concat!("topoloom.dev/", $name)
-    };
-}
-
-/// The prefix of every key here.
-pub const PREFIX: &str = key!("");
+pub use super::{MANAGED_BY, PREFIX};
 
 /// Label on virtual nodes, CSINodes and physical pods: [`MANAGED_BY`].
 pub const MANAGED_BY_LABEL: &str = key!("managed-by");
-/// The value of [`MANAGED_BY_LABEL`].
-pub const MANAGED_BY: &str = "topoloom";
 /// Label of identity: the virtual cluster (UID of its namespace `kube-system`).
 pub const VIRTUAL_CLUSTER: &str = key!("virtual-cluster");
 /// Label of identity: the name of the ClusterBinding, hashed when it is no label value.
