@@ -43,6 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Config {
     restores: Restores,
     fields: Option<String>,
+    labels: Option<String>,
     page: Option<u32>,
     listens: Option<Duration>,
 }
@@ -60,6 +61,12 @@ impl Config {
         Self { fields: Some(selector.to_owned()), ..self }
     }
 
+    /// Only what this label selector selects.
+    #[must_use]
+    pub fn labels(self, selector: &str) -> Self {
+        Self { labels: Some(selector.to_owned()), ..self }
+    }
+
     /// So many objects per page of a list.
     #[must_use]
     pub fn page_size(self, objects: u32) -> Self {
@@ -75,6 +82,7 @@ impl Config {
     fn list(&self, limit: u32, token: Option<String>) -> ListParams {
         ListParams {
             field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
             limit: Some(limit),
             continue_token: token,
             ..ListParams::default()
@@ -83,7 +91,12 @@ impl Config {
 
     fn watch(&self) -> WatchParams {
         let seconds = u32::try_from(self.time().as_secs()).unwrap_or(u32::MAX);
-        WatchParams { field_selector: self.fields.clone(), timeout: Some(seconds), ..WatchParams::default() }
+        WatchParams {
+            field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
+            timeout: Some(seconds),
+            ..WatchParams::default()
+        }
     }
 
     fn time(&self) -> Duration {

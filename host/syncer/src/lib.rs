@@ -2,3 +2,10 @@
 //!
 //! Owns what touches the virtual and the physical cluster: connections, watches, requests and the controllers that carry out
 //! what the pure rooms of `topoloom_sync` decide. Never decides by itself what a node, a pod or a lease should be.
+
+pub mod feeds;
+pub mod group;
+pub mod ledger;
+pub mod nodes;
+pub mod slices;
+pub mod view;

@@ -97,6 +97,8 @@ pub enum Cause {
     Operator,
     /// The physical node is gone: a live read found no node of that UID.
     NodeGone,
+    /// The physical node is being deleted, and still exists.
+    NodeTerminating,
     /// The node does not match the selector of the binding any more.
     Selector,
     /// The policies of the node do not allow it any more.
@@ -115,6 +117,7 @@ impl fmt::Display for Cause {
             Self::WindowClosed { .. } => "a window closed",
             Self::Operator => "an operator asked for it",
             Self::NodeGone => "the physical node is gone",
+            Self::NodeTerminating => "the physical node is being deleted",
             Self::Selector => "the selector of the binding does not select the node",
             Self::Policy => "no policy lends the node",
             Self::BindingDeleted => "the binding is being deleted",
@@ -353,7 +356,12 @@ impl Guard {
             Cause::Operator => true,
             Cause::WindowClosed { announced } => announced >= safety.announce,
             Cause::NodeGone => self.is_gone_free(act.node(), size, now),
-            Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::Orphan | Cause::DeletedByOthers => false,
+            Cause::NodeTerminating
+            | Cause::Selector
+            | Cause::Policy
+            | Cause::BindingDeleted
+            | Cause::Orphan
+            | Cause::DeletedByOthers => false,
         }
     }
 

@@ -21,6 +21,7 @@
 //! | [`liveness`] | whether a physical cluster answers, and which leases are renewed |
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
+//! | [`node`] | what follows for one physical node and its virtual one: all of the above in their order |
 //! | [`phase`] | the phase of a pod |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
@@ -51,6 +52,7 @@ pub mod identity;
 pub mod liveness;
 pub mod merge;
 pub mod naming;
+pub mod node;
 pub mod phase;
 pub mod pods;
 pub mod policy;

@@ -26,4 +26,4 @@ pub mod terms;
 pub mod validate;
 
 #[cfg(test)]
-mod examples;
+pub(crate) mod examples;

@@ -155,6 +155,21 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// When the union of the windows closed last, at most [`HORIZON`] before `now`. `None` where it is open, or did not close
+    /// for so long.
+    #[must_use]
+    pub fn last_closing(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.is_open(now).is_open() {
+            return None;
+        }
+        let begin = now.checked_sub(HORIZON).unwrap_or(Timestamp::MIN);
+        let transitions = std::iter::successors(self.next_transition(begin), |at| self.next_transition(*at));
+        // They alternate, so the last one before a time at which it is closed is a closing.
+        transitions.take_while(|at| *at <= now).last()
+    }
+}
+
 /// The whole second in which an instant lies, also before 1970.
 fn floor(at: Timestamp) -> i64 {
     if at.subsec_nanosecond() < 0 { at.as_second().saturating_sub(1) } else { at.as_second() }

@@ -5,7 +5,7 @@ use super::spec::{LimitSpec, PolicySpec, WindowSpec};
 use crate::selector::{RawNodeSelector, RawRequirement, RawTerm};
 
 /// A valid policy that lends every node to the binding `east`, always.
-pub(super) fn policy(name: &str) -> PolicyObject {
+pub(crate) fn policy(name: &str) -> PolicyObject {
     PolicyObject {
         name: name.to_owned(),
         uid: name.into(),
@@ -18,28 +18,28 @@ pub(super) fn policy(name: &str) -> PolicyObject {
 }
 
 /// A policy that is invalid for a percent.
-pub(super) fn broken(name: &str) -> PolicyObject {
+pub(crate) fn broken(name: &str) -> PolicyObject {
     let mut object = policy(name);
     object.spec = invalid(object.spec);
     object
 }
 
-pub(super) fn invalid(spec: PolicySpec) -> PolicySpec {
+pub(crate) fn invalid(spec: PolicySpec) -> PolicySpec {
     let limit = LimitSpec { resource: "cpu".to_owned(), quantity: None, percent: Some(101) };
     PolicySpec { resource_limits: vec![limit], ..spec }
 }
 
 /// On the nodes of a pool alone.
-pub(super) fn on_pool(pool: &str, spec: PolicySpec) -> PolicySpec {
+pub(crate) fn on_pool(pool: &str, spec: PolicySpec) -> PolicySpec {
     with_requirement(requirement("pool", "In", &[pool]), spec)
 }
 
 /// With a selector that cannot be understood.
-pub(super) fn malformed(spec: PolicySpec) -> PolicySpec {
+pub(crate) fn malformed(spec: PolicySpec) -> PolicySpec {
     with_requirement(requirement("pool", "Inn", &["red"]), spec)
 }
 
-pub(super) fn requirement(key: &str, operator: &str, values: &[&str]) -> RawRequirement {
+pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> RawRequirement {
     let values = values.iter().map(|value| (*value).to_owned()).collect();
     RawRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
 }
@@ -49,7 +49,7 @@ fn with_requirement(requirement: RawRequirement, spec: PolicySpec) -> PolicySpec
     PolicySpec { node_selector: Some(RawNodeSelector { terms: vec![term] }), ..spec }
 }
 
-pub(super) fn window(start: &str, end: &str, days: &[&str]) -> WindowSpec {
+pub(crate) fn window(start: &str, end: &str, days: &[&str]) -> WindowSpec {
     let days = days.iter().map(|day| (*day).to_owned()).collect();
     WindowSpec { start: start.to_owned(), end: end.to_owned(), days }
 }

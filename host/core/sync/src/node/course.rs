@@ -1,0 +1,177 @@
+//! What becomes of a node: whose it is, whether it goes, and whether it is lent (6.1, 6.2 steps 1 to 7, decisions S6, S7, S8,
+//! S22).
+
+use super::facts::{Chained, Facts, LentNode, LiveNode, NodeClaims, Physical, PhysicalNode, VerbOnNode};
+use super::{NotLendable, Question, Rest};
+use crate::deletion::{DeletionCause, Existence};
+use crate::identity::{Claim, Earlier, Owner};
+use crate::keys;
+use crate::naming::{label_value, same_origin};
+use crate::policy::in_force::{BindingFacts, InForce, NodeFacts};
+use topoloom_core::names::Uid;
+
+/// Values of the labels of an instance type by which virtual nodes are known (6.1).
+const VIRTUAL_TYPES: [&str; 3] = ["external", "vnode", "eklet"];
+/// The labels of an instance type.
+pub(super) const INSTANCE_TYPES: [&str; 2] = ["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"];
+/// The label of a virtual node, and its value.
+pub(super) const NODE_TYPE: (&str, &str) = ("type", "virtual-kubelet");
+
+/// What becomes of a node.
+#[derive(Debug)]
+pub enum Course<'a> {
+    /// Nothing.
+    Rest(Rest<'a>),
+    /// Something has to be read first.
+    Ask(Question),
+    /// Its virtual node goes.
+    Withdraw(DeletionCause),
+    /// It is lent, under this.
+    Lend(&'a PhysicalNode, InForce<'a>),
+}
+
+/// Decides what becomes of a node.
+pub(super) fn course<'a>(facts: &Facts<'a>) -> Course<'a> {
+    if let Some(lent) = facts.lent
+        && let Some(course) = not_ours(facts, lent)
+    {
+        return course;
+    }
+    let physical = match facts.physical {
+        Physical::Unlisted => return Course::Rest(Rest::Unlisted),
+        Physical::Absent => return absent(facts),
+        Physical::Present(physical) => physical,
+    };
+    if physical.existence == Existence::Terminating {
+        return leave(facts, physical, DeletionCause::NodeGone);
+    }
+    if let Some(course) = facts.lent.and_then(|lent| replaced(facts, lent, physical)) {
+        return course;
+    }
+    if facts.binding.existence == Existence::Terminating {
+        return leave(facts, physical, DeletionCause::BindingDeleted);
+    }
+    if facts.verb == VerbOnNode::Remove {
+        return leave(facts, physical, DeletionCause::Operator);
+    }
+    if let Some(why) = not_lendable(facts, physical) {
+        return match facts.lent {
+            Some(_) => leave(facts, physical, DeletionCause::Selector),
+            None => Course::Rest(Rest::NotLendable(why)),
+        };
+    }
+    lend(facts, physical)
+}
+
+/// A virtual node that is not ours, or not this node's, is left alone.
+fn not_ours<'a>(facts: &Facts<'a>, lent: &LentNode) -> Option<Course<'a>> {
+    match facts.owner(lent) {
+        Owner::Ours | Owner::Adoptable(_) => {}
+        Owner::Unknown(uid) => return Some(Course::Ask(Question::Binding(uid))),
+        Owner::Foreign(why) => return Some(Course::Rest(Rest::Foreign(why))),
+    }
+    // A label that a person edited is repaired. So the annotation has to name another node, too.
+    let annotation = lent.metadata.annotations.get(keys::PHYSICAL_NODE_NAME).map(String::as_str);
+    if annotation == Some(facts.name) {
+        return None;
+    }
+    let wanted = facts.binding.identity.node_labels(&facts.binding.cluster, facts.name);
+    same_origin(&lent.metadata.labels, &wanted).err().map(|taken| Course::Rest(Rest::NameTaken(taken)))
+}
+
+/// The cache has no physical node of that name. Only a live read proves that there is none.
+fn absent<'a>(facts: &Facts<'a>) -> Course<'a> {
+    match (facts.lent, facts.live) {
+        (None, _) => Course::Rest(Rest::Absent),
+        (Some(_), LiveNode::Unasked) => Course::Ask(Question::PhysicalNode),
+        (Some(_), LiveNode::Gone) => Course::Withdraw(DeletionCause::NodeGone),
+        (Some(_), LiveNode::Found(_)) => Course::Rest(Rest::CacheBehind),
+    }
+}
+
+/// Whether another machine has taken the name. What the virtual node says of the UID may have been edited (decision S22): the
+/// claim on the physical node decides, and where there is none a live read.
+fn replaced<'a>(facts: &Facts<'a>, lent: &LentNode, physical: &PhysicalNode) -> Option<Course<'a>> {
+    let recorded = |map: &std::collections::BTreeMap<String, String>| {
+        map.get(keys::PHYSICAL_NODE_UID).is_some_and(|uid| *uid == label_value(&physical.uid) || **uid == *physical.uid)
+    };
+    let is_same = recorded(&lent.metadata.labels)
+        || recorded(&lent.metadata.annotations)
+        || facts.claim(physical) == Claim::Ours;
+    if is_same {
+        return None;
+    }
+    Some(match facts.live {
+        LiveNode::Unasked => Course::Ask(Question::PhysicalNode),
+        LiveNode::Gone => Course::Withdraw(DeletionCause::NodeGone),
+        LiveNode::Found(uid) if *uid == physical.uid => Course::Withdraw(DeletionCause::NodeReplaced),
+        LiveNode::Found(_) => Course::Rest(Rest::CacheBehind),
+    })
+}
+
+/// The node is not lent any more. Where nothing of ours is left there is nothing to do.
+fn leave<'a>(facts: &Facts<'a>, physical: &PhysicalNode, cause: DeletionCause) -> Course<'a> {
+    let is_claimed = facts.binding.claims == NodeClaims::Written && facts.claim(physical) == Claim::Ours;
+    if facts.lent.is_some() || is_claimed { Course::Withdraw(cause) } else { Course::Rest(Rest::Left(cause)) }
+}
+
+/// Whether the physical node is itself a virtual one (6.1). It is asked on every decision, whatever triggered it (S15).
+fn not_lendable(facts: &Facts<'_>, physical: &PhysicalNode) -> Option<NotLendable> {
+    let is_of_topoloom = physical.labels.get(keys::MANAGED_BY_LABEL).is_some_and(|by| by == keys::MANAGED_BY);
+    if is_of_topoloom && physical.labels.contains_key(keys::VIRTUAL_CLUSTER) {
+        return (facts.binding.chained == Chained::Refused).then_some(NotLendable::Chained);
+    }
+    let virtual_type = |key: &'static str| {
+        let value = physical.labels.get(key)?;
+        VIRTUAL_TYPES.contains(&value.as_str()).then(|| NotLendable::VirtualNode { key, value: value.clone() })
+    };
+    INSTANCE_TYPES.into_iter().find_map(virtual_type).or_else(|| {
+        let (key, virtual_kubelet) = NODE_TYPE;
+        let value = physical.labels.get(key)?;
+        (value == virtual_kubelet).then(|| NotLendable::VirtualNode { key, value: value.clone() })
+    })
+}
+
+/// What the policies say, and then whether the node may be claimed.
+fn lend<'a>(facts: &Facts<'a>, physical: &'a PhysicalNode) -> Course<'a> {
+    let binding = facts.binding;
+    let bound = BindingFacts {
+        name: binding.identity.binding(),
+        selector: &binding.selector,
+        no_policy: binding.no_policy,
+    };
+    let in_force = facts.policies.in_force(&bound, &NodeFacts { name: facts.name, labels: &physical.labels });
+    match in_force {
+        InForce::OutsideBinding => return leave(facts, physical, DeletionCause::Selector),
+        InForce::Withdraw => return leave(facts, physical, DeletionCause::Withdrawn),
+        InForce::Frozen { .. } | InForce::NotSynced if facts.lent.is_none() => {
+            return Course::Rest(Rest::NotLent(in_force));
+        }
+        InForce::Frozen { .. } | InForce::NotSynced | InForce::Policy { .. } | InForce::LeaseAll => {}
+    }
+    if facts.lent.is_some_and(|lent| lent.existence == Existence::Terminating) {
+        return Course::Withdraw(DeletionCause::DeletedByOthers);
+    }
+    match claimable(facts, physical) {
+        Ok(()) => Course::Lend(physical, in_force),
+        Err(course) => course,
+    }
+}
+
+/// Whether the claim on a physical node is ours, or can become ours (decision S7).
+fn claimable<'a>(facts: &Facts<'a>, physical: &PhysicalNode) -> Result<(), Course<'a>> {
+    if facts.binding.claims == NodeClaims::None {
+        return Ok(());
+    }
+    let claim = facts.claim(physical);
+    let earlier = |uid: &Uid| facts.earlier(uid);
+    match &claim {
+        Claim::Free | Claim::Ours => Ok(()),
+        Claim::OtherBinding(uid) => match earlier(uid) {
+            Earlier::Unlisted => Err(Course::Ask(Question::Binding(uid.clone()))),
+            Earlier::Gone => Ok(()),
+            Earlier::Stands => Err(Course::Rest(Rest::Claimed(claim))),
+        },
+        Claim::Other { .. } | Claim::Malformed(_) => Err(Course::Rest(Rest::Claimed(claim))),
+    }
+}

@@ -1,0 +1,363 @@
+//! What a decision about a node follows from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::bars::Bars;
+use crate::conditions::{NodeCondition, READY, Status};
+use crate::copied::CopyRules;
+use crate::deletion::{BoundPod, DeletionTiming, Evictions, Existence, Finalizer, PodClass, RefusedEviction};
+use crate::identity::{Claim, Earlier, Identity, Owner, Ownership};
+use crate::keys;
+use crate::liveness::{Liveness, LivenessFacts, OnUnreachable, Reach, Ready, judge};
+use crate::merge::{Cordon, Metadata};
+use crate::naming::ClusterId;
+use crate::phase::Phase;
+use crate::policy::in_force::{NoPolicy, Policies};
+use crate::reclaim::{self, PodRef};
+use crate::resources::ResourceList;
+use crate::selector::NodeSelector;
+use crate::taints::{DefaultTaint, Taint, Toleration};
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+
+/// A binding, as far as its nodes depend on it.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// Who it is.
+    pub identity: Identity,
+    /// `spec.clusterID`.
+    pub cluster: ClusterId,
+    /// `spec.nodeSelector`.
+    pub selector: NodeSelector,
+    /// `spec.noPolicy`.
+    pub no_policy: NoPolicy,
+    /// Whether it is being deleted.
+    pub existence: Existence,
+    /// `spec.disableNodeDefaultTaint`.
+    pub default_taint: DefaultTaint,
+    /// `spec.copy`.
+    pub copy: CopyRules,
+    /// `spec.allowChained`.
+    pub chained: Chained,
+    /// `spec.physicalWrites`.
+    pub claims: NodeClaims,
+    /// Where the kubelet's API of its virtual nodes is served, where it is (decision S26).
+    pub endpoint: Option<KubeletEndpoint>,
+    /// `spec.onUnreachable` and `spec.holdFor`.
+    pub on_unreachable: OnUnreachable,
+    /// How long a node that left its policy for none does not grow.
+    pub grow: Duration,
+    /// The times of a deletion.
+    pub deletion: DeletionTiming,
+    /// Whether the Eviction API may be used.
+    pub evictions: Evictions,
+}
+
+/// Whether virtual nodes of other topolooms are lent on (decision S22).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Chained {
+    /// They are not.
+    #[default]
+    Refused,
+    /// They are.
+    Allowed,
+}
+
+/// Whether physical nodes are written to (decision S19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodeClaims {
+    /// A node is claimed before it is lent.
+    #[default]
+    Written,
+    /// `physicalWrites: none`: the lender grants no right to patch nodes.
+    None,
+}
+
+/// Where the kubelet's API is served for all virtual nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletEndpoint {
+    /// The address of the Service.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A physical node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhysicalNode {
+    /// Its UID.
+    pub uid: Uid,
+    /// The version that this was read from.
+    pub version: ResourceVersion,
+    /// Whether it is being deleted.
+    pub existence: Existence,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// Its conditions.
+    pub conditions: Vec<NodeCondition>,
+    /// `status.allocatable`.
+    pub allocatable: ResourceList,
+    /// `status.capacity`.
+    pub capacity: ResourceList,
+    /// Its first InternalIP.
+    pub internal_ip: Option<String>,
+    /// `status.nodeInfo` as it stands there.
+    pub info: Value,
+}
+
+/// A virtual node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LentNode {
+    /// Its UID.
+    pub uid: Uid,
+    /// The version that this was read from.
+    pub version: ResourceVersion,
+    /// Whether it is being deleted.
+    pub existence: Existence,
+    /// Its finalizers, all of them.
+    pub finalizers: Vec<String>,
+    /// Its labels, annotations, taints and cordon.
+    pub metadata: Metadata,
+    /// Its conditions.
+    pub conditions: Vec<NodeCondition>,
+    /// `status.allocatable`.
+    pub allocatable: ResourceList,
+    /// `status.capacity`.
+    pub capacity: ResourceList,
+    /// `status.addresses` as it stands there.
+    pub addresses: Value,
+    /// `status.daemonEndpoints.kubeletEndpoint.Port`.
+    pub port: Option<u16>,
+    /// `status.nodeInfo` as it stands there.
+    pub info: Value,
+}
+
+/// A pod that is bound to a virtual node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LentPod {
+    /// Which one.
+    pub pod: PodRef,
+    /// The version that this was read from.
+    pub version: ResourceVersion,
+    /// Its class.
+    pub class: PodClass,
+    /// Its phase.
+    pub phase: Phase,
+    /// Whether it is being deleted.
+    pub existence: Existence,
+    /// What it tolerates.
+    pub tolerations: Vec<Toleration>,
+    /// When the API server refused its eviction last.
+    pub refused: Option<RefusedEviction>,
+}
+
+impl LentPod {
+    /// As the deletion of its node sees it.
+    pub(super) fn bound(&self) -> BoundPod {
+        BoundPod {
+            uid: self.pod.uid.clone(),
+            class: self.class,
+            phase: self.phase,
+            existence: self.existence,
+            refused: self.refused,
+        }
+    }
+
+    /// As the closing of windows sees it.
+    pub(super) fn reclaimed(&self) -> reclaim::Pod {
+        reclaim::Pod {
+            pod: self.pod.clone(),
+            tolerations: self.tolerations.clone(),
+            of_daemon_set: self.class == PodClass::DaemonSet,
+            terminating: self.existence == Existence::Terminating,
+            finished: self.phase.is_final(),
+        }
+    }
+}
+
+/// What the cache of physical nodes holds under a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Physical<'a> {
+    /// Nothing is known: the first list has not come.
+    Unlisted,
+    /// No such node. That proves nothing.
+    Absent,
+    /// A node.
+    Present(&'a PhysicalNode),
+}
+
+/// What a live read of the physical node said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LiveNode {
+    /// It was not read.
+    #[default]
+    Unasked,
+    /// There is none of that name.
+    Gone,
+    /// There is one with this UID.
+    Found(Uid),
+}
+
+/// What an operator asked for (decision S23).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerbOnNode {
+    /// Nothing.
+    #[default]
+    None,
+    /// `lend drain`, `release` or `detach`.
+    Remove,
+}
+
+/// What the process remembers of a node. Losing it makes every wait longer and none shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// When it was written larger last.
+    pub grown: Option<Duration>,
+    /// Since when it has no policy although its annotation names one.
+    pub alone_since: Option<Duration>,
+    /// How far the wall clock was set since its window taint was first seen.
+    pub stepped: SignedDuration,
+    /// Since when its lease has not been renewed.
+    pub unrenewed_since: Option<Duration>,
+    /// For how long the status of the policy in force had announced the closing that is running.
+    pub announced: Duration,
+}
+
+/// The time, by both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// By the wall clock, which can be set: for windows and for what stands in objects.
+    pub wall: Timestamp,
+    /// By a clock that cannot be set.
+    pub steady: Duration,
+}
+
+/// What a decision about one node follows from.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The binding.
+    pub binding: &'a Binding,
+    /// The name of the physical node.
+    pub name: &'a str,
+    /// The physical node.
+    pub physical: Physical<'a>,
+    /// What a live read of it said.
+    pub live: &'a LiveNode,
+    /// The virtual node of the name that it gives.
+    pub lent: Option<&'a LentNode>,
+    /// The UIDs of all ClusterBindings by a live list, where one was made for this decision.
+    pub bindings: Option<&'a BTreeSet<Uid>>,
+    /// The policies.
+    pub policies: &'a Policies,
+    /// What counts as used of the physical node.
+    pub usage: &'a ResourceList,
+    /// What the pods of the virtual node request in sum.
+    pub requested: &'a ResourceList,
+    /// The pods of the virtual node.
+    pub pods: &'a [LentPod],
+    /// The keys that the `topologyKeys` of its CSINode name.
+    pub topology_keys: &'a BTreeSet<String>,
+    /// What may not be written.
+    pub bars: &'a Bars,
+    /// How the connection to the physical cluster is doing.
+    pub reach: Reach,
+    /// What an operator asked for.
+    pub verb: VerbOnNode,
+    /// What the process remembers.
+    pub memory: &'a Memory,
+}
+
+impl<'a> Facts<'a> {
+    /// Whose the virtual node is.
+    pub(super) fn owner(&self, lent: &LentNode) -> Owner {
+        let ownership = Ownership::of(&lent.metadata.labels, &self.binding.identity);
+        let earlier = match &ownership {
+            Ownership::OursOfEarlierBinding(uid) => self.earlier(uid),
+            Ownership::Ours | Ownership::Foreign(_) | Ownership::None => Earlier::Unlisted,
+        };
+        ownership.resolve(earlier)
+    }
+
+    /// What is known of a binding with another UID than ours.
+    pub(super) fn earlier(&self, uid: &Uid) -> Earlier {
+        match self.bindings {
+            None => Earlier::Unlisted,
+            Some(bindings) if bindings.contains(uid) => Earlier::Stands,
+            Some(_) => Earlier::Gone,
+        }
+    }
+
+    /// Whether the virtual node is ours, or becomes ours with the next write.
+    pub(super) fn is_ours(&self, lent: &LentNode) -> bool {
+        matches!(self.owner(lent), Owner::Ours | Owner::Adoptable(_))
+    }
+
+    /// Who claims a physical node.
+    pub(super) fn claim(&self, physical: &PhysicalNode) -> Claim {
+        let value = physical.annotations.get(keys::LEASED_BY).map(String::as_str);
+        Claim::read(value, &self.binding.identity)
+    }
+
+    /// The physical node, where the cache has one.
+    pub(super) fn present(&self) -> Option<&'a PhysicalNode> {
+        match self.physical {
+            Physical::Present(physical) => Some(physical),
+            Physical::Unlisted | Physical::Absent => None,
+        }
+    }
+
+    /// Whether the node lives, and who writes its conditions. Where nothing is known of the physical node, the virtual one
+    /// says it.
+    pub(super) fn liveness(&self, now: Duration) -> Liveness {
+        let virtual_ready = self.lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
+        let facts = LivenessFacts {
+            reach: self.reach,
+            on_unreachable: self.binding.on_unreachable,
+            physical: self.present().map_or(virtual_ready, |physical| ready(&physical.conditions)),
+            virtual_ready,
+            unrenewed_since: self.memory.unrenewed_since,
+        };
+        judge(&facts, now)
+    }
+}
+
+impl LentNode {
+    /// Whether our finalizer is on it.
+    pub(super) fn finalizer(&self) -> Finalizer {
+        if self.finalizers.iter().any(|finalizer| finalizer == keys::VNODE_FINALIZER) {
+            Finalizer::Present
+        } else {
+            Finalizer::Absent
+        }
+    }
+
+    /// Since when it is marked for deletion: the annotation beside the taint.
+    pub(super) fn marked(&self) -> Option<Timestamp> {
+        let is_tainted = self.metadata.taints.iter().any(|taint| taint.key == keys::DELETING_TAINT);
+        let time = self.metadata.annotations.get(keys::DELETION_TAINT_TIME)?.parse().ok()?;
+        is_tainted.then_some(time)
+    }
+
+    /// Whether it takes pods.
+    pub(super) fn is_cordoned(&self) -> bool {
+        self.metadata.cordon == Cordon::Cordoned
+    }
+}
+
+/// The Ready condition of a node.
+pub(super) fn ready(conditions: &[NodeCondition]) -> Ready {
+    match conditions.iter().find(|condition| condition.kind == READY).map(|ready| &ready.status) {
+        None => Ready::Absent,
+        Some(Status::True) => Ready::True,
+        Some(Status::False) => Ready::False,
+        Some(Status::Unknown | Status::Other(_)) => Ready::Unknown,
+    }
+}

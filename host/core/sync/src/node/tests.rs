@@ -1,0 +1,639 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::scene::{Scene, amounts, at, machine};
+use super::*;
+use crate::bars::Bar;
+use crate::deletion::{Existence, PodClass};
+use crate::keys;
+use crate::liveness::{Lease, NotAlive, OnUnreachable, Reach};
+use crate::policy::examples::{invalid, malformed, on_pool, window};
+use crate::policy::in_force::{NoPolicy, Synced};
+use crate::policy::spec::LimitSpec;
+use crate::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn pool(name: &str) -> NodeSelector {
+    let values = vec![name.to_owned()];
+    let requirement = RawRequirement { key: "pool".into(), operator: "In".into(), values };
+    let term = RawTerm { match_expressions: vec![requirement], match_fields: vec![] };
+    NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap()
+}
+
+// Scenario 1: a fresh lease.
+
+#[test]
+fn s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() {
+    let mut scene = Scene::new();
+    scene.policy(|_| {});
+    assert_eq!(scene.ordered(), ["claim the physical node", "create node vnode-east-w1"]);
+    scene.settle();
+    assert_eq!(scene.sent, ["claim the physical node", "create node vnode-east-w1"]);
+    assert_eq!(scene.claim(), "vc-1/b-1");
+    assert_eq!(scene.physical.as_ref().unwrap()["metadata"]["labels"][keys::POLICY_APPLIED], "night");
+
+    let labels = scene.of_lent("/metadata/labels");
+    for (key, value) in [
+        (keys::MANAGED_BY_LABEL, "topoloom"),
+        (keys::VIRTUAL_CLUSTER, "vc-1"),
+        (keys::BINDING, "east"),
+        (keys::BINDING_UID, "b-1"),
+        (keys::CLUSTER_BINDING, "east"),
+        (keys::PHYSICAL_CLUSTER_ID, "east"),
+        (keys::PHYSICAL_NODE_NAME, "w1"),
+        (keys::PHYSICAL_NODE_UID, "u1"),
+        (keys::PHYSICAL_NODE_INNER_IP, "10.0.0.1"),
+        ("type", "virtual-kubelet"),
+        ("node.kubernetes.io/instance-type", "vnode"),
+        ("beta.kubernetes.io/instance-type", "vnode"),
+        ("kubernetes.io/hostname", "vnode-east-w1"),
+        ("node.kubernetes.io/exclude-from-external-load-balancers", "true"),
+        ("rack", "r1"),
+        ("pool", "gpu"),
+    ] {
+        assert_eq!(labels[key], value, "{key}");
+    }
+    assert_eq!(scene.annotation("vendor.io/serial").as_deref(), Some("4711"));
+    assert_eq!(scene.annotation(keys::POLICIES_APPLIED).as_deref(), Some("night"));
+    assert_eq!(scene.of_lent("/metadata/finalizers"), json!([keys::VNODE_FINALIZER]));
+    assert_eq!(scene.of_lent("/status/allocatable"), json!({"cpu": "4", "memory": "16Gi", "pods": "110"}));
+    assert_eq!(scene.of_lent("/status/capacity"), scene.of_lent("/status/allocatable"));
+    assert_eq!(scene.of_lent("/status/addresses"), json!([{"type": "InternalIP", "address": "10.0.0.1"}]));
+    assert_eq!(scene.of_lent("/status/nodeInfo/architecture"), "amd64");
+    let ready = scene.of_lent("/status/conditions/0");
+    assert_eq!((&ready["type"], &ready["status"], ready.get("lastHeartbeatTime")), (&json!("Ready"), &json!("True"), None));
+    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
+    assert_eq!(scene.lease(), Some(Lease::Renew));
+}
+
+#[test]
+fn s26_with_an_endpoint_the_node_has_its_address_and_port_and_no_hostname() {
+    let mut scene = Scene::lent();
+    scene.binding.endpoint = Some(KubeletEndpoint { address: "10.9.0.1".into(), port: 10_250 });
+    scene.settle();
+    assert_eq!(scene.sent, ["patch status of node vnode-east-w1"]);
+    assert_eq!(scene.of_lent("/status/addresses"), json!([{"type": "InternalIP", "address": "10.9.0.1"}]));
+    assert_eq!(scene.of_lent("/status/daemonEndpoints/kubeletEndpoint/Port"), 10_250);
+}
+
+// Nothing is written where nothing differs.
+
+#[test]
+fn s12_a_node_at_rest_is_not_written_however_often_it_is_looked_at_and_whatever_its_heartbeats_say() {
+    let mut scene = Scene::lent();
+    for round in 0..100_u64 {
+        scene.pass(Duration::from_secs(300));
+        let beat = at("2026-08-03T12:00:00Z").checked_add(Duration::from_secs(round * 300)).unwrap().to_string();
+        scene.edit_physical(json!({"status": {"conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": beat, "lastTransitionTime": "2026-08-01T00:00:00Z",
+        }]}}));
+        assert_eq!(scene.ordered(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn s12_a_change_of_the_physical_node_is_one_request_with_what_changed() {
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"metadata": {"labels": {"rack": "r2", "pool": null}}}));
+    let body = scene.look(|_, decision| match &decision.orders[..] {
+        [NodeOrder::PatchStatus { body, .. }] => body.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(body["metadata"]["labels"], json!({"rack": "r2", "pool": null}));
+    assert!(body.get("status").is_none(), "{body}");
+    scene.settle();
+    assert_eq!(scene.sent.len(), 1);
+}
+
+#[test]
+fn s22_what_a_user_adds_stays_and_what_is_ours_is_repaired() {
+    let mut scene = Scene::lent();
+    let taints = json!([{"key": "topoloom.dev/vnode", "effect": "NoSchedule"}, {"key": "team", "value": "blue", "effect": "NoSchedule"}]);
+    scene.edit_lent(json!({"metadata": {"labels": {"team": "a", "rack": "edited"}}, "spec": {"taints": taints}}));
+    scene.settle();
+    assert_eq!(scene.of_lent("/metadata/labels/team"), "a");
+    assert_eq!(scene.of_lent("/metadata/labels/rack"), "r1");
+    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule", "team=blue:NoSchedule"]);
+    scene.edit_lent(json!({"spec": {"unschedulable": true}}));
+    scene.settle();
+    assert_eq!(scene.of_lent("/spec/unschedulable"), true, "a cordon of a user stays");
+}
+
+#[test]
+fn s22_an_edited_uid_is_repaired_and_not_obeyed() {
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"labels": {keys::PHYSICAL_NODE_UID: "other"}}}));
+    scene.settle();
+    assert_eq!(scene.of_lent("/metadata/labels").get(keys::PHYSICAL_NODE_UID), Some(&json!("u1")));
+    // Both places, and the claim is on the physical node.
+    scene.edit_lent(json!({"metadata": {
+        "labels": {keys::PHYSICAL_NODE_UID: "other"}, "annotations": {keys::PHYSICAL_NODE_UID: "other"},
+    }}));
+    scene.settle();
+    assert_eq!(scene.annotation(keys::PHYSICAL_NODE_UID).as_deref(), Some("u1"));
+}
+
+// Sizes.
+
+#[test]
+fn s14_smaller_is_written_at_once_and_larger_once_in_ten_seconds() {
+    let mut scene = Scene::lent();
+    scene.usage = amounts(&[("cpu", "1")]);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "3");
+    assert_eq!(scene.sent, ["patch status of node vnode-east-w1"]);
+    scene.memory.grown = Some(scene.now.steady);
+    scene.usage = amounts(&[]);
+    scene.pass(9 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    assert_eq!(scene.look(|_, decision| decision.next_steady), Some(scene.now.steady + SECOND));
+    scene.pass(SECOND);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "4");
+}
+
+#[test]
+fn s14_a_node_that_shrinks_evicts_nothing_and_says_that_its_pods_have_more() {
+    let mut scene = Scene::lent();
+    scene.requested = amounts(&[("cpu", "3")]);
+    scene.usage = amounts(&[("cpu", "2")]);
+    scene.pod("p");
+    assert_eq!(scene.acts(), None);
+    scene.settle();
+    let conditions = scene.of_lent("/status/conditions");
+    let of = conditions.as_array().unwrap().iter().find(|condition| condition["type"] == "Overcommitted").unwrap();
+    assert_eq!(of["status"], "True", "{of}");
+    assert_eq!(scene.pods.len(), 1);
+}
+
+#[test]
+fn d8_limits_of_the_policy_in_force_bound_the_size_and_a_closed_window_does_not_change_it() {
+    let mut scene = Scene::lent();
+    scene.policy(|policy| {
+        policy.spec.resource_limits =
+            vec![LimitSpec { resource: "cpu".into(), quantity: None, percent: Some(50) }];
+        policy.spec.time_windows = vec![window("20:00", "21:00", &[])];
+    });
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "2");
+    assert_eq!(scene.annotation(keys::POLICY_DETAILS).as_deref(), Some("night(cpu=/50%)"));
+    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule", "topoloom.dev/out-of-time-windows=true:NoSchedule"]);
+    assert_eq!(scene.next(), Some(at("2026-08-03T20:00:00Z")));
+}
+
+// Policies.
+
+#[test]
+fn d1_without_a_policy_everything_is_lent_or_nothing() {
+    let mut scene = Scene::new();
+    scene.binding.no_policy = NoPolicy::Withdraw;
+    assert_eq!((scene.ordered(), scene.state()), (vec![], "not lent: no policy lends the physical node".into()));
+    scene.binding.no_policy = NoPolicy::LeaseAll;
+    assert_eq!(scene.ordered().len(), 2);
+}
+
+#[test]
+fn s8_under_an_invalid_policy_nothing_new_is_made_and_what_exists_keeps_size_and_taints_and_is_only_made_smaller() {
+    let mut scene = Scene::new();
+    scene.policy(|policy| policy.spec = invalid(policy.spec.clone()));
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    let mut scene = Scene::lent();
+    scene.usage = amounts(&[("cpu", "1")]);
+    scene.settle();
+    scene.policy(|policy| policy.spec = malformed(policy.spec.clone()));
+    scene.usage = amounts(&[]);
+    scene.pass(60 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "it does not grow");
+    scene.usage = amounts(&[("cpu", "2")]);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "2");
+    assert_eq!(scene.acts(), None);
+}
+
+#[test]
+fn s8_while_policies_are_not_read_nothing_is_made_or_enlarged_and_a_closed_node_stays_closed() {
+    let mut scene = Scene::lent();
+    scene.policy(|policy| policy.spec.time_windows = vec![window("20:00", "21:00", &[])]);
+    scene.settle();
+    scene.policies.set_synced(Synced::No);
+    scene.pass(SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    assert_eq!(scene.taints().len(), 2, "the taint of closed windows stays");
+    scene.lent = None;
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+}
+
+#[test]
+fn s8_a_node_that_leaves_its_policy_for_none_grows_after_ten_minutes_also_over_a_restart() {
+    let mut scene = Scene::new();
+    scene.policy(|policy| {
+        policy.spec.resource_limits = vec![LimitSpec { resource: "cpu".into(), quantity: Some("1".into()), percent: None }];
+    });
+    scene.settle();
+    scene.policies.remove("night");
+    scene.sent.clear();
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "1");
+    assert_eq!(scene.annotation(keys::POLICIES_APPLIED).as_deref(), Some("night"));
+    // Nothing is remembered: the whole time from now on.
+    scene.memory.alone_since = Some(scene.now.steady);
+    scene.pass(599 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    scene.pass(SECOND);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "4");
+    assert_eq!(scene.annotation(keys::POLICIES_APPLIED).as_deref(), Some(""));
+    assert_eq!(scene.annotation(keys::POLICY_DETAILS), None);
+    assert_eq!(scene.physical.as_ref().unwrap()["metadata"]["labels"].get(keys::POLICY_APPLIED), None);
+}
+
+// Windows and reclaim: scenario 5 and the example of 6.8.
+
+fn closing() -> Scene {
+    let mut scene = Scene::new();
+    scene.policy(|policy| {
+        policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
+        policy.spec.force_reclaim = true;
+        policy.spec.graceful_reclaim_period_seconds = Some(600);
+    });
+    scene.now.wall = at("2026-08-03T08:00:59Z");
+    scene.settle();
+    scene.pod("p");
+    scene.sent.clear();
+    assert_eq!(scene.next(), Some(at("2026-08-03T08:01:00Z")));
+    scene.now.wall = at("2026-08-03T08:01:00Z");
+    scene.settle();
+    scene
+}
+
+const CLOSED: &str = "topoloom.dev/out-of-time-windows=true:NoSchedule";
+const EXECUTES: &str = "topoloom.dev/out-of-time-windows=true:NoExecute";
+
+#[test]
+fn d3_s17_a_window_closes_with_no_schedule_then_no_execute_and_the_pods_are_deleted_in_the_same_pass() {
+    let mut scene = closing();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.next(), Some(at("2026-08-03T08:11:00Z")));
+    scene.pass(250 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    scene.pass(350 * SECOND);
+    let (cause, acts) = scene.acts().unwrap();
+    assert!(matches!(cause, Cause::WindowClosed { .. }));
+    assert_eq!(acts.len(), 2, "the taint and the pod: {acts:?}");
+    scene.sent.clear();
+    scene.step();
+    assert_eq!(
+        scene.sent,
+        ["patch status of node vnode-east-w1", "patch node vnode-east-w1", "remove pod team/p by deletion"]
+    );
+    assert_eq!(scene.taints()[1..], [EXECUTES]);
+    scene.settle();
+    assert!(scene.pods.is_empty());
+}
+
+#[test]
+fn d3_a_window_that_opens_again_takes_the_taint_away_and_the_next_closing_has_a_fresh_clock() {
+    let mut scene = closing();
+    scene.now.wall = at("2026-08-04T06:00:00Z");
+    // It was closed for longer than the grace, and the guard held it.
+    scene.settle();
+    assert_eq!(scene.taints().len(), 1);
+    assert_eq!(scene.annotation(keys::RECLAIM_GRACE), None);
+    scene.now.wall = at("2026-08-04T08:01:00Z");
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
+}
+
+#[test]
+fn s9_while_the_guard_holds_the_node_takes_no_new_pods_and_nothing_else_happens() {
+    let mut scene = closing();
+    scene.leave = Leave::Held;
+    scene.pass(3_600 * SECOND);
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.pods.len(), 1);
+    assert!(scene.acts().is_some(), "it is asked for again");
+    scene.leave = Leave::Given { since: scene.now.wall };
+    scene.settle();
+    assert!(scene.pods.is_empty());
+}
+
+#[test]
+fn s5_s23_a_suspect_cluster_or_a_pause_neither_evicts_nor_opens() {
+    for bar in [Bar::Suspect, Bar::Restored, Bar::Paused] {
+        let mut scene = closing();
+        scene.bar(&[bar]);
+        scene.pass(3_600 * SECOND);
+        scene.settle();
+        assert_eq!((scene.pods.len(), scene.taints()[1].as_str()), (1, CLOSED), "{bar}");
+        scene.now.wall = at("2026-08-04T06:30:00Z");
+        scene.settle();
+        assert_eq!(scene.taints()[1..], [CLOSED], "{bar}: it does not open");
+        scene.bar(&[]);
+        scene.settle();
+        assert_eq!(scene.taints().len(), 1);
+    }
+}
+
+// Liveness and partition.
+
+#[test]
+fn s4_a_kubelet_that_says_false_lives_and_one_that_is_unknown_does_not() {
+    let mut scene = Scene::lent();
+    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "reason": "R"}]}});
+    scene.edit_physical(ready("False"));
+    assert_eq!(scene.lease(), Some(Lease::Renew));
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/conditions/0/status"), "False");
+    scene.edit_physical(ready("Unknown"));
+    assert_eq!(scene.lease(), Some(Lease::Stop(NotAlive::KubeletUnknown)));
+    // node-lifecycle has written Unknown: it is left alone, whatever its reason.
+    let unknown = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"},
+        {"type": "Overcommitted", "status": "False", "reason": "Fits", "message": "The pods of this node have what is lent, or less."}]);
+    scene.edit_lent(json!({"status": {"conditions": unknown}}));
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    // It lives again: all conditions, and then the status of each pod.
+    scene.edit_physical(ready("True"));
+    let heals = scene.look(|_, decision| decision.orders.iter().any(|order| matches!(order, NodeOrder::PatchStatus { heals: true, .. })));
+    assert!(heals);
+}
+
+#[test]
+fn s5_an_unreachable_cluster_taints_its_nodes_writes_nothing_else_and_heals_with_the_taint_last() {
+    let mut scene = Scene::lent();
+    scene.bar(&[Bar::Unreachable]);
+    scene.reach = Reach::Unreachable { since: scene.now.steady };
+    scene.edit_physical(json!({"metadata": {"labels": {"rack": "r9"}}}));
+    scene.usage = amounts(&[("cpu", "4")]);
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"]);
+    assert!(scene.taints().contains(&"topoloom.dev/physical-unreachable=true:NoSchedule".to_owned()));
+    assert_eq!(scene.of_lent("/metadata/labels/rack"), "r1");
+    assert_eq!(scene.lease(), Some(Lease::Stop(NotAlive::Unreachable)));
+    // node-lifecycle says nothing for a minute: we do.
+    scene.memory.unrenewed_since = Some(scene.now.steady);
+    scene.pass(60 * SECOND);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/conditions/0/reason"), "PhysicalClusterUnreachable");
+    // It answers again, and is not listed yet.
+    scene.bar(&[Bar::Suspect]);
+    scene.reach = Reach::Suspect(crate::liveness::Doubt::NotListed);
+    scene.memory.unrenewed_since = None;
+    scene.sent.clear();
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/conditions/0/status"), "True");
+    assert!(scene.taints().iter().any(|taint| taint.contains("unreachable")), "the taint goes last");
+    scene.bar(&[]);
+    scene.reach = Reach::Reachable;
+    scene.settle();
+    assert!(!scene.taints().iter().any(|taint| taint.contains("unreachable")));
+}
+
+#[test]
+fn s5_hold_keeps_leases_for_its_time() {
+    let mut scene = Scene::lent();
+    scene.binding.on_unreachable = OnUnreachable::Hold(Duration::from_secs(3_600));
+    scene.bar(&[Bar::Unreachable]);
+    scene.reach = Reach::Unreachable { since: scene.now.steady };
+    scene.settle();
+    assert_eq!(scene.lease(), Some(Lease::Renew));
+    scene.pass(Duration::from_secs(3_600));
+    assert_eq!(scene.lease(), Some(Lease::Stop(NotAlive::Unreachable)));
+}
+
+#[test]
+fn s11_until_physical_nodes_are_listed_the_lease_goes_by_the_virtual_node_and_nothing_is_written() {
+    let mut scene = Scene::lent();
+    scene.is_listed = false;
+    assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)));
+}
+
+#[test]
+fn s27_read_only_renews_leases_and_writes_nothing_and_observe_not_even_those() {
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"metadata": {"labels": {"rack": "r9"}}}));
+    scene.usage = amounts(&[("cpu", "4")]);
+    scene.bar(&[Bar::ReadOnly]);
+    assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)));
+    scene.bar(&[Bar::Observing]);
+    assert_eq!((scene.ordered(), scene.lease()), (vec![], None));
+    let mut new = Scene::new();
+    for bar in [Bar::ReadOnly, Bar::Observing, Bar::Suspect, Bar::Paused, Bar::Conflict, Bar::ClusterChanged] {
+        new.bar(&[bar]);
+        assert_eq!(new.ordered(), Vec::<String>::new(), "{bar}: not even a claim");
+    }
+}
+
+// Ownership and claims.
+
+#[test]
+fn s1_s6_a_virtual_node_that_is_not_ours_is_left_alone() {
+    for (key, value) in [(keys::VIRTUAL_CLUSTER, "vc-2"), (keys::BINDING, "west")] {
+        let mut scene = Scene::lent();
+        scene.edit_lent(json!({"metadata": {"labels": {key: value}}}));
+        scene.edit_physical(json!({"metadata": {"labels": {"rack": "r9"}}}));
+        assert_eq!((scene.ordered(), scene.lease()), (vec![], None), "{key}");
+        scene.physical = None;
+        assert_eq!(scene.ordered(), Vec::<String>::new(), "{key}");
+    }
+}
+
+#[test]
+fn s6_a_node_of_an_earlier_binding_is_adopted_once_a_live_list_shows_that_it_is_gone() {
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"labels": {keys::BINDING_UID: "b-0"}}}));
+    scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-1/b-0"}}}));
+    assert_eq!(scene.ordered(), ["it is looked up whether a ClusterBinding with the UID b-0 exists"]);
+    scene.bindings = Some(["b-0".into(), "b-1".into()].into());
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "it stands, so the node is foreign");
+    scene.bindings = None;
+    scene.settle();
+    assert_eq!(scene.of_lent("/metadata/labels").get(keys::BINDING_UID), Some(&json!("b-1")));
+    assert_eq!(scene.claim(), "vc-1/b-1");
+}
+
+#[test]
+fn s7_a_node_that_another_claims_is_skipped_and_a_claim_edited_by_hand_is_no_free_node() {
+    for claim in ["vc-2/b-9", "nonsense", ""] {
+        let mut scene = Scene::new();
+        scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: claim}}}));
+        assert_eq!(scene.ordered(), Vec::<String>::new(), "{claim}");
+        assert!(matches!(scene.look(|_, decision| decision.state), NodeState::Rest(Rest::Claimed(_))), "{claim}");
+    }
+    let mut scene = Scene::new();
+    scene.binding.claims = NodeClaims::None;
+    scene.settle();
+    assert_eq!(scene.sent, ["create node vnode-east-w1"], "without rights nothing is claimed");
+}
+
+#[test]
+fn s22_virtual_nodes_are_not_lent_whatever_triggered_the_decision() {
+    for (key, value) in [("type", "virtual-kubelet"), ("node.kubernetes.io/instance-type", "eklet")] {
+        let mut scene = Scene::new();
+        scene.edit_physical(json!({"metadata": {"labels": {key: value}}}));
+        assert_eq!(scene.ordered(), Vec::<String>::new(), "{key}");
+    }
+    let mut scene = Scene::new();
+    scene.edit_physical(json!({"metadata": {"labels": {keys::MANAGED_BY_LABEL: "topoloom", keys::VIRTUAL_CLUSTER: "vc-0", "type": "virtual-kubelet"}}}));
+    assert!(scene.state().contains("allowChained"), "{}", scene.state());
+    scene.binding.chained = Chained::Allowed;
+    assert_eq!(scene.ordered().len(), 2);
+    // One that becomes virtual while it is lent goes.
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"metadata": {"labels": {"type": "virtual-kubelet"}}}));
+    assert_eq!(scene.state(), "its virtual node goes: the selector of the binding does not select the physical node");
+}
+
+// Deletion.
+
+#[test]
+fn s10_a_node_that_is_not_selected_any_more_goes_in_order() {
+    let mut scene = Scene::lent();
+    scene.pod("p");
+    scene.pod("daemon").class = PodClass::DaemonSet;
+    scene.binding.selector = pool("cpu");
+    let (cause, acts) = scene.acts().unwrap();
+    assert_eq!((cause, acts.len()), (Cause::Selector, 3));
+    scene.leave = Leave::Held;
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"], "it is marked at once, and the guard holds the rest");
+    assert!(scene.taints().contains(&"topoloom.dev/vnode-deleting=true:NoSchedule".to_owned()));
+    assert_eq!(scene.of_lent("/spec/unschedulable"), true);
+    assert_eq!(scene.lease(), Some(Lease::Renew), "its pods run");
+    scene.leave = Leave::Given { since: scene.now.wall };
+    scene.sent.clear();
+    scene.settle();
+    assert_eq!(
+        scene.sent,
+        [
+            "remove pod team/p by eviction, pod team/daemon by eviction",
+            "stop the lease of node vnode-east-w1",
+            "delete node vnode-east-w1",
+            "stop the lease of node vnode-east-w1",
+            "remove the finalizer of node vnode-east-w1",
+            "release the physical node",
+        ]
+    );
+    assert_eq!((scene.lent.is_none(), scene.claim()), (true, Value::Null));
+}
+
+#[test]
+fn s10_a_node_whose_cause_goes_before_it_was_deleted_is_an_ordinary_one_again() {
+    let mut scene = Scene::lent();
+    scene.binding.selector = pool("cpu");
+    scene.leave = Leave::Held;
+    scene.settle();
+    scene.binding.selector = NodeSelector::default();
+    scene.settle();
+    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
+    assert_eq!(scene.of_lent("/spec/unschedulable"), json!(false));
+    assert_eq!(scene.annotation(keys::DELETION_TAINT_TIME), None);
+    // A cordon that a user made before stays.
+    scene.edit_lent(json!({"spec": {"unschedulable": true}}));
+    scene.binding.selector = pool("cpu");
+    scene.settle();
+    scene.binding.selector = NodeSelector::default();
+    scene.settle();
+    assert_eq!(scene.of_lent("/spec/unschedulable"), true);
+}
+
+#[test]
+fn s1_an_empty_cache_is_no_proof_that_a_node_is_gone() {
+    let mut scene = Scene::lent();
+    let node = scene.physical.take();
+    assert_eq!(scene.ordered(), ["the physical node is read"]);
+    scene.live = LiveNode::Found("u1".into());
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "the cache is behind");
+    scene.physical = node;
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    scene.physical = None;
+    scene.live = LiveNode::Gone;
+    scene.pod("p");
+    assert_eq!(scene.acts().unwrap().0, Cause::NodeGone);
+    scene.settle();
+    assert_eq!(scene.lent, None);
+    assert!(scene.sent.contains(&"remove pod team/p by deletion".to_owned()), "{:?}", scene.sent);
+}
+
+#[test]
+fn s9_a_node_that_is_only_being_deleted_is_not_free() {
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"metadata": {"deletionTimestamp": "2026-08-03T12:00:00Z"}}));
+    assert_eq!(scene.acts().unwrap().0, Cause::NodeTerminating);
+}
+
+// Scenario 3.
+
+#[test]
+fn s22_a_machine_that_took_the_name_gets_a_virtual_node_of_its_own_after_the_old_one_is_gone() {
+    let mut scene = Scene::lent();
+    let old = scene.of_lent("/metadata/uid");
+    scene.physical = Some(machine("w1", "u2"));
+    scene.pod("p");
+    scene.pod("daemon").class = PodClass::DaemonSet;
+    scene.settle();
+    assert_eq!(scene.sent.first().unwrap(), "the physical node is read");
+    assert!(scene.pods.is_empty());
+    assert_ne!(scene.of_lent("/metadata/uid"), old);
+    assert_eq!(scene.annotation(keys::PHYSICAL_NODE_UID).as_deref(), Some("u2"));
+}
+
+#[test]
+fn s10_a_virtual_node_that_another_client_deletes_is_cordoned_emptied_and_made_anew() {
+    let mut scene = Scene::lent();
+    scene.pod("p");
+    scene.edit_lent(json!({"metadata": {"deletionTimestamp": "2026-08-03T12:00:00Z"}}));
+    assert_eq!(scene.ordered(), ["patch node vnode-east-w1"]);
+    scene.settle();
+    assert!(scene.pods.is_empty());
+    assert_eq!(scene.of_lent("/metadata/deletionTimestamp"), Value::Null, "a new one");
+}
+
+#[test]
+fn s10_the_nodes_of_a_binding_that_is_deleted_go_and_so_do_their_claims() {
+    let mut scene = Scene::lent();
+    scene.binding.existence = Existence::Terminating;
+    scene.settle();
+    assert_eq!((scene.lent.is_none(), scene.claim()), (true, Value::Null));
+    assert_eq!(scene.state(), "not lent: the binding is being deleted");
+}
+
+#[test]
+fn s5_nothing_of_a_suspect_cluster_is_deleted_but_a_node_on_its_way_out_is_marked() {
+    let mut scene = Scene::lent();
+    scene.pod("p");
+    scene.binding.selector = on_pool_selector();
+    scene.bar(&[Bar::Suspect]);
+    scene.settle();
+    assert_eq!((scene.sent.len(), scene.pods.len()), (2, 1), "{:?}", scene.sent);
+}
+
+fn on_pool_selector() -> NodeSelector {
+    let spec = on_pool("cpu", crate::policy::spec::PolicySpec::default());
+    NodeSelector::parse(&spec.node_selector.unwrap()).unwrap()
+}
+
+#[test]
+fn a_broken_annotation_of_an_earlier_write_stops_nothing() {
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"annotations": {keys::EXPECTED_METADATA: "{"}}}));
+    scene.settle();
+    assert!(scene.annotation(keys::EXPECTED_METADATA).unwrap().starts_with("{\"v\":1") || scene.sent.len() == 1);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+}
+
+#[test]
+fn what_explains_a_node_names_the_policy_the_window_and_the_size() {
+    let mut scene = Scene::lent();
+    scene.policy(|policy| policy.spec.time_windows = vec![window("20:00", "21:00", &[])]);
+    scene.usage = amounts(&[("cpu", "1500m")]);
+    scene.settle();
+    let details = scene.details();
+    assert_eq!(details.in_force, "policy night");
+    assert_eq!(details.window, Window::Closed { until: Some(at("2026-08-03T20:00:00Z")) });
+    assert_eq!(details.sizes.resources["cpu"].result.to_string(), "2500m");
+}

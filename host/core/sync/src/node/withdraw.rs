@@ -1,0 +1,162 @@
+//! A node that is not lent any more: the steps of [`deletion`](crate::deletion) as requests (6.9, decisions S9, S10).
+
+use super::facts::{Facts, LentNode, LiveNode, NodeClaims, Now};
+use super::objects;
+use super::orders::{NodeOrder, PodRemoval, RemovalMeans};
+use super::{NodeDecision, NodeState};
+use crate::bars::Doing;
+use crate::deletion::{
+    BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, Removal, next_step,
+};
+use crate::guard::{Act, Cause};
+use crate::identity::Claim;
+use crate::keys;
+use crate::merge::{Cordon, MetadataPatch};
+use crate::taints::Taint;
+use topoloom_core::names::NodeName;
+
+/// What would disrupt: the deletion of the node and of every pod that still runs on it.
+pub(super) fn acts(facts: &Facts<'_>, cause: DeletionCause, name: &NodeName) -> Option<(Cause, Vec<Act>)> {
+    facts.lent?;
+    let running = facts.pods.iter().filter(|pod| !pod.phase.is_final() && pod.existence == Existence::Alive);
+    let pods = running.map(|pod| Act::RemovePod { node: name.clone(), pod: pod.pod.uid.clone() });
+    Some((guarded(facts, cause), std::iter::once(Act::DeleteNode(name.clone())).chain(pods).collect()))
+}
+
+/// The cause, as the guard counts it.
+fn guarded(facts: &Facts<'_>, cause: DeletionCause) -> Cause {
+    match cause {
+        // A node that is being deleted still exists: only a live read that found none is a proof.
+        DeletionCause::NodeGone if *facts.live != LiveNode::Gone => Cause::NodeTerminating,
+        DeletionCause::NodeGone | DeletionCause::NodeReplaced => Cause::NodeGone,
+        DeletionCause::Selector => Cause::Selector,
+        DeletionCause::Withdrawn => Cause::Policy,
+        DeletionCause::BindingDeleted => Cause::BindingDeleted,
+        DeletionCause::Operator => Cause::Operator,
+        DeletionCause::DeletedByOthers => Cause::DeletedByOthers,
+    }
+}
+
+pub(super) fn conclude<'a>(facts: &Facts<'a>, cause: DeletionCause, leave: Leave, now: Now) -> NodeDecision<'a> {
+    let mut decision = NodeDecision::new(NodeState::Leaving(cause));
+    let pods: Vec<BoundPod> = facts.pods.iter().map(super::LentPod::bound).collect();
+    let node = facts.lent.map(deleted);
+    let step = next_step(
+        &DeletionFacts {
+            cause,
+            node: node.as_ref(),
+            pods: &pods,
+            bars: facts.bars,
+            leave,
+            evictions: facts.binding.evictions,
+            timing: facts.binding.deletion,
+        },
+        now.wall,
+    );
+    let Some(lent) = facts.lent else {
+        release(facts, &mut decision);
+        return decision;
+    };
+    let liveness = facts.liveness(now.steady);
+    decision.lease = Some(liveness.lease);
+    if let Some(next) = liveness.next {
+        decision.until_steady(next);
+    }
+    carry(facts, lent, step, &mut decision, now);
+    decision
+}
+
+fn deleted(lent: &LentNode) -> DeletedNode {
+    DeletedNode {
+        uid: lent.uid.clone(),
+        version: lent.version.clone(),
+        marked: lent.marked(),
+        cordon: lent.metadata.cordon,
+        existence: lent.existence,
+        finalizer: lent.finalizer(),
+    }
+}
+
+/// The requests of a step.
+fn carry(facts: &Facts<'_>, lent: &LentNode, step: DeletionStep, decision: &mut NodeDecision<'_>, now: Now) {
+    let Ok(name) = crate::naming::virtual_node_name(&facts.binding.cluster, facts.name) else { return };
+    match step {
+        DeletionStep::Mark => {
+            unlabel(facts, decision);
+            decision.orders.push(mark(lent, name, now));
+        }
+        DeletionStep::Wait { until, .. } => {
+            if let Some(until) = until {
+                decision.until(until);
+            }
+        }
+        DeletionStep::Remove { pods, look } => {
+            decision.until(look);
+            let removal = |(uid, removal): (_, Removal)| {
+                let pod = facts.pods.iter().find(|pod| pod.pod.uid == uid)?;
+                let means = match removal {
+                    Removal::Evict => RemovalMeans::Eviction,
+                    Removal::Delete => RemovalMeans::Delete,
+                };
+                Some(PodRemoval { pod: pod.pod.clone(), version: pod.version.clone(), means })
+            };
+            decision.orders.push(NodeOrder::RemovePods(pods.into_iter().filter_map(removal).collect()));
+        }
+        DeletionStep::Delete { uid, version } => {
+            decision.lease = None;
+            decision.orders.push(NodeOrder::StopLease(name.clone()));
+            decision.orders.push(NodeOrder::Delete { name, uid, version });
+        }
+        DeletionStep::RemoveFinalizer { .. } => {
+            decision.lease = None;
+            decision.orders.push(NodeOrder::StopLease(name.clone()));
+            decision.orders.push(NodeOrder::RemoveFinalizer { name, body: objects::without_finalizer(lent) });
+        }
+        DeletionStep::LeftToOthers => {
+            decision.lease = None;
+            decision.orders.push(NodeOrder::StopLease(name));
+        }
+        DeletionStep::ReleaseClaim => release(facts, decision),
+    }
+}
+
+/// Taint, cordon and time, in one write. What else is on the node stays: nothing but this is known to be wanted.
+fn mark(lent: &LentNode, name: NodeName, now: Now) -> NodeOrder {
+    let mut patch = MetadataPatch::default();
+    let taints = &lent.metadata.taints;
+    if !taints.iter().any(|taint| taint.id() == Taint::deleting().id()) {
+        patch.taints = Some(taints.iter().cloned().chain([Taint::deleting()]).collect());
+    }
+    let time = lent.metadata.annotations.get(keys::DELETION_TAINT_TIME);
+    if time.is_none_or(|time| time.parse::<jiff::Timestamp>().is_err()) {
+        patch.annotations.insert(keys::DELETION_TAINT_TIME.to_owned(), Some(format!("{:.0}", now.wall)));
+    }
+    if !lent.is_cordoned() {
+        patch.cordon = Some(Cordon::Cordoned);
+        patch.annotations.insert(keys::CORDONED.to_owned(), Some("true".to_owned()));
+    }
+    let body = objects::spec_patch(Some(&lent.version), &patch);
+    NodeOrder::PatchSpec { name, version: Some(lent.version.clone()), body }
+}
+
+/// Takes the label of the policy off the physical node: step 0, which holds up nothing.
+fn unlabel(facts: &Facts<'_>, decision: &mut NodeDecision<'_>) {
+    release_what(facts, decision, false);
+}
+
+/// Takes label and claim off the physical node, once its virtual node is gone.
+fn release(facts: &Facts<'_>, decision: &mut NodeDecision<'_>) {
+    release_what(facts, decision, true);
+}
+
+fn release_what(facts: &Facts<'_>, decision: &mut NodeDecision<'_>, also_claim: bool) {
+    let Some(physical) = facts.present() else { return };
+    let is_ours = facts.claim(physical) == Claim::Ours;
+    let is_labelled = physical.labels.contains_key(keys::POLICY_APPLIED);
+    let is_due = is_ours && (also_claim || is_labelled);
+    if is_due && facts.binding.claims == NodeClaims::Written && facts.bars.allow(Doing::Physical) {
+        let body = objects::release(&physical.version, also_claim);
+        decision.orders.push(NodeOrder::ReleasePhysical { body });
+    }
+}
+

@@ -1,0 +1,287 @@
+//! What the pods of both clusters mean for the nodes of one binding: how much of a physical node is used, what the pods of a
+//! virtual node request in sum, and which pods those are (decisions S14 and S15).
+//!
+//! Owns the sums, kept as pods come, change and go, in the time that one pod takes; and which nodes have to be looked at
+//! after each event. It is a plain value: watches feed it, controllers read it. Never decides what counts:
+//! [`counted`](topoloom_sync::sizes::counted) does.
+//!
+//! # Failure story
+//!
+//! Events come late, twice, and in any order between the two clusters. A physical pod whose virtual pod is not known counts
+//! as used: the node looks smaller for a moment, never larger. A pod with an amount that cannot be read counts with what was
+//! read of it before, and its node is reported.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::identity::{Identity, Ownership};
+use topoloom_sync::naming::{ClusterId, virtual_node_name};
+use topoloom_sync::node::LentPod;
+use topoloom_sync::phase::Phase;
+use topoloom_sync::resources::{ResourceError, ResourceList};
+use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
+use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
+
+use crate::slices::pod::PodSlice;
+
+/// The name of a physical node.
+pub type PhysicalName = Arc<str>;
+
+/// The physical nodes that have to be looked at.
+pub type Touched = BTreeSet<PhysicalName>;
+
+/// The pods of a binding's nodes, in both clusters.
+#[derive(Debug)]
+pub struct Ledger {
+    identity: Identity,
+    cluster: ClusterId,
+    /// What is used of each physical node.
+    used: HashMap<PhysicalName, NodeUsage>,
+    physical_pods: HashMap<Uid, PhysicalRow>,
+    /// The physical pod that names a virtual one, by the UID of the virtual one.
+    twins: HashMap<Uid, Uid>,
+    virtual_pods: HashMap<Uid, VirtualRow>,
+    /// The pods of each virtual node.
+    lent: HashMap<NodeName, LentRow>,
+    /// The physical node of each virtual one that was looked at.
+    names: HashMap<NodeName, PhysicalName>,
+}
+
+/// A pod of the physical cluster.
+#[derive(Debug)]
+struct PhysicalRow {
+    node: PhysicalName,
+    phase: Phase,
+    /// What it requests, where that is needed again: of pods that are ours.
+    ours: Option<OurPod>,
+}
+
+#[derive(Debug)]
+struct OurPod {
+    virtual_uid: Option<Uid>,
+    requests: ResourceList,
+}
+
+/// A pod of the virtual cluster.
+#[derive(Debug)]
+struct VirtualRow {
+    node: NodeName,
+    phase: Phase,
+    requests: ResourceList,
+}
+
+#[derive(Debug, Default)]
+struct LentRow {
+    requested: NodeUsage,
+    pods: BTreeMap<Uid, LentPod>,
+}
+
+impl Ledger {
+    /// An empty one.
+    #[must_use]
+    pub fn new(identity: Identity, cluster: ClusterId) -> Self {
+        Self {
+            identity,
+            cluster,
+            used: HashMap::new(),
+            physical_pods: HashMap::new(),
+            twins: HashMap::new(),
+            virtual_pods: HashMap::new(),
+            lent: HashMap::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// A physical node has this virtual one: pods of the one mean something for the other from now on.
+    pub fn node(&mut self, physical: &PhysicalName) -> Option<NodeName> {
+        let name = virtual_node_name(&self.cluster, physical).ok()?;
+        self.names.entry(name.clone()).or_insert_with(|| Arc::clone(physical));
+        Some(name)
+    }
+
+    /// The physical node of a virtual one.
+    #[must_use]
+    pub fn physical_of(&self, lent: &str) -> Option<&PhysicalName> {
+        self.names.get(lent)
+    }
+
+    /// What is used of a physical node.
+    #[must_use]
+    pub fn used(&self, physical: &str) -> ResourceList {
+        self.used.get(physical).map(NodeUsage::total).unwrap_or_default()
+    }
+
+    /// What the pods of a virtual node request in sum.
+    #[must_use]
+    pub fn requested(&self, lent: &str) -> ResourceList {
+        self.lent.get(lent).map(|row| row.requested.total()).unwrap_or_default()
+    }
+
+    /// The pods of a virtual node.
+    #[must_use]
+    pub fn pods(&self, lent: &str) -> Vec<LentPod> {
+        self.lent.get(lent).map(|row| row.pods.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// How many pods run on all virtual nodes: what the guard's percent is of.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.virtual_pods.values().filter(|row| !row.phase.is_final()).count()
+    }
+
+    /// A pod of the physical cluster is as it is now.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity: the pod counts as it did before.
+    pub fn physical_pod(&mut self, slice: &PodSlice) -> Result<Touched, ResourceError> {
+        let uid = slice.pod().uid;
+        let Some(node) = slice.node() else { return Ok(self.physical_pod_gone(&uid)) };
+        let requests = slice.requests()?;
+        let mut touched = Touched::new();
+        // A pod never moves; one that did is another pod's row.
+        if self.physical_pods.get(&uid).is_some_and(|row| *row.node != *node) {
+            touched.append(&mut self.physical_pod_gone(&uid));
+        }
+        let labels = slice.metadata().labels.as_ref();
+        let is_ours = labels.is_some_and(|labels| Ownership::of(labels, &self.identity) == Ownership::Ours);
+        let virtual_uid = slice.names().map(|named| named.uid);
+        if let Some(old) = self.physical_pods.get(&uid).and_then(|row| row.ours.as_ref()?.virtual_uid.clone())
+            && Some(&old) != virtual_uid.as_ref()
+        {
+            self.forget_twin(&old, &uid);
+        }
+        if let Some(virtual_uid) = virtual_uid.as_ref().filter(|_| is_ours) {
+            self.twins.insert(virtual_uid.clone(), uid.clone());
+        }
+        let node: PhysicalName = self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
+        let phase = Phase::read(slice.phase());
+        let part = self.part(&node, phase, is_ours, virtual_uid.as_ref(), &requests);
+        let ours = is_ours.then_some(OurPod { virtual_uid, requests });
+        self.physical_pods.insert(uid.clone(), PhysicalRow { node: Arc::clone(&node), phase, ours });
+        if self.used.entry(Arc::clone(&node)).or_default().set(&uid, part) == UsageChange::Changed {
+            touched.insert(node);
+        }
+        Ok(touched)
+    }
+
+    /// A pod of the physical cluster is gone.
+    pub fn physical_pod_gone(&mut self, uid: &Uid) -> Touched {
+        let Some(row) = self.physical_pods.remove(uid) else { return Touched::new() };
+        if let Some(virtual_uid) = row.ours.and_then(|ours| ours.virtual_uid) {
+            self.forget_twin(&virtual_uid, uid);
+        }
+        let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
+        match used.remove(uid) {
+            UsageChange::Changed => [row.node].into(),
+            UsageChange::Same => Touched::new(),
+        }
+    }
+
+    /// A pod of the virtual cluster that is bound to a node is as it is now.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity: the pod counts as it did before.
+    pub fn virtual_pod(&mut self, slice: PodSlice) -> Result<Touched, ResourceError> {
+        let uid = slice.pod().uid;
+        let Some(node) = slice.node().map(NodeName::from) else { return Ok(self.virtual_pod_gone(&uid)) };
+        let requests = slice.requests()?;
+        let phase = Phase::read(slice.phase());
+        let mut touched = Touched::new();
+        if self.virtual_pods.get(&uid).is_some_and(|row| row.node != node) {
+            touched.append(&mut self.virtual_pod_gone(&uid));
+        }
+        let there = VirtualPod { uid: &uid, phase, node: Some(&node), requests: &requests };
+        let part = PodUse::new(&counted_there(&there), &requests);
+        let lent = self.lent.entry(node.clone()).or_default();
+        let mut is_changed = lent.requested.set(&uid, part) == UsageChange::Changed;
+        let pod = slice.lent();
+        let matters = |pod: &LentPod| (pod.phase, pod.existence, pod.class, pod.tolerations.clone());
+        let refused = lent.pods.get(&uid).and_then(|known| known.refused);
+        is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
+        lent.pods.insert(uid.clone(), LentPod { refused, ..pod });
+        let row = VirtualRow { node: node.clone(), phase, requests };
+        self.virtual_pods.insert(uid.clone(), row);
+        if is_changed && let Some(physical) = self.names.get(&node) {
+            touched.insert(Arc::clone(physical));
+        }
+        touched.append(&mut self.recount(&uid));
+        Ok(touched)
+    }
+
+    /// A pod of the virtual cluster is gone.
+    pub fn virtual_pod_gone(&mut self, uid: &Uid) -> Touched {
+        let Some(row) = self.virtual_pods.remove(uid) else { return Touched::new() };
+        let mut touched: Touched = self.names.get(&row.node).cloned().into_iter().collect();
+        if let Some(lent) = self.lent.get_mut(&row.node) {
+            // The node is looked at whether its sum changed or not: its deletion may have waited for this pod.
+            let _: UsageChange = lent.requested.remove(uid);
+            lent.pods.remove(uid);
+            if lent.pods.is_empty() {
+                self.lent.remove(&row.node);
+            }
+        }
+        touched.append(&mut self.recount(uid));
+        touched
+    }
+
+    /// The API server refused the eviction of a pod.
+    pub fn refused(&mut self, lent: &str, uid: &Uid, now: jiff::Timestamp) {
+        if let Some(pod) = self.lent.get_mut(lent).and_then(|row| row.pods.get_mut(uid)) {
+            let times = pod.refused.map_or(0, |refused| refused.times);
+            pod.refused = Some(topoloom_sync::deletion::RefusedEviction { at: now, times: times.saturating_add(1) });
+        }
+    }
+
+    /// All pods of the virtual cluster that are known.
+    #[must_use]
+    pub fn virtual_uids(&self) -> Vec<Uid> {
+        self.virtual_pods.keys().cloned().collect()
+    }
+
+    fn forget_twin(&mut self, virtual_uid: &Uid, physical: &Uid) {
+        if self.twins.get(virtual_uid) == Some(physical) {
+            self.twins.remove(virtual_uid);
+        }
+    }
+
+    /// Counts the physical pod of a virtual one anew.
+    fn recount(&mut self, virtual_uid: &Uid) -> Touched {
+        let Some(uid) = self.twins.get(virtual_uid).cloned() else { return Touched::new() };
+        let Some(PhysicalRow { node, phase, ours: Some(ours) }) = self.physical_pods.get(&uid) else {
+            return Touched::new();
+        };
+        let part = self.part(node, *phase, true, ours.virtual_uid.as_ref(), &ours.requests);
+        let node = Arc::clone(node);
+        match self.used.entry(Arc::clone(&node)).or_default().set(&uid, part) {
+            UsageChange::Changed => [node].into(),
+            UsageChange::Same => Touched::new(),
+        }
+    }
+
+    /// How much of a physical pod counts.
+    fn part(
+        &self,
+        node: &str,
+        phase: Phase,
+        is_ours: bool,
+        virtual_uid: Option<&Uid>,
+        requests: &ResourceList,
+    ) -> PodUse {
+        let owner = if is_ours { PodOwner::Ours } else { PodOwner::Foreign };
+        let pod = PhysicalPod { owner, virtual_uid: virtual_uid.map(|uid| &**uid), phase, requests };
+        let twin = virtual_uid.filter(|_| is_ours).and_then(|uid| Some((uid, self.virtual_pods.get(uid)?)));
+        let twin = twin.map(|(uid, row)| VirtualPod {
+            uid,
+            phase: row.phase,
+            node: Some(&row.node),
+            requests: &row.requests,
+        });
+        // A node whose name gives no virtual one is not lent; then all of its pods count, which no one reads.
+        let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
+        PodUse::new(&counted(&pod, twin.as_ref(), &name), requests)
+    }
+}
+
+#[cfg(test)]
+mod tests;

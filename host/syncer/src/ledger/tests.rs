@@ -1,0 +1,187 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use topoloom_sync::naming::BindingName;
+
+use super::*;
+
+fn identity() -> Identity {
+    Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap()
+}
+
+fn ledger() -> Ledger {
+    let mut ledger = Ledger::new(identity(), ClusterId::parse("east").unwrap());
+    for node in ["w1", "w2"] {
+        ledger.node(&node.into());
+    }
+    ledger
+}
+
+fn read(pod: Value) -> PodSlice {
+    serde_json::from_value(pod).unwrap()
+}
+
+fn pod(uid: &str, node: &str, cpu: &str, phase: &str) -> Value {
+    json!({
+        "metadata": {"namespace": "team", "name": uid, "uid": uid, "resourceVersion": "1"},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": phase},
+    })
+}
+
+/// A physical pod of ours, made for a virtual one.
+fn ours(uid: &str, node: &str, cpu: &str, phase: &str, twin: &str) -> Value {
+    let mut pod = pod(uid, node, cpu, phase);
+    pod["metadata"]["labels"] = json!(identity().labels());
+    pod["metadata"]["annotations"] = json!({
+        "topoloom.dev/virtual-pod-namespace": "team", "topoloom.dev/virtual-pod-name": twin,
+        "topoloom.dev/virtual-pod-uid": twin,
+    });
+    pod
+}
+
+fn cpu(list: &ResourceList) -> String {
+    list.get("cpu").map_or_else(|| "0".to_owned(), ToString::to_string)
+}
+
+fn touched(names: &[&str]) -> Touched {
+    names.iter().map(|name| Arc::from(*name)).collect()
+}
+
+#[test]
+fn s14_a_foreign_pod_counts_from_its_binding_until_it_ends_or_is_gone() {
+    let mut ledger = ledger();
+    assert_eq!(ledger.physical_pod(&read(pod("f", "", "1", "Pending"))), Ok(touched(&[])));
+    assert_eq!(ledger.physical_pod(&read(pod("f", "w1", "1", "Pending"))), Ok(touched(&["w1"])));
+    assert_eq!(ledger.physical_pod(&read(pod("f", "w1", "1", "Running"))), Ok(touched(&[])), "the sum is the same");
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+    assert_eq!(ledger.physical_pod(&read(pod("f", "w1", "3", "Running"))), Ok(touched(&["w1"])), "it was resized");
+    assert_eq!(ledger.physical_pod(&read(pod("f", "w1", "3", "Succeeded"))), Ok(touched(&["w1"])));
+    assert_eq!(cpu(&ledger.used("w1")), "0");
+    assert_eq!(ledger.physical_pod_gone(&"f".into()), touched(&[]));
+}
+
+#[test]
+fn s14_a_pod_of_ours_counts_until_its_virtual_pod_is_known_on_that_node_and_again_when_that_one_ends() {
+    let mut ledger = ledger();
+    assert_eq!(ledger.physical_pod(&read(ours("p", "w1", "2", "Running", "v"))), Ok(touched(&["w1"])));
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+    assert_eq!(ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1500m", "Running"))), Ok(touched(&["w1"])));
+    assert_eq!(cpu(&ledger.used("w1")), "500m", "what a webhook added to the physical pod");
+    assert_eq!(cpu(&ledger.requested("vnode-east-w1")), "1500m");
+    assert_eq!(ledger.pods("vnode-east-w1").len(), 1);
+    assert_eq!(ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1500m", "Succeeded"))), Ok(touched(&["w1"])));
+    assert_eq!((cpu(&ledger.used("w1")), cpu(&ledger.requested("vnode-east-w1"))), ("2".into(), "0".into()));
+    assert_eq!(ledger.virtual_pod_gone(&"v".into()), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+}
+
+#[test]
+fn s6_s14_a_pod_with_another_identity_is_foreign_whatever_it_names() {
+    let mut ledger = ledger();
+    let mut other = ours("p", "w1", "2", "Running", "v");
+    other["metadata"]["labels"]["topoloom.dev/virtual-cluster"] = "another".into();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Running"))).unwrap();
+    ledger.physical_pod(&read(other)).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+}
+
+#[test]
+fn s15_churn_of_our_own_pods_changes_no_size() {
+    let mut ledger = ledger();
+    for round in 0..50 {
+        let (physical, twin) = (format!("p{round}"), format!("v{round}"));
+        ledger.virtual_pod(read(pod(&twin, "vnode-east-w1", "1", "Pending"))).unwrap();
+        ledger.physical_pod(&read(ours(&physical, "w1", "1", "Running", &twin))).unwrap();
+        assert_eq!(cpu(&ledger.used("w1")), "0");
+        ledger.physical_pod_gone(&physical.as_str().into());
+        ledger.virtual_pod_gone(&twin.as_str().into());
+    }
+    assert!(ledger.twins.is_empty() && ledger.lent.is_empty() && ledger.physical_pods.is_empty());
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_counts_as_before() {
+    let mut ledger = ledger();
+    ledger.physical_pod(&read(pod("f", "w1", "1", "Running"))).unwrap();
+    assert!(ledger.physical_pod(&read(pod("f", "w1", "many", "Running"))).is_err());
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+}
+
+#[test]
+fn what_was_refused_is_remembered_over_changes_of_the_pod() {
+    let mut ledger = ledger();
+    let now = "2026-08-01T00:00:00Z".parse().unwrap();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))).unwrap();
+    ledger.refused("vnode-east-w1", &"v".into(), now);
+    ledger.refused("vnode-east-w1", &"v".into(), now);
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))).unwrap();
+    assert_eq!(ledger.pods("vnode-east-w1")[0].refused.map(|refused| refused.times), Some(2));
+}
+
+/// An event: a pod of one of two clusters, by its number, with a node, an amount and a phase; none: it is gone.
+type Step = (bool, u8, Option<(u8, u8, u8)>);
+
+const PHASES: [&str; 3] = ["Pending", "Running", "Failed"];
+
+/// The state of both clusters after some events.
+#[derive(Default)]
+struct Truth {
+    physical: BTreeMap<u8, (u8, u8, u8)>,
+    lent: BTreeMap<u8, (u8, u8, u8)>,
+}
+
+impl Truth {
+    /// The sum of a node, from nothing.
+    fn used(&self, node: u8) -> u64 {
+        let of = |(number, (at, cpu, phase)): (&u8, &(u8, u8, u8))| {
+            if *at != node || *phase == 2 {
+                return 0;
+            }
+            // Even numbers are ours, each with the virtual pod of its number.
+            let covered = self.lent.get(number).filter(|(at, _, phase)| number % 2 == 0 && *at == node && *phase != 2);
+            u64::from(cpu.saturating_sub(covered.map_or(0, |(_, cpu, _)| *cpu)))
+        };
+        self.physical.iter().map(of).sum()
+    }
+}
+
+proptest! {
+    #[test]
+    fn s14_the_sums_are_those_of_a_plain_computation_after_any_history(
+        steps in prop::collection::vec(
+            (any::<bool>(), 0..6_u8, prop::option::of((0..2_u8, 0..9_u8, 0..3_u8))), 0..60,
+        )
+    ) {
+        let (mut ledger, mut truth) = (ledger(), Truth::default());
+        let steps: Vec<Step> = steps;
+        for (is_physical, number, pod_now) in steps {
+            let pods = if is_physical { &mut truth.physical } else { &mut truth.lent };
+            match pod_now {
+                Some(now) => pods.insert(number, now),
+                None => pods.remove(&number),
+            };
+            let (uid, twin) = (format!("p{number}"), format!("v{number}"));
+            match (is_physical, pod_now) {
+                (true, None) => drop(ledger.physical_pod_gone(&uid.as_str().into())),
+                (false, None) => drop(ledger.virtual_pod_gone(&twin.as_str().into())),
+                (true, Some((node, cpu, phase))) => {
+                    let (node, cpu) = (format!("w{}", node + 1), cpu.to_string());
+                    let phase = PHASES[usize::from(phase)];
+                    let written = if number % 2 == 0 {
+                        ours(&uid, &node, &cpu, phase, &twin)
+                    } else {
+                        pod(&uid, &node, &cpu, phase)
+                    };
+                    ledger.physical_pod(&read(written)).unwrap();
+                }
+                (false, Some((node, cpu, phase))) => {
+                    let (node, cpu) = (format!("vnode-east-w{}", node + 1), cpu.to_string());
+                    ledger.virtual_pod(read(pod(&twin, &node, &cpu, PHASES[usize::from(phase)]))).unwrap();
+                }
+            }
+            for node in 0..2 {
+                prop_assert_eq!(cpu(&ledger.used(&format!("w{}", node + 1))), truth.used(node).to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The controller of nodes: it carries out what [`node`](topoloom_sync::node) decides, in the order in which it is decided.
+//!
+//! Owns the work on one node: decide under the lock of the [`View`], send the requests one after the other, decide again where
+//! something had to be read live. Never decides anything by itself, and never sends a request that carries no version or UID.
+//!
+//! # Failure story
+//!
+//! The first request that fails ends the work on a node: what follows depends on it. A conflict means that the node changed
+//! meanwhile; its watch brings it, and the queue tries again with a pause of this node alone. An answer shows what is stored:
+//! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet.
+
+mod requests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use topoloom_cluster::events::{EventText, Events, Urgency};
+use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::liveness::Lease;
+use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
+
+pub use self::requests::{NodeClients, NodeRequests, Stored};
+use crate::ledger::PhysicalName;
+use crate::view::{Evidence, NodeWork, View};
+
+/// How often a decision may ask for something before it is left to the next try: each answer leads to another question at most
+/// twice.
+const QUESTIONS: usize = 4;
+
+/// The leases of virtual nodes, as the controller of nodes needs them.
+pub trait Leases: Send + Sync + 'static {
+    /// The lease of this virtual node is renewed from now on.
+    fn start(&self, node: &NodeName, uid: &Uid);
+
+    /// It is renewed no more; an outstanding renewal has ended when this returns.
+    fn stop(&self, node: &NodeName) -> impl Future<Output = ()> + Send;
+}
+
+/// The controller of the nodes of one binding.
+pub struct Nodes<L> {
+    view: Arc<Mutex<View>>,
+    requests: NodeRequests,
+    leases: L,
+    events: Events,
+    now: fn() -> Now,
+}
+
+/// Why the work on a node failed.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A request was refused.
+    #[error("{order}: {refusal}")]
+    Refused {
+        /// What was to be done.
+        order: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// A decision asked again and again.
+    #[error("the answers to {QUESTIONS} live reads led to no decision: {0}")]
+    Unanswered(String),
+}
+
+impl<L: Leases> Nodes<L> {
+    /// The controller that writes by these requests.
+    #[must_use]
+    pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
+        Self { view, requests, leases, events, now }
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at a node until nothing has to be read for it any more, and does what follows.
+    async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
+        let mut evidence = Evidence::default();
+        for _ in 0..QUESTIONS {
+            let work = self.view().decide(name, &evidence, (self.now)());
+            if let [NodeOrder::Ask(question)] = &work.orders[..] {
+                self.answer(name, question, &mut evidence).await?;
+                continue;
+            }
+            self.lease(&work).await;
+            for order in &work.orders {
+                if let Err(error) = self.carry(name, &work, order).await
+                    && !order.may_fail()
+                {
+                    return Err(error);
+                }
+            }
+            return Ok(work);
+        }
+        Err(NodeError::Unanswered(self.view().decide(name, &evidence, (self.now)()).state))
+    }
+
+    /// Reads what a decision asked for.
+    async fn answer(
+        &self,
+        name: &PhysicalName,
+        question: &Question,
+        evidence: &mut Evidence,
+    ) -> Result<(), NodeError> {
+        let refused = |refusal| NodeError::Refused { order: question.to_string(), refusal };
+        match question {
+            Question::PhysicalNode => {
+                evidence.live = self.requests.physical_node(name).await.map_err(refused)?;
+            }
+            Question::Binding(_) => {
+                evidence.bindings = Some(self.requests.bindings().await.map_err(refused)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the lease of a node, or stops it. Before its node is deleted it is stopped by an order of its own.
+    async fn lease(&self, work: &NodeWork) {
+        let Some(name) = &work.lent else { return };
+        let uid = self.view().lent(name).map(|lent| lent.uid.clone());
+        match (work.lease, uid) {
+            (Some(Lease::Renew), Some(uid)) => self.leases.start(name, &uid),
+            (Some(Lease::Stop(why)), _) => {
+                tracing::debug!(node = %name, %why, "the lease of a node is not renewed");
+                self.leases.stop(name).await;
+            }
+            (Some(Lease::Renew), None) | (None, _) => {}
+        }
+    }
+
+    async fn carry(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder) -> Result<(), NodeError> {
+        let stored = match order {
+            NodeOrder::RemovePods(pods) => {
+                self.remove(work, pods).await?;
+                Stored::Nothing
+            }
+            NodeOrder::StopLease(lent) => {
+                self.leases.stop(lent).await;
+                Stored::Nothing
+            }
+            other => {
+                let before = work.lent.as_ref().and_then(|lent| self.version_of(lent));
+                let sent = self.requests.send(name, other, before.as_deref()).await;
+                match sent {
+                    Ok(stored) => stored,
+                    Err(refusal) => return Err(self.refused(name, work, order, refusal).await),
+                }
+            }
+        };
+        tracing::debug!(node = %name, %order, "carried out");
+        let now = (self.now)();
+        let mut view = self.view();
+        view.carried(name, work, order, now);
+        match stored {
+            Stored::Physical(node) => drop(view.physical_node(name, *node)),
+            Stored::Lent(lent, node) => {
+                view.lent_node(&lent, *node);
+            }
+            Stored::LentGone(lent) => drop(view.lent_node_gone(&lent)),
+            Stored::Nothing => {}
+        }
+        drop(view);
+        // A node that was just made gets its lease at once: a second later node-lifecycle would miss it.
+        if let NodeOrder::Create { name: lent, .. } = order {
+            let uid = self.view().lent(lent).map(|node| node.uid.clone());
+            if let Some(uid) = uid {
+                self.leases.start(lent, &uid);
+            }
+        }
+        Ok(())
+    }
+
+    fn version_of(&self, lent: &str) -> Option<String> {
+        self.view().lent(lent).map(|node| node.version.to_string())
+    }
+
+    /// A request about a node was refused. Where a node of that name exists already, what is stored is taken into the view.
+    async fn refused(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, refusal: Refusal) -> NodeError {
+        if let (NodeOrder::Create { .. }, RefusalReason::AlreadyExists, Some(lent)) = (order, refusal.reason, &work.lent)
+            && let Ok(Some(node)) = self.requests.lent_node(lent).await
+        {
+            self.view().lent_node(lent, node);
+        }
+        if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
+            && let Some(lent) = &work.lent
+        {
+            let uid = self.view().lent(lent).map(|node| node.uid.to_string());
+            let note = format!("{order} was refused: {refusal}");
+            let text = EventText { reason: "WriteRefused", action: "Lending", note: &note };
+            self.events.node(lent, uid.as_deref(), Urgency::Warning, text).await;
+        }
+        tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
+        NodeError::Refused { order: order.to_string(), refusal }
+    }
+
+    /// Removes pods, each by itself: one that cannot be removed holds up no other.
+    async fn remove(&self, work: &NodeWork, pods: &[PodRemoval]) -> Result<(), NodeError> {
+        let Some(lent) = &work.lent else { return Ok(()) };
+        let mut failed = None;
+        for removal in pods {
+            match self.requests.remove_pod(removal).await {
+                Ok(()) => {
+                    let word = match removal.means {
+                        RemovalMeans::Eviction => "evicted",
+                        RemovalMeans::Delete => "deleted",
+                    };
+                    tracing::info!(node = %lent, pod = %removal.pod, state = work.state, "a lent pod was {word}");
+                }
+                Err(refusal) if refusal.reason == RefusalReason::TooManyRequests => {
+                    let now = (self.now)().wall;
+                    self.view().ledger.refused(lent, &removal.pod.uid, now);
+                }
+                Err(refusal) => failed = Some(refusal),
+            }
+        }
+        match failed {
+            None => Ok(()),
+            Some(refusal) => Err(NodeError::Refused { order: "remove pods".to_owned(), refusal }),
+        }
+    }
+}
+
+impl<L: Leases> Work<PhysicalName> for Nodes<L> {
+    type Error = NodeError;
+
+    async fn work(&self, name: &PhysicalName) -> Result<WorkOutcome, NodeError> {
+        let work = self.look(name).await?;
+        // What was written changes the facts: look once more, when nothing follows it is at rest.
+        if !work.orders.is_empty() {
+            return Ok(WorkOutcome::Again(Duration::ZERO));
+        }
+        Ok(work.again.map_or(WorkOutcome::Done, WorkOutcome::Again))
+    }
+
+    fn dropped(&self, name: &PhysicalName, failure: &WorkFailure<NodeError>) {
+        tracing::warn!(node = %name, error = %failure, "a node of a binding could not be brought up to date; it rests until the next sweep");
+    }
+
+    fn all(&self) -> Vec<PhysicalName> {
+        self.view().all().into_iter().collect()
+    }
+}
+
+impl<L> fmt::Debug for Nodes<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nodes")
+    }
+}

@@ -1,0 +1,185 @@
+//! The requests about nodes and the pods on them, each with a deadline.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as core_v1;
+use kube::Api;
+use kube::api::{DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::Value;
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::node::{LentNode, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
+
+use crate::slices::node::NodeSlice;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The clients of a binding's two clusters.
+#[derive(Clone)]
+pub struct NodeClients {
+    /// Live reads of the physical cluster.
+    pub physical: kube::Client,
+    /// Writes of physical nodes, behind the gate of the binding.
+    pub claims: kube::Client,
+    /// Reads and writes in the virtual cluster, behind the gate of the binding.
+    pub lent: kube::Client,
+}
+
+/// Requests about nodes.
+#[derive(Clone)]
+pub struct NodeRequests {
+    clients: NodeClients,
+}
+
+/// What is stored after a request.
+#[derive(Debug)]
+pub enum Stored {
+    /// The physical node.
+    Physical(Box<PhysicalNode>),
+    /// The virtual node of that name.
+    Lent(NodeName, Box<LentNode>),
+    /// No virtual node of that name.
+    LentGone(NodeName),
+    /// Nothing that a view holds.
+    Nothing,
+}
+
+impl NodeRequests {
+    /// Requests by these clients.
+    #[must_use]
+    pub fn new(clients: NodeClients) -> Self {
+        Self { clients }
+    }
+
+    /// The physical node of this name, live.
+    pub(super) async fn physical_node(&self, name: &str) -> Result<LiveNode, Refusal> {
+        let api: Api<core_v1::Node> = Api::all(self.clients.physical.clone());
+        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(api.get_metadata_opt(name)).await?;
+        let uid = found.map(|node| node.metadata.uid.unwrap_or_default());
+        Ok(uid.map_or(LiveNode::Gone, |uid| LiveNode::Found(uid.as_str().into())))
+    }
+
+    /// The UIDs of all ClusterBindings, live.
+    pub(super) async fn bindings(&self) -> Result<BTreeSet<Uid>, Refusal> {
+        let api: Api<topoloom_api::cluster_binding::ClusterBinding> = Api::all(self.clients.lent.clone());
+        let list = answered(api.list_metadata(&ListParams::default())).await?;
+        Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
+    }
+
+    /// The virtual node of this name, live.
+    pub(super) async fn lent_node(&self, name: &str) -> Result<Option<LentNode>, Refusal> {
+        let slice = answered(self.lent().get_opt(name)).await?;
+        slice.map(|slice| slice.lent().map_err(|error| unreadable(&error))).transpose()
+    }
+
+    /// Carries out an order about a node. `before` is the version of the virtual node that the last answer showed.
+    pub(super) async fn send(&self, name: &str, order: &NodeOrder, before: Option<&str>) -> Result<Stored, Refusal> {
+        let merge = PatchParams::default();
+        match order {
+            NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
+                let api: Api<NodeSlice> = Api::all(self.clients.claims.clone());
+                let slice = answered(api.patch(name, &merge, &Patch::Merge(body))).await?;
+                let node = slice.physical().map_err(|error| unreadable(&error))?;
+                Ok(Stored::Physical(Box::new(node)))
+            }
+            NodeOrder::Create { name, body } => lent(name, answered(self.create(body)).await?),
+            NodeOrder::PatchStatus { name, body, .. } => {
+                lent(name, answered(self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
+            }
+            NodeOrder::PatchSpec { name, version, body } => {
+                let body = match (version, before) {
+                    (None, Some(before)) => with_version(body, before),
+                    _ => body.clone(),
+                };
+                lent(name, answered(self.lent().patch(name, &merge, &Patch::Merge(&body))).await?)
+            }
+            NodeOrder::RemoveFinalizer { name, body } => {
+                let patched = answered(self.lent().patch(name, &merge, &Patch::Merge(body))).await;
+                gone(name, patched.and_then(|slice| lent(name, slice)))
+            }
+            NodeOrder::Delete { name, uid, version } => {
+                let parameters = DeleteParams::default().preconditions(Preconditions {
+                    uid: Some(uid.to_string()),
+                    resource_version: Some(version.to_string()),
+                });
+                let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
+                // The watch shows what has become of it: its finalizer keeps it.
+                gone(name, answered(api.delete(name, &parameters)).await.map(|_| Stored::Nothing))
+            }
+            NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) => Ok(Stored::Nothing),
+        }
+    }
+
+    /// Removes a virtual pod, if it is still that one. One that is gone is removed.
+    pub(super) async fn remove_pod(&self, removal: &PodRemoval) -> Result<(), Refusal> {
+        let PodRemoval { pod, version, means } = removal;
+        let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), &pod.namespace);
+        let preconditions = |resource_version| Preconditions { uid: Some(pod.uid.to_string()), resource_version };
+        let removed = match means {
+            RemovalMeans::Eviction => {
+                // An eviction is about the pod, whatever was written on it meanwhile.
+                let parameters = DeleteParams::default().preconditions(preconditions(None));
+                let parameters = EvictParams { delete_options: Some(parameters), ..EvictParams::default() };
+                answered(api.evict(&pod.name, &parameters)).await.map(drop)
+            }
+            RemovalMeans::Delete => {
+                let parameters = DeleteParams::default().preconditions(preconditions(Some(version.to_string())));
+                answered(api.delete(&pod.name, &parameters)).await.map(drop)
+            }
+        };
+        match removed {
+            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn lent(&self) -> Api<NodeSlice> {
+        Api::all(self.clients.lent.clone())
+    }
+
+    async fn create(&self, body: &Value) -> kube::Result<NodeSlice> {
+        let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = kube::core::Request::new("/api/v1/nodes")
+            .create(&PostParams::default(), bytes)
+            .map_err(kube::Error::BuildRequest)?;
+        self.clients.lent.request(request).await
+    }
+}
+
+fn lent(name: &NodeName, slice: NodeSlice) -> Result<Stored, Refusal> {
+    let node = slice.lent().map_err(|error| unreadable(&error))?;
+    Ok(Stored::Lent(name.clone(), Box::new(node)))
+}
+
+/// An object that is gone is what the request wanted.
+fn gone(name: &NodeName, answer: Result<Stored, Refusal>) -> Result<Stored, Refusal> {
+    match answer {
+        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(Stored::LentGone(name.clone())),
+        answer => answer,
+    }
+}
+
+fn with_version(body: &Value, version: &str) -> Value {
+    let mut body = body.clone();
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.insert("resourceVersion".to_owned(), version.into());
+    }
+    body
+}
+
+fn unreadable(error: &dyn std::error::Error) -> Refusal {
+    Refusal { reason: RefusalReason::ServerError, message: format!("the answer cannot be read: {error}"), retry_after: None }
+}
+
+async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
+    match tokio::time::timeout(PATIENCE, request).await {
+        Ok(answer) => answer.map_err(|error| Refusal::of(&error)),
+        Err(_) => Err(Refusal {
+            reason: RefusalReason::Unreachable,
+            message: format!("the API server did not answer within {PATIENCE:?}"),
+            retry_after: None,
+        }),
+    }
+}

@@ -1,0 +1,211 @@
+//! Nodes of either cluster.
+
+use k8s_openapi::api::core::v1 as core_v1;
+use kube::api::ObjectMeta;
+use kube::core::ClusterResourceScope;
+use serde::Deserialize;
+use serde_json::Value;
+use topoloom_sync::conditions::{NodeCondition, Status as ConditionStatus};
+use topoloom_sync::merge::{Cordon, Metadata};
+use topoloom_sync::node::{LentNode, PhysicalNode};
+use topoloom_sync::resources::ResourceError;
+use topoloom_sync::taints::{Effect, Taint};
+
+use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, slice_of, time};
+
+/// A Node, as it is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeSlice {
+    metadata: ObjectMeta,
+    spec: Spec,
+    status: Status,
+}
+
+slice_of!(NodeSlice, core_v1::Node, ClusterResourceScope);
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    taints: Vec<TaintSlice>,
+    unschedulable: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    allocatable: Amounts,
+    capacity: Amounts,
+    conditions: Vec<ConditionSlice>,
+    addresses: Value,
+    daemon_endpoints: DaemonEndpoints,
+    node_info: Value,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DaemonEndpoints {
+    kubelet_endpoint: Endpoint,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Endpoint {
+    #[serde(rename = "Port")]
+    port: Option<u16>,
+}
+
+impl NodeSlice {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// As a physical node.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn physical(self) -> Result<PhysicalNode, ResourceError> {
+        let Head { uid, version, existence } = Head::of(&self.metadata);
+        Ok(PhysicalNode {
+            uid,
+            version,
+            existence,
+            allocatable: amounts(&self.status.allocatable)?,
+            capacity: amounts(&self.status.capacity)?,
+            internal_ip: self.internal_ip(),
+            taints: self.spec.taints.into_iter().map(taint).collect(),
+            conditions: self.status.conditions.into_iter().map(condition).collect(),
+            info: self.status.node_info,
+            labels: self.metadata.labels.unwrap_or_default(),
+            annotations: self.metadata.annotations.unwrap_or_default(),
+        })
+    }
+
+    /// As a virtual node.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn lent(self) -> Result<LentNode, ResourceError> {
+        let Head { uid, version, existence } = Head::of(&self.metadata);
+        Ok(LentNode {
+            uid,
+            version,
+            existence,
+            allocatable: amounts(&self.status.allocatable)?,
+            capacity: amounts(&self.status.capacity)?,
+            finalizers: self.metadata.finalizers.unwrap_or_default(),
+            metadata: Metadata {
+                labels: self.metadata.labels.unwrap_or_default(),
+                annotations: self.metadata.annotations.unwrap_or_default(),
+                taints: self.spec.taints.into_iter().map(taint).collect(),
+                cordon: if self.spec.unschedulable { Cordon::Cordoned } else { Cordon::Open },
+            },
+            conditions: self.status.conditions.into_iter().map(condition).collect(),
+            // No addresses and an empty list of them are the same.
+            addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses },
+            port: self.status.daemon_endpoints.kubelet_endpoint.port.filter(|port| *port != 0),
+            info: self.status.node_info,
+        })
+    }
+
+    fn internal_ip(&self) -> Option<String> {
+        let addresses = self.status.addresses.as_array()?;
+        let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?;
+        internal["address"].as_str().map(str::to_owned)
+    }
+}
+
+fn taint(written: TaintSlice) -> Taint {
+    Taint {
+        key: written.key,
+        value: written.value,
+        effect: Effect::from(written.effect.as_str()),
+        time_added: time(written.time_added.as_ref()),
+    }
+}
+
+fn condition(written: ConditionSlice) -> NodeCondition {
+    NodeCondition {
+        kind: written.kind,
+        status: ConditionStatus::from(written.status.as_str()),
+        reason: written.reason,
+        message: written.message,
+        last_heartbeat: time(written.last_heartbeat_time.as_ref()),
+        last_transition: time(written.last_transition_time.as_ref()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use topoloom_sync::deletion::Existence;
+
+    use super::*;
+
+    /// As the API server sends it: with all fields of a real node.
+    fn read(node: Value) -> NodeSlice {
+        let whole: core_v1::Node = serde_json::from_value(node).unwrap();
+        serde_json::from_value(serde_json::to_value(whole).unwrap()).unwrap()
+    }
+
+    fn node() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "w1", "uid": "u1", "resourceVersion": "12", "labels": {"rack": "r1"},
+                "annotations": {"a": "b"}, "finalizers": ["topoloom.dev/vnode"],
+            },
+            "spec": {
+                "unschedulable": true,
+                "taints": [{"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-08-01T06:10:00Z"}],
+            },
+            "status": {
+                "allocatable": {"cpu": "3920m", "nvidia.com/gpu": "8"},
+                "capacity": {"cpu": "4"},
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "m",
+                    "lastHeartbeatTime": "2026-08-01T06:10:00Z", "lastTransitionTime": "2026-08-01T06:00:00Z"}],
+                "addresses": [{"type": "Hostname", "address": "w1"}, {"type": "InternalIP", "address": "10.0.0.1"},
+                    {"type": "InternalIP", "address": "fd00::1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+                "images": [{"names": ["x"], "sizeBytes": 1}],
+                "nodeInfo": {"machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6", "osImage": "",
+                    "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
+                    "operatingSystem": "linux", "architecture": "amd64"},
+            },
+        })
+    }
+
+    #[test]
+    fn what_matters_of_a_physical_node_is_read() {
+        let read = read(node()).physical().unwrap();
+        assert_eq!((&*read.uid, &*read.version, read.existence), ("u1", "12", Existence::Alive));
+        assert_eq!(read.internal_ip.as_deref(), Some("10.0.0.1"));
+        assert_eq!(read.allocatable["nvidia.com/gpu"].to_string(), "8");
+        assert_eq!((read.labels["rack"].as_str(), read.annotations["a"].as_str()), ("r1", "b"));
+        assert_eq!(read.taints[0].to_string(), "k=v:NoExecute");
+        assert!(read.taints[0].time_added.is_some());
+        assert_eq!(read.conditions[0].reason, "KubeletReady");
+        assert_eq!(read.info["kubeletVersion"], "v1.36.3");
+    }
+
+    #[test]
+    fn what_matters_of_a_virtual_node_is_read() {
+        let mut written = node();
+        written["metadata"]["deletionTimestamp"] = "2026-08-01T06:10:00Z".into();
+        let lent = read(written).lent().unwrap();
+        assert_eq!((lent.metadata.cordon, lent.port, lent.existence), (Cordon::Cordoned, Some(10_250), Existence::Terminating));
+        assert_eq!(lent.finalizers, ["topoloom.dev/vnode"]);
+        let empty = read(json!({"metadata": {}})).lent().unwrap();
+        assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]), Cordon::Open));
+    }
+
+    #[test]
+    fn a_node_with_an_amount_that_is_none_is_not_taken_for_an_empty_one() {
+        let slice: NodeSlice =
+            serde_json::from_value(json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}})).unwrap();
+        let error = slice.physical().unwrap_err().to_string();
+        assert!(error.contains("cpu") && error.contains("many"), "{error}");
+    }
+}

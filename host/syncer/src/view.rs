@@ -1,0 +1,351 @@
+//! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
+//!
+//! Owns the caches of nodes, the [`Ledger`] of pods, policies, the guard, and what the process remembers of each node. It
+//! never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
+//! the guard is asked.
+//!
+//! # Failure story
+//!
+//! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
+//! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::bars::Bars;
+use topoloom_sync::deletion::Leave;
+use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Spent, Verdict};
+use topoloom_sync::keys;
+use topoloom_sync::liveness::{Lease, Reach};
+use topoloom_sync::node::{
+    Binding, Facts, LentNode, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical, PhysicalNode, VerbOnNode, draft,
+};
+use topoloom_sync::policy::growth::Growth;
+use topoloom_sync::policy::in_force::Policies;
+use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
+
+use crate::ledger::{Ledger, PhysicalName, Touched};
+
+/// What a controller read live for a decision.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Of the physical node.
+    pub live: LiveNode,
+    /// The UIDs of all ClusterBindings.
+    pub bindings: Option<BTreeSet<Uid>>,
+}
+
+/// What a controller has to do about a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeWork {
+    /// The virtual node.
+    pub lent: Option<NodeName>,
+    /// What to do, in this order.
+    pub orders: Vec<NodeOrder>,
+    /// Its lease; `None`: none is renewed.
+    pub lease: Option<Lease>,
+    /// Decide again after this time.
+    pub again: Option<Duration>,
+    /// What the node is on its way to, as a sentence.
+    pub state: String,
+    /// Whether the status patch among the orders makes the node larger.
+    pub grows: bool,
+}
+
+/// Everything that is known for one binding.
+#[derive(Debug)]
+pub struct View {
+    /// The binding.
+    pub binding: Binding,
+    /// `spec.safety`.
+    pub safety: Safety,
+    /// What may not be written.
+    pub bars: Bars,
+    /// How the connection to the physical cluster is doing.
+    pub reach: Reach,
+    /// The pods of both clusters.
+    pub ledger: Ledger,
+    /// The policies.
+    pub policies: Policies,
+    /// The keys that the `topologyKeys` of the CSINodes name, by physical node.
+    pub topology_keys: HashMap<PhysicalName, BTreeSet<String>>,
+    /// What an operator asked for, by physical node.
+    pub verbs: HashMap<PhysicalName, VerbOnNode>,
+    physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
+    is_listed: bool,
+    lent: HashMap<NodeName, Arc<LentNode>>,
+    remembered: HashMap<PhysicalName, Remembered>,
+    guard: Guard,
+}
+
+/// What the process remembers of a node.
+#[derive(Debug, Default)]
+struct Remembered {
+    memory: Memory,
+    /// The acts that the guard was asked for.
+    asked: BTreeSet<Act>,
+    /// Since when the guard allows them.
+    given: Option<jiff::Timestamp>,
+}
+
+impl View {
+    /// Nothing is known yet but the binding, and what its guard has spent already.
+    #[must_use]
+    pub fn new(binding: Binding, safety: Safety, spent: Spent, reach: Reach, now: Now) -> Self {
+        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
+        let policies = Policies::new(binding.identity.virtual_cluster());
+        Self {
+            binding,
+            safety,
+            bars: Bars::default(),
+            reach,
+            ledger,
+            policies,
+            topology_keys: HashMap::new(),
+            verbs: HashMap::new(),
+            physical: HashMap::new(),
+            is_listed: false,
+            lent: HashMap::new(),
+            remembered: HashMap::new(),
+            guard: Guard::inherit(spent, now.steady),
+        }
+    }
+
+    /// A physical node is as it is now. An event that is older than the answer to our own write says nothing new.
+    pub fn physical_node(&mut self, name: &PhysicalName, node: PhysicalNode) -> Touched {
+        self.ledger.node(name);
+        if self.physical.get(name).is_some_and(|known| node.version.is_older_than(&known.version)) {
+            return Touched::new();
+        }
+        self.physical.insert(Arc::clone(name), Arc::new(node));
+        [Arc::clone(name)].into()
+    }
+
+    /// A physical node is gone.
+    pub fn physical_node_gone(&mut self, name: &str) -> Touched {
+        self.physical.remove_entry(name).map(|(name, _)| name).into_iter().collect()
+    }
+
+    /// All physical nodes were listed: what is not among these is gone.
+    pub fn physical_nodes(&mut self, nodes: HashMap<PhysicalName, PhysicalNode>) -> Touched {
+        let mut touched: Touched = self.physical.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
+        // A list replaces all: a server that was set back has lower versions.
+        self.physical.clear();
+        self.is_listed = true;
+        for (name, node) in nodes {
+            touched.append(&mut self.physical_node(&name, node));
+        }
+        // A virtual node whose physical one was gone before the first list.
+        touched.extend(self.lent.values().filter_map(|lent| Some(named(lent)?.into())));
+        touched
+    }
+
+    /// A virtual node is as it is now. Nothing has to be looked at where our own write has shown this version, or a later one.
+    pub fn lent_node(&mut self, name: &NodeName, node: LentNode) -> Touched {
+        let physical = self.physical_of(name, &node);
+        let is_known = |known: &Arc<LentNode>| known.version == node.version || node.version.is_older_than(&known.version);
+        if self.lent.get(name).is_some_and(is_known) {
+            return Touched::new();
+        }
+        self.lent.insert(name.clone(), Arc::new(node));
+        physical.into_iter().collect()
+    }
+
+    /// A virtual node is gone.
+    pub fn lent_node_gone(&mut self, name: &str) -> Touched {
+        let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
+        self.physical_of(&name, &node).into_iter().collect()
+    }
+
+    /// All virtual nodes were listed: what is not among these is gone.
+    pub fn lent_nodes(&mut self, nodes: HashMap<NodeName, LentNode>) -> Touched {
+        let gone: Vec<NodeName> = self.lent.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
+        let mut touched = Touched::new();
+        for name in gone {
+            touched.append(&mut self.lent_node_gone(&name));
+        }
+        // A list replaces all: a server that was set back has lower versions.
+        let before = std::mem::take(&mut self.lent);
+        for (name, node) in nodes {
+            if before.get(&name).is_none_or(|known| known.version != node.version) {
+                touched.extend(self.physical_of(&name, &node));
+            }
+            self.lent.insert(name, Arc::new(node));
+        }
+        touched
+    }
+
+    /// A virtual node of the cache.
+    #[must_use]
+    pub fn lent(&self, name: &str) -> Option<&LentNode> {
+        self.lent.get(name).map(Arc::as_ref)
+    }
+
+    /// Every node that there is something to decide about.
+    #[must_use]
+    pub fn all(&self) -> Touched {
+        let lent = self.lent.iter().filter_map(|(name, node)| self.physical_of(name, node));
+        self.physical.keys().cloned().chain(lent).collect()
+    }
+
+    /// The guard, for its status and its verbs.
+    pub fn guard(&mut self) -> &mut Guard {
+        &mut self.guard
+    }
+
+    /// How large the binding is.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        Size { nodes: self.lent.len(), pods: self.ledger.running() }
+    }
+
+    /// Decides about a node, under what was read live for it.
+    pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        let lent_name = self.ledger.node(name);
+        let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).cloned();
+        let physical = self.physical.get(name).cloned();
+        let (used, requested, pods) = match &lent_name {
+            Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
+            None => Default::default(),
+        };
+        let remembered = self.remembered.entry(Arc::clone(name)).or_default();
+        let none = BTreeSet::new();
+        let facts = Facts {
+            binding: &self.binding,
+            name,
+            physical: match &physical {
+                _ if !self.is_listed => Physical::Unlisted,
+                Some(physical) => Physical::Present(physical),
+                None => Physical::Absent,
+            },
+            live: &evidence.live,
+            lent: lent.as_deref(),
+            bindings: evidence.bindings.as_ref(),
+            policies: &self.policies,
+            usage: &used,
+            requested: &requested,
+            pods: &pods,
+            topology_keys: self.topology_keys.get(name).unwrap_or(&none),
+            bars: &self.bars,
+            reach: self.reach,
+            verb: self.verbs.get(name).copied().unwrap_or_default(),
+            memory: &remembered.memory,
+        };
+        let drafted = draft(&facts, now);
+        let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
+        let leave = ask(&mut self.guard, remembered, drafted.acts(), &self.safety, size, now);
+        let work = NodeWork::of(drafted.conclude(leave), lent_name, now);
+        remembered.memory.alone_since = match work.1 {
+            Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
+            _ => None,
+        };
+        remembered.memory.unrenewed_since = match work.0.lease {
+            Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),
+            Some(Lease::Renew) | None => None,
+        };
+        work.0
+    }
+
+    /// An order was carried out.
+    pub fn carried(&mut self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, now: Now) {
+        let Some(lent) = &work.lent else { return };
+        let remembered = self.remembered.entry(Arc::clone(name)).or_default();
+        let happened: Vec<Act> = match order {
+            NodeOrder::PatchStatus { .. } if work.grows => {
+                remembered.memory.grown = Some(now.steady);
+                Vec::new()
+            }
+            NodeOrder::PatchSpec { .. } => vec![Act::NoExecute(lent.clone())],
+            NodeOrder::RemovePods(pods) => {
+                let act = |uid: &Uid| Act::RemovePod { node: lent.clone(), pod: uid.clone() };
+                pods.iter().map(|removal| act(&removal.pod.uid)).collect()
+            }
+            NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
+            _ => Vec::new(),
+        };
+        for act in happened.iter().filter(|act| remembered.asked.contains(*act)) {
+            self.guard.happened(act, now.steady);
+        }
+    }
+
+    /// The wall clock was set by so much.
+    pub fn stepped(&mut self, by: SignedDuration) {
+        for remembered in self.remembered.values_mut() {
+            remembered.memory.stepped = remembered.memory.stepped.saturating_add(by);
+        }
+    }
+
+    fn physical_of(&self, name: &str, node: &LentNode) -> Option<PhysicalName> {
+        self.ledger.physical_of(name).cloned().or_else(|| Some(named(node)?.into()))
+    }
+}
+
+/// The physical node that a virtual one names.
+fn named(node: &LentNode) -> Option<&str> {
+    let metadata = &node.metadata;
+    let name = metadata.annotations.get(keys::PHYSICAL_NODE_NAME).or_else(|| metadata.labels.get(keys::PHYSICAL_NODE_NAME));
+    name.map(String::as_str)
+}
+
+/// The guard's answer to all acts of a node together. What is not wanted any more is withdrawn.
+fn ask(
+    guard: &mut Guard,
+    remembered: &mut Remembered,
+    acts: Option<(Cause, Vec<Act>)>,
+    safety: &Safety,
+    size: Size,
+    now: Now,
+) -> Leave {
+    let (cause, acts) = acts.map_or((Cause::Operator, Vec::new()), |(cause, acts)| (cause, acts));
+    let wanted: BTreeSet<Act> = acts.into_iter().collect();
+    for act in remembered.asked.difference(&wanted) {
+        guard.withdraw(act);
+    }
+    let verdicts: Vec<Verdict> =
+        wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
+    remembered.asked = wanted;
+    if verdicts.contains(&Verdict::Held) {
+        remembered.given = None;
+        return Leave::Held;
+    }
+    let gathering = verdicts.iter().filter_map(|verdict| match verdict {
+        Verdict::Gathering { until } => Some(until.saturating_sub(now.steady)),
+        Verdict::Go | Verdict::Held => None,
+    });
+    if let Some(left) = gathering.max() {
+        remembered.given = None;
+        return Leave::Gathering { until: now.wall.checked_add(left).unwrap_or(now.wall) };
+    }
+    if remembered.asked.is_empty() {
+        remembered.given = None;
+        return Leave::Given { since: now.wall };
+    }
+    Leave::Given { since: *remembered.given.get_or_insert(now.wall) }
+}
+
+impl NodeWork {
+    /// The same without what borrows, and whether the node waits to grow.
+    fn of(decision: NodeDecision<'_>, lent: Option<NodeName>, now: Now) -> (Self, Option<Growth>) {
+        let wall = decision.next.map(|at| {
+            let left = at.duration_since(now.wall);
+            // A moment after the boundary, never before it.
+            Duration::try_from(left).unwrap_or_default()
+        });
+        let steady = decision.next_steady.map(|at| at.saturating_sub(now.steady));
+        let again = [wall, steady].into_iter().flatten().min();
+        let details = decision.details.as_deref();
+        let grows = details.is_some_and(|details| matches!(details.pace, Pace::Write { growth: Grows::Some, .. }));
+        let growth = details.map(|details| details.growth);
+        let state = decision.state.to_string();
+        (Self { lent, orders: decision.orders, lease: decision.lease, again, state, grows }, growth)
+    }
+}
+
+
+#[cfg(test)]
+pub(crate) mod examples;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+use serde_json::json;
+use topoloom_sync::bars::Bar;
+use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
+
+use super::examples::{binding, now, physical, read, view};
+use super::*;
+
+/// Lends all nodes as the API servers would show it.
+fn lend(view: &mut View, nodes: usize) {
+    for number in 1..=nodes {
+        let name: PhysicalName = format!("w{number}").into();
+        let work = view.decide(&name, &Evidence::default(), now());
+        let [NodeOrder::PatchPhysical { body: claim, .. }, NodeOrder::Create { name: lent, body }] = &work.orders[..] else {
+            panic!("{:?}", work.orders)
+        };
+        let mut claimed = physical(number);
+        let value = claim["metadata"]["annotations"][keys::LEASED_BY].as_str().unwrap();
+        claimed.annotations.insert(keys::LEASED_BY.to_owned(), value.to_owned());
+        view.physical_node(&name, claimed);
+        let mut node = body.clone();
+        node["metadata"]["uid"] = format!("v{number}").into();
+        node["metadata"]["resourceVersion"] = "20".into();
+        view.lent_node(lent, read(&node).lent().unwrap());
+        assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, [], "it is at rest");
+    }
+}
+
+/// Selects no node that there is.
+fn select_none(view: &mut View) {
+    let requirement = RawRequirement { key: "pool".into(), operator: "In".into(), values: vec!["cpu".into()] };
+    let term = RawTerm { match_expressions: vec![requirement], match_fields: vec![] };
+    view.binding.selector = NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap();
+}
+
+fn states(view: &mut View, nodes: usize, now: Now) -> Vec<Vec<String>> {
+    let orders = |work: NodeWork| work.orders.iter().map(ToString::to_string).collect();
+    (1..=nodes).map(|number| orders(view.decide(&format!("w{number}").into(), &Evidence::default(), now))).collect()
+}
+
+fn later(seconds: u64) -> Now {
+    let by = Duration::from_secs(seconds);
+    Now { wall: now().wall.checked_add(by).unwrap(), steady: now().steady + by }
+}
+
+/// The API server shows each node as marked for its deletion.
+fn mark(view: &mut View, nodes: usize) {
+    for number in 1..=nodes {
+        let name = NodeName::from(format!("vnode-east-w{number}"));
+        let mut node = view.lent(&name).unwrap().clone();
+        node.version = "30".into();
+        node.metadata.taints.push(topoloom_sync::taints::Taint::deleting());
+        node.metadata.annotations.insert(keys::DELETION_TAINT_TIME.to_owned(), "2026-08-03T12:00:00Z".to_owned());
+        node.metadata.cordon = topoloom_sync::merge::Cordon::Cordoned;
+        view.lent_node(&name, node);
+    }
+}
+
+#[test]
+fn s9_a_selector_that_takes_all_nodes_away_marks_them_and_deletes_none_until_an_operator_confirms() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    select_none(&mut view);
+    let mut first = states(&mut view, 10, now());
+    assert!(first.iter().all(|orders| orders.len() == 1 && orders[0].starts_with("patch node")), "{first:?}");
+    mark(&mut view, 10);
+    first = states(&mut view, 10, later(1));
+    assert!(first.iter().all(Vec::is_empty), "they are gathered: {first:?}");
+    let held = states(&mut view, 10, later(6));
+    assert!(held.iter().all(Vec::is_empty), "{held:?}");
+    let batch = view.guard().held().unwrap().clone();
+    assert_eq!(batch.nodes, 10, "{batch}");
+    // By time alone nothing is released.
+    assert!(states(&mut view, 10, later(86_400)).iter().all(Vec::is_empty));
+    let hash = view.guard().held().unwrap().hash.clone();
+    view.guard().confirm(&hash).unwrap();
+    let confirmed = states(&mut view, 10, later(86_401));
+    assert!(confirmed.iter().all(|orders| orders.len() == 2), "{confirmed:?}");
+}
+
+#[test]
+fn s9_an_edit_that_is_taken_back_leaves_nothing_held() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    select_none(&mut view);
+    mark(&mut view, 10);
+    states(&mut view, 10, now());
+    states(&mut view, 10, later(6));
+    assert!(view.guard().held().is_some());
+    view.binding.selector = NodeSelector::default();
+    states(&mut view, 10, later(7));
+    let (safety, size) = (view.safety, view.size());
+    assert_eq!(view.guard().review(&safety, size, later(8).steady), None);
+}
+
+#[test]
+fn s15_the_version_that_our_own_write_returned_leads_to_no_second_look() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let name = NodeName::from("vnode-east-w1");
+    let same = view.lent(&name).unwrap().clone();
+    assert!(view.lent_node(&name, same.clone()).is_empty());
+    let other = LentNode { version: "21".into(), ..same.clone() };
+    assert_eq!(view.lent_node(&name, other), [PhysicalName::from("w1")].into());
+    assert!(view.lent_node(&name, same.clone()).is_empty(), "an event that is behind our write");
+    assert_eq!(&*view.lent(&name).unwrap().version, "21");
+    // A list replaces what is known, also by an older version: the server was set back.
+    assert_eq!(view.lent_nodes([(name.clone(), same)].into()), [PhysicalName::from("w1")].into());
+    assert_eq!(&*view.lent(&name).unwrap().version, "20");
+}
+
+#[test]
+fn s11_before_the_first_list_of_physical_nodes_nothing_follows_and_after_it_nodes_that_are_gone_are_asked_for() {
+    let mut whole = view(1);
+    lend(&mut whole, 1);
+    let lent = whole.lent("vnode-east-w1").unwrap().clone();
+    let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
+    view.policies.set_synced(Synced::Yes);
+    view.lent_nodes([("vnode-east-w1".into(), lent)].into());
+    let name: PhysicalName = "w1".into();
+    let work = view.decide(&name, &Evidence::default(), now());
+    assert_eq!((work.orders.len(), work.lease), (0, Some(Lease::Renew)));
+    assert_eq!(view.physical_nodes(HashMap::new()), [Arc::clone(&name)].into());
+    let work = view.decide(&name, &Evidence::default(), now());
+    assert_eq!(work.orders[0].to_string(), "the physical node is read");
+}
+
+#[test]
+fn a_node_that_waits_says_when_to_look_again() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    view.bars = [Bar::Unreachable].into_iter().collect();
+    view.reach = Reach::Unreachable { since: now().steady };
+    let work = view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!(work.again, Some(Duration::from_secs(60)), "{work:?}");
+    // What it remembers counts from the first look.
+    let work = view.decide(&"w1".into(), &Evidence::default(), later(20));
+    assert_eq!(work.again, Some(Duration::from_secs(40)));
+}
