@@ -99,10 +99,10 @@ impl NodeRequests {
                 let patched = answered(self.lent().patch(name, &merge, &Patch::Merge(body))).await;
                 gone(name, patched.and_then(|slice| lent(name, slice)))
             }
-            NodeOrder::Delete { name, uid, version } => {
+            NodeOrder::Delete { name, precondition } => {
                 let parameters = DeleteParams::default().preconditions(Preconditions {
-                    uid: Some(uid.to_string()),
-                    resource_version: Some(version.to_string()),
+                    uid: Some(precondition.uid().to_string()),
+                    resource_version: Some(precondition.version().to_string()),
                 });
                 let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
                 // The watch shows what has become of it: its finalizer keeps it.
@@ -114,7 +114,7 @@ impl NodeRequests {
 
     /// Removes a virtual pod, if it is still that one. One that is gone is removed.
     pub(super) async fn remove_pod(&self, removal: &PodRemoval) -> Result<(), Refusal> {
-        let PodRemoval { pod, version, means } = removal;
+        let PodRemoval { pod, precondition, means } = removal;
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), &pod.namespace);
         let preconditions = |resource_version| Preconditions { uid: Some(pod.uid.to_string()), resource_version };
         let removed = match means {
@@ -125,7 +125,7 @@ impl NodeRequests {
                 answered(api.evict(&pod.name, &parameters)).await.map(drop)
             }
             RemovalMeans::Delete => {
-                let parameters = DeleteParams::default().preconditions(preconditions(Some(version.to_string())));
+                let parameters = DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
                 answered(api.delete(&pod.name, &parameters)).await.map(drop)
             }
         };

@@ -5,11 +5,12 @@ use kube::api::ObjectMeta;
 use kube::core::ClusterResourceScope;
 use serde::Deserialize;
 use serde_json::Value;
-use topoloom_sync::conditions::{NodeCondition, Status as ConditionStatus};
+use topoloom_sync::conditions::NodeCondition;
 use topoloom_sync::merge::{Cordon, Metadata};
 use topoloom_sync::node::{LentNode, PhysicalNode};
 use topoloom_sync::resources::ResourceError;
 use topoloom_sync::taints::{Effect, Taint};
+use topoloom_sync::truth::Truth;
 
 use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, slice_of, time};
 
@@ -129,7 +130,7 @@ fn taint(written: TaintSlice) -> Taint {
 fn condition(written: ConditionSlice) -> NodeCondition {
     NodeCondition {
         kind: written.kind,
-        status: ConditionStatus::from(written.status.as_str()),
+        status: Truth::from(written.status.as_str()),
         reason: written.reason,
         message: written.message,
         last_heartbeat: time(written.last_heartbeat_time.as_ref()),

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::bars::Bars;
-use crate::conditions::{NodeCondition, READY, Status};
+use crate::conditions::{NodeCondition, READY};
 use crate::copied::CopyRules;
 use crate::deletion::{BoundPod, DeletionTiming, Evictions, Existence, Finalizer, PodClass, RefusedEviction};
 use crate::identity::{Claim, Earlier, Identity, Owner, Ownership};
@@ -21,6 +21,7 @@ use crate::reclaim::{self, PodRef};
 use crate::resources::ResourceList;
 use crate::selector::NodeSelector;
 use crate::taints::{DefaultTaint, Taint, Toleration};
+use crate::truth::Truth;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -178,7 +179,7 @@ impl LentPod {
             tolerations: self.tolerations.clone(),
             of_daemon_set: self.class == PodClass::DaemonSet,
             terminating: self.existence == Existence::Terminating,
-            finished: self.phase.is_final(),
+            phase: self.phase,
         }
     }
 }
@@ -356,8 +357,8 @@ impl LentNode {
 pub(super) fn ready(conditions: &[NodeCondition]) -> Ready {
     match conditions.iter().find(|condition| condition.kind == READY).map(|ready| &ready.status) {
         None => Ready::Absent,
-        Some(Status::True) => Ready::True,
-        Some(Status::False) => Ready::False,
-        Some(Status::Unknown | Status::Other(_)) => Ready::Unknown,
+        Some(Truth::True) => Ready::True,
+        Some(Truth::False) => Ready::False,
+        Some(Truth::Unknown | Truth::Other(_)) => Ready::Unknown,
     }
 }

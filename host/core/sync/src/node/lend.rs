@@ -501,7 +501,7 @@ impl<'a> Lending<'a> {
     fn remove_pods(&self, facts: &Facts<'_>, now: Now, decision: &mut NodeDecision<'_>) {
         let removal = |uid: &topoloom_core::names::Uid, means| {
             let pod = facts.pods.iter().find(|pod| pod.pod.uid == *uid)?;
-            Some(PodRemoval { pod: pod.pod.clone(), version: pod.version.clone(), means })
+            PodRemoval::of(pod, means)
         };
         let removals: Vec<PodRemoval> = match &self.reclaim.evict {
             Evict::Nothing => Vec::new(),
@@ -574,7 +574,7 @@ fn reclaim(
 ) -> Reclaim {
     let terms = terms(in_force);
     let window = match (window, terms) {
-        (Window::Closed { .. }, Some(terms)) => reclaim::Window::Outside(terms.reclaim),
+        (Window::Closed { .. }, Some(terms)) => reclaim::Window::Outside(terms.on_close),
         _ => reclaim::Window::Inside,
     };
     // A closing of another policy is not the one that the clock on the node was started by.

@@ -136,7 +136,9 @@ pub(super) fn spec_patch(version: Option<&ResourceVersion>, change: &MetadataPat
 
 /// The patch of all taints of a virtual node.
 pub(super) fn taints_patch(version: Option<&ResourceVersion>, all: &[Taint]) -> Value {
-    spec_patch(version, &MetadataPatch { taints: Some(all.to_vec()), ..MetadataPatch::default() })
+    let mut change = MetadataPatch::default();
+    change.taints = Some(all.to_vec());
+    spec_patch(version, &change)
 }
 
 /// The patch that takes our finalizer off.

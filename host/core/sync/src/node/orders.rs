@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::Question;
+use super::{LentPod, Question};
+use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
-use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 
 /// One thing to do. All patches are JSON merge patches.
@@ -57,10 +58,8 @@ pub enum NodeOrder {
     Delete {
         /// Its name.
         name: NodeName,
-        /// Its UID.
-        uid: Uid,
-        /// Its version.
-        version: ResourceVersion,
+        /// What the request must carry.
+        precondition: Precondition,
     },
     /// Take our finalizer off the virtual node.
     RemoveFinalizer {
@@ -81,8 +80,8 @@ pub enum NodeOrder {
 pub struct PodRemoval {
     /// Which one.
     pub pod: PodRef,
-    /// The version that was judged.
-    pub version: ResourceVersion,
+    /// What the request must carry.
+    pub precondition: Precondition,
     /// How.
     pub means: RemovalMeans,
 }
@@ -94,6 +93,14 @@ pub enum RemovalMeans {
     Eviction,
     /// By DELETE, with the grace of the pod.
     Delete,
+}
+
+impl PodRemoval {
+    /// Of this pod; `None` where its UID or version is not known, so that no request can be made that meets no other.
+    pub(super) fn of(pod: &LentPod, means: RemovalMeans) -> Option<Self> {
+        let precondition = Precondition::of(&pod.pod.uid, &pod.version)?;
+        Some(Self { pod: pod.pod.clone(), precondition, means })
+    }
 }
 
 impl NodeOrder {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::bars::{Bar, Bars};
-use crate::conditions::{NodeCondition, Status};
+use crate::conditions::NodeCondition;
 use crate::copied::CopyRules;
 use crate::deletion::{DeletionTiming, Evictions, Existence, PodClass};
 use crate::identity::Identity;
@@ -24,6 +24,7 @@ use crate::reclaim::PodRef;
 use crate::resources::{self, ResourceList};
 use crate::selector::NodeSelector;
 use crate::taints::{DefaultTaint, Effect, Taint};
+use crate::truth::Truth;
 
 /// Everything that a decision about the node `w1` follows from, with the API servers behind it.
 pub(super) struct Scene {
@@ -254,10 +255,10 @@ impl Scene {
                 self.pods.retain(|pod| !removals.iter().any(|removal| removal.pod == pod.pod));
             }
             NodeOrder::StopLease(_) => {}
-            NodeOrder::Delete { uid, version, .. } => {
+            NodeOrder::Delete { precondition, .. } => {
                 let node = self.lent.as_mut().unwrap();
-                assert_eq!(node["metadata"]["uid"], *uid);
-                assert_eq!(node["metadata"]["resourceVersion"], *version);
+                assert_eq!(node["metadata"]["uid"], **precondition.uid());
+                assert_eq!(node["metadata"]["resourceVersion"], **precondition.version());
                 self.version += 1;
                 node["metadata"]["deletionTimestamp"] = self.now.wall.to_string().into();
                 node["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -396,7 +397,7 @@ fn taints(node: &Value) -> Vec<Taint> {
 fn conditions(node: &Value) -> Vec<NodeCondition> {
     let condition = |condition: &Value| NodeCondition {
         kind: text(&condition["type"]),
-        status: Status::from(condition["status"].as_str().unwrap()),
+        status: Truth::from(condition["status"].as_str().unwrap()),
         reason: text(&condition["reason"]),
         message: text(&condition["message"]),
         last_heartbeat: time(&condition["lastHeartbeatTime"]),

@@ -98,14 +98,14 @@ fn carry(facts: &Facts<'_>, lent: &LentNode, step: DeletionStep, decision: &mut 
                     Removal::Evict => RemovalMeans::Eviction,
                     Removal::Delete => RemovalMeans::Delete,
                 };
-                Some(PodRemoval { pod: pod.pod.clone(), version: pod.version.clone(), means })
+                PodRemoval::of(pod, means)
             };
             decision.orders.push(NodeOrder::RemovePods(pods.into_iter().filter_map(removal).collect()));
         }
-        DeletionStep::Delete { uid, version } => {
+        DeletionStep::Delete { precondition } => {
             decision.lease = None;
             decision.orders.push(NodeOrder::StopLease(name.clone()));
-            decision.orders.push(NodeOrder::Delete { name, uid, version });
+            decision.orders.push(NodeOrder::Delete { name, precondition });
         }
         DeletionStep::RemoveFinalizer { .. } => {
             decision.lease = None;
