@@ -42,6 +42,8 @@ const CORE: Rooms = Rooms {
     folder: "host/core/src",
     root: "crate::",
     allowed: &[
+        ("address", &[]),
+        ("certificate", &[]),
         ("controllers", &[]),
         ("limits", &[]),
         ("near", &[]),

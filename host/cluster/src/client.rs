@@ -13,7 +13,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tower::util::MapErrLayer;
 use tower::{BoxError, ServiceBuilder};
 
+use super::deadline::Deadline;
+use super::dial::{Dial, NotDialled, Resolver};
 use super::gate::{self, Gate};
+use super::lanes::Lane;
 use super::rate::RateLimit;
 use super::requests;
 
@@ -42,6 +45,18 @@ pub enum ConnectError {
     /// The settings were read but no client can be made of them.
     #[error("the client settings cannot be used: {0}")]
     Client(String),
+    /// The server is where nothing may be dialled.
+    #[error(transparent)]
+    NotDialled(#[from] NotDialled),
+}
+
+/// What bounds the requests to an API server that another party named. The default bounds nothing but connecting.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bounds {
+    /// Which addresses are dialled.
+    pub dial: Dial,
+    /// How long an answer may take, with its body; watches have no end.
+    pub deadline: Option<Duration>,
 }
 
 /// A client and its API server.
@@ -52,9 +67,21 @@ pub struct Connection {
     /// The URL of the API server.
     pub server: http::Uri,
     config: kube::Config,
+    bounds: Bounds,
 }
 
 impl Connection {
+    /// A connection by settings that the caller has judged. Every request is counted and bounded; none is limited.
+    ///
+    /// # Errors
+    /// When a certificate or a key of the settings cannot be used, or the server may not be dialled.
+    pub fn bounded(config: kube::Config, bounds: Bounds, metrics: &requests::Metrics) -> Result<Self, ConnectError> {
+        let config = settled(config);
+        bounds.dial.check_literal(config.cluster_url.host().unwrap_or_default())?;
+        let client = stack(&config, bounds, &Gate::none(), metrics, &RateLimit::default(), &Lane::default())?;
+        Ok(Self { client, server: config.cluster_url.clone(), config, bounds })
+    }
+
     /// The same, with every request counted.
     ///
     /// # Errors
@@ -80,30 +107,51 @@ impl Connection {
         metrics: &requests::Metrics,
         limit: &RateLimit,
     ) -> Result<kube::Client, ConnectError> {
-        let refused = |error: kube::Error| ConnectError::Client(chain(&error));
-        let config = &self.config;
-        let mut tcp = HttpConnector::new();
-        // TLS is added on top.
-        tcp.enforce_http(false);
-        let wire = gate::Connector::new(gate.clone(), tcp);
-        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
-        connector.set_connect_timeout(config.connect_timeout);
-        connector.set_read_timeout(config.read_timeout);
-        connector.set_write_timeout(config.write_timeout);
-        let service = ServiceBuilder::new()
-            // Before the gate: a request that waited for its turn is checked against the lease after the wait.
-            .layer(limit.clone())
-            // Before what counts: what is refused here was never asked of the API server.
-            .layer(gate::Door(gate.clone()))
-            .layer(requests::Counted(metrics.clone()))
-            .layer(MapErrLayer::new(named(&self.server)))
-            .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer().map_err(refused)?)
-            .layer(config.extra_headers_layer().map_err(refused)?)
-            .map_err(BoxError::from)
-            .service(Client::builder(TokioExecutor::new()).build(connector));
-        Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+        stack(&self.config, self.bounds, gate, metrics, limit, &Lane::default())
     }
+
+    /// The same, whose writes go in a lane.
+    ///
+    /// # Errors
+    /// As [`Self::behind`].
+    pub fn in_lane(&self, lane: &Lane, gate: &Gate, metrics: &requests::Metrics) -> Result<kube::Client, ConnectError> {
+        stack(&self.config, self.bounds, gate, metrics, &RateLimit::default(), lane)
+    }
+}
+
+/// A client with connections of its own.
+fn stack(
+    config: &kube::Config,
+    bounds: Bounds,
+    gate: &Gate,
+    metrics: &requests::Metrics,
+    limit: &RateLimit,
+    lane: &Lane,
+) -> Result<kube::Client, ConnectError> {
+    let refused = |error: kube::Error| ConnectError::Client(chain(&error));
+    let mut tcp = HttpConnector::new_with_resolver(Resolver::new(bounds.dial));
+    // TLS is added on top.
+    tcp.enforce_http(false);
+    let wire = gate::Connector::new(gate.clone(), tcp);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let service = ServiceBuilder::new()
+        // Before the gate: a request that waited for its turn is checked against the lease after the wait.
+        .layer(limit.clone())
+        .layer(lane.clone())
+        // Before what counts: what is refused here was never asked of the API server.
+        .layer(gate::Door(gate.clone()))
+        .layer(requests::Counted(metrics.clone()))
+        .layer(MapErrLayer::new(named(&config.cluster_url)))
+        .layer(Deadline(bounds.deadline))
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(refused)?)
+        .layer(config.extra_headers_layer().map_err(refused)?)
+        .map_err(BoxError::from)
+        .service(Client::builder(TokioExecutor::new()).build(connector));
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
 /// Makes a client. Does not talk to the API server yet.
@@ -143,6 +191,19 @@ pub async fn connect(
     if let Some(server) = server {
         config.cluster_url = server.clone();
     }
+    let config = settled(config);
+    let server = config.cluster_url.clone();
+    let builder = ClientBuilder::try_from(config.clone()).map_err(|error| ConnectError::Client(chain(&error)))?;
+    Ok(Connection {
+        client: builder.with_layer(&MapErrLayer::new(named(&server))).build(),
+        server,
+        config,
+        bounds: Bounds::default(),
+    })
+}
+
+/// The settings that every connection of ours has.
+fn settled(mut config: kube::Config) -> kube::Config {
     // We decide ourselves when a write is tried again: a blind retry would hide a 429 from the operator.
     config.default_retry = false;
     config.read_timeout = Some(READ_TIMEOUT);
@@ -151,9 +212,7 @@ pub async fn connect(
     let agent = http::HeaderValue::try_from(agent)
         .unwrap_or_else(|_| http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))));
     config.headers.push((http::header::USER_AGENT, agent));
-    let server = config.cluster_url.clone();
-    let builder = ClientBuilder::try_from(config.clone()).map_err(|error| ConnectError::Client(chain(&error)))?;
-    Ok(Connection { client: builder.with_layer(&MapErrLayer::new(named(&server))).build(), server, config })
+    config
 }
 
 fn named(server: &http::Uri) -> impl Fn(BoxError) -> NoAnswer + Clone + Send + 'static {
@@ -198,7 +257,8 @@ mod tests {
         // Nothing listens there.
         let server = http::Uri::from_static("http://127.0.0.1:1");
         let config = kube::Config::new(server.clone());
-        let connection = Connection { client: kube::Client::try_from(config.clone()).unwrap(), server, config };
+        let bounds = Bounds::default();
+        let connection = Connection { client: kube::Client::try_from(config.clone()).unwrap(), server, config, bounds };
         let mut registry = Registry::default();
         let metrics = requests::Metrics::register(&mut registry);
         let counted = || {

@@ -15,8 +15,11 @@
 
 pub mod check;
 pub mod client;
+pub mod deadline;
+pub mod dial;
 pub mod events;
 pub mod gate;
+pub mod lanes;
 pub mod leases;
 pub mod node_watch;
 pub mod nodes;
@@ -25,6 +28,7 @@ pub mod rate;
 pub mod refusal;
 pub mod requests;
 pub mod restores;
+pub mod side;
 pub mod single;
 pub mod watched;
 pub mod watches;
@@ -34,6 +38,7 @@ pub use check::{Check, Judge};
 pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Refusal, RefusalReason};
 pub use restores::Restores;
+pub use side::Side;
 
 /// Which of several replicas this is: the name of the pod, which is its host name. It is in the identity of leases, in
 /// the user agent of requests, so that an audit log tells replicas apart, and in Events.

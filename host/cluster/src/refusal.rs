@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::client::chain;
 use super::gate::Closed;
+use super::side::Side;
 
 /// The text before the missing rule in the sentence of a refusal.
 const RULE: &str = ". The missing rule: ";
@@ -133,6 +134,18 @@ impl Refusal {
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
         self.message.split_once(RULE).map(|(_, rule)| rule).filter(|_| self.reason == RefusalReason::Forbidden)
+    }
+
+    /// The same, with the cluster that it is of: in its sentence, and in the rule that would allow the request. Where nothing was
+    /// sent, no cluster has refused it.
+    #[must_use]
+    pub fn on(self, side: Side) -> Self {
+        let message = match (self.reason, self.message.split_once(RULE)) {
+            (RefusalReason::NotLeader | RefusalReason::ReadOnly, _) => self.message,
+            (_, Some((before, rule))) => format!("{side}: {before}{RULE}{rule} in {side}"),
+            (_, None) => format!("{side}: {}", self.message),
+        };
+        Self { message, ..self }
     }
 
     /// Reads an error of the client.
@@ -266,6 +279,27 @@ mod tests {
             RefusalReason::Forbidden,
             "Role in namespace volcano-system: {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"watch\"]}",
         );
+    }
+
+    #[test]
+    fn a_refusal_of_one_of_two_clusters_says_which_one_and_its_rule_does_too() {
+        let message = "csinodes.storage.k8s.io is forbidden: User \"x\" cannot list resource \"csinodes\" in API group \"storage.k8s.io\" at the cluster scope";
+        let refusal = Refusal::of_status(403, "Forbidden", message, 0);
+        let (ours, theirs) = (refusal.clone().on(Side::Virtual), refusal.on(Side::Physical));
+        assert_eq!(
+            theirs.rule(),
+            Some(
+                "ClusterRole: {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], verbs: [\"list\"]} in the physical cluster"
+            )
+        );
+        assert!(theirs.message.starts_with("the physical cluster: csinodes"), "{theirs}");
+        assert_ne!(ours.cause(), theirs.cause(), "one rule does not cure both");
+        let late = Refusal { retry_after: Some(Duration::from_secs(3)), ..Refusal::of_status(429, "", "", 0) };
+        let late = late.on(Side::Physical);
+        assert_eq!(late.message, "the physical cluster: the API server answered 429 ");
+        assert_eq!((late.reason, late.retry_after), (RefusalReason::TooManyRequests, Some(Duration::from_secs(3))));
+        let closed = Refusal { reason: RefusalReason::NotLeader, message: "no".into(), retry_after: None };
+        assert_eq!(closed.clone().on(Side::Physical), closed);
     }
 
     #[test]

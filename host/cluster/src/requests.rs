@@ -20,8 +20,9 @@ use tower::{Layer, Service};
 const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 /// The resources that we use, with the subresources that we write.
-const RESOURCES: [&str; 16] = [
+const RESOURCES: [&str; 20] = [
     "configmaps",
+    "csinodes",
     "customresourcedefinitions",
     "discoverysources",
     "discoverysources/status",
@@ -29,9 +30,12 @@ const RESOURCES: [&str; 16] = [
     "hypernodes",
     "hypernodes/status",
     "leases",
+    "namespaces",
     "nodes",
     "pods",
     "pods/binding",
+    "resourceleasingpolicies",
+    "resourceleasingpolicies/status",
     "secrets",
     "selfsubjectaccessreviews",
     "selfsubjectreviews",
@@ -212,6 +216,8 @@ mod tests {
         check("PATCH", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h/status", "patch", "hypernodes/status");
         check("DELETE", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h", "delete", "hypernodes");
         check("POST", "/api/v1/namespaces/a/pods/p/binding", "create", "pods/binding");
+        check("GET", "/api/v1/namespaces/kube-system", "get", "namespaces");
+        check("GET", "/readyz", "get", "other");
         check("GET", "/apis/example.com/v1/secretthings/x", "get", "other");
         check("GET", "/version", "get", "other");
         check("GET", "/api", "get", "other");

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use topoloom_core::version::ResourceVersion;
 
 use super::watched::{Earlier, Event, Index, Watched};
-use super::watches::{self, Config};
+use super::watches::{self, Config, Heard};
 use super::{Refusal, Restores};
 
 /// Every state of the object from now on, and every error in between; the watch continues by itself.
@@ -24,6 +24,20 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     states(watches::events(api, only(name, restores)))
+}
+
+/// The same, with each sign of life of the API server passed on: after an error nothing else shows that the watch works again
+/// while the object stays as it is.
+pub fn watch_heard<K>(
+    api: Api<K>,
+    name: &str,
+    restores: &Restores,
+    heard: &Heard,
+) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    states(watches::events(api, only(name, restores).heard(heard)))
 }
 
 /// The same for what must not be missed for long: each watch listens for this time, in whole seconds, and is followed by the

@@ -8,8 +8,9 @@
 //! logs nothing: the caller decides what a failure means.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -38,6 +39,30 @@ const SPREAD: f64 = 0.25;
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Is notified whenever the API server shows that it lives: a page of a list, an event, a bookmark, an answered look. The
+/// default is notified of nothing.
+#[derive(Clone, Default)]
+pub struct Heard(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Heard {
+    /// Calls this, on the task of the watch: it must not block.
+    pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(notify)))
+    }
+
+    fn now(&self) {
+        if let Some(notify) = &self.0 {
+            notify();
+        }
+    }
+}
+
+impl fmt::Debug for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Heard" } else { "Unheard" })
+    }
+}
+
 /// What is watched of a kind, and how.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -46,6 +71,7 @@ pub struct Config {
     labels: Option<String>,
     page: Option<u32>,
     listens: Option<Duration>,
+    heard: Heard,
 }
 
 impl Config {
@@ -77,6 +103,12 @@ impl Config {
     #[must_use]
     pub fn listens(self, time: Duration) -> Self {
         Self { listens: Some(time), ..self }
+    }
+
+    /// Each sign of life of the API server is passed on.
+    #[must_use]
+    pub fn heard(self, heard: &Heard) -> Self {
+        Self { heard: heard.clone(), ..self }
     }
 
     fn list(&self, limit: u32, token: Option<String>) -> ListParams {
@@ -282,7 +314,10 @@ where
         let is_first = token.is_none();
         let parameters = self.config.list(self.config.page.unwrap_or(PAGE), token);
         let list = match self.api.list(&parameters).await {
-            Ok(list) => list,
+            Ok(list) => {
+                self.config.heard.now();
+                list
+            }
             Err(error) => {
                 let refusal = Refusal::of(&error);
                 if matches!(refusal.reason, RefusalReason::Forbidden | RefusalReason::NoSuchResource) {
@@ -405,6 +440,7 @@ where
 
     /// The watch has shown that all up to a version is known.
     fn goes_on(&mut self, standing: OpenWatch<K>, version: ResourceVersion) {
+        self.config.heard.now();
         self.has_shown(&version);
         let ends = Instant::now() + self.config.time() + MARGIN;
         self.state = WatchState::Watching(OpenWatch { version, ends, ..standing });
@@ -428,6 +464,7 @@ where
     fn looked(&mut self, known: Option<&ResourceVersion>, current: Option<ResourceVersion>) -> bool {
         self.look_at = self.next_look();
         let Some(current) = current else { return false };
+        self.config.heard.now();
         let went_back = self.went_back(known, &current);
         if !went_back {
             self.has_shown(&current);

@@ -5,6 +5,8 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`address`] | what kind of place an IP address is |
+//! | [`certificate`] | the dates of a certificate |
 //! | [`controllers`] | which controllers of the process run |
 //! | [`election`] | which of several replicas writes, and until when |
 //! | [`nodelock`] | which pod a node is locked for, between its Binding and the answer of the device plugin |
@@ -22,6 +24,8 @@
 //! | [`seldom`] | when a line of the log that others could repeat without end is written again |
 //! | [`version`] | the order of resourceVersions |
 
+pub mod address;
+pub mod certificate;
 pub mod controllers;
 pub mod election;
 pub mod limits;

@@ -5,8 +5,6 @@
 //! -x509` does: such a certificate is marked as that of an authority, and would be refused as the certificate of a server. Name and
 //! dates are checked in both cases, and that the server holds the key.
 
-mod certificate;
-
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -17,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use certificate::Certificate;
+use topoloom_core::certificate::Certificate;
 
 /// The largest PEM file that is read, in bytes: a bundle of authorities has some hundred KiB.
 pub const LARGEST: u64 = 4 << 20;

@@ -2,10 +2,25 @@
 //!
 //! Owns what touches the virtual and the physical cluster: connections, watches, requests and the controllers that carry out
 //! what the pure rooms of `topoloom_sync` decide. Never decides by itself what a node, a pod or a lease should be.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`slices`] | what is read of objects, and the facts made of it |
+//! | [`ledger`] | what the pods of both clusters mean for the nodes of a binding |
+//! | [`view`] | everything that is known for one binding |
+//! | [`feeds`] | the watches, each on its way into the view |
+//! | [`kubeconfig`] | which kubeconfigs of borrowers are used |
+//! | [`physical`] | connections to physical API servers |
+//! | [`heartbeats`] | the leases of virtual nodes |
+//! | [`nodes`] | the controller of nodes |
+//! | [`group`] | the tasks of one binding |
 
 pub mod feeds;
 pub mod group;
+pub mod heartbeats;
+pub mod kubeconfig;
 pub mod ledger;
 pub mod nodes;
+pub mod physical;
 pub mod slices;
 pub mod view;

@@ -37,6 +37,8 @@ enum Answer {
     Silence,
     /// A watch that ends with an error at once.
     Expired,
+    /// A watch that ends after a second, behind a bookmark.
+    Bookmark,
 }
 
 type Silence = stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>;
@@ -97,6 +99,13 @@ impl Server {
             Answer::EndsAfter(time) => {
                 let ends = stream::once(tokio::time::sleep(time)).filter_map(|()| std::future::ready(None));
                 return Response::new(Either::Right(StreamBody::new(ends.boxed())));
+            }
+            Answer::Bookmark => {
+                let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"resourceVersion": "8"}});
+                let line = format!("{}\n", json!({"type": "BOOKMARK", "object": object}));
+                let ends = stream::once(tokio::time::sleep(S)).filter_map(|()| std::future::ready(None));
+                let body = stream::iter([Ok(Frame::data(Bytes::from(line)))]).chain(ends);
+                return Response::new(Either::Right(StreamBody::new(body.boxed())));
             }
             Answer::Expired => (200, json!({"type": "ERROR", "object": error(410)})),
         };
@@ -181,6 +190,40 @@ async fn a_watch_that_cannot_wait_keeps_its_pause() {
     let mut waits = Always(2 * S);
     waits.succeeded(server.begun);
     assert_eq!([waits.failed(server.begun, None), waits.failed(server.begun, Some(60 * S))], [2 * S, 2 * S]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_of_the_api_server_is_heard_and_a_failure_is_not() {
+    let count = async |rule: fn(&str, Duration) -> Answer| {
+        let server = Server::new(rule);
+        let heard = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&heard);
+        let heard_all = Heard::new(move || drop(counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
+        let serving = server.clone();
+        let serve = move |request: Request<Body>| {
+            let answer = serving.serve(request.uri().query().unwrap_or_default());
+            async move { Ok::<_, Infallible>(answer) }
+        };
+        let client = kube::Client::new(tower::service_fn(serve), "default");
+        let config = Config::of(&Restores::default()).heard(&heard_all);
+        let mut events = std::pin::pin!(events(Api::<ConfigMap>::all(client), config));
+        let _ = tokio::time::timeout(60 * S, async { while events.next().await.is_some() {} }).await;
+        heard.load(std::sync::atomic::Ordering::SeqCst)
+    };
+    // The list, and a look each 20 to 25 seconds.
+    let silent = count(|query, _| if is_list(query) { Answer::List } else { Answer::Silence }).await;
+    assert_eq!(silent, 3);
+    // The list alone: its looks fail.
+    let failing = count(|query, at| match query {
+        _ if !is_list(query) => Answer::Silence,
+        _ if at < S => Answer::List,
+        _ => Answer::Error(500),
+    });
+    assert_eq!(failing.await, 1);
+    assert_eq!(count(|_, _| Answer::Error(500)).await, 0);
+    // A list, then watches with one bookmark each, as often as they end.
+    let bookmarks = count(|query, _| if is_list(query) { Answer::List } else { Answer::Bookmark }).await;
+    assert!(bookmarks > 50, "{bookmarks}");
 }
 
 /// The first event of each list, and its time.

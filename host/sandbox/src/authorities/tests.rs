@@ -65,3 +65,12 @@ fn only_the_very_bytes_that_were_given_are_believed() {
         assert!(check(OPENSSL, &other.into(), "ufm.example.org", BEGIN).is_err(), "{at}");
     }
 }
+
+#[test]
+fn whatever_is_cut_off_is_no_certificate_and_no_panic() {
+    let whole = openssl();
+    assert!(Certificate::read(&whole).is_some());
+    for end in 0..whole.len() {
+        assert_eq!(Certificate::read(&whole[..end]), None, "{end}");
+    }
+}

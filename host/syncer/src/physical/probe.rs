@@ -1,0 +1,125 @@
+//! What a physical API server is asked again and again: whether it is there, and whether it is still the same one.
+//!
+//! Owns the two rhythms. A probe every 5 s (decision S5) feeds the signs of life of its connection. A look every 30 s reads the
+//! version of the store and the identity of the cluster: a version below one that was seen means that the store was set back
+//! (decision S25), and every watch of that cluster lists again; another identity means that another cluster answers at the same
+//! address with the same credential (decision S6). Never decides what follows.
+//!
+//! # Failure story
+//!
+//! A question without an answer changes nothing but the trouble that is shown: silence is judged by the signs of life. Where an
+//! operator raised the revision with the restore, versions show nothing; the witness of S25 in the leases is for that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
+use topoloom_cluster::restores::{Earlier, RestoreWatch};
+use topoloom_cluster::{Refusal, Restores};
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+
+use super::contact;
+use super::signs::Signs;
+
+/// Between two probes.
+pub const EVERY: Duration = Duration::from_secs(5);
+/// Between two looks.
+pub const LOOK: Duration = Duration::from_secs(30);
+
+/// What is known of the store of a physical cluster, by whichever connection. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    restores: Restores,
+    known: Arc<Mutex<Option<ResourceVersion>>>,
+}
+
+impl History {
+    /// Counts how often the store was set back; the watches of the cluster belong to it.
+    #[must_use]
+    pub fn restores(&self) -> &Restores {
+        &self.restores
+    }
+
+    fn known(&self) -> Option<ResourceVersion> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, version: Option<ResourceVersion>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+
+    fn has_shown(&self, version: &ResourceVersion) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|known| known.is_older_than(version)) {
+            *known = Some(version.clone());
+        }
+    }
+}
+
+/// Probes until it is dropped.
+pub async fn probes(client: kube::Client, signs: Signs, trouble: watch::Sender<Option<Refusal>>) {
+    let mut ticks = interval(EVERY);
+    // A machine that slept has one probe due, and not a hundred.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let answer = contact::probe(&client).await;
+        if answer.is_ok() {
+            signs.answered();
+        }
+        let found = answer.err();
+        trouble.send_if_modified(|known| {
+            let differs = *known != found;
+            *known = found;
+            differs
+        });
+    }
+}
+
+/// Looks until it is dropped.
+pub async fn looks(client: kube::Client, signs: Signs, history: History, identity: watch::Sender<Uid>) {
+    // The first contact was just now.
+    let mut ticks = interval_at(Instant::now() + LOOK, LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut member = history.restores.member();
+    // What happened before is known.
+    member.lists();
+    look_at_version(&client, &signs, &history, &mut member).await;
+    loop {
+        ticks.tick().await;
+        look_at_version(&client, &signs, &history, &mut member).await;
+        if let Ok(found) = contact::identity(&client).await {
+            signs.answered();
+            identity.send_if_modified(|known| {
+                let differs = *known != found;
+                *known = found;
+                differs
+            });
+        }
+    }
+}
+
+async fn look_at_version(client: &kube::Client, signs: &Signs, history: &History, member: &mut RestoreWatch) {
+    if member.lists() == Earlier::Void {
+        // A watch has found it first, and what was known is of the lost history.
+        history.replace(None);
+    }
+    let known = history.known();
+    // A failure shows by the probe and by the watches.
+    if let Ok(current) = contact::version(client).await {
+        signs.answered();
+        match known.filter(|known| current.is_older_than(known)) {
+            Some(known) => {
+                member.went_back(&known, &current);
+                history.replace(Some(current));
+                // Found by us, so it is no news at the next look.
+                member.lists();
+            }
+            None => history.has_shown(&current),
+        }
+    }
+    // It has nothing to list.
+    member.listed();
+}
