@@ -53,8 +53,9 @@ fn whole_micros(time: Timestamp) -> Timestamp {
 #[derive(Debug)]
 pub struct Wheel {
     interval: Duration,
+    /// The leases of each slot. A slot has its turn where [`slot_of`] says.
     slots: Vec<BTreeSet<NodeName>>,
-    /// Slots by how many leases they have.
+    /// Slots by how many leases they have, and then by their number.
     by_load: BTreeSet<(usize, usize)>,
     places: BTreeMap<NodeName, usize>,
     /// How many slots have had their turn since the clock began.
@@ -63,6 +64,19 @@ pub struct Wheel {
 
 /// How many slots a wheel has: twenty turns a second with the usual interval of ten.
 const SLOTS: usize = 200;
+/// Slots are filled in the order of their numbers, and the turn of number `n` is this many turns after that of `n - 1`: nearly
+/// the golden ratio of all, so that the first ten leases are spread over the interval as the first hundred are.
+const STRIDE: u64 = 123;
+/// What undoes it: `STRIDE * UNSTRIDE % SLOTS == 1`.
+const UNSTRIDE: u64 = 187;
+
+/// The slot that has this turn.
+fn slot_of(turn: u64) -> Option<usize> {
+    let slots = u64::try_from(SLOTS).ok()?;
+    usize::try_from((turn.checked_rem(slots)? * UNSTRIDE).checked_rem(slots)?).ok()
+}
+
+const _: () = assert!(STRIDE * UNSTRIDE % 200 == 1 && SLOTS == 200, "each slot has one turn in every interval");
 
 impl Wheel {
     /// A wheel without leases. `interval` is the time between two renewals of one lease; it is at least a second.
@@ -135,7 +149,7 @@ impl Wheel {
         let first = self.turned.max(turns.saturating_sub(slots));
         self.turned = self.turned.max(turns);
         (first..turns)
-            .filter_map(|turn| self.slots.get(usize::try_from(turn.checked_rem(slots)?).ok()?))
+            .filter_map(|turn| self.slots.get(slot_of(turn)?))
             .flat_map(|leases| leases.iter().cloned())
             .collect()
     }
@@ -143,8 +157,9 @@ impl Wheel {
     /// When the next slot has its turn.
     #[must_use]
     pub fn next(&self) -> Duration {
-        let turn = u32::try_from(self.turned.saturating_add(1)).unwrap_or(u32::MAX);
-        self.step().saturating_mul(turn)
+        // In nanoseconds: the turns of a machine that was not restarted for a year may be more than 32 bits hold.
+        let step = u64::try_from(self.step().as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(step.saturating_mul(self.turned.saturating_add(1)))
     }
 }
 
@@ -241,6 +256,32 @@ mod tests {
         let per_second: Vec<usize> = (1..=10).map(|second| wheel.due(Duration::from_secs(second)).len()).collect();
         assert_eq!(per_second.iter().sum::<usize>(), 5000);
         assert!(per_second.iter().all(|count| (400..=600).contains(count)), "{per_second:?}");
+    }
+
+    #[test]
+    fn few_leases_are_spread_over_the_interval_too() {
+        for count in [10, 20, 40, 100, 200, 300] {
+            let mut wheel = Wheel::new(Duration::from_secs(10), Duration::ZERO);
+            for index in 0..count {
+                wheel.insert(&format!("n{index}").into());
+            }
+            let turns: Vec<usize> = (1..=200).map(|turn| wheel.due(Duration::from_millis(50 * turn)).len()).collect();
+            assert_eq!(turns.iter().sum::<usize>(), count);
+            let busiest = turns.windows(20).map(|second| second.iter().sum::<usize>()).max().unwrap();
+            assert!(busiest * 10 <= 2 * count, "{busiest} of {count} in one second: {turns:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_turn_is_ahead_also_on_a_machine_that_runs_for_years() {
+        let year = Duration::from_secs(365 * 86_400);
+        for now in [year, 10 * year] {
+            let mut wheel = Wheel::new(Duration::from_secs(1), now);
+            assert!(wheel.next() > now && wheel.next() <= now + Duration::from_millis(5));
+            wheel.insert(&"n".into());
+            assert_eq!(wheel.due(now + Duration::from_secs(1)).len(), 1);
+            assert!(wheel.next() > now + Duration::from_secs(1));
+        }
     }
 
     #[test]

@@ -1,0 +1,358 @@
+//! What is known of one lease, and what an answer of the API server means for it.
+//!
+//! Owns the steps of a lease: it is made, read or renewed, and after each answer it is clear which of them comes next and when.
+//! Never knows of other leases, of a clock or of a client.
+//!
+//! # Failure story
+//!
+//! A request whose answer did not come may have been carried out. So nothing is concluded from it: the next request names the
+//! version that was known before, is refused where that is not the version any more, and one read shows what is stored.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Uri;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::oneshot;
+
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::renewal::renew_time;
+
+use super::lease::{Content, Standing, StoredLease, Template, WhyForeign, WrittenLease};
+use super::metrics::BeatOutcome;
+use super::options::{ATTEMPTS, Options};
+use super::requests::{LeaseAnswer, Order};
+
+/// Requests that follow one another without a pause: the answers to five renewals that met another writer, each read again.
+const AT_ONCE: u32 = 8;
+/// A stored time that is further ahead of our clock than this is no delay and no rounding: a clock is wrong.
+const SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// What all leases of a binding have in common.
+pub(super) struct Common {
+    pub(super) us: Identity,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) options: Options,
+}
+
+impl Common {
+    fn content<'a>(&'a self, node: &'a NodeName, uid: &'a Uid) -> Content<'a> {
+        Content { node, uid, labels: &self.labels, seconds: self.options.seconds() }
+    }
+}
+
+/// Whether a lease that is not renewed any more is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// The node is there, and its lease may be renewed again later: with the version that is known.
+    Kept,
+    /// The node is gone, or is about to be.
+    Dropped,
+}
+
+/// Whether a lease is to be renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Renewed,
+    Stopped(Memory),
+}
+
+/// Which request comes next for a lease.
+pub(super) enum Step {
+    /// As far as we know there is none.
+    Create,
+    /// What is stored is not known.
+    Look,
+    /// This version is stored.
+    Renew { template: Template, version: ResourceVersion },
+}
+
+/// Which request was sent for a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Create,
+    Look,
+    Renew,
+}
+
+/// Which of the two queues a lease waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Its last request succeeded, or there was none.
+    First,
+    /// Its last request failed.
+    Retry,
+}
+
+/// Where a lease is between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Until its turn.
+    Idle,
+    /// It is the next one, or behind others.
+    Ready(Lane),
+    /// It waits after a failure.
+    Paused { until: Duration, why: Pause },
+    /// A request is under way.
+    InFlight(Lane),
+}
+
+/// Why a lease waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Its last request failed; its next turn ends the pause of a renewal.
+    Failure,
+    /// The API server asked for it.
+    Asked,
+}
+
+/// When the next request of a lease goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// With its next turn.
+    Turn,
+    /// Now.
+    Now,
+    /// After a pause.
+    After(Duration, Pause),
+}
+
+/// How an answer was taken.
+pub(super) struct Taken {
+    pub(super) next: Next,
+    pub(super) outcome: BeatOutcome,
+    /// News for a person.
+    pub(super) news: Option<EntryNews>,
+}
+
+/// What a person should know of.
+pub(super) enum EntryNews {
+    Foreign(WhyForeign),
+    Refused(Refusal),
+}
+
+/// One lease.
+pub(super) struct Entry {
+    /// Of the virtual node.
+    pub(super) uid: Uid,
+    pub(super) address: Uri,
+    pub(super) wanted: Wanted,
+    pub(super) step: Step,
+    pub(super) place: Place,
+    /// The latest time of a renewal that was read or sent. A time that was sent may be stored although no answer came, and
+    /// node-lifecycle may have seen it although a restored etcd has not.
+    pub(super) latest: Option<Timestamp>,
+    /// When the last request that renewed it was sent.
+    pub(super) renewed: Option<Duration>,
+    /// Since when it is to be renewed.
+    pub(super) since: Duration,
+    /// Failed requests since the last one that succeeded.
+    pub(super) failures: u32,
+    /// Failed renewals since its turn.
+    attempts: u32,
+    /// Failures to read or make it.
+    makes: u32,
+    /// Requests since its turn, or the last pause, that followed at once.
+    at_once: u32,
+    /// It belongs to another node now, which the request under way does not know.
+    pub(super) is_outdated: bool,
+    /// Waits for the request under way.
+    pub(super) waiters: Vec<oneshot::Sender<()>>,
+    pub(super) skew: Option<SignedDuration>,
+    pub(super) foreign: Option<WhyForeign>,
+}
+
+impl Entry {
+    pub(super) fn new(uid: Uid, address: Uri, now: Duration) -> Self {
+        Self {
+            uid,
+            address,
+            wanted: Wanted::Renewed,
+            step: Step::Create,
+            place: Place::Idle,
+            latest: None,
+            renewed: None,
+            since: now,
+            failures: 0,
+            attempts: 0,
+            makes: 0,
+            at_once: 0,
+            is_outdated: false,
+            waiters: Vec::new(),
+            skew: None,
+            foreign: None,
+        }
+    }
+
+    /// Its node is another one now. What is stored names the old one, or is gone with it: one read shows that.
+    pub(super) fn belongs_to(&mut self, uid: Uid) {
+        if matches!(self.step, Step::Renew { .. }) {
+            self.step = Step::Look;
+        }
+        self.is_outdated = matches!(self.place, Place::InFlight(_));
+        self.foreign = None;
+        self.uid = uid;
+    }
+
+    /// What a list of all leases shows of it.
+    pub(super) fn adopt(
+        &mut self,
+        node: &NodeName,
+        stored: &StoredLease,
+        common: &Common,
+        at: Duration,
+        wall: Timestamp,
+    ) {
+        let age = stored.renewed().map(|renewed| wall.duration_since(renewed));
+        self.latest = self.latest.max(stored.renewed());
+        // A time of the future is as good as now: our clock is behind, or another was ahead.
+        self.renewed = age.map(|age| at.saturating_sub(Duration::try_from(age).unwrap_or_default()));
+        self.step = match stored.standing(node, &self.uid, &common.us) {
+            Standing::Ours => self.over(node, stored, common),
+            Standing::Foreign(_) => Step::Look,
+        };
+    }
+
+    fn over(&self, node: &NodeName, stored: &StoredLease, common: &Common) -> Step {
+        let template = Template::replacing(&common.content(node, &self.uid), stored);
+        Step::Renew { template, version: stored.version() }
+    }
+
+    /// Its turn has come, or it is started.
+    pub(super) fn begin(&mut self) {
+        self.attempts = 0;
+        self.at_once = 0;
+    }
+
+    /// Its pause is over.
+    pub(super) fn resume(&mut self) {
+        self.at_once = 0;
+    }
+
+    pub(super) fn lane(&self) -> Lane {
+        if self.failures == 0 { Lane::First } else { Lane::Retry }
+    }
+
+    /// The next request.
+    pub(super) fn order(&mut self, node: &NodeName, common: &Common, wall: Timestamp) -> (Sent, Order) {
+        if let Step::Look = self.step {
+            return (Sent::Look, Order::Look { address: self.address.clone() });
+        }
+        let renewal = renew_time(wall, self.latest);
+        self.latest = Some(renewal.time);
+        self.skew = renewal.skew.filter(|skew| *skew > SKEW);
+        match &self.step {
+            Step::Renew { template, version } => {
+                let body = template.fill(Some(version), renewal.time);
+                (Sent::Renew, Order::Renew { address: self.address.clone(), body })
+            }
+            Step::Create | Step::Look => {
+                let template = Template::new(&common.content(node, &self.uid));
+                (Sent::Create, Order::Create { body: template.fill(None, renewal.time) })
+            }
+        }
+    }
+
+    /// Takes the answer to a request that was sent at a time.
+    pub(super) fn take(
+        &mut self,
+        node: &NodeName,
+        (sent, at): (Sent, Duration),
+        answer: LeaseAnswer,
+        common: &Common,
+    ) -> Taken {
+        match answer {
+            LeaseAnswer::Written(written) => self.written(node, (sent, at), &written, common),
+            LeaseAnswer::Read(stored) => self.read(node, &stored, common),
+            LeaseAnswer::Refused(refusal) => self.refused(sent, refusal, common.options),
+        }
+    }
+
+    fn written(
+        &mut self,
+        node: &NodeName,
+        (sent, at): (Sent, Duration),
+        answer: &WrittenLease,
+        common: &Common,
+    ) -> Taken {
+        self.latest = self.latest.max(answer.renewed);
+        self.renewed = Some(at);
+        (self.failures, self.attempts, self.makes, self.at_once) = (0, 0, 0, 0);
+        self.foreign = None;
+        let outcome = match &mut self.step {
+            Step::Renew { version, .. } if sent == Sent::Renew => {
+                *version = answer.version.clone();
+                BeatOutcome::Renewed
+            }
+            _ => {
+                let template = Template::created(&common.content(node, &self.uid), &answer.uid);
+                self.step = Step::Renew { template, version: answer.version.clone() };
+                BeatOutcome::Created
+            }
+        };
+        Taken { next: Next::Turn, outcome, news: None }
+    }
+
+    fn read(&mut self, node: &NodeName, stored: &StoredLease, common: &Common) -> Taken {
+        self.latest = self.latest.max(stored.renewed());
+        match stored.standing(node, &self.uid, &common.us) {
+            Standing::Ours => {
+                self.step = self.over(node, stored, common);
+                self.foreign = None;
+                self.at_once(BeatOutcome::Read)
+            }
+            Standing::Foreign(why) => {
+                self.step = Step::Look;
+                (self.failures, self.makes) = (0, 0);
+                let news = (self.foreign.as_ref() != Some(&why)).then(|| EntryNews::Foreign(why.clone()));
+                self.foreign = Some(why);
+                Taken { next: Next::Turn, outcome: BeatOutcome::Foreign, news }
+            }
+        }
+    }
+
+    fn refused(&mut self, sent: Sent, refusal: Refusal, options: Options) -> Taken {
+        use RefusalReason::{AlreadyExists, Conflict, NotFound};
+        let outcome = BeatOutcome::from(refusal.reason);
+        let step = match (sent, refusal.reason) {
+            (Sent::Renew, Conflict) | (Sent::Create, AlreadyExists | Conflict) => Step::Look,
+            (Sent::Renew | Sent::Look, NotFound) => Step::Create,
+            _ => return self.failed(sent, refusal, options),
+        };
+        self.step = step;
+        if self.at_once < AT_ONCE { self.at_once(outcome) } else { self.failed(Sent::Look, refusal, options) }
+    }
+
+    fn at_once(&mut self, outcome: BeatOutcome) -> Taken {
+        self.at_once += 1;
+        Taken { next: Next::Now, outcome, news: None }
+    }
+
+    fn failed(&mut self, sent: Sent, refusal: Refusal, options: Options) -> Taken {
+        let outcome = BeatOutcome::from(refusal.reason);
+        self.failures = self.failures.saturating_add(1);
+        // As long as one interval at most: what a server asks for must not let a lease expire.
+        let asked = refusal.retry_after.map(|asked| asked.min(options.interval()));
+        let own = match sent {
+            // Nothing opens the gate before the binding's lease is ours again.
+            _ if outcome == BeatOutcome::Closed => None,
+            Sent::Renew => {
+                self.attempts = self.attempts.saturating_add(1);
+                (self.attempts < ATTEMPTS).then(|| options.renew_pause(self.attempts))
+            }
+            Sent::Create | Sent::Look => {
+                self.makes = self.makes.saturating_add(1);
+                Some(options.make_pause(self.makes))
+            }
+        };
+        let next = match (own, asked) {
+            (own, Some(asked)) if own.is_none_or(|own| own < asked) => Next::After(asked, Pause::Asked),
+            (Some(own), _) => Next::After(own, Pause::Failure),
+            (None, _) => Next::Turn,
+        };
+        Taken { next, outcome, news: Some(EntryNews::Refused(refusal)) }
+    }
+}

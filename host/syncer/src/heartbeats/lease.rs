@@ -1,0 +1,427 @@
+//! The Lease of a virtual node: what is written into it, what is read of it, and whose it is.
+//!
+//! Owns the bytes of a request: a [`Template`] is made once, and a renewal fills in two texts. Of an answer to a write only
+//! version, UID and time are read. Never sends anything.
+//!
+//! # Failure story
+//!
+//! A Lease of the same name may belong to another: to the kubelet of a real node, to another binding, to a person. It is
+//! replaced only where [`Standing::Ours`] says why it is ours, and reported otherwise.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::text;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::identity::{Identity, Ownership};
+
+/// Where the leases of all nodes are.
+pub const NAMESPACE: &str = "kube-node-lease";
+
+/// Room for a version and a time beside the template.
+const FILLED_IN: usize = 64;
+
+/// A Lease as it is stored: what of it matters here.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct StoredLease {
+    #[serde(default)]
+    metadata: StoredMetadata,
+    #[serde(default)]
+    spec: StoredSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredMetadata {
+    name: String,
+    uid: String,
+    resource_version: String,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredSpec {
+    holder_identity: Option<String>,
+    #[serde(deserialize_with = "time")]
+    renew_time: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerReference {
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+/// A time that cannot be read is no time: the Lease is renewed all the same.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text: Option<Cow<'de, str>> = Option::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+impl StoredLease {
+    /// The node that it is the Lease of.
+    #[must_use]
+    pub fn node(&self) -> NodeName {
+        self.metadata.name.as_str().into()
+    }
+
+    /// When it was renewed, by the clock of its holder.
+    #[must_use]
+    pub fn renewed(&self) -> Option<Timestamp> {
+        self.spec.renew_time
+    }
+
+    pub(super) fn version(&self) -> ResourceVersion {
+        self.metadata.resource_version.as_str().into()
+    }
+
+    pub(super) fn uid(&self) -> Uid {
+        self.metadata.uid.as_str().into()
+    }
+
+    /// Whose it is, for a virtual node of ours with this name and UID.
+    pub(super) fn standing(&self, node: &NodeName, uid: &Uid, us: &Identity) -> Standing {
+        let of_node = |owner: &&OwnerReference| owner.kind == "Node" && owner.name == **node;
+        let owners = &self.metadata.owner_references;
+        if owners.iter().filter(of_node).any(|owner| owner.uid == **uid) {
+            return Standing::Ours;
+        }
+        let holder = self.spec.holder_identity.as_deref().unwrap_or_default();
+        if !holder.is_empty() && holder != &**node {
+            return Standing::Foreign(WhyForeign::Holder(text::holder(holder)));
+        }
+        match Ownership::of(&self.metadata.labels, us) {
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => Standing::Ours,
+            Ownership::Foreign(difference) => Standing::Foreign(WhyForeign::Label(difference.to_string())),
+            // A node of this name owned it, and that node is gone: there is one of a name, and it is ours.
+            Ownership::None if !owners.is_empty() && owners.iter().all(|owner| of_node(&owner)) => Standing::Ours,
+            Ownership::None => Standing::Foreign(WhyForeign::NoOwner),
+        }
+    }
+}
+
+/// Whose a Lease is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It belongs to our virtual node, to an earlier one of its name, or to this binding.
+    Ours,
+    /// It does not.
+    Foreign(WhyForeign),
+}
+
+/// Why a Lease with the name of a virtual node of ours is not replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyForeign {
+    /// Another than the node holds it.
+    Holder(String),
+    /// Its labels of identity are another's: which label, and how it differs.
+    Label(String),
+    /// It has neither a label of ours nor an owner reference to a node of its name.
+    NoOwner,
+}
+
+impl fmt::Display for WhyForeign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holder(holder) => write!(f, "its holder is {holder:?} and not the node"),
+            Self::Label(difference) => write!(f, "it belongs to another binding: {difference}"),
+            Self::NoOwner => {
+                f.write_str("it has neither a label of this binding nor an owner reference to a node of its name")
+            }
+        }
+    }
+}
+
+/// The unchanging bytes of a Lease. What others have added to it, labels, annotations and finalizers, stays in it.
+pub(super) struct Template {
+    /// Up to the end of the metadata, without the brace.
+    head: Box<[u8]>,
+    /// From that brace to the beginning of the time.
+    spec: Box<[u8]>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'static str,
+    labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    finalizers: &'a [String],
+    owner_references: [Owner<'a>; 1],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+/// What a Lease of ours says beside its time.
+pub(super) struct Content<'a> {
+    pub(super) node: &'a NodeName,
+    /// The UID of the virtual node, which owns the Lease.
+    pub(super) uid: &'a Uid,
+    /// The labels of identity.
+    pub(super) labels: &'a BTreeMap<String, String>,
+    /// How long a renewal is valid.
+    pub(super) seconds: u32,
+}
+
+impl Template {
+    /// A Lease that does not exist yet.
+    pub(super) fn new(content: &Content<'_>) -> Self {
+        Self::over(content, &StoredMetadata::default())
+    }
+
+    /// The Lease that was read, as ours. It names the UID of the Lease: an update would make one that was deleted.
+    pub(super) fn replacing(content: &Content<'_>, stored: &StoredLease) -> Self {
+        Self::over(content, &stored.metadata)
+    }
+
+    fn over(content: &Content<'_>, stored: &StoredMetadata) -> Self {
+        let mut labels = stored.labels.clone();
+        labels.extend(content.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let metadata = Metadata {
+            name: content.node,
+            namespace: NAMESPACE,
+            labels: &labels,
+            annotations: &stored.annotations,
+            finalizers: &stored.finalizers,
+            owner_references: [Owner { api_version: "v1", kind: "Node", name: content.node, uid: content.uid }],
+            uid: &stored.uid,
+        };
+        let mut head = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":"#.to_vec();
+        head.extend(json(&metadata));
+        // The version follows.
+        head.pop();
+        let mut spec = br#"},"spec":{"holderIdentity":"#.to_vec();
+        spec.extend(json(&**content.node));
+        spec.extend_from_slice(format!(r#","leaseDurationSeconds":{},"renewTime":""#, content.seconds).as_bytes());
+        Self { head: head.into(), spec: spec.into() }
+    }
+
+    /// The Lease that a create answered with: as this, with the UID that it got.
+    pub(super) fn created(content: &Content<'_>, uid: &Uid) -> Self {
+        Self::over(content, &StoredMetadata { uid: uid.to_string(), ..StoredMetadata::default() })
+    }
+
+    /// The body of a request: a create where there is no version.
+    pub(super) fn fill(&self, version: Option<&ResourceVersion>, time: Timestamp) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.head.len() + self.spec.len() + FILLED_IN);
+        body.extend_from_slice(&self.head);
+        if let Some(version) = version {
+            body.extend_from_slice(br#","resourceVersion":"#);
+            quote(&mut body, version);
+        }
+        body.extend_from_slice(&self.spec);
+        // Writing into memory does not fail.
+        let _ = write!(body, "{time:.6}");
+        body.extend_from_slice(br#""}}"#);
+        body
+    }
+}
+
+/// Adds the text as JSON. Versions are digits, and need no escape.
+fn quote(body: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        body.push(b'"');
+        body.extend_from_slice(text.as_bytes());
+        body.push(b'"');
+    } else {
+        body.extend(json(text));
+    }
+}
+
+/// Texts in maps with texts as keys: there is nothing in them that has no JSON.
+fn json<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// What the answer to a write says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WrittenLease {
+    pub(super) version: ResourceVersion,
+    pub(super) uid: Uid,
+    pub(super) renewed: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    metadata: AnswerMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: AnswerSpec<'a>,
+}
+
+#[derive(Deserialize)]
+struct AnswerMetadata<'a> {
+    #[serde(borrow, rename = "resourceVersion")]
+    version: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+struct AnswerSpec<'a> {
+    #[serde(borrow, default, rename = "renewTime")]
+    renewed: Cow<'a, str>,
+}
+
+impl WrittenLease {
+    /// Reads an answer.
+    pub(super) fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
+        let answer: Answer<'_> = serde_json::from_slice(body)?;
+        Ok(Self {
+            version: (&*answer.metadata.version).into(),
+            uid: (&*answer.metadata.uid).into(),
+            renewed: answer.spec.renewed.parse().ok(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use serde_json::{Value, json};
+    use topoloom_sync::naming::BindingName;
+
+    fn us() -> Identity {
+        Identity::new("cluster".into(), BindingName::parse("east").unwrap(), "binding".into()).unwrap()
+    }
+
+    fn stored(value: Value) -> StoredLease {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn content<'a>(node: &'a NodeName, uid: &'a Uid, labels: &'a BTreeMap<String, String>) -> Content<'a> {
+        Content { node, uid, labels, seconds: 40 }
+    }
+
+    #[test]
+    fn a_create_names_the_node_as_owner_and_holder_and_carries_the_identity() {
+        let (node, uid, labels) = ("vnode-east-w1".into(), "u-1".into(), us().labels());
+        let body = Template::new(&content(&node, &uid, &labels)).fill(None, "2026-11-25T10:00:00.5Z".parse().unwrap());
+        let lease: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            lease,
+            json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {
+                    "name": "vnode-east-w1", "namespace": "kube-node-lease", "labels": labels,
+                    "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "vnode-east-w1", "uid": "u-1"}],
+                },
+                "spec": {
+                    "holderIdentity": "vnode-east-w1", "leaseDurationSeconds": 40,
+                    "renewTime": "2026-11-25T10:00:00.500000Z",
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_renewal_keeps_what_others_added_and_rewrites_owner_and_identity() {
+        let (node, uid, labels) = ("n".into(), "new".into(), us().labels());
+        let old = stored(json!({
+            "metadata": {
+                "name": "n", "uid": "lease-uid", "resourceVersion": "7",
+                "labels": {"team": "a", "topoloom.dev/binding-uid": "earlier"},
+                "annotations": {"note": "quoted \"so\""}, "finalizers": ["x/y"],
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "old"}],
+            },
+            "spec": {"holderIdentity": "n", "renewTime": "2026-11-25T09:00:00.000000Z"},
+        }));
+        let template = Template::replacing(&content(&node, &uid, &labels), &old);
+        let body = template.fill(Some(&old.version()), "2026-11-25T10:00:00.123456Z".parse().unwrap());
+        let lease: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(lease["metadata"]["resourceVersion"], "7");
+        assert_eq!(lease["metadata"]["uid"], "lease-uid");
+        assert_eq!(lease["metadata"]["labels"]["team"], "a");
+        assert_eq!(lease["metadata"]["labels"]["topoloom.dev/binding-uid"], "binding");
+        assert_eq!(lease["metadata"]["annotations"]["note"], "quoted \"so\"");
+        assert_eq!(lease["metadata"]["finalizers"], json!(["x/y"]));
+        assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], "new");
+        assert_eq!(lease["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+        assert_eq!(lease["spec"]["renewTime"], "2026-11-25T10:00:00.123456Z");
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_cannot_break_the_body() {
+        let (node, uid, labels) = ("n".into(), "u".into(), BTreeMap::new());
+        let body = Template::new(&content(&node, &uid, &labels)).fill(Some(&"a\"}\\".into()), Timestamp::UNIX_EPOCH);
+        let lease: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(lease["metadata"]["resourceVersion"], "a\"}\\");
+    }
+
+    #[test]
+    fn of_an_answer_version_uid_and_time_are_read() {
+        let answer = json!({
+            "kind": "Lease",
+            "metadata": {"name": "n", "uid": "u", "resourceVersion": "12", "managedFields": [{"fieldsV1": {"f:spec": {}}}]},
+            "spec": {"renewTime": "2026-11-25T10:00:00.123456Z", "holderIdentity": "n"},
+        });
+        let written = WrittenLease::read(answer.to_string().as_bytes()).unwrap();
+        let renewed = Some("2026-11-25T10:00:00.123456Z".parse().unwrap());
+        assert_eq!(written, WrittenLease { version: "12".into(), uid: "u".into(), renewed });
+        assert!(WrittenLease::read(b"{\"kind\":\"Status\"}").is_err());
+        assert!(WrittenLease::read(b"<html>").is_err());
+    }
+
+    #[track_caller]
+    fn check(metadata: Value, holder: &str, standing: &str) {
+        let lease = stored(json!({"metadata": metadata, "spec": {"holderIdentity": holder}}));
+        let found = match lease.standing(&"n".into(), &"u".into(), &us()) {
+            Standing::Ours => "ours".to_owned(),
+            Standing::Foreign(why) => why.to_string(),
+        };
+        assert!(found.contains(standing), "{found}");
+    }
+
+    #[test]
+    fn s1_a_lease_is_ours_by_owner_or_identity_and_foreign_otherwise() {
+        let owner = |kind: &str, name: &str, uid: &str| json!([{"kind": kind, "name": name, "uid": uid}]);
+        let labels = |cluster: &str, binding: &str, uid: &str| {
+            json!({
+                "topoloom.dev/virtual-cluster": cluster, "topoloom.dev/binding": binding,
+                "topoloom.dev/binding-uid": uid,
+            })
+        };
+        // Owned by our virtual node: whatever else it says.
+        check(json!({"ownerReferences": owner("Node", "n", "u")}), "another", "ours");
+        let other = labels("other", "east", "binding");
+        check(json!({"ownerReferences": owner("Node", "n", "u"), "labels": other}), "n", "ours");
+        // An earlier node of this name.
+        check(json!({"ownerReferences": owner("Node", "n", "old")}), "n", "ours");
+        check(json!({"ownerReferences": owner("Node", "n", "old")}), "", "ours");
+        check(json!({"ownerReferences": owner("Node", "n", "old")}), "another", "its holder is \"another\"");
+        check(json!({"ownerReferences": owner("Node", "n", "old"), "labels": other}), "n", "another binding");
+        check(json!({"ownerReferences": owner("Node", "m", "old")}), "n", "nor an owner reference");
+        check(json!({"ownerReferences": owner("Pod", "n", "old")}), "n", "nor an owner reference");
+        // By its labels.
+        check(json!({"labels": labels("cluster", "east", "binding")}), "n", "ours");
+        check(json!({"labels": labels("cluster", "east", "earlier")}), "n", "ours");
+        check(json!({"labels": labels("cluster", "west", "binding")}), "n", "another binding");
+        check(json!({"labels": labels("cluster", "east", "binding")}), "another", "its holder is \"another\"");
+        check(json!({}), "n", "nor an owner reference");
+    }
+}
