@@ -131,6 +131,17 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({}),
             json!({"crds": {"discoverySource": "never"}}),
         ),
+        (
+            "CustomResourceDefinition /clusterbindings.topoloom.dev",
+            json!({"crds": {"lending": "always"}}),
+            // Values that an upgrade kept from an older chart.
+            json!({"crds": {"lending": null}}),
+        ),
+        (
+            "CustomResourceDefinition /resourceleasingpolicies.topoloom.dev",
+            json!({"crds": {"lending": "auto"}}),
+            json!({}),
+        ),
         // Without a cluster the chart cannot know whether the definition is absent.
         (
             "CustomResourceDefinition /hypernodes.topology.volcano.sh",
@@ -166,7 +177,7 @@ async fn the_alert_about_a_missing_replica_knows_how_many_there_should_be() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_is_rendered_without_a_cluster_is_a_hook() -> Result<()> {
     let document = json!({"config": {"document": {"networkTopologyDiscovery": []}}});
-    let definitions = json!({"crds": {"discoverySource": "always", "hyperNode": "always"}});
+    let definitions = json!({"crds": {"discoverySource": "always", "hyperNode": "always", "lending": "always"}});
     for values in [json!({}), document, definitions, values::all()] {
         let text = Rendering::new(values.clone()).text().await?;
         assert!(!text.contains("helm.sh/hook"), "{values}: {text}");

@@ -1,5 +1,7 @@
 //! The HyperNode definition accepts and refuses exactly what Volcano's does (`hypernode.md` 3.3, column CRD).
 
+mod lending;
+
 use anyhow::Result;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -107,9 +108,7 @@ impl Scene {
     }
 
     async fn prepare(plane: &ControlPlane) -> Result<()> {
-        for definition in topoloom_api::crds() {
-            plane.apply_crd(definition).await?;
-        }
+        try_join_all(topoloom_api::crds().into_iter().map(|definition| plane.apply_crd(definition))).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
         let namespace = Namespace {
             metadata: ObjectMeta { name: Some(NAMESPACE.into()), ..Default::default() },

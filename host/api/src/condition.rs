@@ -89,7 +89,8 @@ macro_rules! words {
 words! {
     /// The types of conditions that we write.
     ConditionType {
-        /// The source serves what its entry asks for. What `kubectl wait`, Argo CD and Flux look at.
+        /// The source serves what its entry asks for; the binding, what its spec and its policies ask for. What
+        /// `kubectl wait`, Argo CD and Flux look at.
         Ready,
         /// The entry of the configuration is valid and is what runs.
         Configured,
@@ -99,7 +100,7 @@ words! {
         Discovered,
         /// The last result is what the cluster holds.
         Applied,
-        /// A result waits for confirmation; nothing of it is written.
+        /// A result, or a batch of evictions and deletions, waits for confirmation; nothing of it is written.
         Held,
         /// What the cluster holds is older than it should be.
         Stale,
@@ -121,6 +122,24 @@ words! {
         InsecureTls,
         /// A plugin that serves or served is stored nowhere: after a restart a rollback to it is not possible.
         ModuleNotStored,
+        /// The physical cluster of a binding answers, and accepts its credentials.
+        Connected,
+        /// Another binding or borrower has what this binding needs.
+        Conflict,
+        /// Another physical cluster answers than the one that the binding borrows from.
+        PhysicalClusterChanged,
+        /// One of the two clusters of a binding was set back to an earlier state.
+        Restored,
+        /// An operator paused the binding.
+        Paused,
+        /// The spec of a policy is valid.
+        Valid,
+        /// A policy is valid, and its windows are open.
+        Active,
+        /// Another policy is in force wherever this one could be.
+        Shadowed,
+        /// The pods of a virtual node request more than is lent now.
+        Overcommitted,
     }
 }
 
@@ -139,7 +158,7 @@ words! {
         ConfigMissing,
         /// The entry says `enabled: false`, or is gone.
         Disabled,
-        /// The operator paused the source.
+        /// The operator paused the source or the binding.
         Paused,
         /// No host runs: the last one stopped.
         HostStopped,
@@ -193,7 +212,8 @@ words! {
         EmptyResult,
         /// The configuration names no source any more, while HyperNodes would go with theirs.
         EmptyDocument,
-        /// The operator, or time, confirmed a held round.
+        /// The operator, or time, confirmed a held round; the operator confirmed a held batch, or another or restored
+        /// cluster.
         Confirmed,
         /// Some writes failed and will be tried again.
         WriteFailed,
@@ -215,6 +235,58 @@ words! {
         DiffersFromVolcano,
         /// `insecureSkipVerify` is set.
         VerificationOff,
+        /// The spec is valid.
+        ValidationPassed,
+        /// The spec breaks a rule, or cannot be read; the message names the field.
+        ValidationError,
+        /// A window of the policy is open, or it has none and is always active.
+        ActiveTimeWindow,
+        /// No window of the policy is open.
+        InactiveTimeWindow,
+        /// The policy is in force on at least one node.
+        InForce,
+        /// The policy selects no node that its binding selects.
+        SelectsNoNode,
+        /// Another policy comes first on every node that this one selects; the message names it.
+        Shadowed,
+        /// The pods of the virtual node request no more than is lent.
+        Fits,
+        /// The pods of the virtual node request more than is lent; the message names the resources.
+        LentLessThanRequested,
+        /// The API server of the physical cluster has not answered for a while; nothing is created, evicted or deleted.
+        PhysicalClusterSuspect,
+        /// The API server of the physical cluster does not answer.
+        PhysicalClusterUnreachable,
+        /// The kubeconfig cannot be used: it is no kubeconfig, or has something that is refused.
+        CredentialsInvalid,
+        /// The certificate or token of the kubeconfig ends soon.
+        CredentialsExpiring,
+        /// A right is missing; the message names verb and resource.
+        Forbidden,
+        /// The batch would remove too many of the running pods.
+        TooManyPodsRemoved,
+        /// The batch would take away too many of the nodes.
+        TooManyNodesRemoved,
+        /// The Lease in `mountNamespace` belongs to another binding or another virtual cluster.
+        BorrowerLeaseTaken,
+        /// Another binding has the same `clusterID`.
+        ClusterIdTaken,
+        /// Physical nodes that the binding selects are claimed by another binding or borrower, and are left out.
+        NodesClaimed,
+        /// Objects with the name of this binding belong to another binding that exists.
+        BindingExists,
+        /// Another physical cluster answers at the address of the kubeconfig.
+        AnotherCluster,
+        /// The virtual cluster was set back to an earlier state.
+        VirtualClusterRestored,
+        /// The physical cluster was set back to an earlier state.
+        PhysicalClusterRestored,
+        /// The binding is being deleted; its virtual nodes go first.
+        Deleting,
+        /// An operator drains the binding.
+        Draining,
+        /// Writes are switched off in the whole process.
+        ReadOnly,
     }
 }
 

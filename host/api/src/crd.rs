@@ -4,10 +4,15 @@
 
 use serde_json::{Value, json};
 
-/// All definitions, in the order in which they are printed: Volcano's first, then ours.
+/// All definitions, in the order in which they are printed: Volcano's first, then ours, those of lending last.
 #[must_use]
 pub fn crds() -> Vec<Value> {
-    vec![crate::hyper_node::definition(), crate::discovery_source::definition()]
+    vec![
+        crate::hyper_node::definition(),
+        crate::discovery_source::definition(),
+        crate::cluster_binding::definition(),
+        crate::resource_leasing_policy::definition(),
+    ]
 }
 
 /// One definition as a YAML document, without a document marker.
@@ -46,4 +51,44 @@ pub(crate) fn conditions_schema() -> Value {
             },
         },
     })
+}
+
+/// A text.
+pub(crate) fn text(description: &str) -> Value {
+    json!({ "description": description, "type": "string" })
+}
+
+/// A time, RFC 3339.
+pub(crate) fn time(description: &str) -> Value {
+    json!({ "description": description, "type": "string", "format": "date-time" })
+}
+
+/// A number of things.
+pub(crate) fn count(description: &str) -> Value {
+    json!({ "description": description, "type": "integer", "format": "int64", "minimum": 0 })
+}
+
+/// Yes or no.
+pub(crate) fn switch(description: &str) -> Value {
+    json!({ "description": description, "type": "boolean" })
+}
+
+/// An object with these fields.
+pub(crate) fn object(description: &str, properties: Value) -> Value {
+    json!({ "description": description, "type": "object", "properties": properties })
+}
+
+/// A list of objects, one per value of `key`.
+pub(crate) fn list(description: &str, key: &str, properties: Value) -> Value {
+    let items = json!({ "type": "object", "required": [key], "properties": properties });
+    keyed(json!({ "description": description, "type": "array", "items": items }), key)
+}
+
+/// The same list, with one item per value of `key`.
+pub(crate) fn keyed(mut schema: Value, key: &str) -> Value {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("x-kubernetes-list-type".to_owned(), json!("map"));
+        fields.insert("x-kubernetes-list-map-keys".to_owned(), json!([key]));
+    }
+    schema
 }

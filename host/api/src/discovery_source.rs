@@ -22,10 +22,9 @@ pub use status::{
 
 use crate::lenient;
 use crate::names::{CONFIRM_ANNOTATION, GROUP};
-use k8s_openapi::ClusterResourceScope;
+use crate::resource::cluster_resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// API version of the resource.
 pub const VERSION: &str = "v1alpha1";
@@ -81,46 +80,7 @@ impl DiscoverySource {
     }
 }
 
-impl kube_core::Resource for DiscoverySource {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn api_version(_: &()) -> Cow<'_, str> {
-        API_VERSION.into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        PLURAL.into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-fn api_version() -> String {
-    API_VERSION.to_owned()
-}
-
-fn kind() -> String {
-    KIND.to_owned()
-}
+cluster_resource!(DiscoverySource, GROUP);
 
 fn is_empty(status: &DiscoverySourceStatus) -> bool {
     *status == DiscoverySourceStatus::default()

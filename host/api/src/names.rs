@@ -41,7 +41,8 @@ pub const SPLIT_FROM_ANNOTATION: &str = key!("split-from");
 /// Annotation on a HyperNode: what people call its group, for instance the switches of a unit.
 pub const DESCRIPTION_ANNOTATION: &str = key!("description");
 
-/// Annotation on a DiscoverySource: apply the held result with exactly this hash.
+/// Annotation on a DiscoverySource: apply the held result with exactly this hash. On a ClusterBinding: carry out the
+/// held batch, or accept the other or restored cluster, with exactly this hash.
 pub const CONFIRM_ANNOTATION: &str = key!("confirm");
 
 /// Annotation on a DiscoverySource: let the waiting plugin with this digest take over.
@@ -53,8 +54,27 @@ pub const SERVE_ANNOTATION: &str = key!("serve");
 /// Annotation on a DiscoverySource: run a round now. Any value that was not seen before counts as a new request.
 pub const RUN_ANNOTATION: &str = key!("run");
 
-/// Annotation on a DiscoverySource: while it is `true`, no round runs and nothing is written.
+/// Annotation on a DiscoverySource: while it is `true`, no round runs and nothing is written. On a ClusterBinding:
+/// while it is `true`, leases are renewed and facts are mirrored, and nothing is created, resized, evicted or deleted.
 pub const PAUSE_ANNOTATION: &str = key!("pause");
+
+/// Annotation on a ClusterBinding, or on one of its virtual nodes: while it is `true`, the node, or all of them, takes
+/// no new pods, and its pods are evicted as their disruption budgets allow.
+pub const DRAIN_ANNOTATION: &str = key!("drain");
+
+/// Annotation on a ClusterBinding: the UID of an earlier binding, or of one whose virtual cluster is gone. Its claims,
+/// and what it left in both clusters, are removed.
+pub const RELEASE_ANNOTATION: &str = key!("release");
+
+/// Annotation on a ClusterBinding that is being deleted: the UID of the physical cluster that is gone for good. The
+/// deletion does not wait for that cluster.
+pub const DETACH_ANNOTATION: &str = key!("detach");
+
+/// Name of the definition of ClusterBindings.
+pub const CLUSTER_BINDING_CRD: &str = "clusterbindings.topoloom.dev";
+
+/// Name of the definition of ResourceLeasingPolicies.
+pub const RESOURCE_LEASING_POLICY_CRD: &str = "resourceleasingpolicies.topoloom.dev";
 
 /// Annotation on a ConfigMap that keeps a module: its whole digest.
 pub const MODULE_DIGEST_ANNOTATION: &str = key!("module-digest");

@@ -3,7 +3,7 @@
 //! Written by hand like its neighbour, so that both read alike. Enumerations are not closed here: a host of version
 //! N − 1 and a definition of version N live together during an upgrade, and a refused status helps no one.
 
-use crate::crd::conditions_schema;
+use crate::crd::{conditions_schema, count, keyed, list, object, switch, text, time};
 use crate::names::GROUP;
 use serde_json::{Value, json};
 
@@ -103,10 +103,7 @@ fn status() -> Value {
             "lastSuccess": time("When a round last succeeded."),
             "resultHash": text("Hash of the applied result."),
             "configHash": text("Hash of the configuration that the applied result came from."),
-            "nodesByName": json!({
-                "description": "Whether the plugin has answered with Nodes by name without the grant nodeNames; its own objects are then passed to it without Nodes.",
-                "type": "boolean",
-            }),
+            "nodesByName": switch("Whether the plugin has answered with Nodes by name without the grant nodeNames; its own objects are then passed to it without Nodes."),
             "held": held(),
             "lostNodes": list("Nodes that recently written results left without a place, by time; the guard counts them together with the next ones.", "at", json!({
                 "at": time("When the last of them lost its place."),
@@ -184,34 +181,4 @@ fn held() -> Value {
             "nextRound": time("When the next round runs."),
         }),
     )
-}
-
-fn text(description: &str) -> Value {
-    json!({ "description": description, "type": "string" })
-}
-
-fn time(description: &str) -> Value {
-    json!({ "description": description, "type": "string", "format": "date-time" })
-}
-
-fn count(description: &str) -> Value {
-    json!({ "description": description, "type": "integer", "format": "int64", "minimum": 0 })
-}
-
-fn object(description: &str, properties: Value) -> Value {
-    json!({ "description": description, "type": "object", "properties": properties })
-}
-
-/// A list of objects, one per value of `key`.
-fn list(description: &str, key: &str, properties: Value) -> Value {
-    let items = json!({ "type": "object", "required": [key], "properties": properties });
-    keyed(json!({ "description": description, "type": "array", "items": items }), key)
-}
-
-fn keyed(mut schema: Value, key: &str) -> Value {
-    if let Some(fields) = schema.as_object_mut() {
-        fields.insert("x-kubernetes-list-type".to_owned(), json!("map"));
-        fields.insert("x-kubernetes-list-map-keys".to_owned(), json!([key]));
-    }
-    schema
 }

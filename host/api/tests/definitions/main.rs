@@ -2,6 +2,10 @@
 
 #![allow(clippy::panic, clippy::indexing_slicing, clippy::unwrap_used, reason = "a panic of a test is its report")]
 
+mod lending;
+mod schema;
+
+use schema::{covers, version};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use topoloom_api::discovery_source::State;
@@ -38,11 +42,6 @@ fn the_yaml_says_the_same_to_readers_of_yaml_1_1() {
             assert!(!["yes", "no", "on", "off", "y", "n", "True", "False"].contains(&value), "{line}");
         }
     }
-}
-
-/// The part of a definition that judges objects.
-fn version(definition: &Value) -> &Value {
-    &definition["spec"]["versions"][0]
 }
 
 fn hyper_node() -> Value {
@@ -223,27 +222,6 @@ fn a_status_keeps_its_content_and_fits_its_schema() {
     let definition = crds().swap_remove(1);
     let schema = &version(&definition)["schema"]["openAPIV3Schema"]["properties"]["status"];
     covers(schema, &full_status(), "status");
-}
-
-/// Every field of the value is in the schema and the other way round, so that neither is pruned nor forgotten.
-fn covers(schema: &Value, value: &Value, path: &str) {
-    match value {
-        Value::Object(fields) => {
-            let properties =
-                schema["properties"].as_object().unwrap_or_else(|| panic!("{path} is no object of the schema"));
-            let mut known: Vec<&String> = properties.keys().collect();
-            let mut given: Vec<&String> = fields.keys().collect();
-            known.sort();
-            given.sort();
-            assert_eq!(known, given, "{path}");
-            fields.iter().for_each(|(key, value)| covers(&properties[key], value, &format!("{path}.{key}")));
-        }
-        Value::Array(items) => items.iter().for_each(|item| covers(&schema["items"], item, path)),
-        Value::String(_) => assert_eq!(schema["type"], "string", "{path}"),
-        Value::Number(_) => assert_eq!(schema["type"], "integer", "{path}"),
-        Value::Bool(_) => assert_eq!(schema["type"], "boolean", "{path}"),
-        Value::Null => panic!("{path} has a value that the schema knows no type for"),
-    }
 }
 
 #[test]

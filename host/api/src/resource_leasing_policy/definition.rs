@@ -1,0 +1,229 @@
+//! The CustomResourceDefinition of ResourceLeasingPolicy.
+//!
+//! Every list and every text has a bound, so that the object with two specs stays far below what etcd takes. The schema
+//! of the last valid spec is that of the spec without any judgement: a refused status helps no one.
+
+use crate::crd::{conditions_schema, count, keyed, switch, text, time};
+use crate::names::{GROUP, RESOURCE_LEASING_POLICY_CRD};
+use crate::node_selector;
+use serde_json::{Value, json};
+
+/// The most time windows.
+const WINDOWS: usize = 64;
+/// The most days of a window: each, and room for a mistake.
+const DAYS: usize = 14;
+/// The most limits.
+const LIMITS: usize = 64;
+/// The longest time of day, day and word; what is valid is shorter.
+const WORD_LENGTH: usize = 32;
+/// The longest time zone; what is valid is shorter.
+const ZONE_LENGTH: usize = 128;
+/// The longest amount.
+const QUANTITY_LENGTH: usize = 64;
+/// The longest name of a resource: a prefix, a slash and a name.
+const RESOURCE_LENGTH: usize = 317;
+
+/// The definition as the API server takes it.
+#[must_use]
+pub fn definition() -> Value {
+    let spec = spec();
+    let mut last_valid = spec.clone();
+    without_judgement(&mut last_valid);
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": RESOURCE_LEASING_POLICY_CRD,
+            // Without the definition there are no policies, and a binding with LeaseAll would borrow everything.
+            "annotations": { "helm.sh/resource-policy": "keep" },
+        },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": super::KIND,
+                "listKind": "ResourceLeasingPolicyList",
+                "plural": super::PLURAL,
+                "singular": "resourceleasingpolicy",
+                "shortNames": [super::SHORT_NAME],
+            },
+            "scope": "Cluster",
+            "versions": [{
+                "name": super::VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Cluster", "type": "string", "jsonPath": ".spec.cluster" },
+                    { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
+                    { "name": "Active", "type": "boolean", "jsonPath": ".status.activeTimeWindow" },
+                    // As text: kubectl shows a date as an age, and one that is still to come as invalid.
+                    { "name": "NextTransition", "type": "string", "jsonPath": ".status.nextTransition" },
+                    { "name": "Zone", "type": "string", "jsonPath": ".status.timeZone" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": {
+                    "description": "What a lender lends to a ClusterBinding, and when.",
+                    "type": "object",
+                    "required": ["spec"],
+                    "properties": {
+                        "apiVersion": { "type": "string" },
+                        "kind": { "type": "string" },
+                        "metadata": { "type": "object" },
+                        "spec": spec,
+                        "status": status(last_valid),
+                    },
+                } },
+            }],
+        },
+    })
+}
+
+fn spec() -> Value {
+    json!({
+        "description": "What is lent, and when. A spec with a mistake is not applied: the condition Valid names it, and the \
+            last valid one stays in force.",
+        "type": "object",
+        "required": ["cluster"],
+        "properties": {
+            "cluster": {
+                "description": "The name of the ClusterBinding that it lends to.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 253,
+            },
+            "virtualCluster": {
+                "description": "The virtual cluster of that binding: the UID of its namespace kube-system. Without it: the \
+                    one that has claimed the name of the binding here.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 63,
+            },
+            "priority": {
+                "description": "Of several policies for a node the one with the highest priority is in force, of equal ones \
+                    the oldest. Default: 0.",
+                "type": "integer",
+                "format": "int32",
+                "minimum": i32::MIN,
+                "maximum": i32::MAX,
+            },
+            "nodeSelector": node_selector::schema("Which nodes. Without it, or without terms: all that the binding \
+                selects."),
+            "timeZone": bounded(
+                "The IANA name of the zone of the windows, such as Europe/Berlin. Default: UTC.",
+                ZONE_LENGTH,
+            ),
+            "daysApplyTo": {
+                "description": "Which days the days of a window over midnight name: those on which it is open (calendar), \
+                    or those on which it begins (start). Default: calendar.",
+                "type": "string",
+                "enum": ["calendar", "start"],
+            },
+            "timeWindows": list("When. Without any: always.", WINDOWS, window()),
+            "resourceLimits": list(
+                "How much, applied in this order. Without any: everything that is left.",
+                LIMITS,
+                limit(),
+            ),
+            "forceReclaim": switch("Whether pods are evicted when the windows close."),
+            "gracefulReclaimPeriodSeconds": {
+                "description": "How long pods have before that. Default: 0.",
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": i32::MAX,
+            },
+            "reclaimVia": {
+                "description": "How pods are evicted: they are deleted at the end of the grace (delete), or disruption \
+                    budgets are honoured in its second half (eviction). Default: delete.",
+                "type": "string",
+                "enum": ["delete", "eviction"],
+            },
+        },
+    })
+}
+
+fn window() -> Value {
+    let time = |description: &str| bounded(description, WORD_LENGTH);
+    let day = json!({ "type": "string", "maxLength": WORD_LENGTH });
+    json!({
+        "type": "object",
+        "required": ["start", "end"],
+        "properties": {
+            "start": time("Its first minute, HH:MM from 00:00 to 23:59."),
+            "end": time("Its last minute, HH:MM from 00:00 to 23:59; earlier than start: on the next day."),
+            "days": list("English names of weekdays in full. Without any: every day.", DAYS, day),
+        },
+    })
+}
+
+fn limit() -> Value {
+    json!({
+        "type": "object",
+        "required": ["resource"],
+        "properties": {
+            "resource": bounded("The name of the resource.", RESOURCE_LENGTH),
+            "quantity": {
+                "description": "The most that is lent; 0 lends nothing.",
+                "anyOf": [{ "type": "integer" }, { "type": "string" }],
+                "x-kubernetes-int-or-string": true,
+                "maxLength": QUANTITY_LENGTH,
+            },
+            "percent": {
+                "description": "The most that is lent, of what is left, from 1 to 100.",
+                "type": "integer",
+                "format": "int64",
+            },
+        },
+    })
+}
+
+fn bounded(description: &str, length: usize) -> Value {
+    json!({ "description": description, "type": "string", "maxLength": length })
+}
+
+fn list(description: &str, most: usize, items: Value) -> Value {
+    json!({
+        "description": description,
+        "type": "array",
+        "maxItems": most,
+        "items": items,
+        "x-kubernetes-list-type": "atomic",
+    })
+}
+
+fn status(mut last_valid: Value) -> Value {
+    if let Some(fields) = last_valid.as_object_mut() {
+        fields.insert(
+            "description".to_owned(),
+            json!("The last spec that was valid. It is in force while the spec is invalid."),
+        );
+    }
+    json!({
+        "description": "The status; only topoloom writes it.",
+        "type": "object",
+        "properties": {
+            "observedGeneration": count("The metadata.generation that was looked at."),
+            "phase": text("How it is doing: Active, Inactive or Failed."),
+            "activeTimeWindow": switch("Whether it is valid and its windows are open."),
+            "conditions": keyed(conditions_schema(), "type"),
+            "lastAppliedTime": time("When the phase or activeTimeWindow changed last."),
+            "nextTransition": time("When the windows open or close next."),
+            "timeZone": text("The zone in which the windows are read."),
+            "lastValid": last_valid,
+        },
+    })
+}
+
+/// Removes from a schema everything that refuses a value of the right type.
+fn without_judgement(schema: &mut Value) {
+    const JUDGES: [&str; 8] =
+        ["enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "required", "x-kubernetes-validations"];
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.retain(|key, _| !JUDGES.contains(&key.as_str()));
+    if let Some(items) = fields.get_mut("items") {
+        without_judgement(items);
+    }
+    if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(without_judgement);
+    }
+}
