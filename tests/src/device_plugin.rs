@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::hami::Vendor;
+pub(crate) use answers::is_an_answer;
 use crew::Crew;
 
 /// One pod, and no other of its name.

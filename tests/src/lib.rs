@@ -25,6 +25,7 @@ pub mod hami;
 pub mod helm;
 pub mod host;
 pub mod image;
+pub mod lending;
 pub mod limits;
 pub mod lock_order;
 pub mod once;

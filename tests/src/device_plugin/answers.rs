@@ -26,7 +26,7 @@ where
 }
 
 /// Whether the same request would get the same answer, as far as it depends on the API server's health.
-pub(super) fn is_an_answer(error: &Error) -> bool {
+pub(crate) fn is_an_answer(error: &Error) -> bool {
     match error {
         Error::Api(status) => (400..500).contains(&status.code) && status.code != 429,
         Error::BuildRequest(_) => true,
