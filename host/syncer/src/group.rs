@@ -145,7 +145,7 @@ impl Group {
         let client = self.physical.connection().reads().clone();
         let mut reach = self.physical.signs().changes();
         loop {
-            let config = Config::of(self.physical.restores()).heard(self.physical.signs().heard());
+            let config = Config::of(self.physical.restores()).heard(&self.physical.signs().heard());
             let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
             let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
             let [our_pods, other_pods] = PhysicalPods::both(&self.view);

@@ -9,7 +9,7 @@
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ impl View {
             None => Default::default(),
         };
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        let none = BTreeSet::new();
+        let (memory, none) = (remembered.memory, BTreeSet::new());
         let facts = Facts {
             binding: &self.binding,
             name,
@@ -232,7 +232,7 @@ impl View {
             bars: &self.bars,
             reach: self.reach,
             verb: self.verbs.get(name).copied().unwrap_or_default(),
-            memory: &remembered.memory,
+            memory: &memory,
         };
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };

@@ -1,4 +1,3 @@
-use serde_json::json;
 use topoloom_sync::bars::Bar;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
