@@ -22,13 +22,13 @@ pub trait Words: Copy + Default + 'static {
 
 /// Declares such an enum. The first word is the default.
 macro_rules! words {
-    ($(#[$meta:meta])* $name:ident {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $(#[$first_meta:meta])* $first:ident = $first_text:literal,
         $($(#[$word_meta:meta])* $word:ident = $text:literal,)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub enum $name {
+        $vis enum $name {
             $(#[$first_meta])*
             #[default]
             $first,
@@ -112,7 +112,7 @@ mod tests {
 
     words! {
         /// A choice.
-        Choice {
+        enum Choice {
             /// The default.
             Off = "off",
             /// The other one.

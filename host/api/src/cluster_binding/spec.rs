@@ -191,7 +191,7 @@ impl TimingSpec {
 
 words! {
     /// What a node that no policy selects lends (decisions D1, S8).
-    NoPolicy {
+    pub enum NoPolicy {
         /// Everything that is left.
         LeaseAll = "LeaseAll",
         /// Nothing: it has no virtual node.
@@ -201,7 +201,7 @@ words! {
 
 words! {
     /// In which cluster the policies are (decision D2).
-    PolicySource {
+    pub enum PolicySource {
         /// In the physical one: the lender decides.
         Physical = "physical",
         /// In the virtual one.
@@ -211,7 +211,7 @@ words! {
 
 words! {
     /// Whether anything is written (decision S23).
-    Mode {
+    pub enum Mode {
         /// Everything that is decided.
         Enforce = "enforce",
         /// Nothing but the status of the binding.
@@ -221,7 +221,7 @@ words! {
 
 words! {
     /// What becomes of the nodes while the physical cluster does not answer (decision S5).
-    OnUnreachable {
+    pub enum OnUnreachable {
         /// Their leases stop, and they become Unknown.
         Unknown = "unknown",
         /// Their leases are renewed for `holdFor`.
@@ -231,7 +231,7 @@ words! {
 
 words! {
     /// Whether host ports that are taken on a physical node are taken on its virtual one (decision S3).
-    HostPorts {
+    pub enum HostPorts {
         /// They are not.
         Off = "off",
         /// A placeholder pod takes them.
@@ -241,7 +241,7 @@ words! {
 
 words! {
     /// Whether physical nodes are labelled and claimed (decision S19).
-    PhysicalWrites {
+    pub enum PhysicalWrites {
         /// They are.
         All = "all",
         /// No node of the physical cluster is written.
