@@ -486,7 +486,7 @@ async fn s8_the_largest_last_valid_spec_is_written_beside_the_largest_invalid_on
             "observedGeneration": 1,
             "phase": "Failed",
             "activeTimeWindow": false,
-            "conditions": ["Valid", "Active", "Shadowed"].map(condition),
+            "conditions": (["Valid", "Active", "Shadowed"].map(condition)),
             "lastAppliedTime": "2026-01-01T00:00:00Z",
             "nextTransition": "2026-01-01T08:01:00Z",
             "timeZone": "Europe/Berlin",
