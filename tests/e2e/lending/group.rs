@@ -107,7 +107,7 @@ impl Lent {
             virtual_plane.client(),
             identity,
             heartbeats::Options::new(Duration::from_secs(4))?,
-            &heartbeats::Metrics::register(&mut metrics),
+            &heartbeats::metrics::Metrics::register(&mut metrics),
             heartbeats::Clock::machine(),
             Box::new(|_| ()),
         );

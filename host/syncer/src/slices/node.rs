@@ -6,6 +6,7 @@ use kube::core::ClusterResourceScope;
 use serde::Deserialize;
 use serde_json::Value;
 use topoloom_sync::conditions::NodeCondition;
+use topoloom_sync::keys;
 use topoloom_sync::merge::{Cordon, Metadata};
 use topoloom_sync::node::{LentNode, PhysicalNode};
 use topoloom_sync::resources::ResourceError;
@@ -69,14 +70,20 @@ impl NodeSlice {
     /// One of its amounts is no quantity.
     pub fn physical(self) -> Result<PhysicalNode, ResourceError> {
         let Head { uid, version, existence } = Head::of(&self.metadata);
+        let internal_ip = self.internal_ip();
+        let mut taints: Vec<Taint> = self.spec.taints.into_iter().map(taint).collect();
+        // node-lifecycle adds the taint of a cordon a moment later.
+        if self.spec.unschedulable && !taints.iter().any(|taint| taint.key == keys::UNSCHEDULABLE_TAINT) {
+            taints.push(Taint::new(keys::UNSCHEDULABLE_TAINT, "", Effect::NoSchedule));
+        }
         Ok(PhysicalNode {
             uid,
             version,
             existence,
             allocatable: amounts(&self.status.allocatable)?,
             capacity: amounts(&self.status.capacity)?,
-            internal_ip: self.internal_ip(),
-            taints: self.spec.taints.into_iter().map(taint).collect(),
+            internal_ip,
+            taints,
             conditions: self.status.conditions.into_iter().map(condition).collect(),
             info: self.status.node_info,
             labels: self.metadata.labels.unwrap_or_default(),
@@ -187,6 +194,7 @@ mod tests {
         assert_eq!((read.labels["rack"].as_str(), read.annotations["a"].as_str()), ("r1", "b"));
         assert_eq!(read.taints[0].to_string(), "k=v:NoExecute");
         assert!(read.taints[0].time_added.is_some());
+        assert_eq!(read.taints[1].to_string(), "node.kubernetes.io/unschedulable:NoSchedule", "a cordon without its taint");
         assert_eq!(read.conditions[0].reason, "KubeletReady");
         assert_eq!(read.info["kubeletVersion"], "v1.36.3");
     }
