@@ -228,7 +228,7 @@ impl<L: Leases> Work<PhysicalName> for Nodes<L> {
     async fn work(&self, name: &PhysicalName) -> Result<WorkOutcome, NodeError> {
         let work = self.look(name).await?;
         // What was written changes the facts: look once more, when nothing follows it is at rest.
-        if !work.orders.is_empty() {
+        if work.orders.iter().any(NodeOrder::is_write) {
             return Ok(WorkOutcome::Again(Duration::ZERO));
         }
         Ok(work.again.map_or(WorkOutcome::Done, WorkOutcome::Again))

@@ -9,6 +9,7 @@ use kube::api::{DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch,
 use serde_json::Value;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::deletion::Existence;
 use topoloom_sync::node::{LentNode, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
 
 use crate::slices::node::NodeSlice;
@@ -97,7 +98,16 @@ impl NodeRequests {
             }
             NodeOrder::RemoveFinalizer { name, body } => {
                 let patched = answered(self.lent().patch(name, &merge, &Patch::Merge(body))).await;
-                gone(name, patched.and_then(|slice| lent(name, slice)))
+                let stored = patched.and_then(|slice| lent(name, slice));
+                // The answer to the request that takes the last finalizer off shows the node as it was when it went.
+                let is_last = |stored: &Stored| {
+                    matches!(stored, Stored::Lent(_, node)
+                        if node.existence == Existence::Terminating && node.finalizers.is_empty())
+                };
+                match stored {
+                    Ok(stored) if is_last(&stored) => Ok(Stored::LentGone(name.clone())),
+                    stored => gone(name, stored),
+                }
             }
             NodeOrder::Delete { name, precondition } => {
                 let parameters = DeleteParams::default().preconditions(Preconditions {

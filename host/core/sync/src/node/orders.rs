@@ -104,6 +104,12 @@ impl PodRemoval {
 }
 
 impl NodeOrder {
+    /// Whether it is a request that changes what is stored: then there is more to decide afterwards.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Ask(_) | Self::StopLease(_))
+    }
+
     /// Whether the orders behind it are carried out although it failed.
     #[must_use]
     pub fn may_fail(&self) -> bool {

@@ -594,6 +594,18 @@ fn s10_a_virtual_node_that_another_client_deletes_is_cordoned_emptied_and_made_a
 }
 
 #[test]
+fn s10_a_node_that_finalizers_of_others_keep_is_left_to_them_and_nothing_is_written_again_and_again() {
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"finalizers": [keys::VNODE_FINALIZER, "other.io/keeps"]}}));
+    scene.binding.selector = pool("cpu");
+    for _ in 0..3 {
+        scene.step();
+    }
+    assert_eq!(scene.of_lent("/metadata/finalizers"), json!(["other.io/keeps"]));
+    assert!(scene.look(|_, decision| !decision.orders.iter().any(NodeOrder::is_write)), "{:?}", scene.ordered());
+}
+
+#[test]
 fn s10_the_nodes_of_a_binding_that_is_deleted_go_and_so_do_their_claims() {
     let mut scene = Scene::lent();
     scene.binding.existence = Existence::Terminating;
