@@ -239,6 +239,7 @@ mod tests {
 
     use futures::FutureExt;
     use futures::future::{join_all, poll_immediate};
+    use http::HeaderValue;
     use tower::ServiceExt;
 
     use super::*;
@@ -250,7 +251,7 @@ mod tests {
         budget: Budget,
         went: Went,
         refused: Arc<AtomicUsize>,
-        asks: Option<&'static str>,
+        asks: Option<HeaderValue>,
     }
 
     impl Server {
@@ -261,7 +262,7 @@ mod tests {
 
         fn send(&self, lane: usize, method: &str, name: &str) -> BoxFuture<'static, StatusCode> {
             let (went, began) = (Arc::clone(&self.went), self.budget.0.began);
-            let (refused, asks) = (Arc::clone(&self.refused), self.asks);
+            let (refused, asks) = (Arc::clone(&self.refused), self.asks.clone());
             let serve = move |request: Request<()>| {
                 // A timer may fire a millisecond late.
                 let at = u64::try_from(began.elapsed().as_millis() + 5).unwrap() / 10;
@@ -270,7 +271,7 @@ mod tests {
                 let mut answer = Response::new(());
                 if refuses {
                     *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-                    answer.headers_mut().extend(asks.map(|asks| (RETRY_AFTER, asks.parse().unwrap())));
+                    answer.headers_mut().extend(asks.clone().map(|asks| (RETRY_AFTER, asks)));
                 }
                 async move { Ok::<_, Infallible>(answer) }
             };
@@ -326,7 +327,7 @@ mod tests {
         for (asks, pause) in
             [(Some("3"), 300), (None, 100), (Some("0"), 100), (Some("86400"), 3000), (Some("soon"), 100)]
         {
-            let server = Server { asks, ..Server::new(10) };
+            let server = Server { asks: asks.map(HeaderValue::from_static), ..Server::new(10) };
             server.refused.store(1, Ordering::SeqCst);
             assert_eq!(server.send(1, "PATCH", "a").await, StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(server.send(0, "PATCH", "b").await, StatusCode::OK, "what was refused is not tried again here");
