@@ -49,7 +49,7 @@ impl Common {
 pub enum Memory {
     /// The node is there, and its lease may be renewed again later: with the version that is known.
     Kept,
-    /// The node is gone, or is about to be.
+    /// The node is gone, or is about to be. All that is known of its lease is forgotten, so another one of its name reads it.
     Dropped,
 }
 

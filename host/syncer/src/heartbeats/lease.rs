@@ -87,10 +87,6 @@ impl StoredLease {
         self.metadata.resource_version.as_str().into()
     }
 
-    pub(super) fn uid(&self) -> Uid {
-        self.metadata.uid.as_str().into()
-    }
-
     /// Whose it is, for a virtual node of ours with this name and UID.
     pub(super) fn standing(&self, node: &NodeName, uid: &Uid, us: &Identity) -> Standing {
         let of_node = |owner: &&OwnerReference| owner.kind == "Node" && owner.name == **node;

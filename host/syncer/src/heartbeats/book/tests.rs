@@ -190,7 +190,15 @@ impl History {
             Event::Passes(millis) => self.now += Duration::from_millis(*millis),
             Event::Set(off) => self.off = *off,
             Event::Ends(which, end) => self.end(*which, *end),
-            Event::Deleted(node) => drop(self.leases.remove(NODES[*node])),
+            Event::Deleted(node) => {
+                let (name, latest) = (NODES[*node], self.latest.get(NODES[*node]).copied());
+                let knows = |entry: &Entry| matches!(entry.step, Step::Renew { .. }) || entry.latest > latest;
+                if !self.book.leases.get(name).is_some_and(knows) {
+                    // It was dropped, and started again, and its time was not read since then.
+                    self.latest.remove(name);
+                }
+                self.leases.remove(name);
+            }
             Event::Changed(node) => {
                 if let Some(mut lease) = self.leases.get(NODES[*node]).cloned() {
                     lease["metadata"]["annotations"] = json!({"by": "another"});
