@@ -154,7 +154,9 @@ async fn many_nodes_cost_a_few_requests_each() -> Result<()> {
     assert!((NODES..=3 * NODES).contains(&nodes), "{nodes} writes of nodes");
     assert!((2 * NODES..=3 * NODES).contains(&statuses), "{statuses} writes of pods");
 
-    // A machine that was replaced has a lease of its own.
+    // A machine that was replaced has a lease and addresses of its own, and its pods have them.
+    let address = async || pods.get("p0").await.map(|pod| pod.status.and_then(|status| status.host_ips));
+    let before = address().await?;
     stage.nodes().delete("w0", &DeleteParams::default()).await?;
     stage.kubelets.register([NewNode::named("w0")]).await?;
     let uid = stage.nodes().get("w0").await?.metadata.uid;
@@ -164,6 +166,13 @@ async fn many_nodes_cost_a_few_requests_each() -> Result<()> {
         if owners.first().map(|owner| &owner.uid) == uid.as_ref() { Ok(()) } else { Err(format!("{owners:?}")) }
     })
     .await;
+    eventually("its pod has the new address", PATIENCE, async || {
+        let now = address().await.map_err(|error| error.to_string())?;
+        let count = now.as_ref().map_or(0, Vec::len);
+        if now != before && count == 2 { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    // A Node that another client made has a kubelet, too.
     let object = json!({"metadata": {"name": "taken"}});
     stage.nodes().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
     stage.until_node("taken", "Ready", "True").await;

@@ -174,7 +174,6 @@ pub struct Kubelets {
 
 impl Kubelets {
     /// The handle, and what has to be run for them: they do nothing before that.
-    #[must_use]
     pub fn new(client: Client, settings: &Settings) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (orders, ordered) = mpsc::unbounded_channel();
         let mistakes = Arc::<Mistakes>::default();

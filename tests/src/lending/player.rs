@@ -79,7 +79,6 @@ pub struct Player {
 
 impl Player {
     /// The handle, and what has to be run for it: it does nothing before that.
-    #[must_use]
     pub fn new(
         virtual_side: Client,
         physical_side: Client,

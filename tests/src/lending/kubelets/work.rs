@@ -87,14 +87,25 @@ async fn renew(client: Client, lease: &Lease) -> Done {
 
 async fn show_pod(client: Client, pod: &PodName, status: Box<Value>) -> Done {
     let pods: Api<Pod> = Api::namespaced(client, &pod.namespace);
-    // Of the conditions this changes those that it names; other writers keep theirs.
-    let patch = Patch::Strategic(json!({"metadata": {"uid": &*pod.uid}, "status": status}));
+    let patch = Patch::Strategic(patch(pod, &status));
     match ask(pods.patch_status(&pod.name, &PatchParams::default(), &patch)).await {
         Answer::Done(after) => Done::Shown(status, version_of(&after)),
         Answer::Refused(why) => Done::Refused(Some(status), why),
         // If it is gone, the watch will report that.
         Answer::Absent | Answer::Exists | Answer::Again => Done::Again,
     }
+}
+
+/// Of the conditions it changes those that it names; other writers keep theirs. Addresses it replaces: the machine may be
+/// another one.
+fn patch(pod: &PodName, status: &Value) -> Value {
+    let mut status = status.clone();
+    for list in ["hostIPs", "podIPs"] {
+        if let Some(list) = status.get_mut(list).and_then(Value::as_array_mut) {
+            list.push(json!({"$patch": "replace"}));
+        }
+    }
+    json!({"metadata": {"uid": &*pod.uid}, "status": status})
 }
 
 async fn check(client: Client, namespace: &str, needs: &[Need]) -> Done {
@@ -133,5 +144,23 @@ fn keys<K>(answer: Answer<K>, of: impl FnOnce(K) -> Vec<String>) -> Answer<Vec<S
         Answer::Exists => Answer::Exists,
         Answer::Again => Answer::Again,
         Answer::Refused(why) => Answer::Refused(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_names_its_pod_and_replaces_addresses() {
+        let pod = PodName { namespace: "d".into(), name: "a".into(), uid: "u".into() };
+        let replace = json!({"$patch": "replace"});
+        let all = json!({"phase": "Running", "hostIPs": [{"ip": "10.0.0.1"}], "podIPs": [{"ip": "10.1.0.1"}]});
+        let wanted = json!({"metadata": {"uid": "u"}, "status": {
+            "phase": "Running", "hostIPs": [{"ip": "10.0.0.1"}, replace], "podIPs": [{"ip": "10.1.0.1"}, replace],
+        }});
+        assert_eq!(patch(&pod, &all), wanted);
+        let wanted = json!({"metadata": {"uid": "u"}, "status": {"phase": "Failed"}});
+        assert_eq!(patch(&pod, &json!({"phase": "Failed"})), wanted);
     }
 }

@@ -337,7 +337,7 @@ impl World {
 impl Seat {
     fn see(&mut self, pod: Pod) {
         self.version = version_of(&pod);
-        self.pod = Box::new(slim(pod));
+        *self.pod = slim(pod);
         // Node-lifecycle writes `Ready=False` on the pods of a node that is silent. Only the kubelet sets it back.
         let stored = serde_json::to_value(&self.pod.status).unwrap_or_default();
         if self.shown.as_ref().is_some_and(|shown| shown.get("conditions").is_some() && gist(shown) != gist(&stored)) {

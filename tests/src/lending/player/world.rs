@@ -167,7 +167,7 @@ impl World {
         let uid: Arc<str> = uid_of(&pod).into();
         match self.virtuals.get_mut(&uid) {
             Some(seat) if version_of(&pod) < version_of(&seat.pod) => return,
-            Some(seat) => seat.pod = Box::new(pod),
+            Some(seat) => *seat.pod = pod,
             None => {
                 let Ok(physical) = self.copier.name(&pod) else { return };
                 self.bearers.entry(physical.clone()).or_default().insert(Arc::clone(&uid));
