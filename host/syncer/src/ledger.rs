@@ -154,7 +154,8 @@ impl Ledger {
         if let Some(virtual_uid) = virtual_uid.as_ref().filter(|_| is_ours) {
             self.twins.insert(virtual_uid.clone(), uid.clone());
         }
-        let node: PhysicalName = self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
+        let node: PhysicalName =
+            self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
         let phase = Phase::read(slice.phase());
         let part = self.part(&node, phase, is_ours, virtual_uid.as_ref(), &requests);
         let ours = is_ours.then_some(OurPod { virtual_uid, requests });
@@ -271,12 +272,8 @@ impl Ledger {
         let owner = if is_ours { PodOwner::Ours } else { PodOwner::Foreign };
         let pod = PhysicalPod { owner, virtual_uid: virtual_uid.map(|uid| &**uid), phase, requests };
         let twin = virtual_uid.filter(|_| is_ours).and_then(|uid| Some((uid, self.virtual_pods.get(uid)?)));
-        let twin = twin.map(|(uid, row)| VirtualPod {
-            uid,
-            phase: row.phase,
-            node: Some(&row.node),
-            requests: &row.requests,
-        });
+        let twin =
+            twin.map(|(uid, row)| VirtualPod { uid, phase: row.phase, node: Some(&row.node), requests: &row.requests });
         // A node whose name gives no virtual one is not lent; then all of its pods count, which no one reads.
         let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
         PodUse::new(&counted(&pod, twin.as_ref(), &name), requests)

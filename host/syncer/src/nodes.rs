@@ -98,12 +98,7 @@ impl<L: Leases> Nodes<L> {
     }
 
     /// Reads what a decision asked for.
-    async fn answer(
-        &self,
-        name: &PhysicalName,
-        question: &Question,
-        evidence: &mut Evidence,
-    ) -> Result<(), NodeError> {
+    async fn answer(&self, name: &PhysicalName, question: &Question, evidence: &mut Evidence) -> Result<(), NodeError> {
         let refused = |refusal| NodeError::Refused { order: question.to_string(), refusal };
         match question {
             Question::PhysicalNode => {
@@ -178,7 +173,8 @@ impl<L: Leases> Nodes<L> {
 
     /// A request about a node was refused. Where a node of that name exists already, what is stored is taken into the view.
     async fn refused(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, refusal: Refusal) -> NodeError {
-        if let (NodeOrder::Create { .. }, RefusalReason::AlreadyExists, Some(lent)) = (order, refusal.reason, &work.lent)
+        if let (NodeOrder::Create { .. }, RefusalReason::AlreadyExists, Some(lent)) =
+            (order, refusal.reason, &work.lent)
             && let Ok(Some(node)) = self.requests.lent_node(lent).await
         {
             self.view().lent_node(lent, node);

@@ -146,7 +146,8 @@ impl View {
     /// A virtual node is as it is now. Nothing has to be looked at where our own write has shown this version, or a later one.
     pub fn lent_node(&mut self, name: &NodeName, node: LentNode) -> Touched {
         let physical = self.physical_of(name, &node);
-        let is_known = |known: &Arc<LentNode>| known.version == node.version || node.version.is_older_than(&known.version);
+        let is_known =
+            |known: &Arc<LentNode>| known.version == node.version || node.version.is_older_than(&known.version);
         if self.lent.get(name).is_some_and(is_known) {
             return Touched::new();
         }
@@ -286,7 +287,8 @@ impl View {
 /// The physical node that a virtual one names.
 fn named(node: &LentNode) -> Option<&str> {
     let metadata = &node.metadata;
-    let name = metadata.annotations.get(keys::PHYSICAL_NODE_NAME).or_else(|| metadata.labels.get(keys::PHYSICAL_NODE_NAME));
+    let name =
+        metadata.annotations.get(keys::PHYSICAL_NODE_NAME).or_else(|| metadata.labels.get(keys::PHYSICAL_NODE_NAME));
     name.map(String::as_str)
 }
 
@@ -304,8 +306,7 @@ fn ask(
     for act in remembered.asked.difference(&wanted) {
         guard.withdraw(act);
     }
-    let verdicts: Vec<Verdict> =
-        wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
+    let verdicts: Vec<Verdict> = wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
     remembered.asked = wanted;
     if verdicts.contains(&Verdict::Held) {
         remembered.given = None;
@@ -343,7 +344,6 @@ impl NodeWork {
         (Self { lent, orders: decision.orders, lease: decision.lease, again, state, grows }, growth)
     }
 }
-
 
 #[cfg(test)]
 pub(crate) mod examples;

@@ -95,7 +95,8 @@ impl Lent {
         let physical = registry.share(&uid, connection, ContactTiming::default());
         let writers = physical.connection().writers(&Gate::none())?;
 
-        let view = View::new(binding(identity.clone())?, Safety::default(), Spent::default(), physical.signs().reach(), now());
+        let view =
+            View::new(binding(identity.clone())?, Safety::default(), Spent::default(), physical.signs().reach(), now());
         let view = Arc::new(Mutex::new(view));
         view.lock().unwrap_or_else(PoisonError::into_inner).policies.set_synced(Synced::Yes);
         let limiter = Limiter::new(
@@ -233,7 +234,8 @@ async fn machines_are_lent_shrink_while_the_lender_uses_them_and_go_when_they_ar
     assert_eq!(written.writes("nodes", "status"), 1, "one write for one change");
 
     // The binding is deleted: nodes and claims go, and nothing is left.
-    lent.view.lock().unwrap_or_else(PoisonError::into_inner).safety = Safety { max_nodes_percent: 100, ..Safety::default() };
+    lent.view.lock().unwrap_or_else(PoisonError::into_inner).safety =
+        Safety { max_nodes_percent: 100, ..Safety::default() };
     lent.view.lock().unwrap_or_else(PoisonError::into_inner).binding.existence = Existence::Terminating;
     for machine in ["w1", "w2"] {
         lent.queue.add(machine.into())?;
@@ -241,9 +243,8 @@ async fn machines_are_lent_shrink_while_the_lender_uses_them_and_go_when_they_ar
     eventually("no virtual node is left and no machine is claimed", PATIENCE, async || {
         let nodes = lent.lent().list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
         let machines = lent.machines().list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let is_claimed = |node: &&Node| {
-            node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(keys::LEASED_BY))
-        };
+        let is_claimed =
+            |node: &&Node| node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(keys::LEASED_BY));
         let claimed = machines.iter().filter(is_claimed).count();
         if nodes == 0 && claimed == 0 { Ok(()) } else { Err(format!("{nodes} nodes, {claimed} claims")) }
     })

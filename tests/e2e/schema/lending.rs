@@ -523,8 +523,7 @@ async fn s8_the_last_valid_spec_outlives_an_invalid_one_and_takes_words_of_a_lat
     let stored = api.patch(NAME, &strict, &Patch::Merge(&wrong)).await?;
     assert_eq!(stored.spec?.time_windows[0].end, "24:00");
     assert_eq!(serde_json::to_value(&stored.status.last_valid)?, valid);
-    let later =
-        json!({"status": {"phase": "Levitating", "lastValid": {"reclaimVia": "persuasion", "priority": 7}}});
+    let later = json!({"status": {"phase": "Levitating", "lastValid": {"reclaimVia": "persuasion", "priority": 7}}});
     let stored = api.patch_status(NAME, &strict, &Patch::Merge(&later)).await?;
     let last = stored.status.last_valid.context("there is a last valid spec")?;
     assert_eq!((last.reclaim_via.as_deref(), last.priority), (Some("persuasion"), Some(7)));

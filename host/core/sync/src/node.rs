@@ -260,7 +260,9 @@ impl fmt::Display for Rest<'_> {
             Self::NoName(why) => write!(f, "not lent: {why}"),
             Self::NotLent(in_force) => write!(f, "not lent: {in_force}"),
             Self::Left(cause) => write!(f, "not lent: {cause}"),
-            Self::NameTaken(why) => write!(f, "not lent, another physical node has the name of its virtual node: {why}"),
+            Self::NameTaken(why) => {
+                write!(f, "not lent, another physical node has the name of its virtual node: {why}")
+            }
             Self::CacheBehind => f.write_str("the cache of physical nodes is behind what a live read showed"),
             Self::Foreign(why) => write!(f, "the virtual node of that name is left alone: {why}"),
             Self::Claimed(claim) => write!(f, "not lent: {claim}"),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
-use kube::api::{DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
 use serde_json::Value;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
@@ -135,7 +137,8 @@ impl NodeRequests {
                 answered(api.evict(&pod.name, &parameters)).await.map(drop)
             }
             RemovalMeans::Delete => {
-                let parameters = DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
+                let parameters =
+                    DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
                 answered(api.delete(&pod.name, &parameters)).await.map(drop)
             }
         };
@@ -180,7 +183,11 @@ fn with_version(body: &Value, version: &str) -> Value {
 }
 
 fn unreadable(error: &dyn std::error::Error) -> Refusal {
-    Refusal { reason: RefusalReason::ServerError, message: format!("the answer cannot be read: {error}"), retry_after: None }
+    Refusal {
+        reason: RefusalReason::ServerError,
+        message: format!("the answer cannot be read: {error}"),
+        retry_after: None,
+    }
 }
 
 async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {

@@ -194,7 +194,11 @@ mod tests {
         assert_eq!((read.labels["rack"].as_str(), read.annotations["a"].as_str()), ("r1", "b"));
         assert_eq!(read.taints[0].to_string(), "k=v:NoExecute");
         assert!(read.taints[0].time_added.is_some());
-        assert_eq!(read.taints[1].to_string(), "node.kubernetes.io/unschedulable:NoSchedule", "a cordon without its taint");
+        assert_eq!(
+            read.taints[1].to_string(),
+            "node.kubernetes.io/unschedulable:NoSchedule",
+            "a cordon without its taint"
+        );
         assert_eq!(read.conditions[0].reason, "KubeletReady");
         assert_eq!(read.info["kubeletVersion"], "v1.36.3");
     }
@@ -204,7 +208,10 @@ mod tests {
         let mut written = node();
         written["metadata"]["deletionTimestamp"] = "2026-08-01T06:10:00Z".into();
         let lent = read(written).lent().unwrap();
-        assert_eq!((lent.metadata.cordon, lent.port, lent.existence), (Cordon::Cordoned, Some(10_250), Existence::Terminating));
+        assert_eq!(
+            (lent.metadata.cordon, lent.port, lent.existence),
+            (Cordon::Cordoned, Some(10_250), Existence::Terminating)
+        );
         assert_eq!(lent.finalizers, ["topoloom.dev/vnode"]);
         let empty = read(json!({"metadata": {}})).lent().unwrap();
         assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]), Cordon::Open));
@@ -213,7 +220,8 @@ mod tests {
     #[test]
     fn a_node_with_an_amount_that_is_none_is_not_taken_for_an_empty_one() {
         let slice: NodeSlice =
-            serde_json::from_value(json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}})).unwrap();
+            serde_json::from_value(json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}}))
+                .unwrap();
         let error = slice.physical().unwrap_err().to_string();
         assert!(error.contains("cpu") && error.contains("many"), "{error}");
     }

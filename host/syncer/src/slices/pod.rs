@@ -10,7 +10,9 @@ use topoloom_sync::keys;
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
 use topoloom_sync::reclaim::PodRef;
-use topoloom_sync::requests::{InitContainer, PodResources, Requests, Resize, Restarts, StatusRequests, StatusUse, effective};
+use topoloom_sync::requests::{
+    InitContainer, PodResources, Requests, Resize, Restarts, StatusRequests, StatusUse, effective,
+};
 use topoloom_sync::resources::{ResourceError, ResourceList};
 use topoloom_sync::taints::{Effect, Operator, Toleration};
 
@@ -145,11 +147,8 @@ impl PodSlice {
         let container = |container: &Container, statuses: &[ContainerStatus]| {
             requests(&container.resources, status(statuses, &container.name))
         };
-        let mut pod = PodResources {
-            overhead: amounts(&self.spec.overhead)?,
-            resize: self.resize(),
-            ..PodResources::default()
-        };
+        let mut pod =
+            PodResources { overhead: amounts(&self.spec.overhead)?, resize: self.resize(), ..PodResources::default() };
         for spec in &self.spec.containers {
             pod.containers.push(container(spec, &self.status.container_statuses)?);
         }
@@ -159,7 +158,8 @@ impl PodSlice {
             pod.init_containers.push(InitContainer { requests, restarts });
         }
         if let Some(whole) = &self.spec.resources {
-            let status = self.status.resources.clone().map(|applied| (applied, self.status.allocated_resources.clone()));
+            let status =
+                self.status.resources.clone().map(|applied| (applied, self.status.allocated_resources.clone()));
             pod.pod_level = requests(whole, status)?;
         }
         Ok(effective(&pod, StatusUse::Counted))
@@ -297,9 +297,7 @@ mod tests {
         let class = |metadata: Value| pod(metadata, json!({"containers": []}), json!({})).lent().class;
         assert_eq!(class(json!({})), PodClass::Ordinary);
         assert_eq!(class(json!({"namespace": "kube-system"})), PodClass::System);
-        let owner = |controller: bool| {
-            json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": controller}]})
-        };
+        let owner = |controller: bool| json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": controller}]});
         assert_eq!(class(owner(true)), PodClass::DaemonSet);
         assert_eq!(class(owner(false)), PodClass::Ordinary, "an owner that does not make it again");
         assert_eq!(class(json!({"annotations": {"kubernetes.io/config.mirror": "x"}})), PodClass::Mirror);
@@ -326,7 +324,8 @@ mod tests {
             ]}],
             "initContainers": [{"name": "i", "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]}],
         });
-        let port = |address: &str, protocol: &str, port| HostPort { address: address.into(), protocol: protocol.into(), port };
+        let port =
+            |address: &str, protocol: &str, port| HostPort { address: address.into(), protocol: protocol.into(), port };
         let ports = pod(json!({}), spec, json!({})).host_ports();
         assert_eq!(ports, [port("0.0.0.0", "TCP", 8080), port("10.0.0.1", "UDP", 53)]);
     }

@@ -10,7 +10,8 @@ fn lend(view: &mut View, nodes: usize) {
     for number in 1..=nodes {
         let name: PhysicalName = format!("w{number}").into();
         let work = view.decide(&name, &Evidence::default(), now());
-        let [NodeOrder::PatchPhysical { body: claim, .. }, NodeOrder::Create { name: lent, body }] = &work.orders[..] else {
+        let [NodeOrder::PatchPhysical { body: claim, .. }, NodeOrder::Create { name: lent, body }] = &work.orders[..]
+        else {
             panic!("{:?}", work.orders)
         };
         let mut claimed = physical(number);

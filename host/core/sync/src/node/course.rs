@@ -95,9 +95,8 @@ fn replaced<'a>(facts: &Facts<'a>, lent: &LentNode, physical: &PhysicalNode) -> 
     let recorded = |map: &std::collections::BTreeMap<String, String>| {
         map.get(keys::PHYSICAL_NODE_UID).is_some_and(|uid| *uid == label_value(&physical.uid) || **uid == *physical.uid)
     };
-    let is_same = recorded(&lent.metadata.labels)
-        || recorded(&lent.metadata.annotations)
-        || facts.claim(physical) == Claim::Ours;
+    let is_same =
+        recorded(&lent.metadata.labels) || recorded(&lent.metadata.annotations) || facts.claim(physical) == Claim::Ours;
     if is_same {
         return None;
     }
@@ -135,11 +134,8 @@ fn not_lendable(facts: &Facts<'_>, physical: &PhysicalNode) -> Option<NotLendabl
 /// What the policies say, and then whether the node may be claimed.
 fn lend<'a>(facts: &Facts<'a>, physical: &'a PhysicalNode) -> Course<'a> {
     let binding = facts.binding;
-    let bound = BindingFacts {
-        name: binding.identity.binding(),
-        selector: &binding.selector,
-        no_policy: binding.no_policy,
-    };
+    let bound =
+        BindingFacts { name: binding.identity.binding(), selector: &binding.selector, no_policy: binding.no_policy };
     let in_force = facts.policies.in_force(&bound, &NodeFacts { name: facts.name, labels: &physical.labels });
     match in_force {
         InForce::OutsideBinding => return leave(facts, physical, DeletionCause::Selector),

@@ -505,9 +505,7 @@ impl<'a> Lending<'a> {
         };
         let removals: Vec<PodRemoval> = match &self.reclaim.evict {
             Evict::Nothing => Vec::new(),
-            Evict::Evict(pods) => {
-                pods.iter().filter_map(|pod| removal(&pod.uid, RemovalMeans::Eviction)).collect()
-            }
+            Evict::Evict(pods) => pods.iter().filter_map(|pod| removal(&pod.uid, RemovalMeans::Eviction)).collect(),
             Evict::Delete(due) => {
                 let due = due.iter().filter(|due| due.due <= now.wall);
                 due.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Delete)).collect()
@@ -618,4 +616,3 @@ fn has(lent: &LentNode, wanted: &Taint) -> bool {
 fn lacks_finalizer(lent: &LentNode) -> bool {
     lent.finalizer() == crate::deletion::Finalizer::Absent
 }
-

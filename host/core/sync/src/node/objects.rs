@@ -242,7 +242,8 @@ fn conditions(all: &[NodeCondition]) -> Value {
                 set(key, text.as_str().into());
             }
         }
-        let times = [("lastHeartbeatTime", condition.last_heartbeat), ("lastTransitionTime", condition.last_transition)];
+        let times =
+            [("lastHeartbeatTime", condition.last_heartbeat), ("lastTransitionTime", condition.last_transition)];
         for (key, time) in times {
             if let Some(time) = time {
                 set(key, seconds(time).into());

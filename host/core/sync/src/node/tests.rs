@@ -63,7 +63,10 @@ fn s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() 
     assert_eq!(scene.of_lent("/status/addresses"), json!([{"type": "InternalIP", "address": "10.0.0.1"}]));
     assert_eq!(scene.of_lent("/status/nodeInfo/architecture"), "amd64");
     let ready = scene.of_lent("/status/conditions/0");
-    assert_eq!((&ready["type"], &ready["status"], ready.get("lastHeartbeatTime")), (&json!("Ready"), &json!("True"), None));
+    assert_eq!(
+        (&ready["type"], &ready["status"], ready.get("lastHeartbeatTime")),
+        (&json!("Ready"), &json!("True"), None)
+    );
     assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
     assert_eq!(scene.lease(), Some(Lease::Renew));
 }
@@ -173,8 +176,7 @@ fn s14_a_node_that_shrinks_evicts_nothing_and_says_that_its_pods_have_more() {
 fn d8_limits_of_the_policy_in_force_bound_the_size_and_a_closed_window_does_not_change_it() {
     let mut scene = Scene::lent();
     scene.policy(|policy| {
-        policy.spec.resource_limits =
-            vec![LimitSpec { resource: "cpu".into(), quantity: None, percent: Some(50) }];
+        policy.spec.resource_limits = vec![LimitSpec { resource: "cpu".into(), quantity: None, percent: Some(50) }];
         policy.spec.time_windows = vec![window("20:00", "21:00", &[])];
     });
     scene.settle();
@@ -230,7 +232,8 @@ fn s8_while_policies_are_not_read_nothing_is_made_or_enlarged_and_a_closed_node_
 fn s8_a_node_that_leaves_its_policy_for_none_grows_after_ten_minutes_also_over_a_restart() {
     let mut scene = Scene::new();
     scene.policy(|policy| {
-        policy.spec.resource_limits = vec![LimitSpec { resource: "cpu".into(), quantity: Some("1".into()), percent: None }];
+        policy.spec.resource_limits =
+            vec![LimitSpec { resource: "cpu".into(), quantity: Some("1".into()), percent: None }];
     });
     scene.settle();
     scene.policies.remove("night");
@@ -358,7 +361,9 @@ fn s4_a_kubelet_that_says_false_lives_and_one_that_is_unknown_does_not() {
     assert_eq!(scene.ordered(), Vec::<String>::new());
     // It lives again: all conditions, and then the status of each pod.
     scene.edit_physical(ready("True"));
-    let heals = scene.look(|_, decision| decision.orders.iter().any(|order| matches!(order, NodeOrder::PatchStatus { heals: true, .. })));
+    let heals = scene.look(|_, decision| {
+        decision.orders.iter().any(|order| matches!(order, NodeOrder::PatchStatus { heals: true, .. }))
+    });
     assert!(heals);
 }
 

@@ -159,4 +159,3 @@ fn release_what(facts: &Facts<'_>, decision: &mut NodeDecision<'_>, also_claim: 
         decision.orders.push(NodeOrder::ReleasePhysical { body });
     }
 }
-
