@@ -128,6 +128,23 @@ const MANAGER: Rooms = Rooms {
     below: &[],
 };
 
+const SYNCER: Rooms = Rooms {
+    folder: "host/syncer/src",
+    root: "crate::",
+    allowed: &[
+        ("heartbeats", &[]),
+        ("kubeconfig", &[]),
+        ("slices", &[]),
+        ("ledger", &["slices"]),
+        ("physical", &["kubeconfig"]),
+        ("view", &["slices", "ledger"]),
+        ("feeds", &["slices", "ledger", "view"]),
+        ("nodes", &["slices", "ledger", "view"]),
+        ("group", &["heartbeats", "slices", "ledger", "physical", "view", "feeds", "nodes"]),
+    ],
+    below: &[],
+};
+
 const SYNC: Rooms = Rooms {
     folder: "host/core/sync/src",
     root: "crate::",
@@ -161,6 +178,31 @@ const SYNC: Rooms = Rooms {
         ("pods", &["phase", "precondition", "bars", "identity"]),
         ("csi", &["precondition", "bars", "naming", "identity"]),
         ("reclaim", &["phase", "taints", "merge", "policy"]),
+        (
+            "node",
+            &[
+                "guard",
+                "liveness",
+                "phase",
+                "precondition",
+                "truth",
+                "bars",
+                "copied",
+                "naming",
+                "resources",
+                "selector",
+                "identity",
+                "schedule",
+                "policy",
+                "sizes",
+                "conditions",
+                "summary",
+                "taints",
+                "merge",
+                "deletion",
+                "reclaim",
+            ],
+        ),
     ],
     // From topoloom-api.
     below: &["keys"],
@@ -188,7 +230,7 @@ const SIMULATOR: Rooms = Rooms {
 /// # Errors
 /// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
 pub fn check(workspace: &Path) -> Result<()> {
-    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR, SYNC].iter().try_for_each(|rooms| rooms.check(workspace))
+    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR, SYNC, SYNCER].iter().try_for_each(|rooms| rooms.check(workspace))
 }
 
 impl Rooms {
