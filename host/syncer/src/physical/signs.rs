@@ -7,7 +7,7 @@
 //!
 //! Silence needs no event to be noticed: time alone makes a connection suspect, and [`Signs::keep`] publishes that. Should that task
 //! end, the connection is published as unreachable: what nothing measures any more is not believed. After the machine slept, the
-//! published state is old for up to [`LOOK`]; [`Signs::reach`] is never old.
+//! published state is old for up to five seconds; [`Signs::reach`] is never old.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
