@@ -1,7 +1,7 @@
 //! Kubernetes Events, for what needs a person.
 //!
 //! Publishing is best effort: an Event that cannot be written in time is logged and dropped, since the source's
-//! condition or the log has the same text. Events that say the same about one object become one series ([`series`]).
+//! condition or the log has the same text. Events that say the same about one object become one series (`series`).
 
 mod series;
 

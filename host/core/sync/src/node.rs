@@ -17,7 +17,7 @@
 //! # Failure story
 //!
 //! A fact that is missing (policies not listed, the node not listed, a binding that was not looked up) leads to no order, or to
-//! a question. An object that is not ours gets none at all. Where something forbids a write ([`Bars`]) the rest is
+//! a question. An object that is not ours gets none at all. Where something forbids a write ([`Bars`](super::bars::Bars)) the rest is
 //! still done: a lease is renewed although nothing else may be written.
 
 mod course;
