@@ -11,6 +11,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
@@ -34,6 +35,7 @@ pub(super) struct Churn {
     /// How many changes there were.
     changes: Arc<AtomicU64>,
     nodes: Api<Node>,
+    stop: CancellationToken,
     task: JoinSet<()>,
 }
 
@@ -42,9 +44,9 @@ impl Churn {
     pub(super) async fn begin(scene: &Scene, seed: u64) -> Result<Self> {
         let nodes: Api<Node> = Api::all(scene.plane.client());
         let changes = Arc::new(AtomicU64::new(0));
-        let mut task = JoinSet::new();
-        task.spawn(moves(nodes.clone(), Arc::clone(&changes), seed));
-        Ok(Self { seed, changes, nodes, task })
+        let (mut task, stop) = (JoinSet::new(), CancellationToken::new());
+        task.spawn(moves(nodes.clone(), Arc::clone(&changes), seed, stop.clone()));
+        Ok(Self { seed, changes, nodes, stop, task })
     }
 
     /// Gives a node the label of a new rack, which the leader has to write. Returns the name of the rack.
@@ -74,9 +76,11 @@ impl Churn {
 
     /// Ends the changes; returns the topology of the nodes as they are.
     pub(super) async fn end(mut self, scene: &Scene) -> Result<Vec<String>> {
-        self.task.shutdown().await;
+        // A change that is under way gets its answer: one that was cut off could happen after the nodes were read.
+        self.stop.cancel();
+        while self.task.join_next().await.is_some() {}
         let nodes: Api<Node> = Api::all(scene.plane.client());
-        // A change that was under way at the end may have happened or not, so the test reads the nodes.
+        // A change whose answer got lost has happened or not, so the test reads the nodes.
         let nodes = nodes.list(&Default::default()).await?.items.into_iter().map(|node| {
             let rack = node.metadata.labels.unwrap_or_default().remove(RACK).unwrap_or_default();
             (node.metadata.name.unwrap_or_default(), rack)
@@ -99,12 +103,11 @@ pub(super) fn topology_of(nodes: &BTreeMap<String, String>) -> Vec<String> {
     lines
 }
 
-async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
+async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64, stop: CancellationToken) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut tick = tokio::time::interval(PAUSE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
+    while stop.run_until_cancelled(tick.tick()).await.is_some() {
         // xorshift: the same seed gives the same moves.
         state ^= state << 13;
         state ^= state >> 7;
