@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 const NOTES: usize = 10;
 /// After this time an object may have new notes again.
 const SPAN: Duration = Duration::from_secs(600);
-/// With so many objects all series restart: each bound pod has series of its own.
-const OBJECTS: usize = 1_000;
+/// With so many series all restart. Each bound pod has some of its own, and each keeps an Event: the bound is on their
+/// number, not on that of objects, so that a crowd of pods that fail in ten ways each takes no more memory.
+const KEPT: usize = 1_000;
 
 /// Events of one reason about one object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,7 +28,11 @@ pub(super) struct Subject {
 
 /// A recorder for each note.
 #[derive(Debug)]
-pub(super) struct Series<R>(HashMap<Subject, Notes<R>>);
+pub(super) struct Series<R> {
+    subjects: HashMap<Subject, Notes<R>>,
+    /// How many recorders there are in all.
+    kept: usize,
+}
 
 #[derive(Debug)]
 struct Notes<R> {
@@ -37,26 +42,32 @@ struct Notes<R> {
 
 impl<R> Default for Series<R> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self { subjects: HashMap::new(), kept: 0 }
     }
 }
 
 impl<R: Clone> Series<R> {
     /// The recorder of this note.
     pub(super) fn recorder(&mut self, subject: Subject, note: &str, now: Instant, make: impl FnOnce() -> R) -> R {
-        if self.0.len() == OBJECTS && !self.0.contains_key(&subject) {
-            self.0.clear();
+        if let Some(notes) = self.subjects.get(&subject) {
+            if now.saturating_duration_since(notes.since) > SPAN {
+                self.kept = self.kept.saturating_sub(notes.recorders.len());
+                self.subjects.remove(&subject);
+            } else {
+                let of_note = notes.recorders.iter().find(|(known, _)| known == note);
+                if let Some((_, recorder)) = of_note.or_else(|| notes.recorders.get(NOTES - 1)) {
+                    return recorder.clone();
+                }
+            }
         }
-        let notes = self.0.entry(subject).or_insert_with(|| Notes { since: now, recorders: Vec::new() });
-        if now.saturating_duration_since(notes.since) > SPAN {
-            *notes = Notes { since: now, recorders: Vec::new() };
-        }
-        let of_note = notes.recorders.iter().find(|(known, _)| known == note);
-        if let Some((_, recorder)) = of_note.or_else(|| notes.recorders.get(NOTES - 1)) {
-            return recorder.clone();
+        if self.kept == KEPT {
+            self.subjects.clear();
+            self.kept = 0;
         }
         let recorder = make();
+        let notes = self.subjects.entry(subject).or_insert_with(|| Notes { since: now, recorders: Vec::new() });
         notes.recorders.push((note.to_owned(), recorder.clone()));
+        self.kept += 1;
         recorder
     }
 }
@@ -125,13 +136,25 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_has_a_bound() {
+    fn the_memory_has_a_bound_over_all_objects_and_their_notes() {
         let mut scene = Scene::new();
-        for number in 0..OBJECTS {
-            scene.recorder(subject(number.to_string()), "failed");
+        for number in 0..KEPT {
+            scene.recorder(subject((number / NOTES).to_string()), &format!("failed in way {number}"));
         }
-        assert_eq!(scene.recorder(subject("0"), "failed"), 1, "an object that is known forgets no other");
+        assert_eq!(scene.recorder(subject("0"), "failed in way 0"), 1, "a series that is known ends no other");
+        assert_eq!((scene.series.subjects.len(), scene.series.kept), (KEPT / NOTES, KEPT));
         scene.recorder(subject("one more"), "failed");
-        assert_eq!(scene.series.0.len(), 1);
+        assert_eq!((scene.series.subjects.len(), scene.series.kept), (1, 1));
+    }
+
+    #[test]
+    fn a_span_that_ended_makes_room() {
+        let mut scene = Scene::new();
+        for number in 0..NOTES {
+            scene.recorder(subject("p1"), &format!("failed in way {number}"));
+        }
+        scene.now += SPAN + Duration::from_nanos(1);
+        scene.recorder(subject("p1"), "failed");
+        assert_eq!(scene.series.kept, 1);
     }
 }
