@@ -3,7 +3,7 @@
 //! Every list and every text has a bound, so that the object with two specs stays far below what etcd takes. The schema
 //! of the last valid spec is that of the spec without any judgement: a refused status helps no one.
 
-use crate::crd::{conditions_schema, count, keyed, switch, text, time};
+use crate::crd::{conditions_schema, count, keyed, object, switch, text, time};
 use crate::names::{GROUP, RESOURCE_LEASING_POLICY_CRD};
 use crate::node_selector;
 use serde_json::{Value, json};
@@ -208,6 +208,15 @@ fn status(mut last_valid: Value) -> Value {
             "conditions": keyed(conditions_schema(), "type"),
             "lastAppliedTime": time("When the phase or activeTimeWindow changed last."),
             "nextTransition": time("When the windows open or close next."),
+            "nextTransitionSince": time("Since when nextTransition has been announced. A closing that was announced for \
+                safety.announce of the binding needs no confirmation."),
+            "lastClosing": object(
+                "The closing since which the windows are closed, where it was announced before it came.",
+                json!({
+                    "at": time("When the windows closed."),
+                    "announcedSince": time("Since when that had been announced."),
+                }),
+            ),
             "timeZone": text("The zone in which the windows are read."),
             "lastValid": last_valid,
         },

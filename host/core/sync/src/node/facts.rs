@@ -228,8 +228,6 @@ pub struct Memory {
     pub stepped: SignedDuration,
     /// Since when its lease has not been renewed.
     pub unrenewed_since: Option<Duration>,
-    /// For how long the status of the policy in force had announced the closing that is running.
-    pub announced: Duration,
 }
 
 /// The time, by both clocks.
