@@ -135,6 +135,7 @@ const SYNCER: Rooms = Rooms {
         ("heartbeats", &[]),
         ("kubeconfig", &[]),
         ("slices", &[]),
+        ("convert", &["heartbeats", "kubeconfig"]),
         ("ledger", &["slices"]),
         ("physical", &["kubeconfig"]),
         ("view", &["slices", "ledger"]),

@@ -5,6 +5,7 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`convert`] | what the objects of the API say, in the types of the rooms that decide, and back |
 //! | [`slices`] | what is read of objects, and the facts made of it |
 //! | [`ledger`] | what the pods of both clusters mean for the nodes of a binding |
 //! | [`view`] | everything that is known for one binding |
@@ -15,6 +16,7 @@
 //! | [`nodes`] | the controller of nodes |
 //! | [`group`] | the tasks of one binding |
 
+pub mod convert;
 pub mod feeds;
 pub mod group;
 pub mod heartbeats;

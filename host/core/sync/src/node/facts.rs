@@ -26,7 +26,7 @@ use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
 /// A binding, as far as its nodes depend on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Binding {
     /// Who it is.
     pub identity: Identity,
