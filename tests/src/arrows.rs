@@ -158,6 +158,7 @@ const SYNC: Rooms = Rooms {
         ("quantity", &[]),
         ("renewal", &[]),
         ("truth", &[]),
+        ("witness", &[]),
         ("bars", &["liveness"]),
         ("copied", &[]),
         ("naming", &[]),

@@ -608,6 +608,40 @@ fn s1_an_empty_cache_is_no_proof_that_a_node_is_gone() {
 }
 
 #[test]
+fn s23_detach_takes_nodes_away_whose_machines_can_not_be_read_any_more() {
+    let mut scene = Scene::lent();
+    scene.verb = VerbOnNode::Detach;
+    scene.is_listed = false;
+    assert_eq!(scene.state(), "its virtual node goes: an operator asked for it");
+    assert_eq!(scene.acts().map(|(cause, _)| cause), Some(Cause::Operator));
+    scene.settle();
+    assert!(scene.lent.is_none());
+    assert_eq!(scene.claim(), "vc-1/b-1", "nothing is written to a cluster that is gone");
+}
+
+#[test]
+fn s18_a_step_of_the_wall_clock_is_what_the_steady_clock_does_not_show() {
+    let now = Scene::new().now;
+    let later = |wall: i64, steady: u64| Now {
+        wall: now.wall.checked_add(jiff::SignedDuration::from_secs(wall)).unwrap(),
+        steady: now.steady + steady * SECOND,
+    };
+    for (wall, steady, by) in [
+        (10, 10, None),
+        (15, 10, None),
+        (16, 10, Some(6)),
+        (-3_590, 10, Some(-3_600)),
+        (3_610, 10, Some(3_600)),
+        (5, 10, None),
+    ] {
+        let by = by.map(jiff::SignedDuration::from_secs);
+        assert_eq!(later(wall, steady).stepped_since(now), by, "{wall} {steady}");
+    }
+    // The machine slept, and both clocks went on.
+    assert_eq!(later(7_200, 7_200).stepped_since(now), None);
+}
+
+#[test]
 fn s9_a_node_that_is_only_being_deleted_is_not_free() {
     let mut scene = Scene::lent();
     scene.edit_physical(json!({"metadata": {"deletionTimestamp": "2026-08-03T12:00:00Z"}}));
