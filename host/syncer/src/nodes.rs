@@ -22,6 +22,7 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
+pub(crate) use self::requests::binding_uids;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};

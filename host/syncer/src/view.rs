@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::bars::Bars;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
 use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Spent, Verdict};
 use topoloom_sync::keys;
@@ -78,6 +78,8 @@ pub struct View {
     is_listed: bool,
     lent: HashMap<NodeName, Arc<LentNode>>,
     remembered: HashMap<PhysicalName, Remembered>,
+    /// What the guard was asked for about physical pods without a virtual one, by their names.
+    orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,
 }
 
@@ -85,8 +87,14 @@ pub struct View {
 #[derive(Debug, Default)]
 struct Remembered {
     memory: Memory,
-    /// The acts that the guard was asked for.
-    asked: BTreeSet<Act>,
+    asked: Asked,
+}
+
+/// What the guard was asked for together.
+#[derive(Debug, Default)]
+struct Asked {
+    /// The acts.
+    acts: BTreeSet<Act>,
     /// Since when the guard allows them.
     given: Option<jiff::Timestamp>,
 }
@@ -100,7 +108,8 @@ impl View {
         Self {
             binding,
             safety,
-            bars: Bars::default(),
+            // Before anything is listed nothing may be taken for gone.
+            bars: Bar::of(reach).into_iter().collect(),
             reach,
             ledger,
             policies,
@@ -110,6 +119,7 @@ impl View {
             is_listed: false,
             lent: HashMap::new(),
             remembered: HashMap::new(),
+            orphans: HashMap::new(),
             guard: Guard::inherit(spent, now.steady),
         }
     }
@@ -237,7 +247,7 @@ impl View {
         };
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
-        let leave = ask(&mut self.guard, remembered, drafted.acts(), &self.safety, size, now);
+        let leave = ask(&mut self.guard, &mut remembered.asked, drafted.acts(), &self.safety, size, now);
         let work = NodeWork::of(drafted.conclude(leave), lent_name, now);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
@@ -267,8 +277,30 @@ impl View {
             NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
             _ => Vec::new(),
         };
-        for act in happened.iter().filter(|act| remembered.asked.contains(*act)) {
+        for act in happened.iter().filter(|act| remembered.asked.acts.contains(*act)) {
             self.guard.happened(act, now.steady);
+        }
+    }
+
+    /// Asks the guard whether a physical pod of this name that is an orphan may be deleted; again for as long as it is one.
+    pub fn ask_orphan(&mut self, name: &Arc<str>, pod: &Uid, node: NodeName, now: Now) -> Leave {
+        let size = self.size();
+        let asked = self.orphans.entry(Arc::clone(name)).or_default();
+        let acts = vec![Act::RemovePod { node, pod: pod.clone() }];
+        ask(&mut self.guard, asked, Some((Cause::Orphan, acts)), &self.safety, size, now)
+    }
+
+    /// It was deleted.
+    pub fn orphan_deleted(&mut self, name: &str, now: Now) {
+        for act in self.orphans.remove(name).unwrap_or_default().acts {
+            self.guard.happened(&act, now.steady);
+        }
+    }
+
+    /// It is no orphan any more, or is gone.
+    pub fn orphan_kept(&mut self, name: &str) {
+        for act in self.orphans.remove(name).unwrap_or_default().acts {
+            self.guard.withdraw(&act);
         }
     }
 
@@ -292,10 +324,10 @@ fn named(node: &LentNode) -> Option<&str> {
     name.map(String::as_str)
 }
 
-/// The guard's answer to all acts of a node together. What is not wanted any more is withdrawn.
+/// The guard's answer to all acts that follow from one cause together. What is not wanted any more is withdrawn.
 fn ask(
     guard: &mut Guard,
-    remembered: &mut Remembered,
+    asked: &mut Asked,
     acts: Option<(Cause, Vec<Act>)>,
     safety: &Safety,
     size: Size,
@@ -303,13 +335,13 @@ fn ask(
 ) -> Leave {
     let (cause, acts) = acts.map_or((Cause::Operator, Vec::new()), |(cause, acts)| (cause, acts));
     let wanted: BTreeSet<Act> = acts.into_iter().collect();
-    for act in remembered.asked.difference(&wanted) {
+    for act in asked.acts.difference(&wanted) {
         guard.withdraw(act);
     }
     let verdicts: Vec<Verdict> = wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
-    remembered.asked = wanted;
+    asked.acts = wanted;
     if verdicts.contains(&Verdict::Held) {
-        remembered.given = None;
+        asked.given = None;
         return Leave::Held;
     }
     let gathering = verdicts.iter().filter_map(|verdict| match verdict {
@@ -317,14 +349,14 @@ fn ask(
         Verdict::Go | Verdict::Held => None,
     });
     if let Some(left) = gathering.max() {
-        remembered.given = None;
+        asked.given = None;
         return Leave::Gathering { until: now.wall.checked_add(left).unwrap_or(now.wall) };
     }
-    if remembered.asked.is_empty() {
-        remembered.given = None;
+    if asked.acts.is_empty() {
+        asked.given = None;
         return Leave::Given { since: now.wall };
     }
-    Leave::Given { since: *remembered.given.get_or_insert(now.wall) }
+    Leave::Given { since: *asked.given.get_or_insert(now.wall) }
 }
 
 impl NodeWork {
