@@ -254,7 +254,7 @@ impl Index<PodSlice> for LentPods {
 
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
-pub enum Heard<'a> {
+pub enum WatchNews<'a> {
     /// The server showed a change.
     Changed,
     /// A list is whole.
@@ -269,7 +269,7 @@ pub async fn follow<K, I>(
     config: Config,
     mut index: I,
     queue: WorkQueue<PhysicalName>,
-    heard: impl Fn(Heard<'_>) + Send,
+    report: impl Fn(WatchNews<'_>) + Send,
 ) where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     I: Index<K, Change = Touched> + Send,
@@ -280,20 +280,20 @@ pub async fn follow<K, I>(
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                let met = match &event {
-                    Event::InitDone(_) => Some(Heard::Listed),
-                    Event::Apply(_) | Event::Delete(_) => Some(Heard::Changed),
+                let news = match &event {
+                    Event::InitDone(_) => Some(WatchNews::Listed),
+                    Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
                     Event::Init(_) | Event::InitApply(_) => None,
                 };
                 for name in watched.take(&mut index, event).unwrap_or_default() {
                     // A full queue is counted, and the next sweep adds what it refused.
                     let _refused = queue.add(name);
                 }
-                met.into_iter().for_each(&heard);
+                news.into_iter().for_each(&report);
             }
             Err(refusal) => {
                 tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
-                heard(Heard::Failed(&refusal));
+                report(WatchNews::Failed(&refusal));
             }
         }
     }

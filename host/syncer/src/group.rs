@@ -27,7 +27,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
-use crate::feeds::{Heard, LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::feeds::{LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, WatchNews, follow};
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::PhysicalName;
 use crate::nodes::{Leases, Nodes};
@@ -152,8 +152,8 @@ impl Group {
             let lists = Arc::new(Lists::default());
             let listed = |which: usize| {
                 let (lists, signs) = (Arc::clone(&lists), self.physical.signs().clone());
-                move |answer: Heard<'_>| {
-                    if matches!(answer, Heard::Listed) && lists.add(which) {
+                move |news: WatchNews<'_>| {
+                    if matches!(news, WatchNews::Listed) && lists.add(which) {
                         signs.listed(Listed::Some);
                     }
                 }
