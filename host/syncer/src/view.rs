@@ -179,6 +179,12 @@ impl View {
         touched
     }
 
+    /// A physical node of the cache.
+    #[must_use]
+    pub fn physical(&self, name: &str) -> Option<&PhysicalNode> {
+        self.physical.get(name).map(Arc::as_ref)
+    }
+
     /// A virtual node of the cache.
     #[must_use]
     pub fn lent(&self, name: &str) -> Option<&LentNode> {
