@@ -1,37 +1,11 @@
 //! A view for tests.
 
 use serde_json::{Value, json};
-use topoloom_sync::copied::CopyRules;
-use topoloom_sync::deletion::{DeletionTiming, Evictions, Existence};
-use topoloom_sync::identity::Identity;
-use topoloom_sync::liveness::OnUnreachable;
-use topoloom_sync::naming::{BindingName, ClusterId};
-use topoloom_sync::node::{Chained, NodeClaims};
-use topoloom_sync::policy::in_force::{NoPolicy, Synced};
-use topoloom_sync::selector::NodeSelector;
-use topoloom_sync::taints::DefaultTaint;
+pub(crate) use topoloom_sync::node::examples::binding;
+use topoloom_sync::policy::in_force::Synced;
 
 use super::*;
 use crate::slices::node::NodeSlice;
-
-pub(crate) fn binding() -> Binding {
-    Binding {
-        identity: Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap(),
-        cluster: ClusterId::parse("east").unwrap(),
-        selector: NodeSelector::default(),
-        no_policy: NoPolicy::LeaseAll,
-        existence: Existence::Alive,
-        default_taint: DefaultTaint::On,
-        copy: CopyRules::default(),
-        chained: Chained::Refused,
-        claims: NodeClaims::Written,
-        endpoint: None,
-        on_unreachable: OnUnreachable::Unknown,
-        grow: Duration::from_secs(600),
-        deletion: DeletionTiming::default(),
-        evictions: Evictions::Allowed,
-    }
-}
 
 pub(crate) fn now() -> Now {
     Now { wall: "2026-08-03T12:00:00Z".parse().unwrap(), steady: Duration::from_secs(1_000) }
