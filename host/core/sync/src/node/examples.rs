@@ -15,18 +15,12 @@ use crate::selector::NodeSelector;
 use crate::taints::DefaultTaint;
 
 /// The binding `east` of the virtual cluster `vc-1`, with the UID `b-1`.
-///
-/// # Panics
-/// Never: its names are names.
 #[must_use]
 pub fn identity() -> Identity {
     Identity::new("vc-1".into(), BindingName::parse("east").unwrap(), "b-1".into()).unwrap()
 }
 
 /// That binding, with what an empty spec means: it lends all nodes of the cluster `east`.
-///
-/// # Panics
-/// Never: its names are names.
 #[must_use]
 pub fn binding() -> Binding {
     Binding {
