@@ -9,7 +9,9 @@
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
 //! cannot be read leaves what was read of it before, with a line in the log.
 
-use std::collections::{HashMap, HashSet};
+mod named;
+
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
@@ -18,12 +20,11 @@ use topoloom_cluster::Refusal;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
 use topoloom_cluster::watches::{self, Config};
 use topoloom_cluster::work::WorkQueue;
-use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
-use topoloom_sync::node::{LentNode, PhysicalNode};
 
+pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, Touched};
-use crate::slices::node::NodeSlice;
 use crate::slices::pod::PodSlice;
 use crate::view::View;
 
@@ -33,14 +34,6 @@ pub type SharedView = Arc<Mutex<View>>;
 fn locked(view: &SharedView) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// The nodes of the physical cluster.
-#[derive(Debug)]
-pub struct PhysicalNodes(pub SharedView);
-
-/// The virtual nodes of the binding.
-#[derive(Debug)]
-pub struct LentNodes(pub SharedView);
 
 /// The pods of the physical cluster that one of two watches shows: those with the label of the virtual cluster, in every phase,
 /// and all others that use room (decision S21).
@@ -68,78 +61,6 @@ pub struct LentPods(pub SharedView);
 pub struct PodList {
     seen: HashSet<Uid>,
     touched: Touched,
-}
-
-fn physical(slice: NodeSlice) -> Option<(PhysicalName, PhysicalNode)> {
-    let name: PhysicalName = slice.name().into();
-    match slice.physical() {
-        Ok(node) => Some((name, node)),
-        Err(error) => {
-            tracing::warn!(node = %name, %error, "a physical node cannot be read; what was read of it before counts");
-            None
-        }
-    }
-}
-
-fn lent(slice: NodeSlice) -> Option<(NodeName, LentNode)> {
-    let name: NodeName = slice.name().into();
-    match slice.lent() {
-        Ok(node) => Some((name, node)),
-        Err(error) => {
-            tracing::warn!(node = %name, %error, "a virtual node cannot be read; what was read of it before counts");
-            None
-        }
-    }
-}
-
-impl Index<NodeSlice> for PhysicalNodes {
-    type List = HashMap<PhysicalName, PhysicalNode>;
-    type Change = Touched;
-
-    fn begin(&mut self, _: Earlier) -> Self::List {
-        HashMap::new()
-    }
-
-    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
-        list.extend(physical(object));
-    }
-
-    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
-        locked(&self.0).physical_nodes(list)
-    }
-
-    fn apply(&mut self, object: NodeSlice) -> Touched {
-        physical(object).map(|(name, node)| locked(&self.0).physical_node(&name, node)).unwrap_or_default()
-    }
-
-    fn delete(&mut self, object: NodeSlice) -> Touched {
-        locked(&self.0).physical_node_gone(object.name())
-    }
-}
-
-impl Index<NodeSlice> for LentNodes {
-    type List = HashMap<NodeName, LentNode>;
-    type Change = Touched;
-
-    fn begin(&mut self, _: Earlier) -> Self::List {
-        HashMap::new()
-    }
-
-    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
-        list.extend(lent(object));
-    }
-
-    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
-        locked(&self.0).lent_nodes(list)
-    }
-
-    fn apply(&mut self, object: NodeSlice) -> Touched {
-        lent(object).map(|(name, node)| locked(&self.0).lent_node(&name, node)).unwrap_or_default()
-    }
-
-    fn delete(&mut self, object: NodeSlice) -> Touched {
-        locked(&self.0).lent_node_gone(object.name())
-    }
 }
 
 impl PhysicalPods {
@@ -254,7 +175,7 @@ impl Index<PodSlice> for LentPods {
 
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
-pub enum Heard<'a> {
+pub enum WatchNews<'a> {
     /// The server showed a change.
     Changed,
     /// A list is whole.
@@ -269,7 +190,7 @@ pub async fn follow<K, I>(
     config: Config,
     mut index: I,
     queue: WorkQueue<PhysicalName>,
-    heard: impl Fn(Heard<'_>) + Send,
+    report: impl Fn(WatchNews<'_>) + Send,
 ) where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     I: Index<K, Change = Touched> + Send,
@@ -280,20 +201,20 @@ pub async fn follow<K, I>(
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                let met = match &event {
-                    Event::InitDone(_) => Some(Heard::Listed),
-                    Event::Apply(_) | Event::Delete(_) => Some(Heard::Changed),
+                let news = match &event {
+                    Event::InitDone(_) => Some(WatchNews::Listed),
+                    Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
                     Event::Init(_) | Event::InitApply(_) => None,
                 };
                 for name in watched.take(&mut index, event).unwrap_or_default() {
                     // A full queue is counted, and the next sweep adds what it refused.
                     let _refused = queue.add(name);
                 }
-                met.into_iter().for_each(&heard);
+                news.into_iter().for_each(&report);
             }
             Err(refusal) => {
                 tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
-                heard(Heard::Failed(&refusal));
+                report(WatchNews::Failed(&refusal));
             }
         }
     }
@@ -304,6 +225,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::slices::node::NodeSlice;
     use crate::view::examples;
 
     fn pods(names: &[(&str, &str)]) -> Vec<PodSlice> {
@@ -362,9 +284,17 @@ mod tests {
     #[test]
     fn a_node_that_cannot_be_read_stays_what_it_was() {
         let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
-        let mut index = PhysicalNodes(Arc::clone(&view));
-        let broken = json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}});
-        assert!(index.apply(serde_json::from_value(broken).unwrap()).is_empty());
+        let mut index = Feed::<PhysicalNodes>::of(&view);
+        let broken = || -> NodeSlice {
+            let node = json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}});
+            serde_json::from_value(node).unwrap()
+        };
+        assert!(index.apply(broken()).is_empty());
         assert_eq!(locked(&view).all().len(), 1);
+        // Nor is it gone, where a list shows it so.
+        list(&mut index, vec![broken()]);
+        assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
+        list(&mut index, Vec::new());
+        assert!(locked(&view).physical("w1").is_none());
     }
 }

@@ -27,7 +27,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
-use crate::feeds::{Heard, LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::feeds::{Feed, LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, WatchNews, follow};
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::PhysicalName;
 use crate::nodes::{Leases, Nodes};
@@ -127,9 +127,9 @@ impl Group {
     fn lent_watches(&self, identity: &Identity) -> Vec<futures::future::BoxFuture<'static, ()>> {
         let config = Config::of(&self.restores);
         let nodes: Api<NodeSlice> = Api::all(self.lent.clone());
-        let (view, queue) = (Arc::clone(&self.view), self.queue.clone());
         let of_binding = of_binding(identity);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), LentNodes(view), queue, |_| ());
+        let index = Feed::<LentNodes>::of(&self.view);
+        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), |_| ());
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
@@ -152,8 +152,8 @@ impl Group {
             let lists = Arc::new(Lists::default());
             let listed = |which: usize| {
                 let (lists, signs) = (Arc::clone(&lists), self.physical.signs().clone());
-                move |answer: Heard<'_>| {
-                    if matches!(answer, Heard::Listed) && lists.add(which) {
+                move |news: WatchNews<'_>| {
+                    if matches!(news, WatchNews::Listed) && lists.add(which) {
                         signs.listed(Listed::Some);
                     }
                 }
@@ -166,7 +166,7 @@ impl Group {
                     follow(
                         Api::all(client.clone()),
                         config.clone(),
-                        PhysicalNodes(Arc::clone(&self.view)),
+                        Feed::<PhysicalNodes>::of(&self.view),
                         self.queue.clone(),
                         listed(0),
                     ),

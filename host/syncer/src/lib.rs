@@ -26,3 +26,6 @@ pub mod nodes;
 pub mod physical;
 pub mod slices;
 pub mod view;
+
+#[cfg(test)]
+mod tests;

@@ -112,17 +112,24 @@ impl<L: Leases> Nodes<L> {
         Ok(())
     }
 
-    /// Starts the lease of a node, or stops it. Before its node is deleted it is stopped by an order of its own.
+    /// Starts the lease of a node, or stops it: also where no virtual node of ours is left, because it is gone or its labels
+    /// were changed. Before its node is deleted it is stopped by an order of its own.
     async fn lease(&self, work: &NodeWork) {
         let Some(name) = &work.lent else { return };
-        let uid = self.view().lent(name).map(|lent| lent.uid.clone());
+        let (uid, is_listed) = {
+            let view = self.view();
+            (view.lent(name).map(|lent| lent.uid.clone()), view.is_lent_listed())
+        };
         match (work.lease, uid) {
             (Some(Lease::Renew), Some(uid)) => self.leases.start(name, &uid),
             (Some(Lease::Stop(why)), _) => {
                 tracing::debug!(node = %name, %why, "the lease of a node is not renewed");
                 self.leases.stop(name).await;
             }
-            (Some(Lease::Renew), None) | (None, _) => {}
+            // Until the virtual nodes are listed, one that is not known may be ours: its lease was taken over with the binding.
+            (None, None) if !is_listed => {}
+            (None, _) => self.leases.stop(name).await,
+            (Some(Lease::Renew), None) => {}
         }
     }
 
@@ -245,3 +252,6 @@ impl<L> fmt::Debug for Nodes<L> {
         f.write_str("Nodes")
     }
 }
+
+#[cfg(test)]
+mod tests;

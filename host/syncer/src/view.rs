@@ -77,6 +77,7 @@ pub struct View {
     physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
     is_listed: bool,
     lent: HashMap<NodeName, Arc<LentNode>>,
+    is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
@@ -118,6 +119,7 @@ impl View {
             physical: HashMap::new(),
             is_listed: false,
             lent: HashMap::new(),
+            is_lent_listed: false,
             remembered: HashMap::new(),
             orphans: HashMap::new(),
             guard: Guard::inherit(spent, now.steady),
@@ -178,6 +180,7 @@ impl View {
         for name in gone {
             touched.append(&mut self.lent_node_gone(&name));
         }
+        self.is_lent_listed = true;
         // A list replaces all: a server that was set back has lower versions.
         let before = std::mem::take(&mut self.lent);
         for (name, node) in nodes {
@@ -189,10 +192,22 @@ impl View {
         touched
     }
 
+    /// A physical node of the cache.
+    #[must_use]
+    pub fn physical(&self, name: &str) -> Option<&PhysicalNode> {
+        self.physical.get(name).map(Arc::as_ref)
+    }
+
     /// A virtual node of the cache.
     #[must_use]
     pub fn lent(&self, name: &str) -> Option<&LentNode> {
         self.lent.get(name).map(Arc::as_ref)
+    }
+
+    /// Whether the virtual nodes were listed: before that, one that is not in the cache may exist.
+    #[must_use]
+    pub fn is_lent_listed(&self) -> bool {
+        self.is_lent_listed
     }
 
     /// Every node that there is something to decide about.

@@ -16,17 +16,14 @@ use topoloom_cluster::gate::Gate;
 use topoloom_cluster::requests;
 use topoloom_cluster::work::{self, WorkQueue};
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
-use topoloom_sync::copied::CopyRules;
-use topoloom_sync::deletion::{DeletionTiming, Evictions, Existence};
+use topoloom_sync::deletion::{DeletionTiming, Existence};
 use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
-use topoloom_sync::liveness::{ContactTiming, OnUnreachable};
-use topoloom_sync::naming::{BindingName, ClusterId};
-use topoloom_sync::node::{Binding, Chained, NodeClaims, Now};
-use topoloom_sync::policy::in_force::{NoPolicy, Synced};
-use topoloom_sync::selector::NodeSelector;
-use topoloom_sync::taints::DefaultTaint;
+use topoloom_sync::liveness::ContactTiming;
+use topoloom_sync::naming::BindingName;
+use topoloom_sync::node::{Binding, Now, examples};
+use topoloom_sync::policy::in_force::Synced;
 use topoloom_syncer::group::Group;
 use topoloom_syncer::heartbeats::{self, Heartbeats};
 use topoloom_syncer::kubeconfig::{self, Allowed, Insecure, Loopback};
@@ -53,23 +50,9 @@ fn now() -> Now {
     Now { wall: Timestamp::now(), steady: topoloom_cluster::gate::boot_time() }
 }
 
-fn binding(identity: Identity) -> Result<Binding> {
-    Ok(Binding {
-        identity,
-        cluster: ClusterId::parse("east")?,
-        selector: NodeSelector::default(),
-        no_policy: NoPolicy::LeaseAll,
-        existence: Existence::Alive,
-        default_taint: DefaultTaint::On,
-        copy: CopyRules::default(),
-        chained: Chained::Refused,
-        claims: NodeClaims::Written,
-        endpoint: None,
-        on_unreachable: OnUnreachable::Unknown,
-        grow: Duration::from_secs(600),
-        deletion: DeletionTiming { recheck: Duration::from_secs(1), ..DeletionTiming::default() },
-        evictions: Evictions::Allowed,
-    })
+fn binding(identity: Identity) -> Binding {
+    let deletion = DeletionTiming { recheck: Duration::from_secs(1), ..DeletionTiming::default() };
+    Binding { identity, deletion, ..examples::binding() }
 }
 
 impl Lent {
@@ -96,7 +79,7 @@ impl Lent {
         let writers = physical.connection().writers(&Gate::none())?;
 
         let view =
-            View::new(binding(identity.clone())?, Safety::default(), Spent::default(), physical.signs().reach(), now());
+            View::new(binding(identity.clone()), Safety::default(), Spent::default(), physical.signs().reach(), now());
         let view = Arc::new(Mutex::new(view));
         view.lock().unwrap_or_else(PoisonError::into_inner).policies.set_synced(Synced::Yes);
         let limiter = Limiter::new(

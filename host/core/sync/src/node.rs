@@ -21,6 +21,8 @@
 //! still done: a lease is renewed although nothing else may be written.
 
 mod course;
+#[cfg(any(test, feature = "examples"))]
+pub mod examples;
 mod facts;
 mod lend;
 mod objects;
