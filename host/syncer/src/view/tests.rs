@@ -1,3 +1,4 @@
+use topoloom_sync::guard::Spent;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
