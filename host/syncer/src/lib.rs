@@ -14,8 +14,12 @@
 //! | [`physical`] | connections to physical API servers |
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
+//! | [`troubles`] | what is refused, for the conditions of a binding |
+//! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
+//! | [`bindings`] | the controller of a ClusterBinding: connection, claims, verbs, status, deletion |
 
+pub mod bindings;
 pub mod convert;
 pub mod feeds;
 pub mod group;
@@ -24,7 +28,9 @@ pub mod kubeconfig;
 pub mod ledger;
 pub mod nodes;
 pub mod physical;
+pub mod policies;
 pub mod slices;
+pub mod troubles;
 pub mod view;
 
 #[cfg(test)]
