@@ -33,6 +33,8 @@ pub enum Thing {
     Witness,
     /// The status and the metadata of the binding.
     Binding,
+    /// The list of all bindings.
+    AllBindings,
 }
 
 /// The refusals of one binding. Clones are the same.

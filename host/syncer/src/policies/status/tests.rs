@@ -45,7 +45,10 @@ impl Server {
         self.sent.lock().unwrap().push(patch.clone());
         let refuses = *self.refuses.lock().unwrap();
         if let Some(code) = refuses {
-            return answer(code, &json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "no", "code": code}));
+            return answer(
+                code,
+                &json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "no", "code": code}),
+            );
         }
         let mut stored = self.stored.lock().unwrap();
         let object = stored.get_mut(name).unwrap();
