@@ -1,11 +1,14 @@
 //! The world of the bottom-up syncer by itself, on real API servers: the kubelets and the top-down half that its tests
 //! rely on.
 
+mod bindings;
 mod group;
 mod kubelets;
+mod lent;
 mod machines;
 mod pair;
 mod player;
+mod policies;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

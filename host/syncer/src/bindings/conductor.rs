@@ -126,7 +126,7 @@ enum Woke {
     VirtualSetBack,
     PhysicalSetBack,
     Tick,
-    Witness,
+    Minute,
     Ended,
 }
 
@@ -198,7 +198,7 @@ impl Conductor {
                     changed = switch.changed() => if changed.is_ok() { Woke::Changed } else { Woke::Ended },
                     () = troubled.notified() => Woke::Changed,
                     _ = ticks.tick() => Woke::Tick,
-                    _ = rounds.tick() => Woke::Witness,
+                    _ = rounds.tick() => Woke::Minute,
                     () = due(report_at) => Woke::Changed,
                     () = due(news_at), if news_at.is_some() => Woke::News,
                     changed = news.changed(), if news_at.is_none() => {
@@ -229,7 +229,7 @@ impl Conductor {
                     self.is_set_back(StoredSide::Physical, why.to_owned(), None);
                 }
                 Woke::Tick => self.tick(),
-                Woke::Witness => self.round(Why::Time).await,
+                Woke::Minute => self.minute().await,
                 // A sender is gone, and with it the process.
                 Woke::Ended => std::future::pending().await,
             }

@@ -24,7 +24,7 @@ use crate::bindings::life::link_terms;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
 use crate::convert::binding::Terms;
-use crate::physical::{CredentialState, Physical, Problem};
+use crate::physical::{self, CredentialState, Expected, Physical, Problem};
 use crate::troubles::Thing;
 
 impl Conductor {
@@ -59,6 +59,12 @@ impl Conductor {
     fn judge_cluster(&mut self, state: &CredentialState) {
         let now = report::second(self.now().wall);
         match (&state.problem, &state.in_use) {
+            // Nothing is borrowed from the first one yet, so the Secret may lead elsewhere.
+            (Some(Problem::ClusterChanged { found, .. }), _) if self.kept.physical_cluster.is_none() => {
+                let expected = Expected::Cluster(found.clone());
+                let terms = link_terms(&self.terms, &self.kept, self.process.loopback);
+                replace(&self.parts.link_terms, physical::Terms { expected, ..terms });
+            }
             (Some(Problem::ClusterChanged { found, .. }), _) => {
                 let is_known = self.kept.other_cluster.as_ref().is_some_and(|known| known.uid == **found);
                 if !is_known {
@@ -140,11 +146,7 @@ impl Conductor {
     }
 
     async fn take_namespace(&mut self) -> Result<(), Refusal> {
-        let others = self.parts.clients.all_bindings().await;
-        let others = self.told(Thing::AllBindings, Side::Virtual, others)?;
-        if let Some(other) = earlier_of_same_id(&self.object, &self.terms, &others) {
-            let id = &*self.terms.binding.cluster;
-            self.conflict = Some(Conflict::ClusterId(format!("ClusterBinding {other} has the same clusterID {id:?}")));
+        if self.shares_id().await? {
             return Ok(());
         }
         let access = if self.observes() { Access::Look } else { Access::Write };
@@ -156,14 +158,24 @@ impl Conductor {
                 self.conflict = None;
                 self.is_taken = true;
                 // A cluster that was set back while no syncer ran is found before anything is judged by what it shows.
-                if !self.observes() {
-                    self.round(Why::Time).await;
-                }
+                self.round().await;
             }
             Taken::Another(why) => self.is_anothers(why).await,
             Taken::Free => self.conflict = None,
         }
         Ok(())
+    }
+
+    /// Whether another binding that was made earlier has the same `clusterID`.
+    async fn shares_id(&mut self) -> Result<bool, Refusal> {
+        let all = self.parts.clients.all_bindings().await;
+        let all = self.told(Thing::AllBindings, Side::Virtual, all)?;
+        let Some(other) = earlier_of_same_id(&self.object, &self.terms, &all) else { return Ok(false) };
+        let id = &*self.terms.binding.cluster;
+        self.conflict = Some(Conflict::ClusterId(format!("ClusterBinding {other} has the same clusterID {id:?}")));
+        self.is_taken = false;
+        self.say_what_hinders();
+        Ok(true)
     }
 
     async fn is_anothers(&mut self, why: String) {
@@ -185,19 +197,35 @@ impl Conductor {
         answer
     }
 
-    /// A round of the witness, where it may write.
-    pub(super) async fn round(&mut self, why: Why) {
+    /// What is looked at each minute: who has what the binding needs, and whether a cluster was set back.
+    pub(super) async fn minute(&mut self) {
+        if self.is_gone {
+            return;
+        }
         if !self.is_taken {
             // The Lease of another may be gone by now.
             self.again = None;
             return;
         }
-        let may_write = !self.observes() && self.gate.check().is_ok() && !self.is_gone;
-        let is_judged = self.kept.restored.is_none() || why == Why::Confirmed;
-        if !may_write || !is_judged || self.kept.other_cluster.is_some() {
+        match self.shares_id().await {
+            Ok(true) => {}
+            Ok(false) => self.round().await,
+            Err(refusal) => {
+                tracing::debug!(
+                    binding = self.name, reason = refusal.reason.as_str(), error = %refusal,
+                    "the bindings could not be listed"
+                );
+            }
+        }
+    }
+
+    /// A round of the witness, where it may write.
+    async fn round(&mut self) {
+        let may_write = !self.observes() && self.gate.check().is_ok();
+        if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
             return;
         }
-        if let Err(refusal) = self.make_round(why).await {
+        if let Err(refusal) = self.make_round(Why::Time).await {
             tracing::debug!(binding = self.name, reason = refusal.reason.as_str(), error = %refusal, "a round of the witness failed");
         }
     }
