@@ -138,9 +138,10 @@ const SYNCER: Rooms = Rooms {
         ("ledger", &["slices"]),
         ("physical", &["kubeconfig"]),
         ("view", &["slices", "ledger"]),
-        ("feeds", &["slices", "ledger", "view"]),
         ("nodes", &["slices", "ledger", "view"]),
-        ("group", &["heartbeats", "slices", "ledger", "physical", "view", "feeds", "nodes"]),
+        ("pods", &["slices", "view", "nodes"]),
+        ("feeds", &["slices", "ledger", "view", "pods"]),
+        ("group", &["heartbeats", "slices", "ledger", "physical", "view", "nodes", "pods", "feeds"]),
     ],
     below: &[],
 };

@@ -1,8 +1,8 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
 //! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then both clusters are listed, then
-//! nodes are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object by itself but for
-//! the first list of virtual nodes.
+//! nodes and pods are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object by
+//! itself but for the first list of virtual nodes.
 //!
 //! # Failure story
 //!
@@ -27,11 +27,12 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
-use crate::feeds::{Heard, LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::feeds::{Heard, LentNodes, LentPods, OurPods, PhysicalNodes, PhysicalPods, SharedView, follow};
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::PhysicalName;
 use crate::nodes::{Leases, Nodes};
 use crate::physical::Physical;
+use crate::pods::{self, Pods};
 use crate::slices::node::NodeSlice;
 
 /// Pods that use no room, which need not be watched unless they are ours.
@@ -45,6 +46,8 @@ pub struct Group {
     pub queue: WorkQueue<PhysicalName>,
     /// How they are looked at.
     pub nodes: Arc<Nodes<Heartbeats>>,
+    /// How pods are looked at.
+    pub pods: Arc<Pods>,
     /// The leases of its virtual nodes.
     pub heartbeats: Heartbeats,
     /// The connection to the physical cluster.
@@ -86,7 +89,10 @@ impl Group {
             tasks.spawn(task);
         }
         let workers = run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone());
-        tokio::join!(self.physical_watches(&identity), self.follow_reach(), workers);
+        let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
+        let queue = self.pods.inbox().queue().clone();
+        let pod_workers = run_workers(queue, of_pods, Arc::clone(&self.pods), stop.clone());
+        tokio::join!(self.physical_watches(&identity), self.follow_reach(), workers, pod_workers);
     }
 
     fn identity(&self) -> Identity {
@@ -133,7 +139,7 @@ impl Group {
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
-            LentPods(Arc::clone(&self.view)),
+            LentPods::new(&self.view, self.pods.inbox().clone()),
             self.queue.clone(),
             |_| (),
         );
@@ -158,9 +164,7 @@ impl Group {
                     }
                 }
             };
-            let pods = |config: Config, index: PhysicalPods, which: usize| {
-                follow(Api::all(client.clone()), config, index, self.queue.clone(), listed(which))
-            };
+            let our_pods = OurPods::new(our_pods, self.pods.inbox().clone());
             let all = async {
                 tokio::join!(
                     follow(
@@ -170,8 +174,20 @@ impl Group {
                         self.queue.clone(),
                         listed(0),
                     ),
-                    pods(config.clone().labels(&ours), our_pods, 1),
-                    pods(config.clone().labels(&others).fields(USES_ROOM), other_pods, 2),
+                    follow(
+                        Api::all(client.clone()),
+                        config.clone().labels(&ours),
+                        our_pods,
+                        self.queue.clone(),
+                        listed(1),
+                    ),
+                    follow(
+                        Api::all(client.clone()),
+                        config.clone().labels(&others).fields(USES_ROOM),
+                        other_pods,
+                        self.queue.clone(),
+                        listed(2),
+                    ),
                 )
             };
             tokio::select! {
@@ -196,6 +212,7 @@ impl Group {
                     let _refused = self.queue.add(name);
                 }
             }
+            self.pods.inbox().wake();
             if changes.changed().await.is_err() {
                 return;
             }

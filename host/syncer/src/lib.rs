@@ -13,6 +13,7 @@
 //! | [`physical`] | connections to physical API servers |
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
+//! | [`pods`] | the controller of pods |
 //! | [`group`] | the tasks of one binding |
 
 pub mod feeds;
@@ -22,5 +23,6 @@ pub mod kubeconfig;
 pub mod ledger;
 pub mod nodes;
 pub mod physical;
+pub mod pods;
 pub mod slices;
 pub mod view;
