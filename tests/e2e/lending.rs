@@ -1,11 +1,12 @@
-//! The world of the bottom-up syncer by itself, on real API servers: the kubelets and the top-down half that its tests
-//! rely on.
+//! The bottom-up syncer on real API servers, and its world by itself: the kubelets and the top-down half that its tests rely
+//! on.
 
 mod group;
 mod kubelets;
 mod machines;
 mod pair;
 mod player;
+mod pods;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

@@ -32,6 +32,7 @@ use topoloom_syncer::heartbeats::{self, Heartbeats};
 use topoloom_syncer::kubeconfig::{self, Allowed, Insecure, Loopback};
 use topoloom_syncer::nodes::{NodeClients, NodeRequests, Nodes};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, contact};
+use topoloom_syncer::pods::{self, Inbox, PodClients, Pods};
 use topoloom_syncer::view::View;
 use topoloom_tests::controlplane::{ControlPlane, eventually};
 use topoloom_tests::lending::Background;
@@ -39,13 +40,14 @@ use topoloom_tests::lending::kubelets::{Health, Kubelets, NewNode, Settings};
 use topoloom_tests::scene::PATIENCE;
 
 /// A binding `east` that lends every machine of one cluster to another.
-struct Lent {
-    virtual_plane: ControlPlane,
-    physical_plane: ControlPlane,
-    kubelets: Kubelets,
-    view: Arc<Mutex<View>>,
+pub(super) struct Lent {
+    pub(super) virtual_plane: ControlPlane,
+    pub(super) physical_plane: ControlPlane,
+    pub(super) kubelets: Kubelets,
+    pub(super) view: Arc<Mutex<View>>,
+    pub(super) pods: Inbox,
+    pub(super) background: Background,
     queue: WorkQueue<Arc<str>>,
-    background: Background,
     stop: CancellationToken,
 }
 
@@ -73,7 +75,7 @@ fn binding(identity: Identity) -> Result<Binding> {
 }
 
 impl Lent {
-    async fn new(machines: &[&str]) -> Result<Self> {
+    pub(super) async fn new(machines: &[&str]) -> Result<Self> {
         let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
         let [virtual_plane, physical_plane] = planes;
         let mut background = Background::new();
@@ -104,6 +106,9 @@ impl Lent {
             Bucket::new(Duration::from_millis(1), 1_000),
         );
         let queue = WorkQueue::new("nodes", 10_000.try_into()?, limiter);
+        let pod_queue = WorkQueue::new("pods", 10_000.try_into()?, limiter);
+        let inbox = Inbox::new(&identity, &ClusterId::parse("east")?, pod_queue);
+        let counted_pods = pods::metrics::Metrics::register(&mut metrics).of(identity.binding());
         let (beats, renewer) = Heartbeats::new(
             virtual_plane.client(),
             identity,
@@ -120,6 +125,11 @@ impl Lent {
             claims: writers.nodes,
             lent: virtual_plane.client(),
         };
+        let pod_clients = PodClients {
+            physical: physical.connection().reads().clone(),
+            orphans: writers.others,
+            lent: virtual_plane.client(),
+        };
         let nodes = Nodes::new(
             Arc::clone(&view),
             NodeRequests::new(clients),
@@ -127,10 +137,19 @@ impl Lent {
             Events::new(virtual_plane.client()),
             now,
         );
+        let pods = Pods::new(
+            Arc::clone(&view),
+            inbox.clone(),
+            pod_clients,
+            Events::new(virtual_plane.client()),
+            counted_pods,
+            now,
+        );
         let group = Group {
             view: Arc::clone(&view),
             queue: queue.clone(),
             nodes: Arc::new(nodes),
+            pods: Arc::new(pods),
             heartbeats: beats,
             physical,
             lent: virtual_plane.client(),
@@ -139,7 +158,7 @@ impl Lent {
         };
         let stops = stop.clone();
         background.spawn(async move { group.run(stops).await });
-        Ok(Self { virtual_plane, physical_plane, kubelets, view, queue, background, stop })
+        Ok(Self { virtual_plane, physical_plane, kubelets, view, pods: inbox, background, queue, stop })
     }
 
     fn lent(&self) -> Api<Node> {
@@ -151,7 +170,7 @@ impl Lent {
     }
 
     /// Waits until a virtual node is as it is wanted.
-    async fn until(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("{name} {what}"), PATIENCE, async || {
             let node = self.lent().get(name).await.map_err(|error| error.to_string())?;
             let node = serde_json::to_value(node).map_err(|error| error.to_string())?;
@@ -169,7 +188,7 @@ impl Lent {
         Ok(())
     }
 
-    async fn stop(self) -> Result<()> {
+    pub(super) async fn stop(self) -> Result<()> {
         self.stop.cancel();
         assert_eq!(self.kubelets.mistakes(), [""; 0]);
         self.background.stop().await;
@@ -178,7 +197,7 @@ impl Lent {
     }
 }
 
-fn ready(node: &Value) -> &str {
+pub(super) fn ready(node: &Value) -> &str {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.and_then(|ready| ready["status"].as_str()).unwrap_or_default()

@@ -19,7 +19,7 @@ use topoloom_tests::scene::PATIENCE;
 /// Where virtual pods are.
 pub(super) const SHOP: &str = "shop";
 /// Where physical pods are.
-const BORROWED: &str = "borrowed";
+pub(super) const BORROWED: &str = "borrowed";
 
 pub(super) struct Pair {
     pub(super) virtual_plane: ControlPlane,
@@ -110,7 +110,7 @@ fn mapping(physical: &Pod, twin: &Pod) -> Mapping {
     is_mapped(&side((&physical.0, &physical.1, &physical.2, &physical.3)), &side((&twin.0, &twin.1, &twin.2, &twin.3)))
 }
 
-async fn namespace(plane: &ControlPlane, name: &str) -> Result<()> {
+pub(super) async fn namespace(plane: &ControlPlane, name: &str) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(plane.client());
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     namespaces.create(&PostParams::default(), &namespace).await?;
