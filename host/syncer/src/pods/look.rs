@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use topoloom_api::condition::Reason;
 use topoloom_cluster::RefusalReason;
 use topoloom_cluster::events::{EventText, Urgency};
 use topoloom_cluster::work::WorkOutcome;
@@ -247,9 +248,8 @@ impl Pods {
         let refused = refused("the physical pod is read");
         let Some(found) = self.requests.physical(name).await.map_err(&refused)? else { return Ok(LivePod::Gone) };
         let pod = self.state(found).map_err(refused)?;
-        let looks = self.inbox.book().physical(&pod);
-        // This look goes on with it.
-        drop(looks);
+        // What has to be looked at because of it is this pod, and this is its look.
+        let _this: Vec<PodKey> = self.inbox.book().physical(&pod);
         Ok(LivePod::Found(Arc::new(pod)))
     }
 
@@ -361,7 +361,7 @@ impl Pods {
         let note = format!("the status of the physical pod was refused ({}): {why}", changes.join(", "));
         tracing::warn!(pod = %twin.pod_name(), error = why, "the status of a lent pod was refused");
         let id = PodId { namespace: twin.namespace.as_str().into(), name: twin.name.as_str().into(), uid: twin.uid() };
-        let text = EventText { reason: "WriteRefused", action: "Lending", note: &note };
+        let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
         self.events.pod(&id, Urgency::Warning, text).await;
     }
 
