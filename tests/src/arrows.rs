@@ -140,7 +140,8 @@ const SYNCER: Rooms = Rooms {
         ("view", &["slices", "ledger"]),
         ("feeds", &["slices", "ledger", "view"]),
         ("nodes", &["slices", "ledger", "view"]),
-        ("group", &["heartbeats", "slices", "ledger", "physical", "view", "feeds", "nodes"]),
+        ("csi", &["slices", "ledger", "view", "nodes"]),
+        ("group", &["heartbeats", "slices", "ledger", "physical", "view", "feeds", "nodes", "csi"]),
     ],
     below: &[],
 };

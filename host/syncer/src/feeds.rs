@@ -9,6 +9,7 @@
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
 //! cannot be read leaves what was read of it before, with a line in the log.
 
+mod csi;
 mod named;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
+pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, Touched};
 use crate::slices::pod::PodSlice;

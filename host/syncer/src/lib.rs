@@ -13,8 +13,10 @@
 //! | [`physical`] | connections to physical API servers |
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
+//! | [`csi`] | the controller of CSINodes |
 //! | [`group`] | the tasks of one binding |
 
+pub mod csi;
 pub mod feeds;
 pub mod group;
 pub mod heartbeats;

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use topoloom_api::Reason;
 use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
@@ -23,6 +24,7 @@ use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
 pub use self::requests::{NodeClients, NodeRequests, Stored};
+pub(crate) use self::requests::{answered, bindings, create};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};
 
@@ -191,7 +193,7 @@ impl<L: Leases> Nodes<L> {
         {
             let uid = self.view().lent(lent).map(|node| node.uid.to_string());
             let note = format!("{order} was refused: {refusal}");
-            let text = EventText { reason: "WriteRefused", action: "Lending", note: &note };
+            let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
             self.events.node(lent, uid.as_deref(), Urgency::Warning, text).await;
         }
         tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");

@@ -1,13 +1,15 @@
 //! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
 //!
-//! Owns the caches of nodes, the [`Ledger`] of pods, policies, the guard, and what the process remembers of each node. It
-//! never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
+//! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), policies, the guard, and what the process
+//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
 //! the guard is asked.
 //!
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
+
+mod csi;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
+pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
 use crate::ledger::{Ledger, PhysicalName, Touched};
 
 /// What a controller read live for a decision.
@@ -70,8 +73,8 @@ pub struct View {
     pub ledger: Ledger,
     /// The policies.
     pub policies: Policies,
-    /// The keys that the `topologyKeys` of the CSINodes name, by physical node.
-    pub topology_keys: HashMap<PhysicalName, BTreeSet<String>>,
+    /// The CSINodes of both clusters.
+    pub csi: CsiView,
     /// What an operator asked for, by physical node.
     pub verbs: HashMap<PhysicalName, VerbOnNode>,
     physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
@@ -105,7 +108,7 @@ impl View {
             reach,
             ledger,
             policies,
-            topology_keys: HashMap::new(),
+            csi: CsiView::default(),
             verbs: HashMap::new(),
             physical: HashMap::new(),
             is_listed: false,
@@ -153,6 +156,8 @@ impl View {
         if self.lent.get(name).is_some_and(is_known) {
             return Touched::new();
         }
+        let before = self.lent.get(name).cloned();
+        self.owner(physical.as_ref(), before.as_deref(), &node);
         self.lent.insert(name.clone(), Arc::new(node));
         physical.into_iter().collect()
     }
@@ -160,7 +165,9 @@ impl View {
     /// A virtual node is gone.
     pub fn lent_node_gone(&mut self, name: &str) -> Touched {
         let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
-        self.physical_of(&name, &node).into_iter().collect()
+        let physical = self.physical_of(&name, &node);
+        self.owner_gone(physical.as_ref(), &name);
+        physical.into_iter().collect()
     }
 
     /// All virtual nodes were listed: what is not among these is gone.
@@ -170,12 +177,17 @@ impl View {
         for name in gone {
             touched.append(&mut self.lent_node_gone(&name));
         }
-        self.is_lent_listed = true;
+        if !std::mem::replace(&mut self.is_lent_listed, true) {
+            self.look_at_csi_nodes();
+        }
         // A list replaces all: a server that was set back has lower versions.
         let before = std::mem::take(&mut self.lent);
         for (name, node) in nodes {
-            if before.get(&name).is_none_or(|known| known.version != node.version) {
-                touched.extend(self.physical_of(&name, &node));
+            let physical = self.physical_of(&name, &node);
+            let known = before.get(&name);
+            self.owner(physical.as_ref(), known.map(Arc::as_ref), &node);
+            if known.is_none_or(|known| known.version != node.version) {
+                touched.extend(physical);
             }
             self.lent.insert(name, Arc::new(node));
         }
@@ -227,8 +239,9 @@ impl View {
             Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
         };
+        let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        let (memory, none) = (remembered.memory, BTreeSet::new());
+        let memory = remembered.memory;
         let facts = Facts {
             binding: &self.binding,
             name,
@@ -244,7 +257,7 @@ impl View {
             usage: &used,
             requested: &requested,
             pods: &pods,
-            topology_keys: self.topology_keys.get(name).unwrap_or(&none),
+            topology_keys: &topology_keys,
             bars: &self.bars,
             reach: self.reach,
             verb: self.verbs.get(name).copied().unwrap_or_default(),

@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::{
     DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
@@ -66,9 +67,7 @@ impl NodeRequests {
 
     /// The UIDs of all ClusterBindings, live.
     pub(super) async fn bindings(&self) -> Result<BTreeSet<Uid>, Refusal> {
-        let api: Api<topoloom_api::cluster_binding::ClusterBinding> = Api::all(self.clients.lent.clone());
-        let list = answered(api.list_metadata(&ListParams::default())).await?;
-        Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
+        bindings(&self.clients.lent).await
     }
 
     /// The virtual node of this name, live.
@@ -87,7 +86,7 @@ impl NodeRequests {
                 let node = slice.physical().map_err(|error| unreadable(&error))?;
                 Ok(Stored::Physical(Box::new(node)))
             }
-            NodeOrder::Create { name, body } => lent(name, answered(self.create(body)).await?),
+            NodeOrder::Create { name, body } => lent(name, answered(create(&self.clients.lent, body)).await?),
             NodeOrder::PatchStatus { name, body, .. } => {
                 lent(name, answered(self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
             }
@@ -151,14 +150,25 @@ impl NodeRequests {
     fn lent(&self) -> Api<NodeSlice> {
         Api::all(self.clients.lent.clone())
     }
+}
 
-    async fn create(&self, body: &Value) -> kube::Result<NodeSlice> {
-        let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let request = kube::core::Request::new("/api/v1/nodes")
-            .create(&PostParams::default(), bytes)
-            .map_err(kube::Error::BuildRequest)?;
-        self.clients.lent.request(request).await
-    }
+/// The UIDs of all ClusterBindings, live.
+pub(crate) async fn bindings(lent: &kube::Client) -> Result<BTreeSet<Uid>, Refusal> {
+    let api: Api<topoloom_api::cluster_binding::ClusterBinding> = Api::all(lent.clone());
+    let list = answered(api.list_metadata(&ListParams::default())).await?;
+    Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
+}
+
+/// Makes an object of the whole cluster, which a slice of it cannot be written as.
+pub(crate) async fn create<K>(client: &kube::Client, body: &Value) -> kube::Result<K>
+where
+    K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+    let request = kube::core::Request::new(K::url_path(&(), None))
+        .create(&PostParams::default(), bytes)
+        .map_err(kube::Error::BuildRequest)?;
+    client.request(request).await
 }
 
 fn lent(name: &NodeName, slice: NodeSlice) -> Result<Stored, Refusal> {
@@ -190,7 +200,8 @@ fn unreadable(error: &dyn std::error::Error) -> Refusal {
     }
 }
 
-async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
+/// The answer to a request, if it comes in time.
+pub(crate) async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
     match tokio::time::timeout(PATIENCE, request).await {
         Ok(answer) => answer.map_err(|error| Refusal::of(&error)),
         Err(_) => Err(Refusal {
