@@ -1,6 +1,7 @@
 //! The world of the bottom-up syncer by itself, on real API servers: the kubelets and the top-down half that its tests
 //! rely on.
 
+mod csi;
 mod group;
 mod kubelets;
 mod machines;

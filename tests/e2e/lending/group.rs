@@ -1,5 +1,6 @@
 //! One binding in this process, between two real clusters: nodes are lent, follow their machines, and go.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use topoloom_cluster::gate::Gate;
 use topoloom_cluster::requests;
 use topoloom_cluster::work::{self, WorkQueue};
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
+use topoloom_sync::copied::CopyRules;
 use topoloom_sync::deletion::{DeletionTiming, Existence};
 use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::identity::Identity;
@@ -24,6 +26,7 @@ use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{Binding, Now, examples};
 use topoloom_sync::policy::in_force::Synced;
+use topoloom_syncer::csi::{CsiClients, CsiNodes, CsiRequests};
 use topoloom_syncer::group::Group;
 use topoloom_syncer::heartbeats::{self, Heartbeats};
 use topoloom_syncer::kubeconfig::{self, Allowed, Insecure, Loopback};
@@ -35,15 +38,76 @@ use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Health, Kubelets, NewNode, Settings};
 use topoloom_tests::scene::PATIENCE;
 
+/// The ServiceAccount of the syncer in the physical cluster, and its ClusterRole.
+const SYNCER: &str = "syncer";
+
 /// A binding `east` that lends every machine of one cluster to another.
-struct Lent {
-    virtual_plane: ControlPlane,
-    physical_plane: ControlPlane,
+pub(super) struct Lent {
+    pub(super) virtual_plane: ControlPlane,
+    pub(super) physical_plane: ControlPlane,
     kubelets: Kubelets,
-    view: Arc<Mutex<View>>,
+    pub(super) view: Arc<Mutex<View>>,
     queue: WorkQueue<Arc<str>>,
     background: Background,
     stop: CancellationToken,
+}
+
+/// What is not as in an empty spec, with all rights in the physical cluster.
+#[derive(Default)]
+pub(super) struct Terms {
+    /// `spec.copy`.
+    pub(super) copy: CopyRules,
+    /// What the syncer may read of the physical cluster.
+    pub(super) account: Account,
+}
+
+/// By whose rights the syncer reads and writes the physical cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Account {
+    /// An administrator's.
+    #[default]
+    Administrator,
+    /// Those of a ServiceAccount that may not read CSINodes.
+    WithoutCsiNodes,
+}
+
+/// The rule of the ClusterRole [`SYNCER`] for one resource.
+pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+}
+
+/// A ClusterRole with these rules.
+pub(super) fn role(rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": SYNCER}, "rules": rules,
+    })
+}
+
+/// What the syncer needs of a physical cluster beside CSINodes.
+pub(super) fn rules() -> Vec<Value> {
+    vec![
+        rule("", "nodes", &["get", "list", "watch", "patch"]),
+        rule("", "pods", &["get", "list", "watch"]),
+        rule("", "namespaces", &["get"]),
+    ]
+}
+
+/// The kubeconfig of the syncer's account.
+async fn kubeconfig_of(plane: &ControlPlane, account: Account) -> Result<PathBuf> {
+    if account == Account::Administrator {
+        return Ok(plane.kubeconfig());
+    }
+    let subject = json!({"kind": "ServiceAccount", "name": SYNCER, "namespace": "default"});
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": SYNCER});
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SYNCER, "namespace": "default"},
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": SYNCER},
+        "subjects": [subject], "roleRef": role_ref,
+    });
+    plane.apply(&[account, role(&rules()), binding]).await?;
+    plane.kubeconfig_for("default", SYNCER).await
 }
 
 fn now() -> Now {
@@ -57,6 +121,10 @@ fn binding(identity: Identity) -> Binding {
 
 impl Lent {
     async fn new(machines: &[&str]) -> Result<Self> {
+        Self::with(machines, Terms::default()).await
+    }
+
+    pub(super) async fn with(machines: &[&str], terms: Terms) -> Result<Self> {
         let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
         let [virtual_plane, physical_plane] = planes;
         let mut background = Background::new();
@@ -72,21 +140,29 @@ impl Lent {
         let counted = requests::Metrics::register(&mut metrics);
         let registry = Registry::new(Dialer::new(&counted, 200), Clock::default());
         let allowed = Allowed { insecure: Insecure::Refused, loopback: Loopback::Allowed };
-        let access = kubeconfig::judge(&std::fs::read(physical_plane.kubeconfig())?, allowed)?;
+        let file = kubeconfig_of(&physical_plane, terms.account).await?;
+        let access = kubeconfig::judge(&std::fs::read(file)?, allowed)?;
         let connection = registry.open(&access)?;
-        let uid = contact::first(connection.reads()).await?;
+        // A right holds a moment after it was given.
+        let uid = eventually("the physical cluster says which it is", PATIENCE, async || {
+            contact::first(connection.reads()).await.map_err(|error| error.to_string())
+        })
+        .await;
         let physical = registry.share(&uid, connection, ContactTiming::default());
         let writers = physical.connection().writers(&Gate::none())?;
 
-        let view =
-            View::new(binding(identity.clone()), Safety::default(), Spent::default(), physical.signs().reach(), now());
+        let binding = Binding { copy: terms.copy, ..binding(identity.clone()) };
+        let view = View::new(binding, Safety::default(), Spent::default(), physical.signs().reach(), now());
         let view = Arc::new(Mutex::new(view));
         view.lock().unwrap_or_else(PoisonError::into_inner).policies.set_synced(Synced::Yes);
-        let limiter = Limiter::new(
-            Backoff::new(Duration::from_millis(50), Duration::from_secs(1)),
-            Bucket::new(Duration::from_millis(1), 1_000),
-        );
-        let queue = WorkQueue::new("nodes", 10_000.try_into()?, limiter);
+        let limiter = || {
+            Limiter::new(
+                Backoff::new(Duration::from_millis(50), Duration::from_secs(1)),
+                Bucket::new(Duration::from_millis(1), 1_000),
+            )
+        };
+        let queue = WorkQueue::new("nodes", 10_000.try_into()?, limiter());
+        let csi_queue = WorkQueue::new("csinodes", 10_000.try_into()?, limiter());
         let (beats, renewer) = Heartbeats::new(
             virtual_plane.client(),
             identity,
@@ -110,10 +186,15 @@ impl Lent {
             Events::new(virtual_plane.client()),
             now,
         );
+        let clients = CsiClients { physical: physical.connection().reads().clone(), lent: virtual_plane.client() };
+        let csi_nodes =
+            CsiNodes::new(Arc::clone(&view), CsiRequests::new(clients), Events::new(virtual_plane.client()), now);
         let group = Group {
             view: Arc::clone(&view),
             queue: queue.clone(),
             nodes: Arc::new(nodes),
+            csi_queue,
+            csi_nodes: Arc::new(csi_nodes),
             heartbeats: beats,
             physical,
             lent: virtual_plane.client(),
@@ -125,16 +206,16 @@ impl Lent {
         Ok(Self { virtual_plane, physical_plane, kubelets, view, queue, background, stop })
     }
 
-    fn lent(&self) -> Api<Node> {
+    pub(super) fn lent(&self) -> Api<Node> {
         Api::all(self.virtual_plane.client())
     }
 
-    fn machines(&self) -> Api<Node> {
+    pub(super) fn machines(&self) -> Api<Node> {
         Api::all(self.physical_plane.client())
     }
 
     /// Waits until a virtual node is as it is wanted.
-    async fn until(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("{name} {what}"), PATIENCE, async || {
             let node = self.lent().get(name).await.map_err(|error| error.to_string())?;
             let node = serde_json::to_value(node).map_err(|error| error.to_string())?;
@@ -152,7 +233,7 @@ impl Lent {
         Ok(())
     }
 
-    async fn stop(self) -> Result<()> {
+    pub(super) async fn stop(self) -> Result<()> {
         self.stop.cancel();
         assert_eq!(self.kubelets.mistakes(), [""; 0]);
         self.background.stop().await;
@@ -161,7 +242,7 @@ impl Lent {
     }
 }
 
-fn ready(node: &Value) -> &str {
+pub(super) fn ready(node: &Value) -> &str {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.and_then(|ready| ready["status"].as_str()).unwrap_or_default()
