@@ -9,7 +9,7 @@
 //! # Failure story
 //!
 //! A request that fails ends the work on a CSINode; the queue tries again with a pause of this one alone, and what is stored then
-//! says where it goes on: also where the process died between the two writes of a driver. Where a CSINode of that name exists that
+//! says where it continues: also where the process died between the two writes of a driver. Where a CSINode of that name exists that
 //! is not ours, it is left alone, the virtual node has an Event about it once, and no write is tried under that name before a read
 //! has shown that it is free. A right that is missing is kept in the view for the conditions of the binding; nodes are lent all
 //! the same, since nothing about them waits for this controller.

@@ -227,8 +227,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::slices::csi::CsiNodeSlice;
     use crate::slices::node::NodeSlice;
-    use crate::view::examples;
+    use crate::view::{CsiEvidence, examples};
 
     fn pods(names: &[(&str, &str)]) -> Vec<PodSlice> {
         let pod = |(uid, cpu): &(&str, &str)| -> Value {
@@ -298,5 +299,31 @@ mod tests {
         assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
         list(&mut index, Vec::new());
         assert!(locked(&view).physical("w1").is_none());
+    }
+    #[test]
+    fn s19_a_list_of_physical_csinodes_that_begins_holds_decisions_until_it_is_whole() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let mut index = Feed::<PhysicalCsiNodes>::of(&view);
+        let node = |drivers: Value| -> CsiNodeSlice {
+            let object = json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": drivers}});
+            serde_json::from_value(object).unwrap()
+        };
+        list(&mut index, vec![node(json!(null))]);
+        list(&mut Feed::<LentCsiNodes>::of(&view), Vec::<CsiNodeSlice>::new());
+        let decides = || {
+            let now = examples::now().wall;
+            locked(&view).decide_csi_node(&"w1".into(), &CsiEvidence::default(), now).is_some()
+        };
+        assert!(decides());
+        let mut watched = Watched::default();
+        watched.take(&mut index, Event::Init(Earlier::Valid));
+        assert!(!decides());
+        // One that cannot be read is there, and as it was.
+        let driver = json!({"name": "d", "nodeID": "x".repeat(1000)});
+        watched.take(&mut index, Event::InitApply(node(json!([driver]))));
+        assert!(!decides());
+        watched.take(&mut index, Event::InitDone("9".into()));
+        assert!(decides());
+        assert_eq!(locked(&view).csi.physical("w1").unwrap().drivers, []);
     }
 }
