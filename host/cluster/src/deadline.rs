@@ -2,7 +2,8 @@
 //!
 //! Owns the bounds of one request to an API server that another party runs: the whole answer, with its body, has to be there in
 //! time, and what never ends is cut off. A watch and a stream (a followed log, an upgraded connection) have no such bounds: their
-//! connection has its own.
+//! connection has its own. [`answered`] bounds one request of any client, for callers whose work must not wait as long as the
+//! client would.
 //!
 //! # Failure story
 //!
@@ -22,6 +23,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tower::{BoxError, Layer, Service};
 
+use super::refusal::{Refusal, RefusalReason};
+
 /// The largest answer that is read, in bytes. A page of 500 pods has some ten MiB.
 pub const LARGEST: u64 = 256 << 20;
 
@@ -34,6 +37,24 @@ pub enum CutOff {
     /// It was too large.
     #[error("the answer has more than {} MiB", LARGEST >> 20)]
     Large,
+}
+
+/// The answer to one request, if it comes within this time. The request is dropped otherwise.
+///
+/// # Errors
+/// The refusal; or that there was no answer in time: then it is not known whether a write was done.
+pub async fn answered<T, E>(patience: Duration, request: impl Future<Output = Result<T, E>>) -> Result<T, Refusal>
+where
+    E: Into<Refusal>,
+{
+    match tokio::time::timeout(patience, request).await {
+        Ok(answer) => answer.map_err(Into::into),
+        Err(_) => Err(Refusal {
+            reason: RefusalReason::Unreachable,
+            message: format!("the API server did not answer within {patience:?}"),
+            retry_after: None,
+        }),
+    }
 }
 
 /// Bounds the answers of a client; `None` bounds nothing.
@@ -199,5 +220,17 @@ mod tests {
     async fn an_answer_without_an_end_is_cut_off_by_its_size() {
         let words = asked("/api/v1/nodes", Duration::ZERO, Duration::ZERO, 4 << 20).await.1;
         assert_eq!(words, "the answer has more than 256 MiB");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_is_refused_as_unreachable_in_time() {
+        let begun = Instant::now();
+        let never = answered(10 * S, std::future::pending::<Result<(), Refusal>>()).await.unwrap_err();
+        assert_eq!((begun.elapsed(), never.reason), (10 * S, RefusalReason::Unreachable));
+        assert_eq!(never.message, "the API server did not answer within 10s");
+        let status = kube::core::Status { code: 404, reason: "NotFound".to_owned(), ..kube::core::Status::default() };
+        let missing = async { Err::<(), _>(kube::Error::Api(Box::new(status))) };
+        assert_eq!(answered(S, missing).await.unwrap_err().reason, RefusalReason::NotFound);
+        assert_eq!(answered(S, async { Ok::<_, kube::Error>(7) }).await, Ok(7));
     }
 }

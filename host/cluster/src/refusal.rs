@@ -123,6 +123,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+impl From<kube::Error> for Refusal {
+    fn from(error: kube::Error) -> Self {
+        Self::of(&error)
+    }
+}
+
 impl Refusal {
     /// What is wrong, without the object that it was met on: equal for all that one rule would cure.
     #[must_use]

@@ -297,7 +297,8 @@ mod tests {
         // Nor is it gone, where a list shows it so.
         list(&mut index, vec![broken()]);
         assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
-        list(&mut index, Vec::new());
+        let other = json!({"metadata": {"name": "w2", "uid": "u2"}});
+        list(&mut index, vec![serde_json::from_value(other).unwrap()]);
         assert!(locked(&view).physical("w1").is_none());
     }
     #[test]

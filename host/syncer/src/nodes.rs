@@ -24,7 +24,7 @@ use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
 pub use self::requests::{NodeClients, NodeRequests, Stored};
-pub(crate) use self::requests::{answered, bindings, create};
+pub(crate) use self::requests::{binding_uids, create};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};
 

@@ -1,8 +1,8 @@
 //! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
 //!
 //! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), policies, the guard, and what the process
-//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
-//! the guard is asked.
+//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts
+//! for it are put together, and the guard is asked.
 //!
 //! # Failure story
 //!
@@ -10,16 +10,21 @@
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
 mod csi;
+mod lenders;
+mod recall;
+mod standing;
+mod terms;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use tokio::sync::Notify;
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::bars::Bars;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
-use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Spent, Verdict};
+use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size, Verdict};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
@@ -30,6 +35,10 @@ use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
+pub use self::recall::{Part, Reviewed};
+pub use self::standing::Counts;
+use self::standing::Standing;
+pub use self::terms::VerbOnBinding;
 use crate::ledger::{Ledger, PhysicalName, Touched};
 
 /// What a controller read live for a decision.
@@ -77,11 +86,22 @@ pub struct View {
     pub csi: CsiView,
     /// What an operator asked for, by physical node.
     pub verbs: HashMap<PhysicalName, VerbOnNode>,
+    /// What an operator asked for, of the whole binding.
+    pub verb: VerbOnBinding,
     physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
     is_listed: bool,
+    /// The physical cluster says that it has no nodes, where the cache has some (decision S5).
+    is_empty_in_doubt: bool,
+    /// Counts what changes which policy selects which node.
+    placement: u64,
+    /// Is notified when something was decided or carried out.
+    news: Arc<Notify>,
+    recall: recall::Recall,
     lent: HashMap<NodeName, Arc<LentNode>>,
     is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
+    /// What the guard was asked for about physical pods without a virtual one, by their names.
+    orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,
 }
 
@@ -89,41 +109,60 @@ pub struct View {
 #[derive(Debug, Default)]
 struct Remembered {
     memory: Memory,
-    /// The acts that the guard was asked for.
-    asked: BTreeSet<Act>,
+    asked: Asked,
+    /// What the node counts as.
+    standing: Standing,
+}
+
+/// What the guard was asked for together.
+#[derive(Debug, Default)]
+struct Asked {
+    /// The acts.
+    acts: BTreeSet<Act>,
     /// Since when the guard allows them.
     given: Option<jiff::Timestamp>,
 }
 
 impl View {
-    /// Nothing is known yet but the binding, and what its guard has spent already.
+    /// Nothing is known yet but the binding, and what an earlier process left for its guard.
     #[must_use]
-    pub fn new(binding: Binding, safety: Safety, spent: Spent, reach: Reach, now: Now) -> Self {
+    pub fn new(binding: Binding, safety: Safety, earlier: impl Into<Inherited>, reach: Reach, now: Now) -> Self {
         let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
         let policies = Policies::new(binding.identity.virtual_cluster());
         Self {
             binding,
             safety,
-            bars: Bars::default(),
+            // Before anything is listed nothing may be taken for gone.
+            bars: Bar::of(reach).into_iter().collect(),
             reach,
             ledger,
             policies,
             csi: CsiView::default(),
             verbs: HashMap::new(),
+            verb: VerbOnBinding::None,
             physical: HashMap::new(),
             is_listed: false,
+            is_empty_in_doubt: false,
+            placement: 0,
+            news: Arc::default(),
+            recall: recall::Recall::default(),
             lent: HashMap::new(),
             is_lent_listed: false,
             remembered: HashMap::new(),
-            guard: Guard::inherit(spent, now.steady),
+            orphans: HashMap::new(),
+            guard: Guard::inherit(earlier, now.steady),
         }
     }
 
     /// A physical node is as it is now. An event that is older than the answer to our own write says nothing new.
     pub fn physical_node(&mut self, name: &PhysicalName, node: PhysicalNode) -> Touched {
         self.ledger.node(name);
-        if self.physical.get(name).is_some_and(|known| node.version.is_older_than(&known.version)) {
+        let known = self.physical.get(name);
+        if known.is_some_and(|known| node.version.is_older_than(&known.version)) {
             return Touched::new();
+        }
+        if known.is_none_or(|known| known.labels != node.labels) {
+            self.placement += 1;
         }
         self.physical.insert(Arc::clone(name), Arc::new(node));
         [Arc::clone(name)].into()
@@ -131,11 +170,18 @@ impl View {
 
     /// A physical node is gone.
     pub fn physical_node_gone(&mut self, name: &str) -> Touched {
+        self.placement += 1;
         self.physical.remove_entry(name).map(|(name, _)| name).into_iter().collect()
     }
 
-    /// All physical nodes were listed: what is not among these is gone.
+    /// All physical nodes were listed: what is not among these is gone. That there are none, where some were, is not believed
+    /// before [`Self::believe_empty`].
     pub fn physical_nodes(&mut self, nodes: HashMap<PhysicalName, PhysicalNode>) -> Touched {
+        self.is_empty_in_doubt = nodes.is_empty() && !self.physical.is_empty();
+        if self.is_empty_in_doubt {
+            return Touched::new();
+        }
+        self.placement += 1;
         let mut touched: Touched = self.physical.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         // A list replaces all: a server that was set back has lower versions.
         self.physical.clear();
@@ -240,6 +286,7 @@ impl View {
             None => Default::default(),
         };
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
+        let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
         let memory = remembered.memory;
         let facts = Facts {
@@ -260,13 +307,21 @@ impl View {
             topology_keys: &topology_keys,
             bars: &self.bars,
             reach: self.reach,
-            verb: self.verbs.get(name).copied().unwrap_or_default(),
+            verb,
             memory: &memory,
         };
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
-        let leave = ask(&mut self.guard, remembered, drafted.acts(), &self.safety, size, now);
-        let work = NodeWork::of(drafted.conclude(leave), lent_name, now);
+        let is_asking = drafted.is_asking();
+        // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
+        let leave = if is_asking {
+            Leave::Held
+        } else {
+            ask(&mut self.guard, &mut remembered.asked, drafted.acts(), &self.safety, size, now)
+        };
+        let decision = drafted.conclude(leave);
+        remembered.standing = Standing::of(&decision, &facts);
+        let work = NodeWork::of(decision, lent_name, now);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
             _ => None,
@@ -275,6 +330,10 @@ impl View {
             Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),
             Some(Lease::Renew) | None => None,
         };
+        if !is_asking {
+            self.recall.decided(name);
+        }
+        self.news.notify_one();
         work.0
     }
 
@@ -295,8 +354,31 @@ impl View {
             NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
             _ => Vec::new(),
         };
-        for act in happened.iter().filter(|act| remembered.asked.contains(*act)) {
+        for act in happened.iter().filter(|act| remembered.asked.acts.contains(*act)) {
             self.guard.happened(act, now.steady);
+        }
+        self.news.notify_one();
+    }
+
+    /// Asks the guard whether a physical pod of this name that is an orphan may be deleted; again for as long as it is one.
+    pub fn ask_orphan(&mut self, name: &Arc<str>, pod: &Uid, node: NodeName, now: Now) -> Leave {
+        let size = self.size();
+        let asked = self.orphans.entry(Arc::clone(name)).or_default();
+        let acts = vec![Act::RemovePod { node, pod: pod.clone() }];
+        ask(&mut self.guard, asked, Some((Cause::Orphan, acts)), &self.safety, size, now)
+    }
+
+    /// It was deleted.
+    pub fn orphan_deleted(&mut self, name: &str, now: Now) {
+        for act in self.orphans.remove(name).unwrap_or_default().acts {
+            self.guard.happened(&act, now.steady);
+        }
+    }
+
+    /// It is no orphan any more, or is gone.
+    pub fn orphan_kept(&mut self, name: &str) {
+        for act in self.orphans.remove(name).unwrap_or_default().acts {
+            self.guard.withdraw(&act);
         }
     }
 
@@ -320,10 +402,10 @@ fn named(node: &LentNode) -> Option<&str> {
     name.map(String::as_str)
 }
 
-/// The guard's answer to all acts of a node together. What is not wanted any more is withdrawn.
+/// The guard's answer to all acts that follow from one cause together. What is not wanted any more is withdrawn.
 fn ask(
     guard: &mut Guard,
-    remembered: &mut Remembered,
+    asked: &mut Asked,
     acts: Option<(Cause, Vec<Act>)>,
     safety: &Safety,
     size: Size,
@@ -331,13 +413,13 @@ fn ask(
 ) -> Leave {
     let (cause, acts) = acts.map_or((Cause::Operator, Vec::new()), |(cause, acts)| (cause, acts));
     let wanted: BTreeSet<Act> = acts.into_iter().collect();
-    for act in remembered.asked.difference(&wanted) {
+    for act in asked.acts.difference(&wanted) {
         guard.withdraw(act);
     }
     let verdicts: Vec<Verdict> = wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
-    remembered.asked = wanted;
+    asked.acts = wanted;
     if verdicts.contains(&Verdict::Held) {
-        remembered.given = None;
+        asked.given = None;
         return Leave::Held;
     }
     let gathering = verdicts.iter().filter_map(|verdict| match verdict {
@@ -345,14 +427,14 @@ fn ask(
         Verdict::Go | Verdict::Held => None,
     });
     if let Some(left) = gathering.max() {
-        remembered.given = None;
+        asked.given = None;
         return Leave::Gathering { until: now.wall.checked_add(left).unwrap_or(now.wall) };
     }
-    if remembered.asked.is_empty() {
-        remembered.given = None;
+    if asked.acts.is_empty() {
+        asked.given = None;
         return Leave::Given { since: now.wall };
     }
-    Leave::Given { since: *remembered.given.get_or_insert(now.wall) }
+    Leave::Given { since: *asked.given.get_or_insert(now.wall) }
 }
 
 impl NodeWork {

@@ -4,7 +4,7 @@
 //! of the last valid spec is that of the spec without any judgement: a refused status helps no one.
 
 use crate::crd::{
-    Definition, atomic, bounded, conditions_schema, count, keyed, object_of, status, switch, text, time, with,
+    Definition, atomic, bounded, conditions_schema, count, keyed, object, object_of, status, switch, text, time, with,
 };
 use crate::names::{GROUP, RESOURCE_LEASING_POLICY_CRD};
 use crate::node_selector;
@@ -166,6 +166,15 @@ fn status_of_policy(last_valid: Value) -> Value {
         "conditions": keyed(conditions_schema(), "type"),
         "lastAppliedTime": time("When the phase or activeTimeWindow changed last."),
         "nextTransition": time("When the windows open or close next."),
+        "nextTransitionSince": time("Since when nextTransition has been announced. A closing that was announced for \
+            safety.announce of the binding needs no confirmation."),
+        "lastClosing": object(
+            "The closing since which the windows are closed, where it was announced before it came.",
+            json!({
+                "at": time("When the windows closed."),
+                "announcedSince": time("Since when that had been announced."),
+            }),
+        ),
         "timeZone": text("The zone in which the windows are read."),
         "lastValid": with(last_valid, "description", described),
     }))

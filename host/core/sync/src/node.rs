@@ -186,6 +186,13 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Whether something has to be read before it is known what would disrupt. What the caller asked the guard for before stays
+    /// asked for until then.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        matches!(self.plan, Plan::Ask(_))
+    }
+
     /// What follows, under the answer of the guard to all acts together. Without acts the answer does not matter.
     #[must_use]
     pub fn conclude(self, leave: Leave) -> NodeDecision<'a> {

@@ -2,9 +2,10 @@
 //!
 //! Owns which fields go up and in what form: phase, message, reason, startTime, the two pairs of addresses, the lists of
 //! container statuses for containers that the virtual pod has, conditions, and the metadata keys that
-//! `spec.copy.podMetadata` names. Never writes what belongs to the virtual side (`PodScheduled`, `DisruptionTarget`,
-//! readiness gates, conditions that only it has, observedGeneration, qosClass, nominatedNodeName, resize, claims), and
-//! nothing where nothing differs.
+//! `spec.copy.podMetadata` names. Where the virtual pod does not name the UID of its physical one yet, that goes with
+//! another change (section 8): the top-down half writes it when it has created the pod, and may die before that. Never
+//! writes what belongs to the virtual side (`PodScheduled`, `DisruptionTarget`, readiness gates, conditions that only it
+//! has, observedGeneration, qosClass, nominatedNodeName, resize, claims), and nothing where nothing differs.
 //!
 //! Objects are JSON here, not types of one Kubernetes version: what a newer physical cluster says of a container goes up
 //! as it is. What is no object or no list where one belongs counts as absent, and is never written.
@@ -28,6 +29,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::keys;
 use super::phase::Phase;
+use topoloom_core::names::Uid;
 use topoloom_core::text::line;
 use topoloom_core::version::ResourceVersion;
 
@@ -39,6 +41,8 @@ const SHOWN: usize = 80;
 /// A physical pod, as far as it goes up.
 #[derive(Debug, Clone, Copy)]
 pub struct Physical<'a> {
+    /// Its UID.
+    pub uid: &'a Uid,
     /// Its status.
     pub status: &'a Value,
     /// Its labels.
@@ -193,6 +197,7 @@ pub fn project(facts: &Facts<'_>, now: Timestamp) -> Projection {
     if facts.twin.version.is_empty() {
         return Projection::Unguarded;
     }
+    write.uid(facts);
     Projection::Write(write.finish(facts.twin.version, now))
 }
 
@@ -267,6 +272,15 @@ impl Write {
                 self.annotations.insert(key.clone(), value.clone().into());
                 self.changes.push(Change::Annotation(key.clone()));
             }
+        }
+    }
+
+    /// The UID of the physical pod, where the virtual one names none. It is no change by itself: two writers would race for
+    /// it each time that a pod is made.
+    fn uid(&mut self, facts: &Facts<'_>) {
+        let named = facts.twin.annotations.get(keys::PHYSICAL_POD_UID).filter(|named| !named.is_empty());
+        if named.is_none() && !facts.physical.uid.is_empty() {
+            self.annotations.insert(keys::PHYSICAL_POD_UID.to_owned(), (&**facts.physical.uid).into());
         }
     }
 

@@ -18,6 +18,7 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::text;
 
@@ -126,14 +127,7 @@ impl Requests {
             }
             Err(refused(&Response::from_parts(head, &*body)))
         };
-        match tokio::time::timeout(self.patience, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Refusal {
-                reason: RefusalReason::Unreachable,
-                message: format!("the API server did not answer within {:?}", self.patience),
-                retry_after: None,
-            }),
-        }
+        answered(self.patience, exchange).await
     }
 
     /// The leases with these labels, by one list in pages.

@@ -10,6 +10,7 @@ use kube::api::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
@@ -60,19 +61,19 @@ impl NodeRequests {
     /// The physical node of this name, live.
     pub(super) async fn physical_node(&self, name: &str) -> Result<LiveNode, Refusal> {
         let api: Api<core_v1::Node> = Api::all(self.clients.physical.clone());
-        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(api.get_metadata_opt(name)).await?;
+        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
         let uid = found.map(|node| node.metadata.uid.unwrap_or_default());
         Ok(uid.map_or(LiveNode::Gone, |uid| LiveNode::Found(uid.as_str().into())))
     }
 
     /// The UIDs of all ClusterBindings, live.
     pub(super) async fn bindings(&self) -> Result<BTreeSet<Uid>, Refusal> {
-        bindings(&self.clients.lent).await
+        binding_uids(&self.clients.lent).await
     }
 
     /// The virtual node of this name, live.
     pub(super) async fn lent_node(&self, name: &str) -> Result<Option<LentNode>, Refusal> {
-        let slice = answered(self.lent().get_opt(name)).await?;
+        let slice = answered(PATIENCE, self.lent().get_opt(name)).await?;
         slice.map(|slice| slice.lent().map_err(|error| unreadable(&error))).transpose()
     }
 
@@ -82,23 +83,23 @@ impl NodeRequests {
         match order {
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
                 let api: Api<NodeSlice> = Api::all(self.clients.claims.clone());
-                let slice = answered(api.patch(name, &merge, &Patch::Merge(body))).await?;
+                let slice = answered(PATIENCE, api.patch(name, &merge, &Patch::Merge(body))).await?;
                 let node = slice.physical().map_err(|error| unreadable(&error))?;
                 Ok(Stored::Physical(Box::new(node)))
             }
-            NodeOrder::Create { name, body } => lent(name, answered(create(&self.clients.lent, body)).await?),
+            NodeOrder::Create { name, body } => lent(name, answered(PATIENCE, create(&self.clients.lent, body)).await?),
             NodeOrder::PatchStatus { name, body, .. } => {
-                lent(name, answered(self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
+                lent(name, answered(PATIENCE, self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
             }
             NodeOrder::PatchSpec { name, version, body } => {
                 let body = match (version, before) {
                     (None, Some(before)) => with_version(body, before),
                     _ => body.clone(),
                 };
-                lent(name, answered(self.lent().patch(name, &merge, &Patch::Merge(&body))).await?)
+                lent(name, answered(PATIENCE, self.lent().patch(name, &merge, &Patch::Merge(&body))).await?)
             }
             NodeOrder::RemoveFinalizer { name, body } => {
-                let patched = answered(self.lent().patch(name, &merge, &Patch::Merge(body))).await;
+                let patched = answered(PATIENCE, self.lent().patch(name, &merge, &Patch::Merge(body))).await;
                 let stored = patched.and_then(|slice| lent(name, slice));
                 // The answer to the request that takes the last finalizer off shows the node as it was when it went.
                 let is_last = |stored: &Stored| {
@@ -117,7 +118,7 @@ impl NodeRequests {
                 });
                 let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
                 // The watch shows what has become of it: its finalizer keeps it.
-                gone(name, answered(api.delete(name, &parameters)).await.map(|_| Stored::Nothing))
+                gone(name, answered(PATIENCE, api.delete(name, &parameters)).await.map(|_| Stored::Nothing))
             }
             NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) => Ok(Stored::Nothing),
         }
@@ -133,12 +134,12 @@ impl NodeRequests {
                 // An eviction is about the pod, whatever was written on it meanwhile.
                 let parameters = DeleteParams::default().preconditions(preconditions(None));
                 let parameters = EvictParams { delete_options: Some(parameters), ..EvictParams::default() };
-                answered(api.evict(&pod.name, &parameters)).await.map(drop)
+                answered(PATIENCE, api.evict(&pod.name, &parameters)).await.map(drop)
             }
             RemovalMeans::Delete => {
                 let parameters =
                     DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
-                answered(api.delete(&pod.name, &parameters)).await.map(drop)
+                answered(PATIENCE, api.delete(&pod.name, &parameters)).await.map(drop)
             }
         };
         match removed {
@@ -152,13 +153,6 @@ impl NodeRequests {
     }
 }
 
-/// The UIDs of all ClusterBindings, live.
-pub(crate) async fn bindings(lent: &kube::Client) -> Result<BTreeSet<Uid>, Refusal> {
-    let api: Api<topoloom_api::cluster_binding::ClusterBinding> = Api::all(lent.clone());
-    let list = answered(api.list_metadata(&ListParams::default())).await?;
-    Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
-}
-
 /// Makes an object of the whole cluster, which a slice of it cannot be written as.
 pub(crate) async fn create<K>(client: &kube::Client, body: &Value) -> kube::Result<K>
 where
@@ -169,6 +163,13 @@ where
         .create(&PostParams::default(), bytes)
         .map_err(kube::Error::BuildRequest)?;
     client.request(request).await
+}
+
+/// The UIDs of all ClusterBindings, live.
+pub(crate) async fn binding_uids(lent: &kube::Client) -> Result<BTreeSet<Uid>, Refusal> {
+    let api: Api<topoloom_api::cluster_binding::ClusterBinding> = Api::all(lent.clone());
+    let list = answered(PATIENCE, api.list_metadata(&ListParams::default())).await?;
+    Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
 }
 
 fn lent(name: &NodeName, slice: NodeSlice) -> Result<Stored, Refusal> {
@@ -197,17 +198,5 @@ fn unreadable(error: &dyn std::error::Error) -> Refusal {
         reason: RefusalReason::ServerError,
         message: format!("the answer cannot be read: {error}"),
         retry_after: None,
-    }
-}
-
-/// The answer to a request, if it comes in time.
-pub(crate) async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
-    match tokio::time::timeout(PATIENCE, request).await {
-        Ok(answer) => answer.map_err(|error| Refusal::of(&error)),
-        Err(_) => Err(Refusal {
-            reason: RefusalReason::Unreachable,
-            message: format!("the API server did not answer within {PATIENCE:?}"),
-            retry_after: None,
-        }),
     }
 }

@@ -1,6 +1,7 @@
 //! A view for tests.
 
 use serde_json::{Value, json};
+use topoloom_sync::guard::Spent;
 pub(crate) use topoloom_sync::node::examples::binding;
 use topoloom_sync::policy::in_force::Synced;
 

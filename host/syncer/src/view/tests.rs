@@ -1,4 +1,4 @@
-use topoloom_sync::bars::Bar;
+use topoloom_sync::guard::Spent;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
@@ -70,6 +70,37 @@ fn s9_an_edit_that_is_taken_back_leaves_nothing_held() {
     states(&mut view, 10, later(7));
     let (safety, size) = (view.safety, view.size());
     assert_eq!(view.guard().review(&safety, size, later(8).steady), None);
+}
+
+#[test]
+fn s9_orphans_are_gathered_and_held_together_and_one_that_is_none_any_more_counts_no_more() {
+    let mut view = view(10);
+    let names: Vec<Arc<str>> = (0..6).map(|number| format!("lent/p{number}").into()).collect();
+    let ask = |view: &mut View, name: &Arc<str>, now: Now| {
+        view.ask_orphan(name, &Uid::from(&**name), "vnode-east-w1".into(), now)
+    };
+    for name in &names {
+        assert!(matches!(ask(&mut view, name, now()), Leave::Gathering { .. }));
+    }
+    assert!(names.iter().all(|name| ask(&mut view, name, later(5)) == Leave::Held));
+    assert_eq!(view.guard().held().map(|batch| batch.pods), Some(6));
+    for name in &names[..3] {
+        view.orphan_kept(name);
+    }
+    let (safety, size) = (view.safety, view.size());
+    assert_eq!(view.guard().review(&safety, size, later(6).steady), None);
+    assert_eq!(ask(&mut view, &names[5], later(6)), Leave::Given { since: later(6).wall });
+    view.orphan_deleted(&names[5], later(6));
+    assert_eq!(view.guard().spent().pods, 1);
+    view.orphan_deleted("lent/unknown", later(6));
+    assert_eq!(view.guard().spent().pods, 1);
+}
+
+#[test]
+fn s5_before_the_first_list_nothing_may_be_taken_for_gone() {
+    let reach = Reach::Suspect(topoloom_sync::liveness::Doubt::NotListed);
+    let view = View::new(binding(), Safety::default(), Spent::default(), reach, now());
+    assert_eq!(view.bars.iter().collect::<Vec<_>>(), [Bar::Suspect]);
 }
 
 #[test]

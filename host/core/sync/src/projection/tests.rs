@@ -36,11 +36,14 @@ struct Pod {
     annotations: Keys,
     version: ResourceVersion,
     now: Timestamp,
+    /// Of the physical pod.
+    uid: Uid,
 }
 
 impl Pod {
     fn new(spec: Value, status: Value) -> Self {
-        Self { spec, status, labels: Keys::new(), annotations: Keys::new(), version: "41".into(), now: now() }
+        let (labels, annotations) = (Keys::new(), Keys::new());
+        Self { spec, status, labels, annotations, version: "41".into(), now: now(), uid: "".into() }
     }
 
     fn project(&self, physical: &Value) -> Projection {
@@ -50,7 +53,7 @@ impl Pod {
 
     fn project_all(&self, physical: &Value, labels: &Keys, annotations: &Keys, copied: &[&str]) -> Projection {
         let facts = Facts {
-            physical: Physical { status: physical, labels, annotations },
+            physical: Physical { uid: &self.uid, status: physical, labels, annotations },
             twin: Twin {
                 spec: &self.spec,
                 status: &self.status,
@@ -336,6 +339,25 @@ fn d13_metadata_flows_up_by_the_list_alone_and_our_keys_never_do() {
     // A label that only the virtual pod has stays.
     assert_eq!(patch["metadata"]["labels"], json!({"team": "b"}));
     assert_eq!((patch.get("status"), &patch["metadata"]["annotations"]["hami.io/vgpu"]), (None, &json!("0")));
+}
+
+#[test]
+fn d14_a_uid_that_the_virtual_pod_does_not_name_goes_with_another_change_and_never_alone() {
+    let (running, ready) = (json!({"phase": "Running"}), json!({"phase": "Running", "reason": "x"}));
+    let mut pod = Pod::new(spec(), running.clone());
+    pod.uid = "p-uid".into();
+    assert_eq!(pod.project(&running), Projection::Same);
+    let filled = |pod: &Pod| {
+        let patch = pod.project(&ready).patch().cloned().unwrap();
+        patch["metadata"]["annotations"].get(keys::PHYSICAL_POD_UID).cloned()
+    };
+    assert_eq!(filled(&pod), Some(json!("p-uid")));
+    pod.annotations.insert(keys::PHYSICAL_POD_UID.to_owned(), String::new());
+    assert_eq!(filled(&pod), Some(json!("p-uid")));
+    for named in ["p-uid", "another"] {
+        pod.annotations.insert(keys::PHYSICAL_POD_UID.to_owned(), named.to_owned());
+        assert_eq!(filled(&pod), None, "{named}");
+    }
 }
 
 #[test]
