@@ -1,6 +1,7 @@
 //! The bottom-up syncer on real API servers, and its world by itself: the kubelets and the top-down half that its tests rely
 //! on.
 
+mod csi;
 mod group;
 mod kubelets;
 mod machines;

@@ -217,7 +217,7 @@ words! {
         Confirmed,
         /// Some writes failed and will be tried again.
         WriteFailed,
-        /// The API server refused a write about a lent node or pod; the message says why.
+        /// The API server refuses what would be written; the message names the field.
         WriteRefused,
         /// A name is taken by an object that is not ours.
         NameTaken,

@@ -40,5 +40,5 @@ pub use crd::crds;
 pub use discovery_source::{DiscoverySource, DiscoverySourceStatus, object_name};
 pub use hyper_node::{HyperNode, HyperNodeSpec, HyperNodeStatus};
 pub use resource_leasing_policy::{ResourceLeasingPolicy, ResourceLeasingPolicySpec, ResourceLeasingPolicyStatus};
-pub use stored::{Stored, Unreadable};
+pub use stored::{Part, Stored, Unreadable};
 pub use words::{UnknownWord, Word, Words};

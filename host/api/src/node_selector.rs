@@ -5,6 +5,7 @@
 //! Lists have bounds of their own, because the cost of a rule over them is estimated by these, and one rule bounds all
 //! values together.
 
+use crate::crd::{atomic, bounded, object, validated, with};
 use serde_json::{Value, json};
 
 /// The most terms of a selector.
@@ -27,54 +28,29 @@ pub(crate) fn schema(description: &str) -> Value {
     let count = |list: &str| format!("(has(t.{list}) ? t.{list}.map(r, has(r.values) ? size(r.values) : 0).sum() : 0)");
     let of_term = format!("{} + {}", count("matchExpressions"), count("matchFields"));
     let rule = format!("!has(self.nodeSelectorTerms) || self.nodeSelectorTerms.map(t, {of_term}).sum() <= {VALUES}");
-    json!({
-        "description": description,
-        "type": "object",
-        "properties": { "nodeSelectorTerms": {
-            "description": "Terms, of which one has to hold.",
-            "type": "array",
-            "maxItems": TERMS,
-            "x-kubernetes-list-type": "atomic",
-            "items": {
-                "description": "Requirements that all have to hold. A term without any holds for no node.",
-                "type": "object",
-                "properties": {
-                    "matchExpressions": requirements("Requirements on labels.", EXPRESSIONS),
-                    "matchFields": requirements("Requirements on metadata.name, with the operators In and NotIn.", FIELDS),
-                },
-            },
-        } },
-        "x-kubernetes-map-type": "atomic",
-        "x-kubernetes-validations": [{
-            "rule": rule,
-            "message": format!("nodeSelector must have at most {VALUES} values in all of its requirements together"),
-        }],
-    })
+    let term = object(
+        "Requirements that all have to hold. A term without any holds for no node.",
+        json!({
+            "matchExpressions": requirements("Requirements on labels.", EXPRESSIONS),
+            "matchFields": requirements("Requirements on metadata.name, with the operators In and NotIn.", FIELDS),
+        }),
+    );
+    let terms = atomic("Terms, of which one has to hold.", TERMS, term);
+    let schema =
+        with(object(description, json!({ "nodeSelectorTerms": terms })), "x-kubernetes-map-type", json!("atomic"));
+    let message = format!("nodeSelector must have at most {VALUES} values in all of its requirements together");
+    validated(schema, &rule, &message)
 }
 
 fn requirements(description: &str, most: usize) -> Value {
-    json!({
-        "description": description,
-        "type": "array",
-        "maxItems": most,
-        "x-kubernetes-list-type": "atomic",
-        "items": {
-            "type": "object",
-            "properties": {
-                "key": { "description": "The label or the field.", "type": "string", "maxLength": KEY_LENGTH },
-                "operator": {
-                    "description": "In, NotIn, Exists, DoesNotExist, Gt or Lt.",
-                    "type": "string",
-                    "maxLength": OPERATOR_LENGTH,
-                },
-                "values": {
-                    "description": "What it is compared with.",
-                    "type": "array",
-                    "maxItems": VALUES,
-                    "items": { "type": "string", "maxLength": VALUE_LENGTH },
-                    "x-kubernetes-list-type": "atomic",
-                },
-            },
+    let value = json!({ "type": "string", "maxLength": VALUE_LENGTH });
+    let requirement = json!({
+        "type": "object",
+        "properties": {
+            "key": bounded("The label or the field.", KEY_LENGTH),
+            "operator": bounded("In, NotIn, Exists, DoesNotExist, Gt or Lt.", OPERATOR_LENGTH),
+            "values": atomic("What it is compared with.", VALUES, value),
         },
-    })
+    });
+    atomic(description, most, requirement)
 }

@@ -17,7 +17,7 @@ mod status;
 
 pub use definition::definition;
 pub use spec::{ResourceLeasingPolicySpec, ResourceLimitSpec, TimeWindowSpec};
-pub use status::{PolicyPhase, ResourceLeasingPolicyStatus};
+pub use status::{ClosingStatus, PolicyPhase, ResourceLeasingPolicyStatus};
 
 use crate::lenient;
 use crate::names::GROUP;

@@ -39,6 +39,16 @@ impl Unreadable {
         self.field.as_ref().map_or_else(|| "spec".to_owned(), |field| format!("spec.{field}"))
     }
 
+    /// One field of it, read alone: what can be known of a spec that cannot be read as a whole.
+    #[must_use]
+    pub fn part<T: DeserializeOwned>(&self, field: &str) -> Part<T> {
+        let Value::Object(fields) = &self.stored else { return Part::Unreadable };
+        match fields.get(field) {
+            None | Some(Value::Null) => Part::Absent,
+            Some(value) => T::deserialize(without_nulls(value)).map_or(Part::Unreadable, Part::Read),
+        }
+    }
+
     fn new<T: DeserializeOwned>(whole: &serde_json::Error, stored: &Value) -> Self {
         // Every field of a spec may be absent, so that each can be read alone.
         let fields = stored.as_object().into_iter().flatten();
@@ -52,6 +62,28 @@ impl Unreadable {
         };
         let why = why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_MAX).collect();
         Self { field, why, stored: stored.clone() }
+    }
+}
+
+/// One field of a spec that cannot be read as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<T> {
+    /// It is not there.
+    Absent,
+    /// It is this.
+    Read(T),
+    /// It cannot be read.
+    Unreadable,
+}
+
+impl<T: Default> Part<T> {
+    /// The field; its default where it is absent or cannot be read.
+    #[must_use]
+    pub fn or_default(self) -> T {
+        match self {
+            Self::Read(value) => value,
+            Self::Absent | Self::Unreadable => T::default(),
+        }
     }
 }
 
@@ -146,6 +178,15 @@ mod tests {
         }
         let long = object(json!({"windows": "\n".repeat(5000)})).spec.unwrap_err().to_string();
         assert!(long.len() < 300 && !long.contains('\n'), "{long}");
+    }
+
+    #[test]
+    fn the_fields_that_can_be_read_are_known_of_a_spec_that_cannot_be() {
+        let why = object(json!({"percent": 1, "windows": "always", "amount": null})).spec.unwrap_err();
+        assert_eq!(why.part::<u8>("percent"), Part::Read(1));
+        assert_eq!(why.part::<Vec<String>>("windows"), Part::Unreadable);
+        assert_eq!((why.part::<String>("amount"), why.part::<u8>("percent").or_default()), (Part::Absent, 1));
+        assert_eq!(Unreadable::missing().part::<u8>("percent"), Part::Unreadable, "there is no such spec");
     }
 
     #[test]

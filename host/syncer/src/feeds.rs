@@ -9,7 +9,10 @@
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
 //! cannot be read leaves what was read of it before, with a line in the log.
 
-use std::collections::{HashMap, HashSet};
+mod csi;
+mod named;
+
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
@@ -18,13 +21,13 @@ use topoloom_cluster::Refusal;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
 use topoloom_cluster::watches::{self, Config};
 use topoloom_cluster::work::WorkQueue;
-use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
-use topoloom_sync::node::{LentNode, PhysicalNode};
 
+pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
+pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, Touched};
 use crate::pods::Inbox;
-use crate::slices::node::NodeSlice;
 use crate::slices::pod::{Copied, PodSlice, WholePod};
 use crate::view::View;
 
@@ -34,14 +37,6 @@ pub type SharedView = Arc<Mutex<View>>;
 fn locked(view: &SharedView) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// The nodes of the physical cluster.
-#[derive(Debug)]
-pub struct PhysicalNodes(pub SharedView);
-
-/// The virtual nodes of the binding.
-#[derive(Debug)]
-pub struct LentNodes(pub SharedView);
 
 /// The pods of the physical cluster that one of two watches shows: those with the label of the virtual cluster, in every phase,
 /// and all others that use room (decision S21).
@@ -79,78 +74,6 @@ pub struct LentPods {
 pub struct PodList {
     seen: HashSet<Uid>,
     touched: Touched,
-}
-
-fn physical(slice: NodeSlice) -> Option<(PhysicalName, PhysicalNode)> {
-    let name: PhysicalName = slice.name().into();
-    match slice.physical() {
-        Ok(node) => Some((name, node)),
-        Err(error) => {
-            tracing::warn!(node = %name, %error, "a physical node cannot be read; what was read of it before counts");
-            None
-        }
-    }
-}
-
-fn lent(slice: NodeSlice) -> Option<(NodeName, LentNode)> {
-    let name: NodeName = slice.name().into();
-    match slice.lent() {
-        Ok(node) => Some((name, node)),
-        Err(error) => {
-            tracing::warn!(node = %name, %error, "a virtual node cannot be read; what was read of it before counts");
-            None
-        }
-    }
-}
-
-impl Index<NodeSlice> for PhysicalNodes {
-    type List = HashMap<PhysicalName, PhysicalNode>;
-    type Change = Touched;
-
-    fn begin(&mut self, _: Earlier) -> Self::List {
-        HashMap::new()
-    }
-
-    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
-        list.extend(physical(object));
-    }
-
-    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
-        locked(&self.0).physical_nodes(list)
-    }
-
-    fn apply(&mut self, object: NodeSlice) -> Touched {
-        physical(object).map(|(name, node)| locked(&self.0).physical_node(&name, node)).unwrap_or_default()
-    }
-
-    fn delete(&mut self, object: NodeSlice) -> Touched {
-        locked(&self.0).physical_node_gone(object.name())
-    }
-}
-
-impl Index<NodeSlice> for LentNodes {
-    type List = HashMap<NodeName, LentNode>;
-    type Change = Touched;
-
-    fn begin(&mut self, _: Earlier) -> Self::List {
-        HashMap::new()
-    }
-
-    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
-        list.extend(lent(object));
-    }
-
-    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
-        locked(&self.0).lent_nodes(list)
-    }
-
-    fn apply(&mut self, object: NodeSlice) -> Touched {
-        lent(object).map(|(name, node)| locked(&self.0).lent_node(&name, node)).unwrap_or_default()
-    }
-
-    fn delete(&mut self, object: NodeSlice) -> Touched {
-        locked(&self.0).lent_node_gone(object.name())
-    }
 }
 
 impl PhysicalPods {
@@ -341,7 +264,7 @@ impl Index<WholePod> for LentPods {
 
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
-pub enum Heard<'a> {
+pub enum WatchNews<'a> {
     /// The server showed a change.
     Changed,
     /// A list is whole.
@@ -356,7 +279,7 @@ pub async fn follow<K, I>(
     config: Config,
     mut index: I,
     queue: WorkQueue<PhysicalName>,
-    heard: impl Fn(Heard<'_>) + Send,
+    report: impl Fn(WatchNews<'_>) + Send,
 ) where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     I: Index<K, Change = Touched> + Send,
@@ -367,20 +290,20 @@ pub async fn follow<K, I>(
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                let met = match &event {
-                    Event::InitDone(_) => Some(Heard::Listed),
-                    Event::Apply(_) | Event::Delete(_) => Some(Heard::Changed),
+                let news = match &event {
+                    Event::InitDone(_) => Some(WatchNews::Listed),
+                    Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
                     Event::Init(_) | Event::InitApply(_) => None,
                 };
                 for name in watched.take(&mut index, event).unwrap_or_default() {
                     // A full queue is counted, and the next sweep adds what it refused.
                     let _refused = queue.add(name);
                 }
-                met.into_iter().for_each(&heard);
+                news.into_iter().for_each(&report);
             }
             Err(refusal) => {
                 tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
-                heard(Heard::Failed(&refusal));
+                report(WatchNews::Failed(&refusal));
             }
         }
     }
@@ -391,7 +314,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::view::examples;
+    use crate::slices::csi::CsiNodeSlice;
+    use crate::slices::node::NodeSlice;
+    use crate::view::{CsiEvidence, examples};
 
     fn pods(names: &[(&str, &str)]) -> Vec<PodSlice> {
         let pod = |(uid, cpu): &(&str, &str)| -> Value {
@@ -449,9 +374,44 @@ mod tests {
     #[test]
     fn a_node_that_cannot_be_read_stays_what_it_was() {
         let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
-        let mut index = PhysicalNodes(Arc::clone(&view));
-        let broken = json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}});
-        assert!(index.apply(serde_json::from_value(broken).unwrap()).is_empty());
+        let mut index = Feed::<PhysicalNodes>::of(&view);
+        let broken = || -> NodeSlice {
+            let node = json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}});
+            serde_json::from_value(node).unwrap()
+        };
+        assert!(index.apply(broken()).is_empty());
         assert_eq!(locked(&view).all().len(), 1);
+        // Nor is it gone, where a list shows it so.
+        list(&mut index, vec![broken()]);
+        assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
+        let other = json!({"metadata": {"name": "w2", "uid": "u2"}});
+        list(&mut index, vec![serde_json::from_value(other).unwrap()]);
+        assert!(locked(&view).physical("w1").is_none());
+    }
+    #[test]
+    fn s19_a_list_of_physical_csinodes_that_begins_holds_decisions_until_it_is_whole() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let mut index = Feed::<PhysicalCsiNodes>::of(&view);
+        let node = |drivers: Value| -> CsiNodeSlice {
+            let object = json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": drivers}});
+            serde_json::from_value(object).unwrap()
+        };
+        list(&mut index, vec![node(json!(null))]);
+        list(&mut Feed::<LentCsiNodes>::of(&view), Vec::<CsiNodeSlice>::new());
+        let decides = || {
+            let now = examples::now().wall;
+            locked(&view).decide_csi_node(&"w1".into(), &CsiEvidence::default(), now).is_some()
+        };
+        assert!(decides());
+        let mut watched = Watched::default();
+        watched.take(&mut index, Event::Init(Earlier::Valid));
+        assert!(!decides());
+        // One that cannot be read is there, and as it was.
+        let driver = json!({"name": "d", "nodeID": "x".repeat(1000)});
+        watched.take(&mut index, Event::InitApply(node(json!([driver]))));
+        assert!(!decides());
+        watched.take(&mut index, Event::InitDone("9".into()));
+        assert!(decides());
+        assert_eq!(locked(&view).csi.physical("w1").unwrap().drivers, []);
     }
 }

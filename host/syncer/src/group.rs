@@ -20,20 +20,26 @@ use tokio_util::sync::CancellationToken;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::watches::Config;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
-use topoloom_cluster::{Refusal, Restores};
+use topoloom_cluster::{Refusal, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
-use crate::feeds::{Heard, LentNodes, LentPods, OurPods, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::csi::CsiNodes;
+use crate::feeds::{
+    Feed, LentCsiNodes, LentNodes, LentPods, OurPods, PhysicalCsiNodes, PhysicalNodes, PhysicalPods, SharedView, WatchNews,
+    follow,
+};
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::PhysicalName;
 use crate::nodes::{Leases, Nodes};
 use crate::physical::Physical;
 use crate::pods::{self, Pods};
+use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
+use crate::view::CsiTrouble;
 
 /// Pods that use no room, which need not be watched unless they are ours.
 const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
@@ -48,6 +54,10 @@ pub struct Group {
     pub nodes: Arc<Nodes<Heartbeats>>,
     /// How pods are looked at.
     pub pods: Arc<Pods>,
+    /// The CSINodes that wait for a look, by physical node.
+    pub csi_queue: WorkQueue<PhysicalName>,
+    /// How they are looked at.
+    pub csi_nodes: Arc<CsiNodes>,
     /// The leases of its virtual nodes.
     pub heartbeats: Heartbeats,
     /// The connection to the physical cluster.
@@ -92,7 +102,10 @@ impl Group {
         let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
         let queue = self.pods.inbox().queue().clone();
         let pod_workers = run_workers(queue, of_pods, Arc::clone(&self.pods), stop.clone());
-        tokio::join!(self.physical_watches(&identity), self.follow_reach(), workers, pod_workers);
+        let csi_workers =
+            run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone());
+        let csi_nodes = async { tokio::join!(self.queue_csi_nodes(), csi_workers) };
+        tokio::join!(self.physical_watches(&identity), self.follow_reach(), workers, pod_workers, csi_nodes);
     }
 
     fn identity(&self) -> Identity {
@@ -133,9 +146,16 @@ impl Group {
     fn lent_watches(&self, identity: &Identity) -> Vec<futures::future::BoxFuture<'static, ()>> {
         let config = Config::of(&self.restores);
         let nodes: Api<NodeSlice> = Api::all(self.lent.clone());
-        let (view, queue) = (Arc::clone(&self.view), self.queue.clone());
         let of_binding = of_binding(identity);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), LentNodes(view), queue, |_| ());
+        let index = Feed::<LentNodes>::of(&self.view);
+        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), |_| ());
+        let csi_nodes = follow(
+            Api::<CsiNodeSlice>::all(self.lent.clone()),
+            config.clone().labels(&of_binding),
+            Feed::<LentCsiNodes>::of(&self.view),
+            self.queue.clone(),
+            csi_news(&self.view, Side::Virtual),
+        );
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
@@ -143,7 +163,7 @@ impl Group {
             self.queue.clone(),
             |_| (),
         );
-        vec![Box::pin(nodes), Box::pin(pods)]
+        vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
     }
 
     /// The watches of the physical cluster, opened again whenever it has been gone.
@@ -158,8 +178,8 @@ impl Group {
             let lists = Arc::new(Lists::default());
             let listed = |which: usize| {
                 let (lists, signs) = (Arc::clone(&lists), self.physical.signs().clone());
-                move |answer: Heard<'_>| {
-                    if matches!(answer, Heard::Listed) && lists.add(which) {
+                move |news: WatchNews<'_>| {
+                    if matches!(news, WatchNews::Listed) && lists.add(which) {
                         signs.listed(Listed::Some);
                     }
                 }
@@ -168,9 +188,9 @@ impl Group {
             let all = async {
                 tokio::join!(
                     follow(
-                        Api::all(client.clone()),
+                        Api::<NodeSlice>::all(client.clone()),
                         config.clone(),
-                        PhysicalNodes(Arc::clone(&self.view)),
+                        Feed::<PhysicalNodes>::of(&self.view),
                         self.queue.clone(),
                         listed(0),
                     ),
@@ -188,12 +208,35 @@ impl Group {
                         self.queue.clone(),
                         listed(2),
                     ),
+                    // Not one of the lists that make the cluster reachable: where the right to read CSINodes is missing no list of
+                    // them is ever whole, and the nodes have to be lent all the same. What depends on CSINodes waits for this list
+                    // by itself (`view::CsiView`).
+                    follow(
+                        Api::<CsiNodeSlice>::all(client.clone()),
+                        config.clone(),
+                        Feed::<PhysicalCsiNodes>::of(&self.view),
+                        self.queue.clone(),
+                        csi_news(&self.view, Side::Physical),
+                    ),
                 )
             };
             tokio::select! {
                 _ = all => {}
                 () = returned(&mut reach) => {}
             }
+        }
+    }
+
+    /// The view says which CSINodes something happened to, whatever it was: a CSINode, its node, or what allows writes.
+    async fn queue_csi_nodes(&self) {
+        let news = self.view.lock().unwrap_or_else(PoisonError::into_inner).csi.news();
+        loop {
+            let due = self.view.lock().unwrap_or_else(PoisonError::into_inner).csi.take_due();
+            for name in due {
+                // A full queue is counted, and the next sweep adds what it refused.
+                let _refused = self.csi_queue.add(name);
+            }
+            news.notified().await;
         }
     }
 
@@ -211,11 +254,28 @@ impl Group {
                     // A full queue is counted, and the next sweep adds what it refused.
                     let _refused = self.queue.add(name);
                 }
+                view.look_at_csi_nodes();
             }
             self.pods.inbox().wake();
             if changes.changed().await.is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// What the watches of CSINodes meet is kept in the view, for the conditions of the binding.
+fn csi_news(view: &SharedView, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sync + use<> {
+    let view = Arc::clone(view);
+    let trouble = match side {
+        Side::Physical => CsiTrouble::Physical,
+        Side::Virtual => CsiTrouble::Virtual,
+    };
+    move |news| {
+        let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+        match news {
+            WatchNews::Changed | WatchNews::Listed => view.csi.answered(trouble),
+            WatchNews::Failed(refusal) => view.csi.refused(trouble, refusal.clone().on(side)),
         }
     }
 }
@@ -236,7 +296,8 @@ fn of_binding(identity: &Identity) -> String {
     [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
 }
 
-/// Which of the lists of a cluster were read to their end since it was opened.
+/// Which of the lists of a cluster were read to their end since it was opened, of those without which nothing is known about its
+/// nodes.
 #[derive(Debug, Default)]
 struct Lists(std::sync::Mutex<std::collections::BTreeSet<usize>>);
 

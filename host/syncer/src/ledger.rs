@@ -124,10 +124,16 @@ impl Ledger {
         self.lent.get(lent).map(|row| row.pods.values().cloned().collect()).unwrap_or_default()
     }
 
-    /// How many pods run on all virtual nodes: what the guard's percent is of.
+    /// How many pods of the binding's nodes have not ended: what the guard's percent is of. Pods of other nodes of the virtual
+    /// cluster are none of them, or a limit would allow more than it says.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.virtual_pods.values().filter(|row| !row.phase.is_final()).count()
+        self.bound().filter(|phase| !phase.is_final()).count()
+    }
+
+    /// The phases of the pods that are bound to the binding's nodes.
+    pub fn bound(&self) -> impl Iterator<Item = Phase> {
+        self.virtual_pods.values().filter(|row| self.names.contains_key(&row.node)).map(|row| row.phase)
     }
 
     /// A pod of the physical cluster is as it is now.

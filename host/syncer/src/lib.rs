@@ -5,6 +5,7 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`convert`] | what the objects of the API say, in the types of the rooms that decide, and back |
 //! | [`slices`] | what is read of objects, and the facts made of it |
 //! | [`ledger`] | what the pods of both clusters mean for the nodes of a binding |
 //! | [`view`] | everything that is known for one binding |
@@ -14,8 +15,11 @@
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
 //! | [`pods`] | the controller of pods |
+//! | [`csi`] | the controller of CSINodes |
 //! | [`group`] | the tasks of one binding |
 
+pub mod convert;
+pub mod csi;
 pub mod feeds;
 pub mod group;
 pub mod heartbeats;
@@ -26,3 +30,6 @@ pub mod physical;
 pub mod pods;
 pub mod slices;
 pub mod view;
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use topoloom_api::condition::Reason;
+use topoloom_api::Reason;
 use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
@@ -23,8 +23,8 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
-pub(crate) use self::requests::binding_uids;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
+pub(crate) use self::requests::{binding_uids, create};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};
 
@@ -113,17 +113,24 @@ impl<L: Leases> Nodes<L> {
         Ok(())
     }
 
-    /// Starts the lease of a node, or stops it. Before its node is deleted it is stopped by an order of its own.
+    /// Starts the lease of a node, or stops it: also where no virtual node of ours is left, because it is gone or its labels
+    /// were changed. Before its node is deleted it is stopped by an order of its own.
     async fn lease(&self, work: &NodeWork) {
         let Some(name) = &work.lent else { return };
-        let uid = self.view().lent(name).map(|lent| lent.uid.clone());
+        let (uid, is_listed) = {
+            let view = self.view();
+            (view.lent(name).map(|lent| lent.uid.clone()), view.is_lent_listed())
+        };
         match (work.lease, uid) {
             (Some(Lease::Renew), Some(uid)) => self.leases.start(name, &uid),
             (Some(Lease::Stop(why)), _) => {
                 tracing::debug!(node = %name, %why, "the lease of a node is not renewed");
                 self.leases.stop(name).await;
             }
-            (Some(Lease::Renew), None) | (None, _) => {}
+            // Until the virtual nodes are listed, one that is not known may be ours: its lease was taken over with the binding.
+            (None, None) if !is_listed => {}
+            (None, _) => self.leases.stop(name).await,
+            (Some(Lease::Renew), None) => {}
         }
     }
 
@@ -246,3 +253,6 @@ impl<L> fmt::Debug for Nodes<L> {
         f.write_str("Nodes")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,23 +1,30 @@
 //! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
 //!
-//! Owns the caches of nodes, the [`Ledger`] of pods, policies, the guard, and what the process remembers of each node. It
-//! never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
-//! the guard is asked.
+//! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), policies, the guard, and what the process
+//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts
+//! for it are put together, and the guard is asked.
 //!
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
+mod csi;
+mod lenders;
+mod recall;
+mod standing;
+mod terms;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use tokio::sync::Notify;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
-use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Spent, Verdict};
+use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size, Verdict};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
@@ -27,6 +34,11 @@ use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
+pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
+pub use self::recall::{Part, Reviewed};
+pub use self::standing::Counts;
+use self::standing::Standing;
+pub use self::terms::VerbOnBinding;
 use crate::ledger::{Ledger, PhysicalName, Touched};
 
 /// What a controller read live for a decision.
@@ -70,13 +82,23 @@ pub struct View {
     pub ledger: Ledger,
     /// The policies.
     pub policies: Policies,
-    /// The keys that the `topologyKeys` of the CSINodes name, by physical node.
-    pub topology_keys: HashMap<PhysicalName, BTreeSet<String>>,
+    /// The CSINodes of both clusters.
+    pub csi: CsiView,
     /// What an operator asked for, by physical node.
     pub verbs: HashMap<PhysicalName, VerbOnNode>,
+    /// What an operator asked for, of the whole binding.
+    pub verb: VerbOnBinding,
     physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
     is_listed: bool,
+    /// The physical cluster says that it has no nodes, where the cache has some (decision S5).
+    is_empty_in_doubt: bool,
+    /// Counts what changes which policy selects which node.
+    placement: u64,
+    /// Is notified when something was decided or carried out.
+    news: Arc<Notify>,
+    recall: recall::Recall,
     lent: HashMap<NodeName, Arc<LentNode>>,
+    is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
@@ -88,6 +110,8 @@ pub struct View {
 struct Remembered {
     memory: Memory,
     asked: Asked,
+    /// What the node counts as.
+    standing: Standing,
 }
 
 /// What the guard was asked for together.
@@ -100,9 +124,9 @@ struct Asked {
 }
 
 impl View {
-    /// Nothing is known yet but the binding, and what its guard has spent already.
+    /// Nothing is known yet but the binding, and what an earlier process left for its guard.
     #[must_use]
-    pub fn new(binding: Binding, safety: Safety, spent: Spent, reach: Reach, now: Now) -> Self {
+    pub fn new(binding: Binding, safety: Safety, earlier: impl Into<Inherited>, reach: Reach, now: Now) -> Self {
         let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
         let policies = Policies::new(binding.identity.virtual_cluster());
         Self {
@@ -113,22 +137,32 @@ impl View {
             reach,
             ledger,
             policies,
-            topology_keys: HashMap::new(),
+            csi: CsiView::default(),
             verbs: HashMap::new(),
+            verb: VerbOnBinding::None,
             physical: HashMap::new(),
             is_listed: false,
+            is_empty_in_doubt: false,
+            placement: 0,
+            news: Arc::default(),
+            recall: recall::Recall::default(),
             lent: HashMap::new(),
+            is_lent_listed: false,
             remembered: HashMap::new(),
             orphans: HashMap::new(),
-            guard: Guard::inherit(spent, now.steady),
+            guard: Guard::inherit(earlier, now.steady),
         }
     }
 
     /// A physical node is as it is now. An event that is older than the answer to our own write says nothing new.
     pub fn physical_node(&mut self, name: &PhysicalName, node: PhysicalNode) -> Touched {
         self.ledger.node(name);
-        if self.physical.get(name).is_some_and(|known| node.version.is_older_than(&known.version)) {
+        let known = self.physical.get(name);
+        if known.is_some_and(|known| node.version.is_older_than(&known.version)) {
             return Touched::new();
+        }
+        if known.is_none_or(|known| known.labels != node.labels) {
+            self.placement += 1;
         }
         self.physical.insert(Arc::clone(name), Arc::new(node));
         [Arc::clone(name)].into()
@@ -136,11 +170,18 @@ impl View {
 
     /// A physical node is gone.
     pub fn physical_node_gone(&mut self, name: &str) -> Touched {
+        self.placement += 1;
         self.physical.remove_entry(name).map(|(name, _)| name).into_iter().collect()
     }
 
-    /// All physical nodes were listed: what is not among these is gone.
+    /// All physical nodes were listed: what is not among these is gone. That there are none, where some were, is not believed
+    /// before [`Self::believe_empty`].
     pub fn physical_nodes(&mut self, nodes: HashMap<PhysicalName, PhysicalNode>) -> Touched {
+        self.is_empty_in_doubt = nodes.is_empty() && !self.physical.is_empty();
+        if self.is_empty_in_doubt {
+            return Touched::new();
+        }
+        self.placement += 1;
         let mut touched: Touched = self.physical.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         // A list replaces all: a server that was set back has lower versions.
         self.physical.clear();
@@ -161,6 +202,8 @@ impl View {
         if self.lent.get(name).is_some_and(is_known) {
             return Touched::new();
         }
+        let before = self.lent.get(name).cloned();
+        self.owner(physical.as_ref(), before.as_deref(), &node);
         self.lent.insert(name.clone(), Arc::new(node));
         physical.into_iter().collect()
     }
@@ -168,7 +211,9 @@ impl View {
     /// A virtual node is gone.
     pub fn lent_node_gone(&mut self, name: &str) -> Touched {
         let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
-        self.physical_of(&name, &node).into_iter().collect()
+        let physical = self.physical_of(&name, &node);
+        self.owner_gone(physical.as_ref(), &name);
+        physical.into_iter().collect()
     }
 
     /// All virtual nodes were listed: what is not among these is gone.
@@ -178,21 +223,39 @@ impl View {
         for name in gone {
             touched.append(&mut self.lent_node_gone(&name));
         }
+        if !std::mem::replace(&mut self.is_lent_listed, true) {
+            self.look_at_csi_nodes();
+        }
         // A list replaces all: a server that was set back has lower versions.
         let before = std::mem::take(&mut self.lent);
         for (name, node) in nodes {
-            if before.get(&name).is_none_or(|known| known.version != node.version) {
-                touched.extend(self.physical_of(&name, &node));
+            let physical = self.physical_of(&name, &node);
+            let known = before.get(&name);
+            self.owner(physical.as_ref(), known.map(Arc::as_ref), &node);
+            if known.is_none_or(|known| known.version != node.version) {
+                touched.extend(physical);
             }
             self.lent.insert(name, Arc::new(node));
         }
         touched
     }
 
+    /// A physical node of the cache.
+    #[must_use]
+    pub fn physical(&self, name: &str) -> Option<&PhysicalNode> {
+        self.physical.get(name).map(Arc::as_ref)
+    }
+
     /// A virtual node of the cache.
     #[must_use]
     pub fn lent(&self, name: &str) -> Option<&LentNode> {
         self.lent.get(name).map(Arc::as_ref)
+    }
+
+    /// Whether the virtual nodes were listed: before that, one that is not in the cache may exist.
+    #[must_use]
+    pub fn is_lent_listed(&self) -> bool {
+        self.is_lent_listed
     }
 
     /// Every node that there is something to decide about.
@@ -222,8 +285,10 @@ impl View {
             Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
         };
+        let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
+        let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        let (memory, none) = (remembered.memory, BTreeSet::new());
+        let memory = remembered.memory;
         let facts = Facts {
             binding: &self.binding,
             name,
@@ -239,16 +304,24 @@ impl View {
             usage: &used,
             requested: &requested,
             pods: &pods,
-            topology_keys: self.topology_keys.get(name).unwrap_or(&none),
+            topology_keys: &topology_keys,
             bars: &self.bars,
             reach: self.reach,
-            verb: self.verbs.get(name).copied().unwrap_or_default(),
+            verb,
             memory: &memory,
         };
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
-        let leave = ask(&mut self.guard, &mut remembered.asked, drafted.acts(), &self.safety, size, now);
-        let work = NodeWork::of(drafted.conclude(leave), lent_name, now);
+        let is_asking = drafted.is_asking();
+        // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
+        let leave = if is_asking {
+            Leave::Held
+        } else {
+            ask(&mut self.guard, &mut remembered.asked, drafted.acts(), &self.safety, size, now)
+        };
+        let decision = drafted.conclude(leave);
+        remembered.standing = Standing::of(&decision, &facts);
+        let work = NodeWork::of(decision, lent_name, now);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
             _ => None,
@@ -257,6 +330,10 @@ impl View {
             Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),
             Some(Lease::Renew) | None => None,
         };
+        if !is_asking {
+            self.recall.decided(name);
+        }
+        self.news.notify_one();
         work.0
     }
 
@@ -280,6 +357,7 @@ impl View {
         for act in happened.iter().filter(|act| remembered.asked.acts.contains(*act)) {
             self.guard.happened(act, now.steady);
         }
+        self.news.notify_one();
     }
 
     /// Asks the guard whether a physical pod of this name that is an orphan may be deleted; again for as long as it is one.

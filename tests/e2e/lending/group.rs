@@ -1,5 +1,6 @@
 //! One binding in this process, between two real clusters: nodes are lent, follow their machines, and go.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,16 +18,15 @@ use topoloom_cluster::requests;
 use topoloom_cluster::work::{self, WorkQueue};
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
 use topoloom_sync::copied::CopyRules;
-use topoloom_sync::deletion::{DeletionTiming, Evictions, Existence};
+use topoloom_sync::deletion::{DeletionTiming, Existence};
 use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
-use topoloom_sync::liveness::{ContactTiming, OnUnreachable};
-use topoloom_sync::naming::{BindingName, ClusterId};
-use topoloom_sync::node::{Binding, Chained, NodeClaims, Now};
-use topoloom_sync::policy::in_force::{NoPolicy, Synced};
-use topoloom_sync::selector::NodeSelector;
-use topoloom_sync::taints::DefaultTaint;
+use topoloom_sync::liveness::ContactTiming;
+use topoloom_sync::naming::BindingName;
+use topoloom_sync::node::{Binding, Now, examples};
+use topoloom_sync::policy::in_force::Synced;
+use topoloom_syncer::csi::{CsiClients, CsiNodes, CsiRequests};
 use topoloom_syncer::group::Group;
 use topoloom_syncer::heartbeats::{self, Heartbeats};
 use topoloom_syncer::kubeconfig::{self, Allowed, Insecure, Loopback};
@@ -38,6 +38,9 @@ use topoloom_tests::controlplane::{ControlPlane, eventually};
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Health, Kubelets, NewNode, Settings};
 use topoloom_tests::scene::PATIENCE;
+
+/// The ServiceAccount of the syncer in the physical cluster, and its ClusterRole.
+const SYNCER: &str = "syncer";
 
 /// A binding `east` that lends every machine of one cluster to another.
 pub(super) struct Lent {
@@ -51,31 +54,79 @@ pub(super) struct Lent {
     stop: CancellationToken,
 }
 
+/// What is not as in an empty spec, with all rights in the physical cluster.
+#[derive(Default)]
+pub(super) struct Terms {
+    /// `spec.copy`.
+    pub(super) copy: CopyRules,
+    /// What the syncer may read of the physical cluster.
+    pub(super) account: Account,
+}
+
+/// By whose rights the syncer reads and writes the physical cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Account {
+    /// An administrator's.
+    #[default]
+    Administrator,
+    /// Those of a ServiceAccount that may not read CSINodes.
+    WithoutCsiNodes,
+}
+
+/// The rule of the ClusterRole [`SYNCER`] for one resource.
+pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+}
+
+/// A ClusterRole with these rules.
+pub(super) fn role(rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": SYNCER}, "rules": rules,
+    })
+}
+
+/// What the syncer needs of a physical cluster beside CSINodes.
+pub(super) fn rules() -> Vec<Value> {
+    vec![
+        rule("", "nodes", &["get", "list", "watch", "patch"]),
+        rule("", "pods", &["get", "list", "watch"]),
+        rule("", "namespaces", &["get"]),
+    ]
+}
+
+/// The kubeconfig of the syncer's account.
+async fn kubeconfig_of(plane: &ControlPlane, account: Account) -> Result<PathBuf> {
+    if account == Account::Administrator {
+        return Ok(plane.kubeconfig());
+    }
+    let subject = json!({"kind": "ServiceAccount", "name": SYNCER, "namespace": "default"});
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": SYNCER});
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SYNCER, "namespace": "default"},
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": SYNCER},
+        "subjects": [subject], "roleRef": role_ref,
+    });
+    plane.apply(&[account, role(&rules()), binding]).await?;
+    plane.kubeconfig_for("default", SYNCER).await
+}
+
 fn now() -> Now {
     Now { wall: Timestamp::now(), steady: topoloom_cluster::gate::boot_time() }
 }
 
-fn binding(identity: Identity) -> Result<Binding> {
-    Ok(Binding {
-        identity,
-        cluster: ClusterId::parse("east")?,
-        selector: NodeSelector::default(),
-        no_policy: NoPolicy::LeaseAll,
-        existence: Existence::Alive,
-        default_taint: DefaultTaint::On,
-        copy: CopyRules::default(),
-        chained: Chained::Refused,
-        claims: NodeClaims::Written,
-        endpoint: None,
-        on_unreachable: OnUnreachable::Unknown,
-        grow: Duration::from_secs(600),
-        deletion: DeletionTiming { recheck: Duration::from_secs(1), ..DeletionTiming::default() },
-        evictions: Evictions::Allowed,
-    })
+fn binding(identity: Identity) -> Binding {
+    let deletion = DeletionTiming { recheck: Duration::from_secs(1), ..DeletionTiming::default() };
+    Binding { identity, deletion, ..examples::binding() }
 }
 
 impl Lent {
     pub(super) async fn new(machines: &[&str]) -> Result<Self> {
+        Self::with(machines, Terms::default()).await
+    }
+
+    pub(super) async fn with(machines: &[&str], terms: Terms) -> Result<Self> {
         let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
         let [virtual_plane, physical_plane] = planes;
         let mut background = Background::new();
@@ -91,22 +142,30 @@ impl Lent {
         let counted = requests::Metrics::register(&mut metrics);
         let registry = Registry::new(Dialer::new(&counted, 200), Clock::default());
         let allowed = Allowed { insecure: Insecure::Refused, loopback: Loopback::Allowed };
-        let access = kubeconfig::judge(&std::fs::read(physical_plane.kubeconfig())?, allowed)?;
+        let file = kubeconfig_of(&physical_plane, terms.account).await?;
+        let access = kubeconfig::judge(&std::fs::read(file)?, allowed)?;
         let connection = registry.open(&access)?;
-        let uid = contact::first(connection.reads()).await?;
+        // A right holds a moment after it was given.
+        let uid = eventually("the physical cluster says which it is", PATIENCE, async || {
+            contact::first(connection.reads()).await.map_err(|error| error.to_string())
+        })
+        .await;
         let physical = registry.share(&uid, connection, ContactTiming::default());
         let writers = physical.connection().writers(&Gate::none())?;
 
-        let view =
-            View::new(binding(identity.clone())?, Safety::default(), Spent::default(), physical.signs().reach(), now());
+        let binding = Binding { copy: terms.copy, ..binding(identity.clone()) };
+        let view = View::new(binding, Safety::default(), Spent::default(), physical.signs().reach(), now());
         let view = Arc::new(Mutex::new(view));
         view.lock().unwrap_or_else(PoisonError::into_inner).policies.set_synced(Synced::Yes);
-        let limiter = Limiter::new(
-            Backoff::new(Duration::from_millis(50), Duration::from_secs(1)),
-            Bucket::new(Duration::from_millis(1), 1_000),
-        );
-        let queue = WorkQueue::new("nodes", 10_000.try_into()?, limiter);
-        let pod_queue = WorkQueue::new("pods", 10_000.try_into()?, limiter);
+        let limiter = || {
+            Limiter::new(
+                Backoff::new(Duration::from_millis(50), Duration::from_secs(1)),
+                Bucket::new(Duration::from_millis(1), 1_000),
+            )
+        };
+        let queue = WorkQueue::new("nodes", 10_000.try_into()?, limiter());
+        let csi_queue = WorkQueue::new("csinodes", 10_000.try_into()?, limiter());
+        let pod_queue = WorkQueue::new("pods", 10_000.try_into()?, limiter());
         let inbox = Inbox::new(&identity, &ClusterId::parse("east")?, pod_queue);
         let counted_pods = pods::metrics::Metrics::register(&mut metrics).of(identity.binding());
         let (beats, renewer) = Heartbeats::new(
@@ -145,11 +204,16 @@ impl Lent {
             counted_pods,
             now,
         );
+        let clients = CsiClients { physical: physical.connection().reads().clone(), lent: virtual_plane.client() };
+        let csi_nodes =
+            CsiNodes::new(Arc::clone(&view), CsiRequests::new(clients), Events::new(virtual_plane.client()), now);
         let group = Group {
             view: Arc::clone(&view),
             queue: queue.clone(),
             nodes: Arc::new(nodes),
             pods: Arc::new(pods),
+            csi_queue,
+            csi_nodes: Arc::new(csi_nodes),
             heartbeats: beats,
             physical,
             lent: virtual_plane.client(),
@@ -161,11 +225,11 @@ impl Lent {
         Ok(Self { virtual_plane, physical_plane, kubelets, view, pods: inbox, background, queue, stop })
     }
 
-    fn lent(&self) -> Api<Node> {
+    pub(super) fn lent(&self) -> Api<Node> {
         Api::all(self.virtual_plane.client())
     }
 
-    fn machines(&self) -> Api<Node> {
+    pub(super) fn machines(&self) -> Api<Node> {
         Api::all(self.physical_plane.client())
     }
 

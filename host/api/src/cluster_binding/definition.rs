@@ -7,7 +7,10 @@
 use super::spec::{HostPorts, Mode, NoPolicy, OnUnreachable, PhysicalWrites, PolicySource};
 use super::status::ClusterBindingStatus;
 use super::times::{self, TimeRange, shown};
-use crate::crd::{conditions_schema, count, keyed, list, object, switch, text, time};
+use crate::crd::{
+    Definition, atomic, bounded, conditions_schema, count, keyed, list, object, object_of, status, switch, text, time,
+    validated, with,
+};
 use crate::names::{CLUSTER_BINDING_CRD, GROUP};
 use crate::node_selector;
 use crate::words::{Words, texts};
@@ -24,57 +27,35 @@ const KEY_MAX: usize = 317;
 /// The most entries of such a list.
 const KEYS_MAX: usize = 128;
 
-/// The definition as the API server takes it.
+/// The definition as the API server takes it. Without it there are no bindings, and all that was lent would be left without
+/// one.
 #[must_use]
 pub fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": CLUSTER_BINDING_CRD,
-            // Without the definition there are no bindings, and all that was lent would be left without one.
-            "annotations": { "helm.sh/resource-policy": "keep" },
-        },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": super::KIND,
-                "listKind": "ClusterBindingList",
-                "plural": super::PLURAL,
-                "singular": "clusterbinding",
-                "shortNames": [super::SHORT_NAME],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": super::VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "ClusterID", "type": "string", "jsonPath": ".spec.clusterID" },
-                    { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
-                    { "name": "Connection", "type": "string", "jsonPath": ".status.connection.state" },
-                    { "name": "Nodes", "type": "integer", "jsonPath": ".status.nodes.lent" },
-                    { "name": "Pods", "type": "integer", "jsonPath": ".status.pods.running" },
-                    { "name": "Held", "type": "string", "jsonPath": ".status.held.hash" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                    { "name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1 },
-                ],
-                "schema": { "openAPIV3Schema": {
-                    "description": "A physical cluster that lends nodes to this one.",
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": { "type": "string" },
-                        "kind": { "type": "string" },
-                        "metadata": { "type": "object" },
-                        "spec": spec(),
-                        "status": status(),
-                    },
-                } },
-            }],
-        },
-    })
+    let schema = object_of(
+        "A physical cluster that lends nodes to this one.",
+        json!({ "spec": spec(), "status": status_of_binding() }),
+    );
+    Definition {
+        name: CLUSTER_BINDING_CRD,
+        group: GROUP,
+        version: super::VERSION,
+        kind: super::KIND,
+        plural: super::PLURAL,
+        singular: "clusterbinding",
+        short_name: super::SHORT_NAME,
+        columns: json!([
+            { "name": "ClusterID", "type": "string", "jsonPath": ".spec.clusterID" },
+            { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
+            { "name": "Connection", "type": "string", "jsonPath": ".status.connection.state" },
+            { "name": "Nodes", "type": "integer", "jsonPath": ".status.nodes.lent" },
+            { "name": "Pods", "type": "integer", "jsonPath": ".status.pods.running" },
+            { "name": "Held", "type": "string", "jsonPath": ".status.held.hash" },
+            { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+            { "name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1 },
+        ]),
+        schema: with(schema, "required", json!(["spec"])),
+    }
+    .object()
 }
 
 fn spec() -> Value {
@@ -186,13 +167,7 @@ fn safety() -> Value {
 
 fn copy() -> Value {
     let keys = |description: &str| {
-        json!({
-            "description": description,
-            "type": "array",
-            "maxItems": KEYS_MAX,
-            "items": { "type": "string", "minLength": 1, "maxLength": KEY_MAX },
-            "x-kubernetes-list-type": "atomic",
-        })
+        atomic(description, KEYS_MAX, json!({ "type": "string", "minLength": 1, "maxLength": KEY_MAX }))
     };
     let rules = |what: &str| {
         object(
@@ -239,7 +214,7 @@ fn timing() -> Value {
     ];
     let fields: Map<String, Value> =
         fields.into_iter().map(|(range, what)| (range.name().to_owned(), duration(range, what))).collect();
-    let mut timing =
+    let timing =
         object("Times. They fit together, and to kube-controller-manager; few clusters need others.", fields.into());
     // A default counts too, and a time that is none has its own message.
     let or = |range: TimeRange| {
@@ -247,43 +222,38 @@ fn timing() -> Value {
         format!("duration(has(self.{name}) && self.{name}.matches('{}') ? self.{name} : '{default}')", times::GRAMMAR)
     };
     let (suspect, unreachable) = (or(times::SUSPECT), or(times::UNREACHABLE));
-    validated(&mut timing, &format!("{unreachable} >= {suspect} + {suspect}"), times::TOO_SOON);
-    timing
+    validated(timing, &format!("{unreachable} >= {suspect} + {suspect}"), times::TOO_SOON)
 }
 
-fn status() -> Value {
-    json!({
-        "description": "The status; only topoloom writes it.",
-        "type": "object",
-        "properties": {
-            "observedGeneration": count("The metadata.generation that was looked at."),
-            "phase": text("How it is doing: Pending, Ready or Failed."),
-            "message": text("The reason for the phase, in one sentence."),
-            "conditions": keyed(conditions_schema(), "type"),
-            "physicalClusterUID": text("The physical cluster that this binding borrows from: the UID of its namespace \
-                kube-system."),
-            "otherCluster": other_cluster(),
-            "restored": restored(),
-            "held": held(),
-            "spent": spent(),
-            "confirmed": confirmed(),
-            "connection": connection(),
-            "holder": text("The replica that serves this binding."),
-            "nodes": nodes(),
-            "pods": object("Its pods, counted.", json!({
-                "bound": count("Virtual pods that are bound to its nodes and have not ended."),
-                "running": count("Virtual pods that are running."),
-                "orphans": count("Physical pods of this binding without a virtual pod."),
-            })),
-            "leases": object("The leases of its virtual nodes, counted.", json!({
-                "renewed": count("Those that are renewed."),
-                "stopped": count("Those that are not: their kubelet does not report, or the physical cluster is \
-                    unreachable."),
-            })),
-            "nextTransition": time("When the windows of its policies open or close next."),
-            "lastSyncTime": time("When this status was written last. It changes with another change only."),
-        },
-    })
+fn status_of_binding() -> Value {
+    status(json!({
+        "observedGeneration": count("The metadata.generation that was looked at."),
+        "phase": text("How it is doing: Pending, Ready or Failed."),
+        "message": text("The reason for the phase, in one sentence."),
+        "conditions": keyed(conditions_schema(), "type"),
+        "physicalClusterUID": text("The physical cluster that this binding borrows from: the UID of its namespace \
+            kube-system."),
+        "otherCluster": other_cluster(),
+        "restored": restored(),
+        "held": held(),
+        "spent": spent(),
+        "confirmed": confirmed(),
+        "connection": connection(),
+        "holder": text("The replica that serves this binding."),
+        "nodes": nodes(),
+        "pods": object("Its pods, counted.", json!({
+            "bound": count("Virtual pods that are bound to its nodes and have not ended."),
+            "running": count("Virtual pods that are running."),
+            "orphans": count("Physical pods of this binding without a virtual pod."),
+        })),
+        "leases": object("The leases of its virtual nodes, counted.", json!({
+            "renewed": count("Those that are renewed."),
+            "stopped": count("Those that are not: their kubelet does not report, or the physical cluster is \
+                unreachable."),
+        })),
+        "nextTransition": time("When the windows of its policies open or close next."),
+        "lastSyncTime": time("When this status was written last. It changes with another change only."),
+    }))
 }
 
 fn since() -> Value {
@@ -383,10 +353,9 @@ fn nodes() -> Value {
 
 /// A required field that keeps its first value. Required fields cannot be removed, so the rule can stand on the field
 /// itself.
-fn never_changes(field: &str, why: &str, mut schema: Value) -> Value {
+fn never_changes(field: &str, why: &str, schema: Value) -> Value {
     let message = format!("{field} cannot be changed, because {why}; make another ClusterBinding");
-    validated(&mut schema, "self == oldSelf", &message);
-    schema
+    validated(schema, "self == oldSelf", &message)
 }
 
 fn choice<T: Words>(description: &str) -> Value {
@@ -397,25 +366,10 @@ fn choice<T: Words>(description: &str) -> Value {
 /// A time. The grammar is a part of the rule, so that one message says all.
 fn duration(range: TimeRange, description: &str) -> Value {
     let (least, most) = (shown(range.least), shown(range.most));
-    let mut schema = text(&format!("{description} From {least} to {most}. Default: {}.", shown(range.default)));
-    schema = with(schema, "maxLength", json!(times::LENGTH));
+    let description = format!("{description} From {least} to {most}. Default: {}.", shown(range.default));
     let rule = format!(
         "self.matches('{}') && duration(self) >= duration('{least}') && duration(self) <= duration('{most}')",
         times::GRAMMAR
     );
-    validated(&mut schema, &rule, &format!("{} {}", range.name(), range.rule()));
-    schema
-}
-
-fn validated(schema: &mut Value, rule: &str, message: &str) {
-    if let Some(fields) = schema.as_object_mut() {
-        fields.insert("x-kubernetes-validations".to_owned(), json!([{ "rule": rule, "message": message }]));
-    }
-}
-
-fn with(mut schema: Value, key: &str, value: Value) -> Value {
-    if let Some(fields) = schema.as_object_mut() {
-        fields.insert(key.to_owned(), value);
-    }
-    schema
+    validated(bounded(&description, times::LENGTH), &rule, &format!("{} {}", range.name(), range.rule()))
 }

@@ -95,6 +95,23 @@ pub struct Times {
     pub announce: Duration,
 }
 
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            lease: LEASE.default,
+            suspect: SUSPECT.default,
+            unreachable: UNREACHABLE.default,
+            empty: EMPTY.default,
+            recheck: RECHECK.default,
+            orphan_delay: ORPHAN_DELAY.default,
+            eviction_deadline: EVICTION_DEADLINE.default,
+            grow: GROW.default,
+            hold_for: HOLD_FOR.default,
+            announce: ANNOUNCE.default,
+        }
+    }
+}
+
 impl Times {
     /// Reads the times of a binding; an absent one has its default.
     ///
@@ -272,6 +289,7 @@ mod tests {
     #[test]
     fn s28_absent_times_have_the_defaults_of_the_decision() {
         let times = Times::read(&spec(TimingSpec::default())).unwrap();
+        assert_eq!(times, Times::default());
         let seconds = [times.lease, times.suspect, times.unreachable, times.recheck, times.orphan_delay, times.grow];
         assert_eq!(seconds.map(|time| time.as_secs()), [40, 15, 40, 10, 30, 600]);
         assert_eq!([times.eviction_deadline, times.hold_for, times.announce].map(|it| it.as_secs()), [300, 3600, 600]);

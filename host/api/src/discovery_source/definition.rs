@@ -3,127 +3,101 @@
 //! Written by hand like its neighbour, so that both read alike. Enumerations are not closed here: a host of version
 //! N − 1 and a definition of version N live together during an upgrade, and a refused status helps no one.
 
-use crate::crd::{conditions_schema, count, keyed, list, object, switch, text, time};
+use crate::crd::{Definition, conditions_schema, count, keyed, list, object, object_of, status, switch, text, time};
 use crate::names::GROUP;
 use serde_json::{Value, json};
 
-/// The definition as the API server takes it.
+/// The definition as the API server takes it. What a source should do when it is removed is remembered in its object.
 #[must_use]
 pub fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "discoverysources.topoloom.dev",
-            // What a source should do when it is removed is remembered in its object.
-            "annotations": { "helm.sh/resource-policy": "keep" },
-        },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": super::KIND,
-                "listKind": "DiscoverySourceList",
-                "plural": super::PLURAL,
-                "singular": "discoverysource",
-                "shortNames": [super::SHORT_NAME],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": super::VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Source", "type": "string", "jsonPath": ".status.source" },
-                    { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
-                    { "name": "Plugin", "type": "string", "jsonPath": ".status.plugin.name" },
-                    { "name": "Version", "type": "string", "jsonPath": ".status.plugin.version" },
-                    { "name": "State", "type": "string", "jsonPath": ".status.state" },
-                    { "name": "Nodes", "type": "integer", "jsonPath": ".status.nodes.covered" },
-                    { "name": "Groups", "type": "integer", "jsonPath": ".status.groups" },
-                    { "name": "LastSuccess", "type": "date", "jsonPath": ".status.lastSuccess" },
-                    { "name": "Message", "type": "string", "jsonPath": ".status.message" },
-                ],
-                "schema": { "openAPIV3Schema": {
-                    "description": "The state of one source of the discovery configuration.",
-                    "type": "object",
-                    "properties": {
-                        "apiVersion": { "type": "string" },
-                        "kind": { "type": "string" },
-                        "metadata": { "type": "object" },
-                        "status": status(),
-                    },
-                } },
-            }],
-        },
-    })
+    Definition {
+        name: "discoverysources.topoloom.dev",
+        group: GROUP,
+        version: super::VERSION,
+        kind: super::KIND,
+        plural: super::PLURAL,
+        singular: "discoverysource",
+        short_name: super::SHORT_NAME,
+        columns: json!([
+            { "name": "Source", "type": "string", "jsonPath": ".status.source" },
+            { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
+            { "name": "Plugin", "type": "string", "jsonPath": ".status.plugin.name" },
+            { "name": "Version", "type": "string", "jsonPath": ".status.plugin.version" },
+            { "name": "State", "type": "string", "jsonPath": ".status.state" },
+            { "name": "Nodes", "type": "integer", "jsonPath": ".status.nodes.covered" },
+            { "name": "Groups", "type": "integer", "jsonPath": ".status.groups" },
+            { "name": "LastSuccess", "type": "date", "jsonPath": ".status.lastSuccess" },
+            { "name": "Message", "type": "string", "jsonPath": ".status.message" },
+        ]),
+        schema: object_of(
+            "The state of one source of the discovery configuration.",
+            json!({ "status": status_of_source() }),
+        ),
+    }
+    .object()
 }
 
-fn status() -> Value {
-    json!({
-        "description": "The status; only topoloom writes it.",
-        "type": "object",
-        "properties": {
-            "source": text("The source as the configuration names it."),
-            "observedGeneration": count("The metadata.generation of the object when this status was written."),
-            "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled, Observing or Stopped."),
-            "message": text("The reason for the state, in one sentence."),
-            "plugin": plugin(),
-            "candidate": candidate(),
-            "previous": list("Plugins that were active before, newest first: what a rollback can return to.", "digest", json!({
-                "digest": text("sha256 of the bytes."),
-                "name": text("The plugin's own name."),
-                "version": text("The plugin's own version."),
-            })),
-            "takenBack": json!({
-                "description": "Digests of plugins that failed while they were active; the host does not activate \
-                    them again unless an operator asks for it.",
-                "type": "array",
-                "items": { "type": "string" },
-            }),
-            "strikes": count("Consecutive faults of the active plugin."),
-            "lastRefusal": object("The last plugin that was refused.", json!({
-                "digest": text("sha256 of the bytes."),
-                "step": text("The step at which the host refused it."),
-                "reason": text("The word."),
-                "message": text("The sentence, shortened."),
-                "time": time("When."),
-            })),
-            "lastComparison": comparison("The last comparison of a candidate with the active plugin."),
-            "nodes": object("How much of the cluster the applied result covers.", json!({
-                "covered": count("Existing Nodes that have a place in it."),
-                "total": count("Existing Nodes."),
-            })),
-            "groups": count("HyperNodes of the applied result."),
-            "groupsByTier": list("The number of HyperNodes in each tier, lowest tier first.", "tier", json!({
-                "tier": count("The tier, from 1."),
-                "groups": count("HyperNodes in it."),
-            })),
-            "overlaps": count("Nodes that are in two groups of one tier."),
-            "lastSuccess": time("When a round last succeeded."),
-            "resultHash": text("Hash of the applied result."),
-            "configHash": text("Hash of the configuration that the applied result came from."),
-            "nodesByName": switch("Whether the plugin has answered with Nodes by name without the grant nodeNames; its own objects are then passed to it without Nodes."),
-            "held": held(),
-            "lostNodes": list("Nodes that recently written results left without a place, by time; the guard counts them together with the next ones.", "at", json!({
-                "at": time("When the last of them lost its place."),
-                "nodes": count("How many."),
-            })),
-            "onRemoval": text("What happens to the HyperNodes when the source is removed: keep or delete."),
-            "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
-                "code": text("The code that the plugin uses for it."),
-                "count": count("How often it occurred in the last round."),
-                "example": text("One case."),
-            })),
-            "tierConflicts": list("Tier names left out because another source uses them for another tier.", "tierName", json!({
-                "tierName": text("The name."),
-                "tier": count("The tier of this source that is left without the name."),
-                "takenBy": text("The source that uses the name."),
-                "theirTier": count("The tier that has the name in that source."),
-            })),
-            "conditions": keyed(conditions_schema(), "type"),
-        },
-    })
+fn status_of_source() -> Value {
+    status(json!({
+        "source": text("The source as the configuration names it."),
+        "observedGeneration": count("The metadata.generation of the object when this status was written."),
+        "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled, Observing or Stopped."),
+        "message": text("The reason for the state, in one sentence."),
+        "plugin": plugin(),
+        "candidate": candidate(),
+        "previous": list("Plugins that were active before, newest first: what a rollback can return to.", "digest", json!({
+            "digest": text("sha256 of the bytes."),
+            "name": text("The plugin's own name."),
+            "version": text("The plugin's own version."),
+        })),
+        "takenBack": json!({
+            "description": "Digests of plugins that failed while they were active; the host does not activate \
+                them again unless an operator asks for it.",
+            "type": "array",
+            "items": { "type": "string" },
+        }),
+        "strikes": count("Consecutive faults of the active plugin."),
+        "lastRefusal": object("The last plugin that was refused.", json!({
+            "digest": text("sha256 of the bytes."),
+            "step": text("The step at which the host refused it."),
+            "reason": text("The word."),
+            "message": text("The sentence, shortened."),
+            "time": time("When."),
+        })),
+        "lastComparison": comparison("The last comparison of a candidate with the active plugin."),
+        "nodes": object("How much of the cluster the applied result covers.", json!({
+            "covered": count("Existing Nodes that have a place in it."),
+            "total": count("Existing Nodes."),
+        })),
+        "groups": count("HyperNodes of the applied result."),
+        "groupsByTier": list("The number of HyperNodes in each tier, lowest tier first.", "tier", json!({
+            "tier": count("The tier, from 1."),
+            "groups": count("HyperNodes in it."),
+        })),
+        "overlaps": count("Nodes that are in two groups of one tier."),
+        "lastSuccess": time("When a round last succeeded."),
+        "resultHash": text("Hash of the applied result."),
+        "configHash": text("Hash of the configuration that the applied result came from."),
+        "nodesByName": switch("Whether the plugin has answered with Nodes by name without the grant nodeNames; its own objects are then passed to it without Nodes."),
+        "held": held(),
+        "lostNodes": list("Nodes that recently written results left without a place, by time; the guard counts them together with the next ones.", "at", json!({
+            "at": time("When the last of them lost its place."),
+            "nodes": count("How many."),
+        })),
+        "onRemoval": text("What happens to the HyperNodes when the source is removed: keep or delete."),
+        "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
+            "code": text("The code that the plugin uses for it."),
+            "count": count("How often it occurred in the last round."),
+            "example": text("One case."),
+        })),
+        "tierConflicts": list("Tier names left out because another source uses them for another tier.", "tierName", json!({
+            "tierName": text("The name."),
+            "tier": count("The tier of this source that is left without the name."),
+            "takenBy": text("The source that uses the name."),
+            "theirTier": count("The tier that has the name in that source."),
+        })),
+        "conditions": keyed(conditions_schema(), "type"),
+    }))
 }
 
 fn plugin() -> Value {

@@ -4,7 +4,7 @@
 //! although its rules forbid an empty one, list and map types), and here the letter counts: a HyperNode that Volcano's
 //! definition accepts or refuses must be accepted or refused by this one. Descriptions are ours; nothing judges them.
 
-use crate::crd::conditions_schema;
+use crate::crd::{Definition, conditions_schema, object_of};
 use crate::names::VOLCANO_TOPOLOGY_GROUP;
 use serde_json::{Value, json};
 
@@ -15,56 +15,29 @@ const NAME_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 const AT_MOST_ONE: &str = "!(has(self.exactMatch) && has(self.regexMatch)) \
     && !(has(self.exactMatch) && has(self.labelMatch)) && !(has(self.regexMatch) && has(self.labelMatch))";
 
-/// The definition as the API server takes it.
+/// The definition as the API server takes it. An uninstalled chart must not take the wiring of the cluster with it.
 #[must_use]
 pub fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "hypernodes.topology.volcano.sh",
-            // An uninstalled chart must not take the wiring of the cluster with it.
-            "annotations": { "helm.sh/resource-policy": "keep" },
-        },
-        "spec": {
-            "group": VOLCANO_TOPOLOGY_GROUP,
-            "names": {
-                "kind": super::KIND,
-                "listKind": "HyperNodeList",
-                "plural": super::PLURAL,
-                "singular": "hypernode",
-                "shortNames": ["hn"],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": super::VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Tier", "type": "string", "jsonPath": ".spec.tier" },
-                    { "name": "TierName", "type": "string", "jsonPath": ".spec.tierName" },
-                    { "name": "NodeCount", "type": "integer", "jsonPath": ".status.nodeCount" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "schema": { "openAPIV3Schema": schema() },
-            }],
-        },
-    })
-}
-
-fn schema() -> Value {
-    json!({
-        "description": "A group of Nodes, or of HyperNodes of a lower tier, that are close to each other in the network.",
-        "type": "object",
-        "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": { "type": "object" },
-            "spec": spec(),
-            "status": status(),
-        },
-    })
+    Definition {
+        name: "hypernodes.topology.volcano.sh",
+        group: VOLCANO_TOPOLOGY_GROUP,
+        version: super::VERSION,
+        kind: super::KIND,
+        plural: super::PLURAL,
+        singular: "hypernode",
+        short_name: "hn",
+        columns: json!([
+            { "name": "Tier", "type": "string", "jsonPath": ".spec.tier" },
+            { "name": "TierName", "type": "string", "jsonPath": ".spec.tierName" },
+            { "name": "NodeCount", "type": "integer", "jsonPath": ".status.nodeCount" },
+            { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+        ]),
+        schema: object_of(
+            "A group of Nodes, or of HyperNodes of a lower tier, that are close to each other in the network.",
+            json!({ "spec": spec(), "status": status() }),
+        ),
+    }
+    .object()
 }
 
 fn spec() -> Value {

@@ -3,7 +3,9 @@
 //! Every list and every text has a bound, so that the object with two specs stays far below what etcd takes. The schema
 //! of the last valid spec is that of the spec without any judgement: a refused status helps no one.
 
-use crate::crd::{conditions_schema, count, keyed, switch, text, time};
+use crate::crd::{
+    Definition, atomic, bounded, conditions_schema, count, keyed, object, object_of, status, switch, text, time, with,
+};
 use crate::names::{GROUP, RESOURCE_LEASING_POLICY_CRD};
 use crate::node_selector;
 use serde_json::{Value, json};
@@ -23,59 +25,37 @@ const QUANTITY_LENGTH: usize = 64;
 /// The longest name of a resource: a prefix, a slash and a name.
 const RESOURCE_LENGTH: usize = 317;
 
-/// The definition as the API server takes it.
+/// The definition as the API server takes it. Without it there are no policies, and a binding with LeaseAll would borrow
+/// everything.
 #[must_use]
 pub fn definition() -> Value {
     let spec = spec();
     let mut last_valid = spec.clone();
     without_judgement(&mut last_valid);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": RESOURCE_LEASING_POLICY_CRD,
-            // Without the definition there are no policies, and a binding with LeaseAll would borrow everything.
-            "annotations": { "helm.sh/resource-policy": "keep" },
-        },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": super::KIND,
-                "listKind": "ResourceLeasingPolicyList",
-                "plural": super::PLURAL,
-                "singular": "resourceleasingpolicy",
-                "shortNames": [super::SHORT_NAME],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": super::VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Cluster", "type": "string", "jsonPath": ".spec.cluster" },
-                    { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
-                    { "name": "Active", "type": "boolean", "jsonPath": ".status.activeTimeWindow" },
-                    // As text: kubectl shows a date as an age, and one that is still to come as invalid.
-                    { "name": "NextTransition", "type": "string", "jsonPath": ".status.nextTransition" },
-                    { "name": "Zone", "type": "string", "jsonPath": ".status.timeZone" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "schema": { "openAPIV3Schema": {
-                    "description": "What a lender lends to a ClusterBinding, and when.",
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": { "type": "string" },
-                        "kind": { "type": "string" },
-                        "metadata": { "type": "object" },
-                        "spec": spec,
-                        "status": status(last_valid),
-                    },
-                } },
-            }],
-        },
-    })
+    let schema = object_of(
+        "What a lender lends to a ClusterBinding, and when.",
+        json!({ "spec": spec, "status": status_of_policy(last_valid) }),
+    );
+    Definition {
+        name: RESOURCE_LEASING_POLICY_CRD,
+        group: GROUP,
+        version: super::VERSION,
+        kind: super::KIND,
+        plural: super::PLURAL,
+        singular: "resourceleasingpolicy",
+        short_name: super::SHORT_NAME,
+        columns: json!([
+            { "name": "Cluster", "type": "string", "jsonPath": ".spec.cluster" },
+            { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
+            { "name": "Active", "type": "boolean", "jsonPath": ".status.activeTimeWindow" },
+            // As text: kubectl shows a date as an age, and one that is still to come as invalid.
+            { "name": "NextTransition", "type": "string", "jsonPath": ".status.nextTransition" },
+            { "name": "Zone", "type": "string", "jsonPath": ".status.timeZone" },
+            { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+        ]),
+        schema: with(schema, "required", json!(["spec"])),
+    }
+    .object()
 }
 
 fn spec() -> Value {
@@ -118,8 +98,8 @@ fn spec() -> Value {
                 "type": "string",
                 "enum": ["calendar", "start"],
             },
-            "timeWindows": list("When. Without any: always.", WINDOWS, window()),
-            "resourceLimits": list(
+            "timeWindows": atomic("When. Without any: always.", WINDOWS, window()),
+            "resourceLimits": atomic(
                 "How much, applied in this order. Without any: everything that is left.",
                 LIMITS,
                 limit(),
@@ -151,7 +131,7 @@ fn window() -> Value {
         "properties": {
             "start": time("Its first minute, HH:MM from 00:00 to 23:59."),
             "end": time("Its last minute, HH:MM from 00:00 to 23:59; earlier than start: on the next day."),
-            "days": list("English names of weekdays in full. Without any: every day.", DAYS, day),
+            "days": atomic("English names of weekdays in full. Without any: every day.", DAYS, day),
         },
     })
 }
@@ -177,41 +157,27 @@ fn limit() -> Value {
     })
 }
 
-fn bounded(description: &str, length: usize) -> Value {
-    json!({ "description": description, "type": "string", "maxLength": length })
-}
-
-fn list(description: &str, most: usize, items: Value) -> Value {
-    json!({
-        "description": description,
-        "type": "array",
-        "maxItems": most,
-        "items": items,
-        "x-kubernetes-list-type": "atomic",
-    })
-}
-
-fn status(mut last_valid: Value) -> Value {
-    if let Some(fields) = last_valid.as_object_mut() {
-        fields.insert(
-            "description".to_owned(),
-            json!("The last spec that was valid. It is in force while the spec is invalid."),
-        );
-    }
-    json!({
-        "description": "The status; only topoloom writes it.",
-        "type": "object",
-        "properties": {
-            "observedGeneration": count("The metadata.generation that was looked at."),
-            "phase": text("How it is doing: Active, Inactive or Failed."),
-            "activeTimeWindow": switch("Whether it is valid and its windows are open."),
-            "conditions": keyed(conditions_schema(), "type"),
-            "lastAppliedTime": time("When the phase or activeTimeWindow changed last."),
-            "nextTransition": time("When the windows open or close next."),
-            "timeZone": text("The zone in which the windows are read."),
-            "lastValid": last_valid,
-        },
-    })
+fn status_of_policy(last_valid: Value) -> Value {
+    let described = json!("The last spec that was valid. It is in force while the spec is invalid.");
+    status(json!({
+        "observedGeneration": count("The metadata.generation that was looked at."),
+        "phase": text("How it is doing: Active, Inactive or Failed."),
+        "activeTimeWindow": switch("Whether it is valid and its windows are open."),
+        "conditions": keyed(conditions_schema(), "type"),
+        "lastAppliedTime": time("When the phase or activeTimeWindow changed last."),
+        "nextTransition": time("When the windows open or close next."),
+        "nextTransitionSince": time("Since when nextTransition has been announced. A closing that was announced for \
+            safety.announce of the binding needs no confirmation."),
+        "lastClosing": object(
+            "The closing since which the windows are closed, where it was announced before it came.",
+            json!({
+                "at": time("When the windows closed."),
+                "announcedSince": time("Since when that had been announced."),
+            }),
+        ),
+        "timeZone": text("The zone in which the windows are read."),
+        "lastValid": with(last_valid, "description", described),
+    }))
 }
 
 /// Removes from a schema everything that refuses a value of the right type.

@@ -27,12 +27,28 @@ pub struct ResourceLeasingPolicyStatus {
     /// When the windows of what is in force open or close next, RFC 3339.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub next_transition: Option<String>,
+    /// Since when `nextTransition` has been announced, RFC 3339.
+    #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    pub next_transition_since: Option<String>,
+    /// The closing since which the windows are closed, where it was announced.
+    #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    pub last_closing: Option<ClosingStatus>,
     /// The zone in which those windows are read.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
     /// The last spec that was valid.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub last_valid: Option<ResourceLeasingPolicySpec>,
+}
+
+/// A closing that was announced before it came (decision S9): what is evicted because of it needs no confirmation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClosingStatus {
+    /// When the windows closed, RFC 3339.
+    pub at: String,
+    /// Since when that had been announced, RFC 3339.
+    pub announced_since: String,
 }
 
 /// How a policy is doing, in one word.

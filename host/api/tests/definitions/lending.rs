@@ -104,6 +104,8 @@ fn policy_status() -> Value {
         "conditions": condition(),
         "lastAppliedTime": "2026-01-01T00:00:00Z",
         "nextTransition": "2026-01-01T08:01:00Z",
+        "nextTransitionSince": "2026-01-01T00:00:00Z",
+        "lastClosing": {"at": "2025-12-31T18:00:00Z", "announcedSince": "2025-12-31T08:01:00Z"},
         "timeZone": "Europe/Berlin",
         "lastValid": policy_spec(),
     })

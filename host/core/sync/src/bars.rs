@@ -32,6 +32,10 @@ pub enum Bar {
     Conflict,
     /// The operator paused the binding (S23).
     Paused,
+    /// The spec of the binding is invalid, and no valid one of it is known.
+    Invalid,
+    /// The binding was deleted by force: what it lends is orphaned (S22).
+    Orphaned,
     /// The binding observes: everything is computed and nothing written (S23).
     Observing,
     /// The whole process writes nothing but leases (S27).
@@ -40,7 +44,7 @@ pub enum Bar {
 
 impl Bar {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Suspect,
         Self::Unreachable,
         Self::VirtualUnreachable,
@@ -48,6 +52,8 @@ impl Bar {
         Self::ClusterChanged,
         Self::Conflict,
         Self::Paused,
+        Self::Invalid,
+        Self::Orphaned,
         Self::Observing,
         Self::ReadOnly,
     ];
@@ -65,19 +71,26 @@ impl Bar {
     /// Whether it forbids this.
     #[must_use]
     pub fn forbids(self, doing: Doing) -> bool {
-        use Doing::{Create, Disrupt, Drivers, Enlarge, JudgeOrphan, Mirror, Physical, Renew, Shrink};
+        use Doing::{Announce, Create, Disrupt, Drivers, Enlarge, JudgeOrphan, Mirror, Physical, Renew, Shrink};
         match self {
             Self::Suspect | Self::Restored => matches!(doing, Drivers | Create | Enlarge | Disrupt | JudgeOrphan),
             // What is cached is old: to write it again would undo what node-lifecycle wrote meanwhile.
             Self::Unreachable => matches!(doing, Mirror | Drivers | Create | Enlarge | Disrupt | JudgeOrphan),
             Self::VirtualUnreachable => {
-                matches!(doing, Drivers | Create | Enlarge | Disrupt | JudgeOrphan | Physical)
+                matches!(doing, Drivers | Create | Enlarge | Disrupt | JudgeOrphan | Physical | Announce)
             }
             Self::ClusterChanged => {
-                matches!(doing, Mirror | Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical)
+                matches!(
+                    doing,
+                    Mirror | Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical | Announce
+                )
             }
             Self::Conflict | Self::ReadOnly => !matches!(doing, Renew),
             Self::Paused => matches!(doing, Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
+            Self::Invalid => matches!(doing, Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
+            Self::Orphaned => {
+                matches!(doing, Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical | Announce)
+            }
             Self::Observing => true,
         }
     }
@@ -93,6 +106,8 @@ impl Bar {
             Self::ClusterChanged => "cluster-changed",
             Self::Conflict => "conflict",
             Self::Paused => "paused",
+            Self::Invalid => "invalid",
+            Self::Orphaned => "orphaned",
             Self::Observing => "observing",
             Self::ReadOnly => "read-only",
         }
@@ -111,6 +126,8 @@ impl fmt::Display for Bar {
             }
             Self::Conflict => "another borrower or binding holds what this binding wants",
             Self::Paused => "an operator paused the binding; `topoloom lend resume` ends this",
+            Self::Invalid => "the spec of the binding is invalid",
+            Self::Orphaned => "the binding was deleted by force, and its nodes are orphaned",
             Self::Observing => "the binding has mode: observe",
             Self::ReadOnly => "writes are switched off",
         })
@@ -142,11 +159,13 @@ pub enum Doing {
     JudgeOrphan,
     /// A claim or a label on a physical node.
     Physical,
+    /// The status of a policy: facts for the lender, and what announces that windows close.
+    Announce,
 }
 
 impl Doing {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Renew,
         Self::Mirror,
         Self::Drivers,
@@ -157,6 +176,7 @@ impl Doing {
         Self::Disrupt,
         Self::JudgeOrphan,
         Self::Physical,
+        Self::Announce,
     ];
 }
 
@@ -197,16 +217,18 @@ mod tests {
 
     /// Rows: bars. Columns: as in `Doing::ALL`. `-`: forbidden.
     const TABLE: &str = "
-        bar                 renew mirror drivers protect shrink enlarge create disrupt orphan physical
-        Suspect             yes   yes    -       yes     yes    -       -      -       -      yes
-        Unreachable         yes   -      -       yes     yes    -       -      -       -      yes
-        VirtualUnreachable  yes   yes    -       yes     yes    -       -      -       -      -
-        Restored            yes   yes    -       yes     yes    -       -      -       -      yes
-        ClusterChanged      yes   -      -       yes     -      -       -      -       -      -
-        Conflict            yes   -      -       -       -      -       -      -       -      -
-        Paused              yes   yes    yes     yes     -      -       -      -       -      -
-        Observing           -     -      -       -       -      -       -      -       -      -
-        ReadOnly            yes   -      -       -       -      -       -      -       -      -";
+        bar                 renew mirror drivers protect shrink enlarge create disrupt orphan physical announce
+        Suspect             yes   yes    -       yes     yes    -       -      -       -      yes      yes
+        Unreachable         yes   -      -       yes     yes    -       -      -       -      yes      yes
+        VirtualUnreachable  yes   yes    -       yes     yes    -       -      -       -      -        -
+        Restored            yes   yes    -       yes     yes    -       -      -       -      yes      yes
+        ClusterChanged      yes   -      -       yes     -      -       -      -       -      -        -
+        Conflict            yes   -      -       -       -      -       -      -       -      -        -
+        Paused              yes   yes    yes     yes     -      -       -      -       -      -        yes
+        Invalid             yes   yes    -       yes     -      -       -      -       -      -        yes
+        Orphaned            yes   yes    -       yes     -      -       -      -       -      -        -
+        Observing           -     -      -       -       -      -       -      -       -      -        -
+        ReadOnly            yes   -      -       -       -      -       -      -       -      -        -";
 
     #[test]
     fn s5_s22_s23_s25_s27_what_each_state_forbids() {

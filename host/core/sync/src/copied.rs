@@ -236,10 +236,10 @@ pub struct Physical<'a> {
     pub topology_keys: &'a BTreeSet<String>,
 }
 
-/// What the virtual node gets, before the keys that are ours are written over it.
+/// What a virtual node or its CSINode gets, before the keys that are ours are written over it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Its labels, with [`EXCLUDE_LOAD_BALANCERS`].
+    /// Its labels; those of a node with [`EXCLUDE_LOAD_BALANCERS`].
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
@@ -311,22 +311,18 @@ pub fn annotation_bytes(annotations: &BTreeMap<String, String>) -> usize {
 /// that are not copied: those of users.
 #[must_use]
 pub fn copy(physical: &Physical<'_>, rules: &CopyRules, taken: usize) -> Copied {
-    let mut copied = Copied::default();
-    for (key, value) in physical.labels {
-        let judged = match judge(Map::Labels, key, &rules.labels, physical.topology_keys) {
-            Ok(()) => is_label_value(value).map_err(LeftOutReason::Invalid),
-            no => no,
-        };
-        copied.take(Map::Labels, key, value, judged);
-    }
-    for (key, value) in physical.annotations {
-        let judged = judge(Map::Annotations, key, &rules.annotations, &BTreeSet::new());
-        copied.take(Map::Annotations, key, value, judged);
-    }
-    let names: usize = copied.labels.keys().map(|key| named(key)).sum();
-    copied.fit(ANNOTATIONS_MAX.saturating_sub(ANNOTATIONS_RESERVE).saturating_sub(names).saturating_sub(taken));
+    let mut copied = Copied::of(physical, rules, taken);
     copied.labels.insert(EXCLUDE_LOAD_BALANCERS.to_owned(), "true".to_owned());
     copied
+}
+
+/// Which labels and annotations the CSINode of a virtual node gets from that of its physical one. The rules of a binding are
+/// about nodes, so that here only what is never copied is left out: one of the annotations lists the volume plugins that the
+/// drivers replace, and a scheduler counts volumes wrongly without it.
+#[must_use]
+pub fn copy_csi_node(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Copied {
+    let none = BTreeSet::new();
+    Copied::of(&Physical { labels, annotations, topology_keys: &none }, &CopyRules::default(), 0)
 }
 
 /// How many bytes a key takes in the base of the merge, which is an annotation, too: with quotes and a comma.
@@ -352,6 +348,24 @@ fn judge(map: Map, key: &str, rules: &KeyRules, topology: &BTreeSet<String>) -> 
 }
 
 impl Copied {
+    fn of(physical: &Physical<'_>, rules: &CopyRules, taken: usize) -> Self {
+        let mut copied = Self::default();
+        for (key, value) in physical.labels {
+            let judged = match judge(Map::Labels, key, &rules.labels, physical.topology_keys) {
+                Ok(()) => is_label_value(value).map_err(LeftOutReason::Invalid),
+                no => no,
+            };
+            copied.take(Map::Labels, key, value, judged);
+        }
+        for (key, value) in physical.annotations {
+            let judged = judge(Map::Annotations, key, &rules.annotations, &BTreeSet::new());
+            copied.take(Map::Annotations, key, value, judged);
+        }
+        let names: usize = copied.labels.keys().map(|key| named(key)).sum();
+        copied.fit(ANNOTATIONS_MAX.saturating_sub(ANNOTATIONS_RESERVE).saturating_sub(names).saturating_sub(taken));
+        copied
+    }
+
     fn take(&mut self, map: Map, key: &str, value: &str, judged: Result<(), LeftOutReason>) {
         match judged {
             Ok(()) => {

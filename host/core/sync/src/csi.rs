@@ -7,7 +7,7 @@
 //! on an API server, so there are two writes: one that leaves the entry out, and one that adds it again. Each pass decides
 //! from what is stored, so that a process that dies between the two is continued by the next. The allowed number of
 //! volumes may change in place, on servers that take that; where one has refused it ([`CountEdits`]), it is two writes
-//! as well.
+//! as well. Or a cache lacks an object that exists: what it lacks is read live before a CSINode is deleted for it.
 //!
 //! Users' labels and annotations stay. Which keys came from the physical CSINode is kept in an annotation, so that one
 //! that disappears there disappears here; if that annotation is broken, nothing disappears.
@@ -94,6 +94,27 @@ pub enum CountEdits {
     Refused,
 }
 
+/// What a live read said of an object that a cache lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Presence {
+    /// It was not read.
+    #[default]
+    Unasked,
+    /// It does not exist.
+    Gone,
+    /// It exists.
+    Found,
+}
+
+/// What live reads said of the two objects without which there is no CSINode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Live {
+    /// Of the physical CSINode.
+    pub physical: Presence,
+    /// Of the virtual node.
+    pub node: Presence,
+}
+
 /// What a decision rests on.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
@@ -105,11 +126,13 @@ pub struct Facts<'a> {
     pub physical_name: &'a str,
     /// The name of the virtual node, and so of its CSINode.
     pub name: &'a NodeName,
-    /// The physical CSINode; `None` where there is none.
+    /// The physical CSINode; `None` where the cache has none. That proves nothing.
     pub physical: Option<&'a PhysicalCsiNode>,
-    /// The virtual node; `None` where there is none.
+    /// The virtual node; `None` where the cache has none. That proves nothing.
     pub node: Option<&'a OwningNode>,
-    /// The virtual CSINode; `None` where there is none.
+    /// What live reads said of both.
+    pub live: Live,
+    /// The virtual CSINode; `None` where none is known.
     pub existing: Option<&'a VirtualCsiNode>,
     /// What a live list shows of the binding that the existing one names, where that is an earlier one.
     pub earlier: Earlier,
@@ -137,6 +160,10 @@ pub enum CsiOrder {
     },
     /// List the ClusterBindings live, look for this UID, and decide again.
     AskBinding(Uid),
+    /// Read the physical CSINode live, and decide again.
+    AskPhysical,
+    /// Read the virtual node live, and decide again.
+    AskNode,
     /// Delete it.
     Delete {
         /// Why.
@@ -172,6 +199,8 @@ pub enum WhyNothing {
     Taken(NameTaken),
     /// It is being deleted.
     Terminating,
+    /// A cache is behind a live read: it will follow.
+    CacheBehind,
     /// A UID or version is not known, so no safe request can be made.
     Unguarded,
 }
@@ -259,6 +288,17 @@ fn gone(facts: &Facts<'_>, why: WhyGone) -> CsiOrder {
     }
     if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
         return CsiOrder::Withheld(bar);
+    }
+    let (live, ask) = match why {
+        // It is there, and on its way out.
+        WhyGone::PhysicalGone if facts.physical.is_some() => (Presence::Gone, CsiOrder::AskPhysical),
+        WhyGone::PhysicalGone => (facts.live.physical, CsiOrder::AskPhysical),
+        WhyGone::NodeGone => (facts.live.node, CsiOrder::AskNode),
+    };
+    match live {
+        Presence::Gone => {}
+        Presence::Unasked => return ask,
+        Presence::Found => return CsiOrder::Nothing(WhyNothing::CacheBehind),
     }
     match Precondition::of(&existing.uid, &existing.version) {
         Some(precondition) => CsiOrder::Delete { why, precondition },
@@ -446,6 +486,7 @@ impl fmt::Display for WhyNothing {
             Self::Foreign(why) => write!(f, "it is not ours: {why}"),
             Self::Taken(taken) => write!(f, "it is not of this physical node: {taken}"),
             Self::Terminating => f.write_str("it is being deleted"),
+            Self::CacheBehind => f.write_str("a cache is behind what a live read showed"),
             Self::Unguarded => f.write_str("a UID or resourceVersion is not known"),
         }
     }
@@ -478,6 +519,8 @@ impl fmt::Display for CsiOrder {
                 Ok(())
             }
             Self::AskBinding(uid) => write!(f, "the ClusterBindings are read for the UID {uid}"),
+            Self::AskPhysical => f.write_str("the physical CSINode is read"),
+            Self::AskNode => f.write_str("the virtual node is read"),
             Self::Delete { why: WhyGone::PhysicalGone, .. } => f.write_str("deleted: the physical CSINode is gone"),
             Self::Delete { why: WhyGone::NodeGone, .. } => f.write_str("deleted: the virtual node is gone"),
             Self::Withheld(bar) => write!(f, "not written, because {bar}"),

@@ -10,6 +10,11 @@
 //!
 //! A relabelling job takes nodes away one by one, each within the limits. So what the guard allowed in the last ten minutes
 //! counts too: the job is held at the same number of nodes as an edit that takes them all at once.
+//!
+//! A process that takes over inherits what was spent and what was held ([`Inherited`]). It does not know the acts of a batch
+//! that was held, only their hash and their number. Until it has decided about every node again ([`Guard::recalled`]), nothing
+//! happens that is not free; then what is wanted is judged in place of that batch, with the numbers that it was held for. So a
+//! restart releases nothing, and acts that are the same have the same hash.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -161,6 +166,8 @@ pub struct HeldBatch {
     pub pods: usize,
     /// The size of the binding that the limits refer to.
     pub size: Size,
+    /// What was spent before, when it was held. It does not shrink with time, or time would release the batch.
+    pub spent: Spent,
     /// The causes with the number of acts of each.
     pub causes: BTreeMap<Cause, usize>,
     /// The limits that it breaks.
@@ -215,6 +222,36 @@ impl Spent {
     }
 }
 
+/// What an earlier process left in the status of the binding, for the guard of the one that takes over.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inherited {
+    /// What it spent.
+    pub spent: Spent,
+    /// What it held.
+    pub held: Option<HeldBefore>,
+}
+
+impl From<Spent> for Inherited {
+    fn from(spent: Spent) -> Self {
+        Self { spent, held: None }
+    }
+}
+
+/// A batch that an earlier process held, as far as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeldBefore {
+    /// What an operator confirms.
+    pub hash: String,
+    /// The nodes that it would take away or empty.
+    pub nodes: usize,
+    /// The pods that it would remove.
+    pub pods: usize,
+    /// The size of the binding that the limits refer to.
+    pub size: Size,
+    /// What was spent before, when it was held.
+    pub spent: Spent,
+}
+
 /// The guard of one binding. Times are those of a clock that cannot be set.
 #[derive(Debug, Default)]
 pub struct Guard {
@@ -229,6 +266,8 @@ pub struct Guard {
     /// Nodes that were gone for good within [`REMEMBERED`], and free.
     gone: VecDeque<(Duration, NodeName)>,
     held: Option<HeldActs>,
+    /// What is held is known from an earlier process, and what waits is not complete yet.
+    is_recalling: bool,
     /// The batches that were shown last, by their hashes.
     shown: VecDeque<(String, BTreeSet<Act>)>,
 }
@@ -247,15 +286,46 @@ enum Grant {
 struct HeldActs {
     batch: HeldBatch,
     acts: BTreeSet<Act>,
-    /// What was spent before, when the batch was held. It does not shrink with time, or time would release the batch.
-    spent: Spent,
+}
+
+impl HeldActs {
+    /// Those of an earlier process: how many they are is known, and which they are is not.
+    fn before(before: HeldBefore) -> Self {
+        let HeldBefore { hash, nodes, pods, size, spent } = before;
+        let batch = HeldBatch { hash, nodes, pods, size, spent, causes: BTreeMap::new(), broken: Vec::new() };
+        Self { batch, acts: BTreeSet::new() }
+    }
 }
 
 impl Guard {
-    /// The guard of a process that takes over from one that spent this within the last [`REMEMBERED`].
+    /// The guard of a process that takes over from one that left this. What it spent counts for [`REMEMBERED`] from now on,
+    /// whenever it was spent: the wall clock that says when is not trusted.
     #[must_use]
-    pub fn inherit(spent: Spent, now: Duration) -> Self {
-        Self { inherited: Some((now.saturating_add(REMEMBERED), spent)), ..Self::default() }
+    pub fn inherit(earlier: impl Into<Inherited>, now: Duration) -> Self {
+        let Inherited { spent, held } = earlier.into();
+        Self {
+            inherited: Some((now.saturating_add(REMEMBERED), spent)),
+            is_recalling: held.is_some(),
+            held: held.map(HeldActs::before),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a batch of an earlier process is held whose acts are not all known again. Until then nothing of it is confirmed:
+    /// [`Self::confirm`] could not tell which acts the operator has read about.
+    #[must_use]
+    pub fn is_recalling(&self) -> bool {
+        self.is_recalling
+    }
+
+    /// The caller has decided about every node since it took over, so what waits is all that is wanted: it is judged in place
+    /// of the batch of the earlier process. Returns what is still held.
+    pub fn recalled(&mut self, safety: &Safety, size: Size, now: Duration) -> Option<&HeldBatch> {
+        self.forget(now);
+        if std::mem::take(&mut self.is_recalling) {
+            self.judge(safety, size);
+        }
+        self.held()
     }
 
     /// Asks for one act, and again for as long as the caller wants it. The caller asks for everything that follows from one
@@ -273,7 +343,7 @@ impl Guard {
         }
         let since = self.waiting.entry(act.clone()).or_insert((cause, now)).1;
         let until = since.saturating_add(GATHER);
-        if self.is_held(act) {
+        if self.is_recalling || self.is_held(act) {
             return Verdict::Held;
         }
         if now < until {
@@ -300,7 +370,7 @@ impl Guard {
     /// Judges again what is held: causes that went may have made it small enough. Returns what is still held.
     pub fn review(&mut self, safety: &Safety, size: Size, now: Duration) -> Option<&HeldBatch> {
         self.forget(now);
-        if self.held.is_some() {
+        if self.held.is_some() && !self.is_recalling {
             self.judge(safety, size);
         }
         self.held()
@@ -312,19 +382,35 @@ impl Guard {
         self.held.as_ref().map(|held| &held.batch)
     }
 
-    /// What counts against the limits now, for the status of the binding.
+    /// What counts against the limits now.
     #[must_use]
     pub fn spent(&self) -> Spent {
-        let (nodes, pods) = count(self.allowed.iter().map(|(_, act)| act));
+        self.spent_by(self.allowed.iter().map(|(_, act)| act))
+    }
+
+    /// The same with what may happen already, for the status of the binding: a process that ends in the middle of a batch
+    /// leaves the whole of it to the one that takes over.
+    #[must_use]
+    pub fn committed(&self) -> Spent {
+        self.spent_by(self.allowed.iter().map(|(_, act)| act).chain(self.counted()))
+    }
+
+    fn spent_by<'a>(&self, acts: impl Iterator<Item = &'a Act>) -> Spent {
+        let (nodes, pods) = count(acts);
         let inherited = self.inherited.map(|(_, spent)| spent).unwrap_or_default();
         Spent { nodes: nodes + inherited.nodes, pods: pods + inherited.pods }
+    }
+
+    /// What may happen, has not happened yet, and counts.
+    fn counted(&self) -> impl Iterator<Item = &Act> {
+        self.granted.iter().filter(|(_, grant)| **grant == Grant::Counted).map(|(act, _)| act)
     }
 
     /// The operator confirms the batch with that hash: what it had when its hash was shown, as far as it is still wanted.
     /// Returns how many acts that are.
     ///
     /// # Errors
-    /// No batch with that hash was shown lately.
+    /// No batch with that hash was shown lately, by this process: see [`Self::is_recalling`].
     pub fn confirm(&mut self, hash: &str) -> Result<usize, NotHeld> {
         let Some(at) = self.shown.iter().position(|(shown, _)| shown == hash) else {
             return Err(NotHeld { asked: hash.to_owned(), held: self.held().map(|batch| batch.hash.clone()) });
@@ -397,9 +483,8 @@ impl Guard {
         if self.waiting.is_empty() {
             return;
         }
-        let spent = self.spent().larger(before.as_ref().map(|held| held.spent).unwrap_or_default());
-        let counted = self.granted.iter().filter(|(_, grant)| **grant == Grant::Counted).map(|(act, _)| act);
-        let (nodes, pods) = count(self.waiting.keys().chain(counted));
+        let spent = self.spent().larger(before.as_ref().map(|held| held.batch.spent).unwrap_or_default());
+        let (nodes, pods) = count(self.waiting.keys().chain(self.counted()));
         let (nodes, pods) = (nodes + spent.nodes, pods + spent.pods);
         // What went is missing in the present size. A batch that is held does not become legal because the binding grew.
         let size = Size { nodes: size.nodes + spent.nodes, pods: size.pods + spent.pods };
@@ -426,7 +511,7 @@ impl Guard {
                 self.shown.pop_front();
             }
         }
-        self.held = Some(HeldActs { batch: HeldBatch { hash, nodes, pods, size, causes, broken }, acts, spent });
+        self.held = Some(HeldActs { batch: HeldBatch { hash, nodes, pods, size, spent, causes, broken }, acts });
     }
 }
 

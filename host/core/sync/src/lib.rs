@@ -39,6 +39,7 @@
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`truth`] | whether a condition holds, in the words of Kubernetes |
 //! | [`window`] | one time window of a policy, as it is written |
+//! | [`witness`] | whether the store of one of the two clusters was set back |
 //! | [`zone`] | time zones by their IANA names, compiled in |
 
 pub mod bars;
@@ -70,6 +71,7 @@ pub mod summary;
 pub mod taints;
 pub mod truth;
 pub mod window;
+pub mod witness;
 pub mod zone;
 
 /// Labels, annotations, taints and finalizers, each once.

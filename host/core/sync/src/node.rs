@@ -21,6 +21,8 @@
 //! still done: a lease is renewed although nothing else may be written.
 
 mod course;
+#[cfg(any(test, feature = "examples"))]
+pub mod examples;
 mod facts;
 mod lend;
 mod objects;
@@ -182,6 +184,13 @@ impl<'a> Draft<'a> {
             Plan::Lend(lending) => lending.acts(self.facts, name),
             Plan::Withdraw(cause) => withdraw::acts(self.facts, *cause, name),
         }
+    }
+
+    /// Whether something has to be read before it is known what would disrupt. What the caller asked the guard for before stays
+    /// asked for until then.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        matches!(self.plan, Plan::Ask(_))
     }
 
     /// What follows, under the answer of the guard to all acts together. Without acts the answer does not matter.

@@ -6,6 +6,7 @@
 //! | [`spec`] | the fields of a policy as they are written |
 //! | [`terms`] | what a valid policy says, in types that hold nothing else |
 //! | [`validate`] | from the one to the other, or every problem with field, value and range |
+//! | [`announced`] | since when a status has announced that windows close |
 //! | [`object`] | one policy of a cluster: what of it may be applied |
 //! | [`in_force`] | the policies of a cluster in their order, and which one is in force on a node |
 //! | [`growth`] | whether a node may become larger after its policy is gone |
@@ -16,6 +17,7 @@
 //! the status. Where there was none, what exists stays as it is. So a typing error of the lender neither takes capacity
 //! away from running pods, nor lends what was not to be lent.
 
+pub mod announced;
 pub mod growth;
 pub mod in_force;
 pub mod object;

@@ -1,46 +1,22 @@
 //! A view for tests.
 
 use serde_json::{Value, json};
-use topoloom_sync::copied::CopyRules;
-use topoloom_sync::deletion::{DeletionTiming, Evictions, Existence};
-use topoloom_sync::identity::Identity;
-use topoloom_sync::liveness::OnUnreachable;
-use topoloom_sync::naming::{BindingName, ClusterId};
-use topoloom_sync::node::{Chained, NodeClaims};
-use topoloom_sync::policy::in_force::{NoPolicy, Synced};
-use topoloom_sync::selector::NodeSelector;
-use topoloom_sync::taints::DefaultTaint;
+use topoloom_sync::guard::Spent;
+pub(crate) use topoloom_sync::node::examples::binding;
+use topoloom_sync::policy::in_force::Synced;
 
 use super::*;
 use crate::slices::node::NodeSlice;
-
-pub(crate) fn binding() -> Binding {
-    Binding {
-        identity: Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap(),
-        cluster: ClusterId::parse("east").unwrap(),
-        selector: NodeSelector::default(),
-        no_policy: NoPolicy::LeaseAll,
-        existence: Existence::Alive,
-        default_taint: DefaultTaint::On,
-        copy: CopyRules::default(),
-        chained: Chained::Refused,
-        claims: NodeClaims::Written,
-        endpoint: None,
-        on_unreachable: OnUnreachable::Unknown,
-        grow: Duration::from_secs(600),
-        deletion: DeletionTiming::default(),
-        evictions: Evictions::Allowed,
-    }
-}
 
 pub(crate) fn now() -> Now {
     Now { wall: "2026-08-03T12:00:00Z".parse().unwrap(), steady: Duration::from_secs(1_000) }
 }
 
-/// A view that knows its policies (there are none) and these physical nodes.
+/// A view that knows its policies and virtual nodes (there are none) and these physical nodes.
 pub(crate) fn view(nodes: usize) -> View {
     let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
     view.policies.set_synced(Synced::Yes);
+    view.lent_nodes(HashMap::new());
     let all = (1..=nodes).map(|number| (PhysicalName::from(format!("w{number}")), physical(number)));
     view.physical_nodes(all.collect());
     view
@@ -59,4 +35,25 @@ pub(crate) fn physical(number: usize) -> PhysicalNode {
         },
     });
     read(&node).physical().unwrap()
+}
+
+/// Lends all nodes as the API servers would show it.
+pub(crate) fn lend(view: &mut View, nodes: usize) {
+    for number in 1..=nodes {
+        let name: PhysicalName = format!("w{number}").into();
+        let work = view.decide(&name, &Evidence::default(), now());
+        let [NodeOrder::PatchPhysical { body: claim, .. }, NodeOrder::Create { name: lent, body }] = &work.orders[..]
+        else {
+            panic!("{:?}", work.orders)
+        };
+        let mut claimed = physical(number);
+        let value = claim["metadata"]["annotations"][keys::LEASED_BY].as_str().unwrap();
+        claimed.annotations.insert(keys::LEASED_BY.to_owned(), value.to_owned());
+        view.physical_node(&name, claimed);
+        let mut node = body.clone();
+        node["metadata"]["uid"] = format!("v{number}").into();
+        node["metadata"]["resourceVersion"] = "20".into();
+        view.lent_node(lent, read(&node).lent().unwrap());
+        assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, [], "it is at rest");
+    }
 }

@@ -1,29 +1,9 @@
+use topoloom_sync::guard::Spent;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
-use super::examples::{binding, now, physical, read, view};
+use super::examples::{binding, lend, now, view};
 use super::*;
-
-/// Lends all nodes as the API servers would show it.
-fn lend(view: &mut View, nodes: usize) {
-    for number in 1..=nodes {
-        let name: PhysicalName = format!("w{number}").into();
-        let work = view.decide(&name, &Evidence::default(), now());
-        let [NodeOrder::PatchPhysical { body: claim, .. }, NodeOrder::Create { name: lent, body }] = &work.orders[..]
-        else {
-            panic!("{:?}", work.orders)
-        };
-        let mut claimed = physical(number);
-        let value = claim["metadata"]["annotations"][keys::LEASED_BY].as_str().unwrap();
-        claimed.annotations.insert(keys::LEASED_BY.to_owned(), value.to_owned());
-        view.physical_node(&name, claimed);
-        let mut node = body.clone();
-        node["metadata"]["uid"] = format!("v{number}").into();
-        node["metadata"]["resourceVersion"] = "20".into();
-        view.lent_node(lent, read(&node).lent().unwrap());
-        assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, [], "it is at rest");
-    }
-}
 
 /// Selects no node that there is.
 fn select_none(view: &mut View) {

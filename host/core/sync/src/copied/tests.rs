@@ -194,3 +194,12 @@ fn ten_thousand_keys_and_rules_are_a_matter_of_milliseconds() {
     let copied = copy(&physical, &rules, 0);
     assert_eq!((copied.labels.len(), copied.left_out.len() >= 10_000), (5_001, true));
 }
+
+#[test]
+fn s13_a_csinode_gets_what_is_not_never_copied_and_nothing_that_is_for_nodes() {
+    let labels = map([("from", "lender"), ("topoloom.dev/binding", "x"), ("volumes.kubernetes.io/x", "1")]);
+    let plugins = ("storage.alpha.kubernetes.io/migrated-plugins", "a,b");
+    let copied = copy_csi_node(&labels, &map([plugins, ("kubectl.kubernetes.io/last-applied-configuration", "{}")]));
+    assert_eq!((copied.labels, copied.annotations), (map([("from", "lender")]), map([plugins])));
+    assert_eq!(copied.left_out.len(), 3);
+}

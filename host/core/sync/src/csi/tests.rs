@@ -54,6 +54,7 @@ struct Scene {
     name: NodeName,
     physical: Option<PhysicalCsiNode>,
     node: Option<OwningNode>,
+    live: Live,
     existing: Option<VirtualCsiNode>,
     earlier: Earlier,
     counts: CountEdits,
@@ -76,6 +77,7 @@ impl Scene {
             }),
             cluster,
             name,
+            live: Live { physical: Presence::Gone, node: Presence::Gone },
             existing: None,
             earlier: Earlier::Unlisted,
             counts: CountEdits::InPlace,
@@ -99,6 +101,7 @@ impl Scene {
             name: &self.name,
             physical: self.physical.as_ref(),
             node: self.node.as_ref(),
+            live: self.live,
             existing: self.existing.as_ref(),
             earlier: self.earlier,
             counts: self.counts,
@@ -287,6 +290,35 @@ fn section_9_what_has_no_original_or_no_node_is_deleted_when_it_is_ours() {
     assert!(matches!(scene.decide(), CsiOrder::Nothing(WhyNothing::Taken(_))));
     scene.existing = None;
     assert_eq!(scene.decide(), CsiOrder::Nothing(WhyNothing::Absent));
+}
+
+#[test]
+fn section_9_what_a_cache_lacks_is_read_live_before_a_csinode_is_deleted_for_it() {
+    let mut scene = Scene::settled();
+    (scene.physical, scene.live) = (None, Live::default());
+    assert_eq!(scene.decide(), CsiOrder::AskPhysical);
+    // What is read of the one says nothing of the other.
+    scene.live.node = Presence::Gone;
+    assert_eq!(scene.decide(), CsiOrder::AskPhysical);
+    scene.live.physical = Presence::Found;
+    assert_eq!(scene.decide(), CsiOrder::Nothing(WhyNothing::CacheBehind));
+    scene.live.physical = Presence::Gone;
+    assert!(matches!(scene.decide(), CsiOrder::Delete { why: WhyGone::PhysicalGone, .. }));
+
+    (scene.physical, scene.node, scene.live) = (Scene::new().physical, None, Live::default());
+    assert_eq!(scene.decide(), CsiOrder::AskNode);
+    scene.live.node = Presence::Found;
+    assert_eq!(scene.decide(), CsiOrder::Nothing(WhyNothing::CacheBehind));
+    scene.live.node = Presence::Gone;
+    assert!(matches!(scene.decide(), CsiOrder::Delete { why: WhyGone::NodeGone, .. }));
+    // One that is being deleted is seen, and needs no read.
+    scene.live = Live::default();
+    scene.physical().deleting = true;
+    assert!(matches!(scene.decide(), CsiOrder::Delete { why: WhyGone::PhysicalGone, .. }));
+    // Nothing is read for what could not be done.
+    scene.bars = Bars::from_iter([Bar::Suspect]);
+    scene.physical = None;
+    assert_eq!(scene.decide(), CsiOrder::Withheld(Bar::Suspect));
 }
 
 #[test]

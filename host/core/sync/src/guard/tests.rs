@@ -204,6 +204,101 @@ fn s9_a_restart_does_not_give_the_limits_anew() {
     assert_eq!(ask(&mut later, &[delete(30)], Cause::Selector, left, 700), [Verdict::Go]);
 }
 
+/// What a process leaves in the status of its binding.
+fn left_by(guard: &Guard) -> Inherited {
+    let held = guard.held().map(|batch| HeldBefore {
+        hash: batch.hash.clone(),
+        nodes: batch.nodes,
+        pods: batch.pods,
+        size: batch.size,
+        spent: batch.spent,
+    });
+    Inherited { spent: guard.committed(), held }
+}
+
+/// A guard that holds the deletion of so many of 100 nodes, with a pod of each, and those acts.
+fn holding(nodes: usize) -> (Guard, Vec<Act>) {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..nodes).flat_map(|on| [delete(on), pod(on, 0)]).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 0), &Verdict::Held));
+    (guard, acts)
+}
+
+#[test]
+fn s9_a_batch_that_was_held_is_held_after_a_restart_with_the_same_hash_until_it_is_confirmed() {
+    let (guard, acts) = holding(30);
+    let hash = guard.held().unwrap().hash.clone();
+    let mut next = Guard::inherit(left_by(&guard), at(5_000));
+    // Nodes are decided about one by one, over hours if it must be. Each single one is within the limits.
+    for (index, act) in acts.iter().enumerate() {
+        let now = at(5_000 + 600 * index as u64);
+        assert_eq!(next.ask(act, Cause::Selector, &Safety::default(), SIZE, now), Verdict::Held, "{index}");
+        assert_eq!(next.review(&Safety::default(), SIZE, now).unwrap().hash, hash);
+        assert!(next.confirm(&hash).is_err(), "it is not known yet what is confirmed");
+    }
+    let held = next.recalled(&Safety::default(), SIZE, at(90_000)).unwrap();
+    assert_eq!((held.hash.as_str(), held.nodes, held.pods, held.size), (hash.as_str(), 30, 30, SIZE));
+    assert!(!next.is_recalling());
+    assert!(all(&ask(&mut next, &acts, Cause::Selector, SIZE, 90_001), &Verdict::Held));
+    assert_eq!(next.confirm(&hash), Ok(60));
+    assert!(all(&ask(&mut next, &acts, Cause::Selector, SIZE, 90_002), &Verdict::Go));
+}
+
+#[test]
+fn s9_a_restart_releases_no_batch_whose_numbers_would_be_legal_by_now() {
+    let mut guard = Guard::default();
+    let first: Vec<Act> = (0..15).map(delete).collect();
+    assert!(all(&ask(&mut guard, &first, Cause::Selector, SIZE, 0), &Verdict::Go));
+    first.iter().for_each(|act| guard.happened(act, at(6)));
+    let more: Vec<Act> = (20..30).map(delete).collect();
+    let left = Size { nodes: 85, pods: 1000 };
+    assert!(all(&ask(&mut guard, &more, Cause::Selector, left, 10), &Verdict::Held));
+    // 80 minutes later the fifteen are not spent any more, and the binding is larger: alone, ten of 500 would be few.
+    let mut next = Guard::inherit(Inherited { spent: Spent::default(), ..left_by(&guard) }, at(5_000));
+    let grown = Size { nodes: 500, pods: 1000 };
+    assert!(all(&ask(&mut next, &more, Cause::Selector, grown, 5_000), &Verdict::Held));
+    let held = next.recalled(&Safety::default(), grown, at(5_010)).unwrap();
+    assert_eq!((held.nodes, held.size.nodes, held.spent.nodes), (25, 100, 15));
+}
+
+#[test]
+fn s9_after_a_restart_a_batch_goes_when_its_cause_has_gone() {
+    let (guard, acts) = holding(30);
+    let mut next = Guard::inherit(left_by(&guard), at(100));
+    assert_eq!(next.recalled(&Safety::default(), SIZE, at(110)), None, "every node was decided about, and none goes");
+    assert!(matches!(
+        next.ask(&acts[0], Cause::Selector, &Safety::default(), SIZE, at(120)),
+        Verdict::Gathering { .. }
+    ));
+    // A part of it that is small enough alone is no batch to hold.
+    let mut part = Guard::inherit(left_by(&guard), at(100));
+    assert!(all(&ask(&mut part, &acts[..20], Cause::Selector, SIZE, 100), &Verdict::Held));
+    assert_eq!(part.recalled(&Safety::default(), SIZE, at(110)), None);
+    assert_eq!(part.ask(&acts[0], Cause::Selector, &Safety::default(), SIZE, at(111)), Verdict::Go);
+}
+
+#[test]
+fn s9_what_is_free_is_free_while_an_earlier_batch_is_recalled() {
+    let (guard, _) = holding(30);
+    let mut next = Guard::inherit(left_by(&guard), at(100));
+    let operator = next.ask(&delete(90), Cause::Operator, &Safety::default(), SIZE, at(100));
+    assert_eq!(operator, Verdict::Go);
+    let before = next.held().unwrap().to_string();
+    assert!(before.starts_with("30 of 100 nodes and 30 of 1000 running pods would be taken away; confirm"), "{before}");
+}
+
+#[test]
+fn s9_what_may_happen_already_is_left_as_spent_to_the_process_that_takes_over() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..20).map(delete).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 0), &Verdict::Go));
+    guard.happened(&acts[0], at(6));
+    assert_eq!((guard.spent().nodes, guard.committed().nodes), (1, 20));
+    let mut next = Guard::inherit(left_by(&guard), at(7));
+    let left = Size { nodes: 80, pods: 1000 };
+    assert_eq!(ask(&mut next, &[delete(50)], Cause::Selector, left, 7), [Verdict::Held]);
+}
+
 #[test]
 fn what_is_under_way_stays_allowed_when_more_is_held() {
     let mut guard = Guard::default();

@@ -37,6 +37,13 @@ pub(super) fn course<'a>(facts: &Facts<'a>) -> Course<'a> {
     {
         return course;
     }
+    if facts.verb == VerbOnNode::Detach {
+        // Also where nothing is known of the machine: no one will ever know more.
+        return match facts.lent {
+            Some(_) => Course::Withdraw(DeletionCause::Operator),
+            None => Course::Rest(Rest::Left(DeletionCause::Operator)),
+        };
+    }
     let physical = match facts.physical {
         Physical::Unlisted => return Course::Rest(Rest::Unlisted),
         Physical::Absent => return absent(facts),

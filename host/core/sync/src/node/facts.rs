@@ -26,7 +26,7 @@ use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
 /// A binding, as far as its nodes depend on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Binding {
     /// Who it is.
     pub identity: Identity,
@@ -213,8 +213,10 @@ pub enum VerbOnNode {
     /// Nothing.
     #[default]
     None,
-    /// `lend drain`, `release` or `detach`.
+    /// `lend drain` or `release`.
     Remove,
+    /// `lend detach`: the physical cluster is gone for good, so what is known of its nodes does not matter.
+    Detach,
 }
 
 /// What the process remembers of a node. Losing it makes every wait longer and none shorter.
@@ -228,8 +230,6 @@ pub struct Memory {
     pub stepped: SignedDuration,
     /// Since when its lease has not been renewed.
     pub unrenewed_since: Option<Duration>,
-    /// For how long the status of the policy in force had announced the closing that is running.
-    pub announced: Duration,
 }
 
 /// The time, by both clocks.
@@ -239,6 +239,22 @@ pub struct Now {
     pub wall: Timestamp,
     /// By a clock that cannot be set.
     pub steady: Duration,
+}
+
+/// Smaller than this, the wall clock was slewed and not set (decision S18).
+const STEP: SignedDuration = SignedDuration::from_secs(5);
+
+impl Now {
+    /// By how much the wall clock was set since an earlier look, if it was. Two looks have to be close together: over a day a
+    /// clock that is slewed drifts as far.
+    #[must_use]
+    pub fn stepped_since(self, earlier: Self) -> Option<SignedDuration> {
+        let wall = self.wall.duration_since(earlier.wall);
+        let passed =
+            SignedDuration::try_from(self.steady.saturating_sub(earlier.steady)).unwrap_or(SignedDuration::MAX);
+        let by = wall.saturating_sub(passed);
+        (by.unsigned_abs() > STEP.unsigned_abs()).then_some(by)
+    }
 }
 
 /// What a decision about one node follows from.

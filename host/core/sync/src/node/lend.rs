@@ -2,8 +2,9 @@
 //! S4, S5, S8, S12, S14, S17).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::course::{INSTANCE_TYPES, NODE_TYPE};
 use super::facts::{Facts, LentNode, NodeClaims, Now, PhysicalNode};
@@ -96,6 +97,8 @@ pub(super) struct Lending<'a> {
     base: BaseSource,
     reclaim: Reclaim,
     liveness: Liveness,
+    /// For how long the closing that its pods leave for had been announced.
+    announced: Duration,
 }
 
 impl<'a> Lending<'a> {
@@ -114,8 +117,9 @@ impl<'a> Lending<'a> {
         let sizes = calculate(base, facts.usage, limits);
         let window = window(&in_force, now.wall);
         let reclaim = reclaim(facts, &in_force, applied, window, now.wall);
+        let announced = announced(facts, &in_force, applied, window, now.wall);
         let liveness = facts.liveness(now.steady);
-        Self { physical, name, in_force, window, growth, sizes, base: source, reclaim, liveness }
+        Self { physical, name, in_force, window, growth, sizes, base: source, reclaim, liveness, announced }
     }
 
     /// What would disrupt: a taint that becomes NoExecute, and every pod that goes now.
@@ -129,7 +133,7 @@ impl<'a> Lending<'a> {
         let executes = matches!(self.reclaim.taint, WindowTaint::NoExecute { .. });
         let mut acts: Vec<Act> = executes.then(|| Act::NoExecute(name.clone())).into_iter().collect();
         acts.extend(pods.into_iter().map(|pod| Act::RemovePod { node: name.clone(), pod }));
-        (!acts.is_empty()).then_some((Cause::WindowClosed { announced: facts.memory.announced }, acts))
+        (!acts.is_empty()).then_some((Cause::WindowClosed { announced: self.announced }, acts))
     }
 
     pub(super) fn conclude(mut self, facts: &Facts<'a>, leave: Leave, now: Now) -> NodeDecision<'a> {
@@ -593,6 +597,36 @@ fn reclaim(
         pods: &pods,
     };
     reclaim::decide(&of, now)
+}
+
+/// A node that is marked this long after its windows closed is marked for that: 5 000 nodes take half a minute, and a syncer
+/// that starts at that moment takes as long to list them.
+const MARKED_WITHIN: SignedDuration = SignedDuration::from_secs(120);
+
+/// For how long the closing that the pods of the node leave for had been announced (decision S9). For no time, where the node
+/// came under the policy when its windows were closed already: then the edit that moved it takes the pods away.
+fn announced(
+    facts: &Facts<'_>,
+    in_force: &InForce<'_>,
+    applied: Option<&str>,
+    window: Window,
+    now: Timestamp,
+) -> Duration {
+    let (InForce::Policy { policy, terms }, Window::Closed { .. }) = (in_force, window) else { return Duration::ZERO };
+    let Some(closed) = terms.schedule.last_closing(now) else { return Duration::ZERO };
+    let taints = facts.lent.map(|lent| lent.metadata.taints.as_slice()).unwrap_or_default();
+    let mut marks = taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT).peekable();
+    let is_same_policy = applied == Some(policy.name());
+    let is_cause = if marks.peek().is_none() {
+        is_same_policy
+    } else {
+        marks.filter_map(|taint| taint.time_added).min().is_some_and(|marked| {
+            let late = marked.duration_since(closed);
+            // A mark of an earlier closing: the windows opened and closed again meanwhile.
+            if late.is_negative() { is_same_policy } else { late <= MARKED_WITHIN }
+        })
+    };
+    if is_cause { policy.object().announced.before(closed) } else { Duration::ZERO }
 }
 
 /// The size that the node has after this pass.

@@ -9,21 +9,17 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::bars::{Bar, Bars};
 use crate::conditions::NodeCondition;
-use crate::copied::CopyRules;
-use crate::deletion::{DeletionTiming, Evictions, Existence, PodClass};
-use crate::identity::Identity;
+use crate::deletion::{Existence, PodClass};
 use crate::keys;
-use crate::liveness::{OnUnreachable, Reach};
+use crate::liveness::Reach;
 use crate::merge::{Cordon, Metadata};
-use crate::naming::{BindingName, ClusterId};
 use crate::phase::Phase;
 use crate::policy::examples;
-use crate::policy::in_force::{NoPolicy, Policies, Synced};
+use crate::policy::in_force::{Policies, Synced};
 use crate::policy::object::PolicyObject;
 use crate::reclaim::PodRef;
 use crate::resources::{self, ResourceList};
-use crate::selector::NodeSelector;
-use crate::taints::{DefaultTaint, Effect, Taint};
+use crate::taints::{Effect, Taint};
 use crate::truth::Truth;
 
 /// Everything that a decision about the node `w1` follows from, with the API servers behind it.
@@ -61,28 +57,11 @@ pub(super) fn amounts(list: &[(&str, &str)]) -> ResourceList {
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let identity = Identity::new("vc-1".into(), BindingName::parse("east").unwrap(), "b-1".into()).unwrap();
-        let binding = Binding {
-            identity,
-            cluster: ClusterId::parse("east").unwrap(),
-            selector: NodeSelector::default(),
-            no_policy: NoPolicy::LeaseAll,
-            existence: Existence::Alive,
-            default_taint: DefaultTaint::On,
-            copy: CopyRules::default(),
-            chained: Chained::Refused,
-            claims: NodeClaims::Written,
-            endpoint: None,
-            on_unreachable: OnUnreachable::Unknown,
-            grow: Duration::from_secs(600),
-            deletion: DeletionTiming::default(),
-            evictions: Evictions::Allowed,
-        };
         let mut policies = Policies::new("vc-1");
         policies.set_synced(Synced::Yes);
         let wall = at("2026-08-03T12:00:00Z");
         Self {
-            binding,
+            binding: super::examples::binding(),
             physical: Some(machine("w1", "u1")),
             lent: None,
             is_listed: true,

@@ -8,6 +8,7 @@ use crate::bars::Bar;
 use crate::deletion::{Existence, PodClass};
 use crate::keys;
 use crate::liveness::{Lease, NotAlive, OnUnreachable, Reach};
+use crate::policy::announced::{Announced, Announcement};
 use crate::policy::examples::{invalid, malformed, on_pool, window};
 use crate::policy::in_force::{NoPolicy, Synced};
 use crate::policy::spec::LimitSpec;
@@ -311,6 +312,48 @@ fn d3_a_window_that_opens_again_takes_the_taint_away_and_the_next_closing_has_a_
     assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
 }
 
+/// A policy whose status announced that boundary since then.
+fn announces(scene: &mut Scene, closing: &str, since: &str) {
+    let announced = Announcement { at: at(closing), since: at(since) };
+    scene.policy(|policy| {
+        policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
+        policy.spec.force_reclaim = true;
+        policy.spec.graceful_reclaim_period_seconds = Some(600);
+        policy.announced = Announced { next: Some(announced), closing: None };
+    });
+}
+
+fn announced(scene: &Scene) -> Duration {
+    match scene.acts() {
+        Some((Cause::WindowClosed { announced }, _)) => announced,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn s9_a_closing_counts_as_announced_for_as_long_as_the_status_of_its_policy_named_it() {
+    let mut scene = closing();
+    scene.pass(600 * SECOND);
+    assert_eq!(announced(&scene), Duration::ZERO, "a status that was never written");
+    announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+    assert_eq!(announced(&scene), 7_200 * SECOND);
+    announces(&mut scene, "2026-08-03T09:00:00Z", "2026-08-03T06:01:00Z");
+    assert_eq!(announced(&scene), Duration::ZERO, "another time was announced");
+}
+
+#[test]
+fn s9_a_node_that_an_edit_moves_under_a_policy_whose_windows_are_closed_was_not_announced_to_lose_its_pods() {
+    let mut scene = Scene::lent();
+    scene.pod("p");
+    scene.now.wall = at("2026-08-03T12:00:00Z");
+    // The windows of the policy closed four hours ago, as announced; only now it selects the node.
+    announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    scene.pass(600 * SECOND);
+    assert_eq!(announced(&scene), Duration::ZERO);
+}
+
 #[test]
 fn s9_while_the_guard_holds_the_node_takes_no_new_pods_and_nothing_else_happens() {
     let mut scene = closing();
@@ -562,6 +605,40 @@ fn s1_an_empty_cache_is_no_proof_that_a_node_is_gone() {
     scene.settle();
     assert_eq!(scene.lent, None);
     assert!(scene.sent.contains(&"remove pod team/p by deletion".to_owned()), "{:?}", scene.sent);
+}
+
+#[test]
+fn s23_detach_takes_nodes_away_whose_machines_can_not_be_read_any_more() {
+    let mut scene = Scene::lent();
+    scene.verb = VerbOnNode::Detach;
+    scene.is_listed = false;
+    assert_eq!(scene.state(), "its virtual node goes: an operator asked for it");
+    assert_eq!(scene.acts().map(|(cause, _)| cause), Some(Cause::Operator));
+    scene.settle();
+    assert!(scene.lent.is_none());
+    assert_eq!(scene.claim(), "vc-1/b-1", "nothing is written to a cluster that is gone");
+}
+
+#[test]
+fn s18_a_step_of_the_wall_clock_is_what_the_steady_clock_does_not_show() {
+    let now = Scene::new().now;
+    let later = |wall: i64, steady: u64| Now {
+        wall: now.wall.checked_add(jiff::SignedDuration::from_secs(wall)).unwrap(),
+        steady: now.steady + steady * SECOND,
+    };
+    for (wall, steady, by) in [
+        (10, 10, None),
+        (15, 10, None),
+        (16, 10, Some(6)),
+        (-3_590, 10, Some(-3_600)),
+        (3_610, 10, Some(3_600)),
+        (5, 10, None),
+    ] {
+        let by = by.map(jiff::SignedDuration::from_secs);
+        assert_eq!(later(wall, steady).stepped_since(now), by, "{wall} {steady}");
+    }
+    // The machine slept, and both clocks went on.
+    assert_eq!(later(7_200, 7_200).stepped_since(now), None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Policies for tests.
 
+use super::announced::Announced;
 use super::object::PolicyObject;
 use super::spec::{LimitSpec, PolicySpec, WindowSpec};
 use crate::selector::{RawNodeSelector, RawRequirement, RawTerm};
@@ -13,7 +14,9 @@ pub(crate) fn policy(name: &str) -> PolicyObject {
         created: Some("2026-01-01T00:00:00Z".parse().unwrap()),
         deleting: false,
         spec: PolicySpec { cluster: "east".to_owned(), ..PolicySpec::default() },
+        unreadable: None,
         last_valid: None,
+        announced: Announced::default(),
     }
 }
 

@@ -147,6 +147,12 @@ impl Policies {
         }
     }
 
+    /// Whether they are all known.
+    #[must_use]
+    pub fn synced(&self) -> Synced {
+        self.synced
+    }
+
     /// Whether they are all known, from now on.
     pub fn set_synced(&mut self, synced: Synced) {
         self.synced = synced;
@@ -185,6 +191,11 @@ impl Policies {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Policy> {
         self.by_name.get(name).map(Arc::as_ref)
+    }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
     }
 
     /// The policies that a binding has to look at, in their order.

@@ -9,13 +9,15 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::announced::Announced;
 use super::spec::PolicySpec;
 use super::terms::PolicyTerms;
-use super::validate::{PolicyProblems, validate};
+use super::validate::{PolicyProblem, PolicyProblems, validate};
 use crate::selector::{Labels, NodeSelector};
 use topoloom_core::names::Uid;
 
-/// What matters of a policy object.
+/// What matters of a policy object. The conversion from the object says what is not known as it is safe: a selector that cannot
+/// be read is one that cannot be understood, and a binding that cannot be read could be any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyObject {
     /// Its name, unique in its cluster.
@@ -28,10 +30,14 @@ pub struct PolicyObject {
     pub created: Option<Timestamp>,
     /// It has a deletionTimestamp: it counts no more.
     pub deleting: bool,
-    /// Its spec.
+    /// Its spec; of one that cannot be read, what can be.
     pub spec: PolicySpec,
+    /// Why its spec cannot be read, if so.
+    pub unreadable: Option<String>,
     /// `status.lastValid`.
     pub last_valid: Option<PolicySpec>,
+    /// What its status announces.
+    pub announced: Announced,
 }
 
 /// A policy object that was judged.
@@ -92,7 +98,11 @@ impl Policy {
     /// Judges an object.
     #[must_use]
     pub fn new(object: PolicyObject) -> Self {
-        let judgement = match validate(&object.spec) {
+        let validated = match &object.unreadable {
+            None => validate(&object.spec),
+            Some(why) => Err(PolicyProblems { kept: vec![PolicyProblem::Unreadable(why.clone())], more: 0 }),
+        };
+        let judgement = match validated {
             Ok(terms) => Judgement::Valid(terms),
             Err(problems) => match object.last_valid.as_ref().and_then(|last| validate(last).ok()) {
                 Some(terms) => Judgement::LastValid { terms, problems },
@@ -162,12 +172,20 @@ impl Policy {
         }
     }
 
+    /// Whether it matters for a node of a binding: it could be in force there, or keeps the node from being lent without a
+    /// policy. After a change every node for which the old or the new one says yes has to be looked at.
+    #[must_use]
+    pub fn concerns(&self, binding: &str, virtual_cluster: &str, node: &str, labels: &Labels) -> bool {
+        self.reach(binding, virtual_cluster, node, labels) != Reach::Passes
+    }
+
     fn applies_to(&self, binding: &str, virtual_cluster: &str) -> bool {
         self.terms().is_some_and(|terms| terms.is_for(binding, virtual_cluster))
     }
 
-    /// Whether its present spec, valid or not, is for a binding.
-    fn names(&self, binding: &str, virtual_cluster: &str) -> bool {
+    /// Whether its present spec, valid or not, is for a binding: that binding's syncer writes its status.
+    #[must_use]
+    pub fn names(&self, binding: &str, virtual_cluster: &str) -> bool {
         let spec = &self.object.spec;
         // An empty text names no virtual cluster. It is a mistake, and could be meant for any.
         let named = spec.virtual_cluster.as_deref().filter(|named| !named.is_empty());

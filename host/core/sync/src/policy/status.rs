@@ -11,6 +11,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::announced::{Announced, Announcement};
 use super::object::{Judgement, Policy};
 use super::shadow::Shadowing;
 use super::spec::PolicySpec;
@@ -32,6 +33,10 @@ pub struct PolicyStatus {
     pub observed_generation: Option<i64>,
     /// `nextTransition`: when the windows of what is in force open or close next.
     pub next_transition: Option<Timestamp>,
+    /// `nextTransitionSince`: since when that has been announced.
+    pub next_transition_since: Option<Timestamp>,
+    /// `lastClosing`: the closing since which those windows are closed, where it was announced.
+    pub last_closing: Option<Announcement>,
     /// `timeZone`: the zone in which those windows are read.
     pub time_zone: Option<String>,
     /// `lastValid`: the last spec that was valid.
@@ -49,6 +54,15 @@ pub enum Phase {
     Inactive,
     /// Invalid.
     Failed,
+}
+
+impl PolicyStatus {
+    /// What it announces.
+    #[must_use]
+    pub fn announced(&self) -> Announced {
+        let next = self.next_transition.zip(self.next_transition_since);
+        Announced { next: next.map(|(at, since)| Announcement { at, since }), closing: self.last_closing }
+    }
 }
 
 impl Phase {
@@ -147,15 +161,18 @@ pub fn decide_status(
     if let Some(wanted) = shadowed(policy.judgement(), shadowing) {
         settle(wanted, MovesWith::Status);
     }
+    // Also where the present spec is invalid: what is in force opens and closes, and a closing that was announced is nothing
+    // that a guard has to hold.
+    let announced = current.announced().follow(policy.terms().map(|terms| &terms.schedule), now, written);
     let wanted = PolicyStatus {
         phase: Some(phase),
         active_time_window: active,
         conditions,
         last_applied_time: if is_changed { Some(written) } else { current.last_applied_time },
         observed_generation: Some(object.generation),
-        // Also where the present spec is invalid: what is in force opens and closes, and a closing that was announced is
-        // nothing that a guard has to hold.
-        next_transition: policy.terms().and_then(|terms| terms.schedule.next_transition(now)),
+        next_transition: announced.next.map(|next| next.at),
+        next_transition_since: announced.next.map(|next| next.since),
+        last_closing: announced.closing,
         time_zone: policy.terms().map(|terms| terms.schedule.zone().name().to_owned()),
         last_valid: match policy.judgement() {
             Judgement::Valid(_) => Some(object.spec.clone()),

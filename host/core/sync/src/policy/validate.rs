@@ -122,6 +122,9 @@ pub enum PolicyProblem {
         /// The rule that it breaks.
         rule: rules::Error,
     },
+    /// The spec cannot be read: the definition of policies is another version, or was edited.
+    #[error("{0}")]
+    Unreadable(String),
     /// The name of the virtual cluster.
     #[error("spec.virtualCluster must be the identity of a virtual cluster, or absent for any, got an empty text")]
     VirtualCluster,

@@ -169,6 +169,39 @@ fn s18_the_status_has_the_zone_and_the_next_transition() {
 }
 
 #[test]
+fn s9_the_status_says_since_when_it_announces_a_closing_and_keeps_that_while_the_windows_are_closed() {
+    let object = evenings(None);
+    let noon = first(&object, NOON);
+    assert_eq!((noon.next_transition_since, noon.last_closing), (Some(at(NOON)), None));
+    let open = decide(&noon, &object, "2026-06-01T18:00:00Z").unwrap();
+    assert_eq!((open.next_transition, open.last_closing), (Some(at("2026-06-02T00:00:00Z")), None));
+    let closed = decide(&open, &object, "2026-06-02T00:00:00.5Z").unwrap();
+    let announced = closed.last_closing.unwrap();
+    assert_eq!((announced.at, announced.since), (at("2026-06-02T00:00:00Z"), at("2026-06-01T18:00:00Z")));
+    assert_eq!(decide(&closed, &object, "2026-06-02T12:00:00Z"), None, "it is at rest");
+    // An earlier version wrote no such time: it is announced from now on.
+    let earlier = PolicyStatus { next_transition_since: None, ..noon };
+    assert_eq!(
+        decide(&earlier, &object, "2026-06-01T13:00:00Z").unwrap().next_transition_since,
+        Some(at("2026-06-01T13:00:00Z"))
+    );
+}
+
+#[test]
+fn s8_a_spec_that_cannot_be_read_is_invalid_and_says_why() {
+    let why = "spec.timeWindows cannot be read: it is no list";
+    let never = PolicyObject { unreadable: Some(why.to_owned()), ..policy("odd") };
+    let status = first(&never, NOON);
+    assert_eq!((status.phase, status.last_valid), (Some(Phase::Failed), None));
+    assert!(condition(&first(&never, NOON), VALID).message.contains(why));
+    let last = PolicyObject { last_valid: Some(evenings(None).spec), ..never };
+    let before = PolicyStatus { last_valid: last.last_valid.clone(), ..PolicyStatus::default() };
+    let failed = decide(&before, &last, EVENING).unwrap();
+    assert_eq!(failed.last_valid, last.last_valid, "what cannot be read does not become the last valid spec");
+    assert_eq!(failed.next_transition, Some(at("2026-06-02T00:00:00Z")));
+}
+
+#[test]
 fn s18_a_policy_in_force_nowhere_names_what_shadows_it() {
     let decide = |current: &PolicyStatus, object: PolicyObject, shadowing: Shadowing| {
         decide_status(current, &Policy::new(object), &shadowing, at(NOON))

@@ -1,0 +1,215 @@
+//! The policies of the lender, on their way into the view, and which of them are in force nowhere.
+//!
+//! Owns which nodes a change of a policy concerns: those that the version before it concerned, and those that this one does.
+
+use std::collections::HashMap;
+
+use topoloom_sync::policy::in_force::{BindingFacts, NodeFacts, Synced};
+use topoloom_sync::policy::object::Policy;
+use topoloom_sync::policy::shadow::{Shadowing, Tally};
+
+use super::View;
+use crate::ledger::{PhysicalName, Touched};
+
+impl View {
+    /// All policies were listed: what is not among these is gone.
+    pub fn policies_listed(&mut self, policies: Vec<Policy>) -> Touched {
+        let was_synced = self.policies.synced() == Synced::Yes;
+        let gone: Vec<String> = {
+            let listed: std::collections::HashSet<&str> = policies.iter().map(Policy::name).collect();
+            self.policies.names().filter(|name| !listed.contains(name)).map(str::to_owned).collect()
+        };
+        let mut is_changed = !was_synced;
+        for name in gone {
+            is_changed |= !self.policies.remove(&name).is_empty();
+        }
+        for policy in policies {
+            is_changed |= !self.policies.insert(policy).is_empty();
+        }
+        self.policies.set_synced(Synced::Yes);
+        if !is_changed {
+            return Touched::new();
+        }
+        self.placement += 1;
+        self.all()
+    }
+
+    /// The policies cannot be read any more: the right is lost, or their definition is gone. What is known of them is not what
+    /// holds now, and that there are none is not known (decision S8).
+    pub fn policies_lost(&mut self) -> Touched {
+        if self.policies.synced() == Synced::No {
+            return Touched::new();
+        }
+        self.policies.set_synced(Synced::No);
+        self.placement += 1;
+        self.all()
+    }
+
+    /// A policy is as it is now.
+    pub fn policy(&mut self, policy: Policy) -> Touched {
+        let name = policy.name().to_owned();
+        let mut touched = self.concerned(&name);
+        if self.policies.insert(policy).is_empty() {
+            return Touched::new();
+        }
+        self.placement += 1;
+        touched.append(&mut self.concerned(&name));
+        touched
+    }
+
+    /// A policy is gone.
+    pub fn policy_gone(&mut self, name: &str) -> Touched {
+        let touched = self.concerned(name);
+        if self.policies.remove(name).is_empty() {
+            return Touched::new();
+        }
+        self.placement += 1;
+        touched
+    }
+
+    /// The nodes for which a policy matters as it is known.
+    fn concerned(&self, name: &str) -> Touched {
+        let Some(policy) = self.policies.get(name) else { return Touched::new() };
+        let identity = &self.binding.identity;
+        let concerns = |node: &PhysicalName| {
+            let labels = self.physical.get(node).map(|node| &node.labels);
+            labels.is_some_and(|labels| policy.concerns(identity.binding(), identity.virtual_cluster(), node, labels))
+        };
+        self.physical.keys().filter(|node| concerns(node)).cloned().collect()
+    }
+
+    /// Changes whenever another policy may be in force on some node.
+    #[must_use]
+    pub fn placement(&self) -> u64 {
+        self.placement
+    }
+
+    /// Where each policy of this binding is in force; nothing is known before all nodes and policies are.
+    #[must_use]
+    pub fn shadowing(&self) -> HashMap<String, Shadowing> {
+        let binding = BindingFacts {
+            name: self.binding.identity.binding(),
+            selector: &self.binding.selector,
+            no_policy: self.binding.no_policy,
+        };
+        let names = || self.policies.of(binding.name).map(|policy| policy.name().to_owned());
+        if !self.is_listed || self.policies.synced() == Synced::No {
+            return names().map(|name| (name, Shadowing::Unknown)).collect();
+        }
+        let mut tally = Tally::default();
+        for (name, node) in &self.physical {
+            tally.count(&self.policies.standing(&binding, &NodeFacts { name, labels: &node.labels }));
+        }
+        names()
+            .map(|name| {
+                let shadowing = tally.of(&name);
+                (name, shadowing)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_sync::bars::Bar;
+    use topoloom_sync::guard::{Safety, Spent};
+    use topoloom_sync::liveness::Reach;
+    use topoloom_sync::policy::announced::Announced;
+    use topoloom_sync::policy::object::PolicyObject;
+    use topoloom_sync::policy::spec::{LimitSpec, PolicySpec};
+    use topoloom_sync::selector::{RawNodeSelector, RawRequirement, RawTerm};
+
+    use super::super::Evidence;
+    use super::super::examples::{binding, lend, now, physical, view};
+    use super::*;
+
+    fn named(names: &[&str]) -> Touched {
+        names.iter().map(|name| PhysicalName::from(*name)).collect()
+    }
+
+    /// A policy for the binding, on the nodes of these names; without any, on all.
+    fn object(name: &str, nodes: &[&str]) -> PolicyObject {
+        let values = nodes.iter().map(|name| (*name).to_owned()).collect();
+        let requirement = RawRequirement { key: "metadata.name".into(), operator: "In".into(), values };
+        let term = RawTerm { match_expressions: vec![], match_fields: vec![requirement] };
+        let selector = (!nodes.is_empty()).then(|| RawNodeSelector { terms: vec![term] });
+        PolicyObject {
+            name: name.to_owned(),
+            uid: name.into(),
+            generation: 1,
+            created: None,
+            deleting: false,
+            spec: PolicySpec { cluster: "east".to_owned(), node_selector: selector, ..PolicySpec::default() },
+            unreadable: None,
+            last_valid: None,
+            announced: Announced::default(),
+        }
+    }
+
+    fn policy(name: &str, nodes: &[&str]) -> Policy {
+        Policy::new(object(name, nodes))
+    }
+
+    fn broken(name: &str, nodes: &[&str]) -> Policy {
+        let mut object = object(name, nodes);
+        object.spec.resource_limits = vec![LimitSpec { resource: "cpu".into(), quantity: None, percent: Some(101) }];
+        Policy::new(object)
+    }
+
+    #[test]
+    fn a_policy_concerns_the_nodes_that_it_selects_and_those_that_the_version_before_it_did() {
+        let mut view = view(4);
+        assert_eq!(view.policy(policy("p", &["w1", "w2"])), named(&["w1", "w2"]));
+        assert_eq!(view.policy(policy("p", &["w1", "w2"])), Touched::new(), "nothing differs");
+        assert_eq!(view.policy(policy("p", &["w2", "w3"])), named(&["w1", "w2", "w3"]));
+        let mut elsewhere = object("p", &["w2"]);
+        elsewhere.spec.cluster = "west".to_owned();
+        assert_eq!(view.policy(Policy::new(elsewhere)), named(&["w2", "w3"]), "it was for this binding");
+        assert_eq!(view.policy_gone("p"), Touched::new());
+        view.policy(policy("q", &["w4"]));
+        assert_eq!(view.policy_gone("q"), named(&["w4"]));
+        assert_eq!(view.policy_gone("q"), Touched::new());
+        assert_eq!(view.policy(broken("b", &["w1"])), named(&["w1"]), "an invalid one keeps nodes from being lent");
+    }
+
+    #[test]
+    fn s8_a_list_replaces_all_policies_and_only_then_they_are_known() {
+        let mut view = view(2);
+        view.policies_lost();
+        assert_eq!(view.policies_lost(), Touched::new());
+        assert_eq!(view.policies_listed(vec![policy("p", &["w1"])]).len(), 2, "now it is known which nodes have none");
+        assert_eq!(view.policies_listed(vec![policy("p", &["w1"])]), Touched::new());
+        assert_eq!(view.policies_listed(Vec::new()).len(), 2);
+        assert!(view.policies.get("p").is_none());
+    }
+
+    #[test]
+    fn s8_while_policies_cannot_be_read_nothing_is_lent_and_what_is_lent_stays() {
+        let mut view = view(2);
+        lend(&mut view, 1);
+        assert_eq!(view.policies_lost(), named(&["w1", "w2"]));
+        for node in ["w1", "w2"] {
+            assert_eq!(view.decide(&node.into(), &Evidence::default(), now()).orders, [], "{node}");
+        }
+        assert_eq!(view.counts().frozen, 1);
+    }
+
+    #[test]
+    fn s18_a_policy_in_force_nowhere_is_known_by_the_one_before_it_once_everything_is_listed() {
+        let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
+        let mut first = object("first", &[]);
+        first.spec.priority = 1;
+        view.policies_listed(vec![Policy::new(first), policy("second", &["w1"]), policy("none", &["w9"])]);
+        assert_eq!(view.shadowing()["second"], Shadowing::Unknown);
+        view.physical_nodes([("w1".into(), physical(1))].into());
+        let shadowing = view.shadowing();
+        assert_eq!(shadowing["first"], Shadowing::InForce);
+        assert_eq!(shadowing["second"], Shadowing::By("first".to_owned()));
+        assert_eq!(shadowing["none"], Shadowing::SelectsNone);
+        let before = view.placement();
+        view.set_bars([Bar::Paused].into_iter().collect(), Reach::Reachable);
+        assert_eq!(view.placement(), before);
+        view.policy_gone("first");
+        assert_ne!(view.placement(), before);
+    }
+}

@@ -1,0 +1,133 @@
+//! When everything is known again after a take-over, so that a batch that an earlier process held can be judged (decision S9).
+//!
+//! Owns the count of nodes that were decided about since then. Until all were, [`Guard`](topoloom_sync::guard::Guard) holds what
+//! it inherited.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use topoloom_sync::bars::Doing;
+use topoloom_sync::guard::{HeldBatch, NotHeld};
+use topoloom_sync::node::Now;
+use topoloom_sync::policy::in_force::Synced;
+
+use super::View;
+use crate::ledger::{PhysicalName, Touched};
+
+/// How long everything has to be known before it counts as decided: a physical pod is an orphan after two looks that are half a
+/// minute apart, and looks begin when the pods are listed.
+const SETTLES: Duration = Duration::from_secs(90);
+
+/// What is listed of a binding beside its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The physical pods of this virtual cluster.
+    OurPods,
+    /// All other physical pods that use room.
+    OtherPods,
+    /// The virtual pods.
+    LentPods,
+}
+
+/// What is known since the take-over.
+#[derive(Debug, Default)]
+pub(super) struct Recall {
+    listed: BTreeSet<Part>,
+    /// Since when everything is known.
+    known: Option<Duration>,
+    /// The nodes that were decided about since then.
+    decided: BTreeSet<PhysicalName>,
+}
+
+impl Recall {
+    /// A node was decided about.
+    pub(super) fn decided(&mut self, name: &PhysicalName) {
+        if self.known.is_some() && !self.decided.contains(name) {
+            self.decided.insert(PhysicalName::clone(name));
+        }
+    }
+
+    /// What was decided before does not count.
+    pub(super) fn begin_again(&mut self) {
+        self.known = None;
+        self.decided.clear();
+    }
+}
+
+/// What a review of the guard found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reviewed {
+    /// What is held.
+    pub held: Option<HeldBatch>,
+    /// Whether what is held is known from an earlier process, and its acts are not complete yet.
+    pub is_recalling: bool,
+    /// The nodes that have to be looked at: something that was held may go now, or everything is known for the first time.
+    pub touched: Touched,
+}
+
+impl View {
+    /// A list of pods is whole.
+    pub fn listed(&mut self, part: Part) {
+        self.recall.listed.insert(part);
+        self.news.notify_one();
+    }
+
+    /// Whether nothing that a disruption follows from is missing.
+    fn knows_everything(&self) -> bool {
+        let pods = [Part::OurPods, Part::OtherPods, Part::LentPods];
+        self.is_listed
+            && self.is_lent_listed
+            && !self.is_empty_in_doubt
+            && pods.iter().all(|part| self.recall.listed.contains(part))
+            && self.policies.synced() == Synced::Yes
+            && self.bars.allow(Doing::Disrupt)
+    }
+
+    /// Judges again what is held. The caller asks a moment after each change, and every few seconds.
+    pub fn review(&mut self, now: Now) -> Reviewed {
+        let before = self.guard.held().map(|batch| batch.hash.clone());
+        let mut touched = Touched::new();
+        let size = self.size();
+        if self.guard.is_recalling() {
+            let is_settled = self.settled(now, &mut touched);
+            if is_settled {
+                self.guard.recalled(&self.safety, size, now.steady);
+            }
+        } else {
+            self.guard.review(&self.safety, size, now.steady);
+        }
+        let held = self.guard.held().cloned();
+        if before.is_some() && held.as_ref().map(|batch| &batch.hash) != before.as_ref() {
+            touched.append(&mut self.all());
+        }
+        Reviewed { held, is_recalling: self.guard.is_recalling(), touched }
+    }
+
+    /// Whether every node was decided about since everything is known, and that long enough ago.
+    fn settled(&mut self, now: Now, touched: &mut Touched) -> bool {
+        if !self.knows_everything() {
+            self.recall.begin_again();
+            return false;
+        }
+        let Some(since) = self.recall.known else {
+            self.recall.known = Some(now.steady);
+            touched.append(&mut self.all());
+            return false;
+        };
+        let all = self.all();
+        let is_late_enough = now.steady.saturating_sub(since) >= SETTLES;
+        is_late_enough && all.iter().all(|name| self.recall.decided.contains(name))
+    }
+
+    /// The operator confirms the batch with that hash. Returns the nodes that have to be looked at.
+    ///
+    /// # Errors
+    /// No such batch was shown by this process.
+    pub fn confirm(&mut self, hash: &str) -> Result<Touched, NotHeld> {
+        self.guard.confirm(hash)?;
+        Ok(self.all())
+    }
+}
+
+#[cfg(test)]
+mod tests;

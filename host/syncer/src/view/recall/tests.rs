@@ -1,0 +1,141 @@
+use std::collections::HashMap;
+
+use topoloom_sync::guard::{HeldBefore, Inherited, Safety, Spent};
+use topoloom_sync::liveness::Reach;
+use topoloom_sync::selector::NodeSelector;
+
+use super::super::examples::{binding, lend, now, physical, view};
+use super::super::{Evidence, NodeWork};
+use super::*;
+use crate::convert::binding::{held, inherited};
+
+fn later(seconds: u64) -> Now {
+    let by = Duration::from_secs(seconds);
+    Now { wall: now().wall.checked_add(by).unwrap(), steady: now().steady + by }
+}
+
+/// Decides about all nodes.
+fn decide(view: &mut View, at: Now) -> Vec<NodeWork> {
+    view.all().iter().map(|name| view.decide(name, &Evidence::default(), at)).collect()
+}
+
+/// A view in which ten nodes are lent and none is selected any more.
+fn unselected() -> View {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    view.binding.selector = NodeSelector::parse(&crate::convert::selector::read(
+        &serde_json::from_value(serde_json::json!({
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu"]}]}],
+        }))
+        .unwrap(),
+    ))
+    .unwrap();
+    view
+}
+
+/// The same in a process that takes over, before anything is listed.
+fn restarted(before: &View, earlier: Inherited) -> View {
+    View::new(before.binding.clone(), Safety::default(), earlier, Reach::Reachable, later(1_000))
+}
+
+fn list(next: &mut View, before: &View) {
+    let lent = (1..=10).map(|number| format!("vnode-east-w{number}"));
+    let lent: HashMap<_, _> = lent.map(|name| (name.as_str().into(), before.lent(&name).unwrap().clone())).collect();
+    next.lent_nodes(lent);
+    next.physical_nodes((1..=10).map(|number| (format!("w{number}").into(), physical(number))).collect());
+    next.policies_listed(Vec::new());
+    [Part::OurPods, Part::OtherPods, Part::LentPods].into_iter().for_each(|part| next.listed(part));
+}
+
+#[test]
+fn s9_a_held_batch_outlives_the_process_that_holds_it_and_is_released_by_its_hash_alone() {
+    let mut first = unselected();
+    decide(&mut first, now());
+    decide(&mut first, later(6));
+    let batch = first.review(later(6)).held.unwrap();
+    let status = topoloom_api::ClusterBindingStatus {
+        held: Some(held(&batch, "2026-08-03T12:00:06Z".to_owned())),
+        ..topoloom_api::ClusterBindingStatus::default()
+    };
+    let mut next = restarted(&first, inherited(&status));
+    // Hours pass before anything is listed.
+    let reviewed = next.review(later(20_000));
+    assert_eq!((reviewed.held.map(|held| held.hash), reviewed.is_recalling), (Some(batch.hash.clone()), true));
+    list(&mut next, &first);
+    assert_eq!(next.review(later(20_001)).touched.len(), 10, "everything is known, and every node is looked at");
+    for seconds in [20_002, 20_010, 20_080] {
+        assert!(decide(&mut next, later(seconds)).iter().all(|work| work.orders.len() <= 1), "marked at most");
+        assert!(next.review(later(seconds)).is_recalling);
+    }
+    let reviewed = next.review(later(20_100));
+    assert_eq!((reviewed.held.map(|held| held.hash), reviewed.is_recalling), (Some(batch.hash.clone()), false));
+    assert!(next.confirm("other").is_err());
+    assert_eq!(next.confirm(&batch.hash).unwrap().len(), 10);
+    assert_eq!(next.review(later(20_101)).held, None);
+}
+
+#[test]
+fn s9_what_was_held_goes_after_a_restart_when_its_cause_is_gone_and_every_node_is_looked_at() {
+    let mut first = unselected();
+    decide(&mut first, now());
+    let earlier = HeldBefore { hash: "h".into(), nodes: 10, pods: 0, size: first.size(), spent: Spent::default() };
+    let mut next = restarted(&first, Inherited { spent: Spent::default(), held: Some(earlier) });
+    next.binding.selector = binding().selector;
+    list(&mut next, &first);
+    next.review(later(1_001));
+    decide(&mut next, later(1_002));
+    assert!(next.review(later(1_050)).is_recalling, "orphans take two looks");
+    let reviewed = next.review(later(1_100));
+    assert_eq!((reviewed.held, reviewed.is_recalling, reviewed.touched.len()), (None, false, 10));
+}
+
+#[test]
+fn s9_what_is_not_known_any_more_has_to_be_decided_again() {
+    let first = unselected();
+    let earlier = HeldBefore { hash: "h".into(), ..HeldBefore::default() };
+    let mut next = restarted(&first, Inherited { spent: Spent::default(), held: Some(earlier) });
+    list(&mut next, &first);
+    next.review(later(1_001));
+    decide(&mut next, later(1_002));
+    next.policies_lost();
+    assert!(next.review(later(2_000)).is_recalling);
+    next.policies_listed(Vec::new());
+    assert_eq!(next.review(later(2_001)).touched.len(), 10);
+    assert!(next.review(later(2_200)).is_recalling, "no node was decided about since");
+}
+
+#[test]
+fn s5_an_empty_list_after_a_full_cache_leaves_the_view_as_it_was_until_it_is_believed() {
+    let mut view = view(2);
+    lend(&mut view, 2);
+    assert!(view.physical_nodes(HashMap::new()).is_empty());
+    assert!(view.doubts_empty() && view.physical("w1").is_some());
+    // Nodes are there again.
+    view.physical_nodes([("w1".into(), physical(1)), ("w2".into(), physical(2))].into());
+    assert!(!view.doubts_empty());
+    view.physical_nodes(HashMap::new());
+    assert_eq!(view.believe_empty().len(), 2);
+    assert!(!view.doubts_empty() && view.physical("w1").is_none());
+    let work = view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!(work.orders[0].to_string(), "the physical node is read", "the cache alone proves nothing");
+}
+
+#[test]
+fn s9_an_act_that_waits_for_a_live_read_is_not_withdrawn_meanwhile() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    view.physical_nodes([("w10".into(), physical(10))].into());
+    let gone = Evidence { live: topoloom_sync::node::LiveNode::Gone, bindings: None };
+    let decide = |view: &mut View, evidence: &Evidence, at: Now| {
+        for number in 1..=9 {
+            view.decide(&format!("w{number}").into(), evidence, at);
+        }
+    };
+    decide(&mut view, &gone, now());
+    decide(&mut view, &gone, later(6));
+    let hash = view.review(later(6)).held.map(|held| held.hash);
+    assert!(hash.is_some());
+    // Each look begins with the question.
+    decide(&mut view, &Evidence::default(), later(7));
+    assert_eq!(view.review(later(7)).held.map(|held| held.hash), hash);
+}
