@@ -6,7 +6,8 @@
 //! # Failure story
 //!
 //! Every question that has no answer ends the request. The log has what went wrong with an API server, once a minute at most; never a
-//! command, a byte of a stream, or a credential.
+//! command, a byte of a stream, or a credential. A question to the virtual API server that has no answer is a 500, as at a kubelet: of
+//! most other codes an API server shows the number alone to the user of kubectl, and not the sentence.
 
 use std::fmt;
 use std::sync::Arc;
@@ -190,7 +191,7 @@ impl Pages {
         self.access.may(caller, method, node).await.map_err(|refusal| {
             self.log("who may open streams to lent pods cannot be asked", &refusal);
             let why = "the API server of the virtual cluster did not say whether this is allowed; try again later";
-            Denial::new(StreamOutcome::Undecided, StatusCode::SERVICE_UNAVAILABLE, why)
+            Denial::new(StreamOutcome::Undecided, StatusCode::INTERNAL_SERVER_ERROR, why)
         })
     }
 
@@ -204,7 +205,7 @@ impl Pages {
             NoTwin::Unread(side, refusal) => {
                 self.log("a pod cannot be read for a stream", &refusal);
                 let (outcome, code) = match side {
-                    Side::Virtual => (StreamOutcome::Undecided, StatusCode::SERVICE_UNAVAILABLE),
+                    Side::Virtual => (StreamOutcome::Undecided, StatusCode::INTERNAL_SERVER_ERROR),
                     Side::Physical => (StreamOutcome::Failed, StatusCode::BAD_GATEWAY),
                 };
                 Denial::new(outcome, code, format!("{pod}: {}", text::line(&refusal.message, SHOWN)))

@@ -72,7 +72,7 @@ async fn s26_if_it_cannot_be_asked_who_may_it_is_no_permission() {
     let stage = Stage::new().await;
     *stage.world.mute.lock().unwrap() = true;
     let (code, said) = stage.ask(Some(&stage.api_server()), LOG).await;
-    assert_eq!(code, 503, "{said}");
+    assert_eq!(code, 500, "{said}");
     assert!(!said.contains("etcd"), "{said}");
     assert_eq!(stage.world.streams(), 0);
     *stage.world.mute.lock().unwrap() = false;
