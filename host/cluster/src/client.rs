@@ -113,7 +113,7 @@ impl Connection {
         stack(&self.config, self.bounds, gate, metrics, limit, &Lane::default())
     }
 
-    /// A client with connections of its own for what goes on: followed logs, and connections that are upgraded. Only connecting is
+    /// A client with connections of its own for what has no end: followed logs, and connections that are upgraded. Only connecting is
     /// bounded in time, and no answer in size: its user bounds the rest. It sends whatever it is asked to: no gate, and no lane.
     ///
     /// # Errors

@@ -202,7 +202,9 @@ impl Kubelet {
             tokio::select! {
                 () = serving.as_mut() => break,
                 Some(_) = keeper.join_next() => return Err(Unfollowed),
-                Some(stream) = opened.recv() => drop(streams.spawn(stream)),
+                Some(stream) = opened.recv() => {
+                    streams.spawn(stream);
+                }
                 Some(ended) = streams.join_next(), if !streams.is_empty() => note(ended),
             }
         }

@@ -277,7 +277,7 @@ async fn s26_a_hundred_logs_are_followed_at_once_and_end_with_the_connection_of_
     stage.ends.cancel();
     for (_, mut lines) in open {
         let end = async { while lines.next().await.is_some_and(|line| line.is_ok()) {} };
-        timeout(Duration::from_secs(30), end).await.context("a log goes on without its binding")?;
+        timeout(Duration::from_secs(30), end).await.context("a log continues without its binding")?;
     }
     stage.stop().await
 }

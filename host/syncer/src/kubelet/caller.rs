@@ -4,8 +4,8 @@
 //! certificate is checked again for each request, against the authorities of that moment: a connection lives for hours, and its
 //! certificate may have ended, or its authority may have been replaced.
 //!
-//! What goes wrong: a certificate without a name, or with two, is nobody's. That is a caller without a certificate, and never an
-//! anonymous user.
+//! What goes wrong: a certificate has no name, or two. Its caller is answered as one without a certificate, and is never an anonymous
+//! user.
 
 use std::fmt;
 

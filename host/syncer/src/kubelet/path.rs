@@ -1,7 +1,7 @@
 //! Which of the kubelet's pages a request asks for.
 //!
 //! Owns the paths and methods that are served, as a kubelet has them. What a path names becomes part of the path of another request,
-//! so a text that cannot be the name of what it stands for is refused. Never decides whether there is such a pod.
+//! so a text that cannot be such a name is refused. Never decides whether there is such a pod.
 
 use std::fmt;
 

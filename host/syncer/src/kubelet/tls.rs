@@ -144,7 +144,7 @@ async fn first(published: &mut BoxStream<'static, Result<Option<ConfigMap>, Refu
     Err(TrustError::Published("the watch has ended".to_owned()))
 }
 
-/// Whether the same request may be answered later although nobody changes a rule.
+/// Whether the same request may be answered later without any change of a rule.
 fn may_pass(reason: RefusalReason) -> bool {
     match reason {
         RefusalReason::Unreachable
