@@ -1,9 +1,10 @@
-//! The bottom-up syncer on real API servers, and its world by itself: the kubelets and the top-down half that its tests rely
-//! on.
+//! Lending on real API servers: the world of the bottom-up syncer by itself (the kubelets and the top-down half that its tests rely
+//! on), one binding in this process, and streams to lent pods.
 
 mod csi;
 mod group;
 mod kubelets;
+mod logs;
 mod machines;
 mod pair;
 mod player;

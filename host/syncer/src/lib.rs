@@ -12,6 +12,7 @@
 //! | [`feeds`] | the watches, each on its way into the view |
 //! | [`kubeconfig`] | which kubeconfigs of borrowers are used |
 //! | [`physical`] | connections to physical API servers |
+//! | [`kubelet`] | logs, exec, attach and port-forward of lent pods, as a kubelet serves them |
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
 //! | [`pods`] | the controller of pods |
@@ -24,6 +25,7 @@ pub mod feeds;
 pub mod group;
 pub mod heartbeats;
 pub mod kubeconfig;
+pub mod kubelet;
 pub mod ledger;
 pub mod nodes;
 pub mod physical;
