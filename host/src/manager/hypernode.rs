@@ -118,6 +118,7 @@ impl ControllerParts {
             switch,
             restores,
             nodes: node_watch,
+            groups: _,
             locks: _,
             events,
             health,

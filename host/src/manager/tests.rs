@@ -118,6 +118,7 @@ impl Process {
             options: &self.options,
             connection: &self.connection,
             elections: &[],
+            groups: None,
             switch: &self.switch,
             restores: &Restores::default(),
             nodes: &Arc::new(NodeWatch::new(&Restores::default())),

@@ -77,7 +77,7 @@ async fn r3_a_lease_is_left_to_others_where_no_controller_of_its_group_runs() {
     let mut ready = process.initialise(three()).unwrap();
     ready.iter_mut().for_each(|ready| ready.group = Some(LeaseGroup::HyperNode));
     let (needed, idle) = by_need(&elections, &ready);
-    let groups = |elections: &[Election]| elections.iter().map(Election::group).collect::<Vec<_>>();
+    let groups = |elections: &[Election]| elections.iter().filter_map(Election::controllers).collect::<Vec<_>>();
     assert_eq!((groups(&needed), groups(&idle)), (vec![LeaseGroup::HyperNode], vec![LeaseGroup::NodeLock]));
 }
 

@@ -202,7 +202,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
     let (sender, role) = watch::channel(Role::Unknown);
     let (health, release) = (Health::default(), CancellationToken::new());
     let runner = Runner {
-        group: LeaseGroup::HyperNode,
+        group: LeaseGroup::HyperNode.into(),
         name: "l".into(),
         namespace: "n".into(),
         configuration: "n/c".into(),
@@ -211,6 +211,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         role: sender,
         gate: Gate::none(),
         held: Gate::closed(&Switch::new(ReadOnly::No)),
+        courtesy: None,
         pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: S }),
         history: History::default(),
         release: release.clone(),
