@@ -156,6 +156,7 @@ const SYNC: Rooms = Rooms {
         ("precondition", &[]),
         ("quantity", &[]),
         ("renewal", &[]),
+        ("spread", &[]),
         ("truth", &[]),
         ("bars", &["liveness"]),
         ("copied", &[]),
