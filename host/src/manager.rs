@@ -20,6 +20,7 @@ pub mod debug;
 pub mod election;
 pub mod health;
 pub mod hypernode;
+pub mod lending;
 pub mod locks;
 pub mod metrics;
 pub mod options;
@@ -442,6 +443,7 @@ fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Resul
     let context = Context {
         options: parts.options,
         connection: parts.connection,
+        requests: parts.requests,
         writes,
         leadership,
         switch: parts.switch.clone(),

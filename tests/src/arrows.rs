@@ -106,6 +106,7 @@ const MANAGER: Rooms = Rooms {
         ("sources", &["standby", "verbs"]),
         ("controller", &["debug", "options", "election", "health", "shared_locks"]),
         ("running", &["options", "tasks", "election", "controller"]),
+        ("lending", &["debug", "tasks", "election", "health", "controller"]),
         ("locks", &["tasks", "election", "shared_locks", "controller"]),
         (
             "hypernode",

@@ -23,7 +23,7 @@ use super::shared_locks::SharedLocks;
 use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::cluster::node_watch::NodeWatch;
-use crate::cluster::{Connection, Restores};
+use crate::cluster::{Connection, Restores, requests};
 use crate::work;
 
 /// Everything that controllers share.
@@ -32,6 +32,8 @@ pub struct Context<'a> {
     pub options: &'a Options,
     /// The API server. Its client reads and watches; it must not write.
     pub connection: &'a Connection,
+    /// What every client counts.
+    pub requests: &'a requests::Metrics,
     /// For writes of the controller: a client behind the gate of its group's lease, if it has one.
     pub writes: kube::Client,
     /// The lease of the controller's group; for one without a group, the gate of every replica.

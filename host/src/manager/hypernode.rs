@@ -113,6 +113,7 @@ impl ControllerParts {
         let Context {
             options,
             connection,
+            requests: _,
             writes,
             leadership,
             switch,
