@@ -277,7 +277,9 @@ impl Keepers {
             Some(leases) => match naming::binding_lease(&leases.name, &binding.name) {
                 Ok(lease) => lease,
                 Err(error) => {
-                    tracing::error!(binding = &*binding.name, %error, "there can be no lease for a binding, so no replica serves it");
+                    tracing::error!(
+                        binding = &*binding.name, %error, "there can be no lease for a binding, so no replica serves it"
+                    );
                     return;
                 }
             },

@@ -123,7 +123,10 @@ impl Keeper {
             biased;
             () = stop.cancelled() => Next::Ends,
             lost = election.lost() => {
-                tracing::warn!(binding = &*name, why = %lost, "the election of a binding ended on this replica; it takes part again later");
+                tracing::warn!(
+                    binding = &*name, why = %lost,
+                    "the election of a binding ended on this replica, which takes part again later"
+                );
                 Next::Rests
             }
             () = election.granted() => self.hold(election, stop).await,
@@ -150,13 +153,17 @@ impl Keeper {
             biased;
             () = stop.cancelled() => (Next::Ends, self.office.drain),
             lost = election.lost() => {
-                tracing::warn!(binding, why = %lost, "the lease of a binding is lost: its group ends, and the others continue");
+                tracing::warn!(
+                    binding, why = %lost, "the lease of a binding is lost: its group ends, and the others continue"
+                );
                 election.gate().close();
                 election.held().close();
                 (Next::Rests, self.after_loss())
             }
             ended = group.next() => {
-                tracing::error!(binding, %ended, "the group of a binding ended by itself; its lease is given to other replicas");
+                tracing::error!(
+                    binding, %ended, "the group of a binding ended by itself; its lease is released for other replicas"
+                );
                 (Next::Rests, self.office.drain)
             }
             () = tenure.is_handed_over() => {
