@@ -106,6 +106,7 @@ const MANAGER: Rooms = Rooms {
         ("sources", &["standby", "verbs"]),
         ("controller", &["debug", "options", "election", "health", "shared_locks"]),
         ("running", &["options", "tasks", "election", "controller"]),
+        ("lending", &["debug", "tasks", "election", "health", "controller"]),
         ("locks", &["tasks", "election", "shared_locks", "controller"]),
         (
             "hypernode",
@@ -160,6 +161,7 @@ const SYNC: Rooms = Rooms {
         ("precondition", &[]),
         ("quantity", &[]),
         ("renewal", &[]),
+        ("spread", &[]),
         ("truth", &[]),
         ("witness", &[]),
         ("bars", &["liveness"]),

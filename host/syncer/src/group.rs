@@ -29,8 +29,8 @@ use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, OurPods, PhysicalCsiNodes, PhysicalNodes, PhysicalPods, SharedView, WatchNews,
-    follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, OurPods, PhysicalCsiNodes, PhysicalNodes, PhysicalPods, SharedView,
+    WatchNews, follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::PhysicalName;

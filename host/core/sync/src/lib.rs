@@ -35,6 +35,7 @@
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
+//! | [`spread`] | which replica serves which binding, and when one is handed over |
 //! | [`streams`] | whether a stream to a virtual pod is passed on to a physical one |
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
@@ -68,6 +69,7 @@ pub mod resources;
 pub mod schedule;
 pub mod selector;
 pub mod sizes;
+pub mod spread;
 pub mod streams;
 pub mod summary;
 pub mod taints;
