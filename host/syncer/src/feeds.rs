@@ -224,7 +224,10 @@ impl Index<PodSlice> for LentPods {
     type List = PodList;
     type Change = Touched;
 
-    fn begin(&mut self, _: Earlier) -> PodList {
+    fn begin(&mut self, earlier: Earlier) -> PodList {
+        if earlier == Earlier::Void {
+            locked(&self.0).ledger.forget_removals();
+        }
         PodList::default()
     }
 

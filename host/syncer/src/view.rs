@@ -79,6 +79,8 @@ pub struct View {
     lent: HashMap<NodeName, Arc<LentNode>>,
     remembered: HashMap<PhysicalName, Remembered>,
     guard: Guard,
+    /// How far the wall clock was set since this view was made.
+    steps: SignedDuration,
 }
 
 /// What the process remembers of a node.
@@ -89,6 +91,21 @@ struct Remembered {
     asked: BTreeSet<Act>,
     /// Since when the guard allows them.
     given: Option<jiff::Timestamp>,
+    /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
+    closing: Option<(jiff::Timestamp, SignedDuration)>,
+}
+
+impl Remembered {
+    /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
+    fn see(&mut self, lent: Option<&LentNode>, steps: SignedDuration) {
+        let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
+        let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
+        let added = closing.filter_map(|taint| taint.time_added).min();
+        if self.closing.map(|(time, _)| time) != added {
+            self.closing = added.map(|time| (time, steps));
+        }
+        self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps.saturating_sub(then));
+    }
 }
 
 impl View {
@@ -111,6 +128,7 @@ impl View {
             lent: HashMap::new(),
             remembered: HashMap::new(),
             guard: Guard::inherit(spent, now.steady),
+            steps: SignedDuration::ZERO,
         }
     }
 
@@ -213,6 +231,7 @@ impl View {
             None => Default::default(),
         };
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
+        remembered.see(lent.as_deref(), self.steps);
         let (memory, none) = (remembered.memory, BTreeSet::new());
         let facts = Facts {
             binding: &self.binding,
@@ -274,9 +293,7 @@ impl View {
 
     /// The wall clock was set by so much.
     pub fn stepped(&mut self, by: SignedDuration) {
-        for remembered in self.remembered.values_mut() {
-            remembered.memory.stepped = remembered.memory.stepped.saturating_add(by);
-        }
+        self.steps = self.steps.saturating_add(by);
     }
 
     fn physical_of(&self, name: &str, node: &LentNode) -> Option<PhysicalName> {

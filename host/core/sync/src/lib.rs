@@ -51,6 +51,8 @@ pub mod guard;
 pub mod identity;
 pub mod liveness;
 pub mod merge;
+#[cfg(test)]
+mod model;
 pub mod naming;
 pub mod node;
 pub mod phase;
