@@ -207,6 +207,7 @@ impl<L: Leases> Nodes<L> {
         for removal in pods {
             match self.requests.remove_pod(removal).await {
                 Ok(()) => {
+                    self.view().ledger.removed(lent, &removal.pod.uid);
                     let word = match removal.means {
                         RemovalMeans::Eviction => "evicted",
                         RemovalMeans::Delete => "deleted",

@@ -103,6 +103,8 @@ pub struct View {
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,
+    /// How far the wall clock was set since this view was made.
+    steps: SignedDuration,
 }
 
 /// What the process remembers of a node.
@@ -112,6 +114,8 @@ struct Remembered {
     asked: Asked,
     /// What the node counts as.
     standing: Standing,
+    /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
+    closing: Option<(jiff::Timestamp, SignedDuration)>,
 }
 
 /// What the guard was asked for together.
@@ -121,6 +125,19 @@ struct Asked {
     acts: BTreeSet<Act>,
     /// Since when the guard allows them.
     given: Option<jiff::Timestamp>,
+}
+
+impl Remembered {
+    /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
+    fn see(&mut self, lent: Option<&LentNode>, steps: SignedDuration) {
+        let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
+        let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
+        let added = closing.filter_map(|taint| taint.time_added).min();
+        if self.closing.map(|(time, _)| time) != added {
+            self.closing = added.map(|time| (time, steps));
+        }
+        self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps.saturating_sub(then));
+    }
 }
 
 impl View {
@@ -151,6 +168,7 @@ impl View {
             remembered: HashMap::new(),
             orphans: HashMap::new(),
             guard: Guard::inherit(earlier, now.steady),
+            steps: SignedDuration::ZERO,
         }
     }
 
@@ -288,6 +306,7 @@ impl View {
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
+        remembered.see(lent.as_deref(), self.steps);
         let memory = remembered.memory;
         let facts = Facts {
             binding: &self.binding,
@@ -384,9 +403,7 @@ impl View {
 
     /// The wall clock was set by so much.
     pub fn stepped(&mut self, by: SignedDuration) {
-        for remembered in self.remembered.values_mut() {
-            remembered.memory.stepped = remembered.memory.stepped.saturating_add(by);
-        }
+        self.steps = self.steps.saturating_add(by);
     }
 
     fn physical_of(&self, name: &str, node: &LentNode) -> Option<PhysicalName> {

@@ -54,6 +54,8 @@ pub mod guard;
 pub mod identity;
 pub mod liveness;
 pub mod merge;
+#[cfg(test)]
+mod model;
 pub mod naming;
 pub mod node;
 pub mod phase;
