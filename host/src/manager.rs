@@ -20,6 +20,7 @@ pub mod debug;
 pub mod election;
 pub mod health;
 pub mod hypernode;
+pub mod lending;
 pub mod locks;
 pub mod metrics;
 pub mod options;
@@ -56,9 +57,9 @@ use crate::config::Mode;
 use crate::serving::{ListenError, Server, tls};
 use crate::traces::Spans;
 use crate::{log, work};
-use controller::{Configuration, Context, Controller, Initialized, RateClass, Registry};
+use controller::{Configuration, Context, Controller, Initialized, Lifetimes, RateClass, Registry};
 use debug::Debug;
-use election::{Election, Leadership, LeaseGroup, Role};
+use election::{Election, GroupElections, Leadership, LeaseGroup, Role, Stands};
 use health::Health;
 use metrics::{Process, SettingMetrics};
 use options::{Election as Elects, LeaseOptions, OnInitFailure, Writes};
@@ -135,8 +136,12 @@ pub async fn run(
     let restores = Restores::holding(&switch);
     restores.register(registry);
     let controllers = controllers();
-    let groups = controllers.groups(&options.controllers);
-    let (elections, thread) = elections(groups, &connection, &options, &switch, &restores, &health, &process)?;
+    let stakes = Stakes {
+        groups: controllers.groups(&options.controllers),
+        lifetimes: controllers.lifetimes(&options.controllers),
+    };
+    let Elections { fixed: elections, groups, thread } =
+        elections(stakes, &connection, &options, &switch, &restores, &health, &process)?;
     let Process { requests, elections: counted, work } = process;
     servers.log_start(&options);
     let (mut pages, mut debug) = (Vec::new(), Debug::default());
@@ -152,6 +157,7 @@ pub async fn run(
         options: &options,
         connection: &reads,
         elections: &elections,
+        groups: groups.as_ref(),
         switch: &switch,
         restores: &restores,
         nodes: &Arc::new(NodeWatch::new(&restores)),
@@ -187,7 +193,7 @@ pub async fn run(
     });
     // A replica without work must not keep it from others: where each controller waits, or a failed one is tolerated.
     let (needed, idle) = by_need(&elections, initialised.as_deref().unwrap_or_default());
-    idle.iter().for_each(|election| health.stands_back(election.group()));
+    idle.iter().filter_map(Election::controllers).for_each(|group| health.stands_back(group));
     begin(&needed, &counted);
     let mut served = servers.serve(&health, shown, pages, &serving);
     if let Some(switched) = switched {
@@ -243,7 +249,8 @@ async fn release(elections: &[Election], thread: Option<election::Thread>) {
 
 /// The elections that a controller here takes part in, and the others.
 fn by_need(elections: &[Election], runs: &[Ready]) -> (Vec<Election>, Vec<Election>) {
-    let is_needed = |election: &Election| runs.iter().any(|ready| ready.group == Some(election.group()));
+    let is_needed =
+        |election: &Election| runs.iter().any(|ready| ready.group.is_some_and(|group| election.is_of(group)));
     elections.iter().cloned().partition(is_needed)
 }
 
@@ -276,11 +283,24 @@ fn lease_check(health: &Health, group: LeaseGroup, lease: &LeaseOptions) -> Chec
     check.into()
 }
 
+/// For which leases the controllers here stand.
+struct Stakes {
+    /// From the start of the process to its end.
+    groups: BTreeSet<LeaseGroup>,
+    /// Whether others come and go.
+    lifetimes: Lifetimes,
+}
+
 /// The elections, and the thread that they run on.
-type Elections = (Vec<Election>, Option<election::Thread>);
+struct Elections {
+    fixed: Vec<Election>,
+    /// For those that come and go.
+    groups: Option<Arc<dyn Stands>>,
+    thread: Option<election::Thread>,
+}
 
 fn elections(
-    groups: BTreeSet<LeaseGroup>,
+    stakes: Stakes,
     connection: &Connection,
     options: &Options,
     switch: &Switch,
@@ -289,19 +309,28 @@ fn elections(
     process: &Process,
 ) -> Result<Elections, Error> {
     let metrics = &process.elections;
-    let (elections, thread) = match &options.election {
+    let (identity, comes_and_goes) = (election::identity(), stakes.lifetimes == Lifetimes::ComeAndGo);
+    let stands = |elections: GroupElections| comes_and_goes.then(|| Arc::new(elections) as Arc<dyn Stands>);
+    let elections = match &options.election {
         Elects::Off => {
-            let off = |group| {
-                metrics.role(group, &Role::Leader);
+            let off = |group: LeaseGroup| {
+                metrics.role(&group.into(), &Role::Leader);
                 Election::off(group, switch)
             };
-            (groups.into_iter().map(off).collect(), None)
+            let fixed = stakes.groups.into_iter().map(off).collect();
+            Elections { fixed, groups: stands(GroupElections::off(identity, switch)), thread: None }
+        }
+        Elects::On(_) if stakes.groups.is_empty() && !comes_and_goes => {
+            Elections { fixed: Vec::new(), groups: None, thread: None }
         }
         Elects::On(lease) => {
-            let identity = election::identity();
-            let setups = groups.into_iter().map(|group| election::Setup {
-                group,
+            let thread = election::Thread::start()?;
+            let configuration = format!("{}/{}", options.location.namespace, options.location.name);
+            let setup = |group: LeaseGroup| election::Setup {
+                group: group.into(),
+                name: group.lease(&lease.name),
                 options: lease,
+                courtesy: None,
                 identity: Arc::clone(&identity),
                 connection,
                 metrics: metrics.clone(),
@@ -309,15 +338,26 @@ fn elections(
                 check: lease_check(health, group, lease),
                 switch: switch.clone(),
                 restores: restores.clone(),
-                configuration: format!("{}/{}", options.location.namespace, options.location.name),
-            });
-            election::start(setups.collect())?
+                configuration: configuration.clone(),
+            };
+            let fixed = stakes.groups.into_iter().map(|group| thread.elector().election(setup(group))).collect();
+            let elected = election::Elected {
+                elector: thread.elector().clone(),
+                options: lease.clone(),
+                connection: connection.clone(),
+                metrics: metrics.clone(),
+                requests: process.requests.clone(),
+                restores: restores.clone(),
+                configuration: configuration.clone(),
+            };
+            let groups = stands(GroupElections::on(Arc::clone(&identity), switch, elected));
+            Elections { fixed, groups, thread: Some(thread) }
         }
     };
-    for election in &elections {
+    for election in &elections.fixed {
         health.election(election.clone());
     }
-    Ok((elections, thread))
+    Ok(elections)
 }
 
 /// What controllers are initialised with.
@@ -325,6 +365,7 @@ struct ProcessParts<'a> {
     options: &'a Options,
     connection: &'a Connection,
     elections: &'a [Election],
+    groups: Option<&'a Arc<dyn Stands>>,
     switch: &'a Switch,
     restores: &'a Restores,
     nodes: &'a Arc<NodeWatch>,
@@ -381,7 +422,7 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
 
 /// Initialises one controller; the inner result is its own.
 fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
-    let of_group = |group| parts.elections.iter().find(|election| election.group() == group).cloned();
+    let of_group = |group| parts.elections.iter().find(|election| election.is_of(group)).cloned();
     let leadership = match controller.group() {
         Some(group) => Leadership::Elected(of_group(group).unwrap_or_else(|| Election::off(group, parts.switch))),
         None => Leadership::EveryReplica(Gate::open(parts.switch)),
@@ -402,11 +443,13 @@ fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Resul
     let context = Context {
         options: parts.options,
         connection: parts.connection,
+        requests: parts.requests,
         writes,
         leadership,
         switch: parts.switch.clone(),
         restores: parts.restores.clone(),
         nodes: Arc::clone(parts.nodes),
+        groups: parts.groups.cloned(),
         events: own.as_ref().unwrap_or(parts.events),
         health: parts.health,
         work: parts.work,

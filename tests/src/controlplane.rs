@@ -35,6 +35,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 
 pub use access::client_from;
 pub use binary::{Programs, find_or_build};
@@ -237,18 +238,45 @@ impl ControlPlane {
     ///
     /// With what it wrote to standard error, when it fails.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        let mut command = tokio::process::Command::from(self.servers().launch.programs.command("kubectl"));
-        command.args(args).current_dir(self.folder()).stdin(Stdio::null()).kill_on_drop(true);
-        command
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("KUBECACHEDIR", self.folder().join("kubectl"))
-            .env("GOGC", "off");
-        let output = command.output().await.context("kubectl cannot be started")?;
+        self.kubectl_with(args, "").await
+    }
+
+    /// The same with this text as its input.
+    ///
+    /// # Errors
+    ///
+    /// With what it wrote to standard error, when it fails.
+    pub async fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut command = self.kubectl_command(args);
+        command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
+        let mut kubectl = command.spawn().context("kubectl cannot be started")?;
+        let stdin = kubectl.stdin.take();
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // One that ends early reads no more.
+                _ = stdin.write_all(input.as_bytes()).await;
+            }
+        };
+        let ((), output) = tokio::join!(write, kubectl.wait_with_output());
+        let output = output.context("kubectl does not end")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("kubectl {} ended with {}: {}", args.join(" "), output.status, said.trim());
         }
         String::from_utf8(output.stdout).context("the output of kubectl is not text")
+    }
+
+    /// kubectl with all rights, for a test that runs it by itself: its output is piped, and it ends with the process that is made
+    /// of it.
+    pub fn kubectl_command(&self, args: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::from(self.servers().launch.programs.command("kubectl"));
+        command.args(args).current_dir(self.folder()).stdin(Stdio::null()).kill_on_drop(true);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("KUBECACHEDIR", self.folder().join("kubectl"))
+            .env("GOGC", "off");
+        command
     }
 
     /// Ends the apiserver; etcd stays.

@@ -217,6 +217,8 @@ words! {
         Confirmed,
         /// Some writes failed and will be tried again.
         WriteFailed,
+        /// The API server refuses what would be written; the message names the field.
+        WriteRefused,
         /// A name is taken by an object that is not ours.
         NameTaken,
         /// Another program writes the same objects.

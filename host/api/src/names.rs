@@ -106,6 +106,10 @@ pub const NAME: &str = "topoloom";
 /// On a Lease: `NAMESPACE/NAME` of the ConfigMap from which its holder takes the configuration.
 pub const CONFIGURATION_ANNOTATION: &str = key!("configuration");
 
+/// Label on a Lease by which a replica announces itself as one of those that serve bindings: the name of their leases,
+/// hashed when it is no label value. Such a Lease is of no leader, so it does not have [`NAME_LABEL`].
+pub const MEMBER_LABEL: &str = key!("member-of");
+
 /// On the ConfigMap of the configuration: `"true"` stops all writes except leases, on every replica.
 pub const READ_ONLY_ANNOTATION: &str = key!("read-only");
 

@@ -23,6 +23,9 @@ use super::requests;
 /// How long one request may take until its answer's head is there; watches answer at once and then stream.
 const READ_TIMEOUT: Duration = Duration::from_secs(305);
 
+/// After so much silence the kernel asks whether the other machine is still there, as it does for connections of Go programs.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -110,6 +113,18 @@ impl Connection {
         stack(&self.config, self.bounds, gate, metrics, limit, &Lane::default())
     }
 
+    /// A client with connections of its own for what has no end: followed logs, and connections that are upgraded. Only connecting is
+    /// bounded in time, and no answer in size: its user bounds the rest. It sends whatever it is asked to: no gate, and no lane.
+    ///
+    /// # Errors
+    /// As [`Self::behind`].
+    pub fn for_streams(&self, metrics: &requests::Metrics) -> Result<kube::Client, ConnectError> {
+        let mut config = self.config.clone();
+        (config.read_timeout, config.write_timeout) = (None, None);
+        let bounds = Bounds { deadline: None, ..self.bounds };
+        stack(&config, bounds, &Gate::none(), metrics, &RateLimit::default(), &Lane::default())
+    }
+
     /// The same, whose writes go in a lane.
     ///
     /// # Errors
@@ -132,6 +147,8 @@ fn stack(
     let mut tcp = HttpConnector::new_with_resolver(Resolver::new(bounds.dial));
     // TLS is added on top.
     tcp.enforce_http(false);
+    // A machine that is gone ends no connection, and one that is upgraded may be silent for hours.
+    tcp.set_keepalive(Some(KEEPALIVE));
     let wire = gate::Connector::new(gate.clone(), tcp);
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
     connector.set_connect_timeout(config.connect_timeout);

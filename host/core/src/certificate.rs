@@ -1,11 +1,12 @@
-//! The little of a certificate that must be read where no chain of authorities is checked: dates, and the common name where there is
-//! no other. Reads only what the TLS library has accepted as a certificate already, or will be asked to use. Never judges a
+//! The little of a certificate that the TLS library does not say: its dates, the common name where there is no other, and the names of
+//! its subject. Reads only what that library has accepted as a certificate already, or will be asked to use. Never judges a
 //! certificate: no signature is checked here. What is not formed as a certificate is none, and no panic.
 
 use jiff::civil::DateTime;
 
 /// The tags of DER that are met on the way (X.690, 8.1.2; RFC 5280, 4.1).
 const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xa0;
@@ -15,6 +16,8 @@ const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 
 /// `id-at-commonName`, 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+/// `id-at-organizationName`, 2.5.4.10.
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 /// `id-ce-subjectAltName`, 2.5.29.17.
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 
@@ -33,18 +36,9 @@ impl Certificate {
     /// `None`: it is not formed as a certificate is.
     #[must_use]
     pub fn read(der: &[u8]) -> Option<Self> {
-        let mut whole = Reader(Reader(der).value(SEQUENCE)?);
-        let mut rest = Reader(whole.value(SEQUENCE)?);
-        let (first, _) = rest.next()?;
-        if first == VERSION {
-            // The serial number, then.
-            rest.next()?;
-        }
-        let _signature = rest.value(SEQUENCE)?;
-        let _issuer = rest.value(SEQUENCE)?;
-        let mut dates = Reader(rest.value(SEQUENCE)?);
+        let Parts { mut dates, subject, mut rest } = parts(der)?;
         let (not_before, not_after) = (time(dates.next()?)?, time(dates.next()?)?);
-        let common = common_name(rest.value(SEQUENCE)?)?;
+        let common = common_name(subject)?;
         let _key = rest.value(SEQUENCE)?;
         let mut has_others = false;
         while let Some((tag, content)) = rest.next() {
@@ -58,6 +52,64 @@ impl Certificate {
         }
         Some(Self { not_before, not_after, only_name: common.filter(|_| !has_others) })
     }
+}
+
+/// The names in the subject of a certificate by which API servers know its holder: a common name is a user, organizations are
+/// groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Common names, in their order. With more than one it is not clear who the holder is.
+    pub common_names: Vec<String>,
+    /// Organizations, in their order.
+    pub organizations: Vec<String>,
+}
+
+impl Subject {
+    /// `None`: it is not formed as a certificate is. Names of another alphabet than UTF-8 and ASCII are left out: no name of
+    /// Kubernetes is written in one.
+    #[must_use]
+    pub fn read(der: &[u8]) -> Option<Self> {
+        let mut subject = Self::default();
+        let mut sets = Reader(parts(der)?.subject);
+        while !sets.0.is_empty() {
+            let mut pairs = Reader(sets.value(SET)?);
+            while !pairs.0.is_empty() {
+                let mut pair = Reader(pairs.value(SEQUENCE)?);
+                let (_, id) = pair.next()?;
+                let (tag, value) = pair.next()?;
+                let text = STRINGS.contains(&tag).then(|| std::str::from_utf8(value).ok()).flatten();
+                match text {
+                    Some(text) if id == COMMON_NAME => subject.common_names.push(text.to_owned()),
+                    Some(text) if id == ORGANIZATION => subject.organizations.push(text.to_owned()),
+                    _ => {}
+                }
+            }
+        }
+        Some(subject)
+    }
+}
+
+/// What is read of a certificate (RFC 5280, 4.1).
+struct Parts<'a> {
+    dates: Reader<'a>,
+    subject: &'a [u8],
+    /// The key, and what follows it.
+    rest: Reader<'a>,
+}
+
+fn parts(der: &[u8]) -> Option<Parts<'_>> {
+    let mut whole = Reader(Reader(der).value(SEQUENCE)?);
+    let mut rest = Reader(whole.value(SEQUENCE)?);
+    let (first, _) = rest.next()?;
+    if first == VERSION {
+        // The serial number, then.
+        rest.next()?;
+    }
+    let _signature = rest.value(SEQUENCE)?;
+    let _issuer = rest.value(SEQUENCE)?;
+    let dates = Reader(rest.value(SEQUENCE)?);
+    let subject = rest.value(SEQUENCE)?;
+    Some(Parts { dates, subject, rest })
 }
 
 /// The last common name of a subject, the most special one.
@@ -147,5 +199,55 @@ mod tests {
             assert_eq!(time((UTC_TIME, bad.as_bytes())), None, "{bad}");
         }
         assert_eq!(time((SEQUENCE, b"700101000001Z")), None);
+    }
+
+    const OBJECT: u8 = 0x06;
+    const UTF8: u8 = 0x0c;
+    const PRINTABLE: u8 = 0x13;
+
+    fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+        [&[tag, u8::try_from(content.len()).unwrap()], content].concat()
+    }
+
+    fn name(id: &[u8], tag: u8, text: &str) -> Vec<u8> {
+        let pair = [tagged(OBJECT, id), tagged(tag, text.as_bytes())].concat();
+        tagged(SET, &tagged(SEQUENCE, &pair))
+    }
+
+    /// A certificate of which nothing but the subject is real.
+    fn certificate(subject: &[u8]) -> Vec<u8> {
+        let empty = tagged(SEQUENCE, &[]);
+        let serial = [0x02, 1, 7];
+        let inner = [&serial[..], &*empty, &*empty, &*empty, &*tagged(SEQUENCE, subject), &*empty].concat();
+        tagged(SEQUENCE, &[tagged(SEQUENCE, &inner), empty].concat())
+    }
+
+    fn read(subject: &[u8]) -> (Vec<String>, Vec<String>) {
+        let Subject { common_names, organizations } = Subject::read(&certificate(subject)).unwrap();
+        (common_names, organizations)
+    }
+
+    #[test]
+    fn users_and_groups_are_common_names_and_organizations() {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let node = [name(ORGANIZATION, PRINTABLE, "system:nodes"), name(COMMON_NAME, UTF8, "system:node:w1")].concat();
+        assert_eq!(read(&node), (owned(&["system:node:w1"]), owned(&["system:nodes"])));
+        let two = [name(COMMON_NAME, UTF8, "a"), name(COMMON_NAME, UTF8, "b"), name(ORGANIZATION, UTF8, "c")].concat();
+        assert_eq!(read(&two), (owned(&["a", "b"]), owned(&["c"])));
+        let unit = [0x55, 0x04, 0x0b];
+        let others = [name(&unit, UTF8, "system:masters"), name(ORGANIZATION, 0x1e, "system:masters")].concat();
+        assert_eq!(read(&others), (vec![], vec![]), "an organisational unit, and another alphabet");
+        let set = [name(COMMON_NAME, UTF8, "a"), name(ORGANIZATION, UTF8, "b")].concat();
+        let both: Vec<u8> = set.chunks(set.len() / 2).flat_map(|one| one[2..].to_vec()).collect();
+        assert_eq!(read(&tagged(SET, &both)), (owned(&["a"]), owned(&["b"])), "two names in one set");
+    }
+
+    #[test]
+    fn what_is_cut_off_anywhere_is_no_certificate() {
+        let whole = certificate(&name(COMMON_NAME, UTF8, "a"));
+        assert!(Subject::read(&whole).is_some());
+        for end in 0..whole.len() {
+            assert_eq!(Subject::read(&whole[..end]), None, "{end}");
+        }
     }
 }

@@ -13,7 +13,7 @@ pub const HYPER_NODE: &str = "hyperNode-controller";
 pub const NODELOCK_SWEEPER: &str = "nodelock-sweeper";
 /// Serves kube-scheduler.
 pub const EXTENDER: &str = "extender";
-/// Copies objects from a virtual cluster to a physical one.
+/// Lends nodes of physical clusters to this one: what it copies goes up, from a physical cluster to the virtual one.
 pub const BOTTOMUP_SYNCER: &str = "bottomup-syncer";
 
 /// Every controller that this host knows by name, in the order in which they are initialised. One that is not built in,

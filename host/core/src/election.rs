@@ -19,7 +19,10 @@
 //!   long as no other program writes the Lease.
 //! * If another program writes it: a holder stops when it reads another name. A replica that saw a holder still waits
 //!   for that holder's time to pass, unless the holder itself released the Lease.
-//! * A replica that lost the Lease ends its process, and with it everything that was decided under the Lease.
+//! * A replica that lost the Lease ends everything that was decided under the Lease: its process, or the one group that the
+//!   Lease is about. A candidate that lost stays lost; where only a group ended, a new one under the same name stands later.
+//! * A replica that gives way to another ([`LeaseCandidate::give_way`]) only claims later than it could. So who goes first
+//!   may be decided on whatever each replica believes, and nothing of the above depends on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +151,10 @@ pub enum ElectionPosition {
 pub struct LeaseCandidate {
     me: Arc<str>,
     timing: Timing,
+    /// How much later than it could this replica claims a Lease: another one goes first.
+    courtesy: Duration,
+    /// Since when it could claim.
+    claimable: Option<Duration>,
     state: ElectionState,
 }
 
@@ -199,12 +206,15 @@ struct LeaseHolder {
 
 impl LeaseCandidate {
     /// A replica that has not seen the Lease. `me` must differ from the name of every other replica and earlier
-    /// process.
+    /// process. A process whose candidate has lost the Lease may stand again under its name, once all that was decided
+    /// under the Lease has ended.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
         Self {
             me,
             timing,
+            courtesy: Duration::ZERO,
+            claimable: None,
             state: ElectionState::Outside { known: KnownLease::Unread, not_before: Duration::ZERO, read_at: None },
         }
     }
@@ -215,8 +225,33 @@ impl LeaseCandidate {
         &self.me
     }
 
+    /// From now on a Lease of another holder, or of none, is claimed this much later than it could be: another replica
+    /// goes first. A claim of this replica that was never confirmed waits for no other.
+    pub fn give_way(&mut self, courtesy: Duration) {
+        self.courtesy = courtesy;
+    }
+
     /// What to do at this time.
     pub fn next(&mut self, now: Duration) -> LeaseOrder {
+        let order = self.due(now);
+        if matches!(order, LeaseOrder::Claim { .. }) && !self.has_claimed() {
+            let goes = *self.claimable.get_or_insert(now) + self.courtesy;
+            return if goes > now { LeaseOrder::Wait(goes) } else { order };
+        }
+        // What is read may be as before.
+        if !matches!(order, LeaseOrder::Claim { .. } | LeaseOrder::Read) {
+            self.claimable = None;
+        }
+        order
+    }
+
+    /// Whether the Lease has our name, by a claim that was never confirmed.
+    fn has_claimed(&self) -> bool {
+        matches!(self.state, ElectionState::Outside { known: KnownLease::Mine(_), .. })
+    }
+
+    /// The same for a replica that gives way to no other.
+    fn due(&mut self, now: Duration) -> LeaseOrder {
         match &self.state {
             ElectionState::Lost(lost) => LeaseOrder::Stop(lost.clone()),
             ElectionState::Leading { version, confirmed, due, doubts } => {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, AttemptOutcome, BindFailure, Bound, Request, What};
-use topoloom_core::nodelock::needs::LockKey;
+use topoloom_core::nodelock::needs::{LockKey, NodeKind};
 use topoloom_core::nodelock::sightings::{Blocks, PodSighting};
 use topoloom_core::nodelock::{NodeName, OrphanReason, PodId, Uid};
 use topoloom_core::text;
@@ -36,6 +36,8 @@ pub struct BindReport {
     pub result: Result<Bound, BindFailure>,
     /// The keys that it needed.
     pub keys: Vec<LockKey>,
+    /// What the node is, as far as that was looked at: on a virtual one, none of the keys is locked (decision S27).
+    pub node: NodeKind,
     /// A lock of this attempt may be left on the node.
     pub kept: bool,
     /// How long the lock was waited for, others of this process included.
@@ -47,7 +49,14 @@ pub struct BindReport {
 impl BindReport {
     /// It is a defect. Everything that the attempt held is dropped; the sweeper handles what it wrote.
     fn broke() -> Self {
-        Self { result: Err(BindFailure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
+        Self {
+            result: Err(BindFailure::Broke),
+            keys: Vec::new(),
+            node: NodeKind::Machine,
+            kept: true,
+            waited: Duration::ZERO,
+            took: Vec::new(),
+        }
     }
 }
 
@@ -170,6 +179,7 @@ impl NodeLock {
         let mut report = BindReport {
             result: Err(BindFailure::TooLate),
             keys: Vec::new(),
+            node: NodeKind::Machine,
             kept: false,
             waited: Duration::ZERO,
             took: Vec::new(),
@@ -222,7 +232,7 @@ impl NodeLock {
             self.carrier.carry(flight, &gone).await;
         let waited = report.waited + waited;
         let result = result.map_err(|failure| failure.after(waited, within, &at));
-        BindReport { result, kept, waited, took: attempt.took().to_vec(), ..report }
+        BindReport { result, node: attempt.node(), kept, waited, took: attempt.took().to_vec(), ..report }
     }
 
     /// The pod, if its UID is the requested one.

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use topoloom_api::names::lending::VIRTUAL_CLUSTER;
 use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
-use topoloom_core::nodelock::needs::LockKey;
+use topoloom_core::nodelock::needs::{LockKey, NodeKind};
 use topoloom_core::nodelock::sightings::Locks;
 use topoloom_core::nodelock::{Lock, LockValue, NodeName, Note, PodId, Uid};
 use topoloom_core::version::ResourceVersion;
@@ -106,6 +107,12 @@ pub fn locks(annotations: &Annotations) -> Locks {
         }
     }
     locks
+}
+
+/// What a node with these labels is.
+#[must_use]
+pub fn kind(labels: &BTreeMap<String, String>) -> NodeKind {
+    if labels.contains_key(VIRTUAL_CLUSTER) { NodeKind::Virtual } else { NodeKind::Machine }
 }
 
 /// Locks as the annotations of a node.

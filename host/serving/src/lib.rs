@@ -2,15 +2,17 @@
 //! that only holds connections does not keep a probe out (`seats`).
 //!
 //! Never decides what is served: pages come as routes. It knows no cluster and no controller, and reads files only where
-//! [`tls`] is asked to.
+//! [`tls`] is asked to. Each request carries what its page may need of its connection, as extensions: the certificates that
+//! the client has shown ([`ClientCertificates`]), and its seat ([`AtWork`]).
 //!
 //! # Failure story
 //!
 //! A port that is taken or a file that cannot be used is an error that names its flag, before anything is served. A client
 //! that is slow, silent or hostile loses its connection, and no other client its own.
 //!
-//! Four of them run: health and metrics for the cluster, both as Volcano has them (`node-lock-and-bind.md` B10), the
-//! admin server for people on the machine, and the extender for kube-scheduler.
+//! Five of them may run: health and metrics for the cluster, both as Volcano has them (`node-lock-and-bind.md` B10), the
+//! admin server for people on the machine, the extender for kube-scheduler, and the kubelet's API of virtual nodes for
+//! API servers.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,10 +20,11 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -29,7 +32,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use self::seats::{Seat, Seats};
+use self::seats::{RequestUnderWay, Seat, Seats};
 
 mod seats;
 pub mod tls;
@@ -64,6 +67,19 @@ impl Bounds {
 
 /// The settings of TLS, which may change while a server runs.
 pub type TlsSettings = watch::Receiver<Arc<rustls::ServerConfig>>;
+
+/// The certificates that the client of a connection has shown in its handshake, its own first: an extension of each of its
+/// requests. There are none where it has shown none, or there is no TLS. The settings of TLS have checked them at the time of the
+/// handshake; a page for which that may be too long ago has to check them again.
+#[derive(Debug, Clone, Default)]
+pub struct ClientCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// The seat of a connection, as an extension of each of its requests: while a clone of it lives, no other peer gets the seat. A page
+/// whose answer takes long keeps one in the body of that answer.
+#[derive(Clone)]
+pub struct AtWork {
+    _work: Arc<RequestUnderWay>,
+}
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -173,35 +189,48 @@ async fn connection(
     stop: CancellationToken,
     bounds: Bounds,
 ) {
-    let Some(acceptor) = tls else { return requests(stream, routes, seat, stop, bounds).await };
+    let Some(acceptor) = tls else {
+        return requests(stream, ClientCertificates::default(), routes, seat, stop, bounds).await;
+    };
     let shaken = tokio::select! {
         () = stop.cancelled() => return,
         shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
     };
     // A peer that breaks off, or uses another protocol, is dropped without a log line.
     if let Ok(Ok(stream)) = shaken {
-        requests(stream, routes, seat, stop, bounds).await;
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let client = ClientCertificates(shown.into());
+        requests(stream, client, routes, seat, stop, bounds).await;
     }
 }
 
 /// Answers requests until the peer leaves, the server stops, or the connection is too old; one that is under way then
-/// is answered.
-async fn requests<S>(stream: S, routes: Router, seat: &Arc<Seat>, stop: CancellationToken, bounds: Bounds)
-where
+/// is answered. A page may take the connection over (an upgrade): then it is the page's, with its bounds and its end.
+async fn requests<S>(
+    stream: S,
+    client: ClientCertificates,
+    routes: Router,
+    seat: &Arc<Seat>,
+    stop: CancellationToken,
+    bounds: Bounds,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
-    server.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
     let routes = TowerToHyperService::new(routes);
-    let at_work = service_fn(|request: hyper::Request<Incoming>| {
-        let (work, answer) = (seat.work(), routes.call(request));
+    let at_work = service_fn(|mut request: hyper::Request<Incoming>| {
+        let work = AtWork { _work: Arc::new(seat.work()) };
+        request.extensions_mut().insert(client.clone());
+        request.extensions_mut().insert(work.clone());
+        let answer = routes.call(request);
         async move {
             let answer = answer.await;
             drop(work);
             answer
         }
     });
-    let served = server.serve_connection(TokioIo::new(stream), at_work);
+    let served = server.serve_connection(TokioIo::new(stream), at_work).with_upgrades();
     let mut served = std::pin::pin!(served);
     tokio::select! {
         _ = served.as_mut() => return,

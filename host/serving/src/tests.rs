@@ -1,4 +1,11 @@
+use std::convert::Infallible;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
 use axum::routing::get;
+use futures::{StreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -134,13 +141,64 @@ async fn a_request_that_is_worked_on_ends_for_no_stranger() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn an_answer_that_keeps_its_seat_ends_for_no_stranger() {
+    let bounds = Bounds { connections: 2, ..Bounds::PROBES };
+    let done = CancellationToken::new();
+    let waits = done.clone();
+    let long = get(move |Extension(seat): Extension<AtWork>| {
+        let rest = async move {
+            waits.cancelled().await;
+            drop(seat);
+            "and the rest"
+        };
+        let pieces = stream::iter(["the first part, "]).chain(stream::once(rest));
+        std::future::ready(Body::from_stream(pieces.map(Ok::<_, Infallible>)))
+    });
+    let server = Running::start(pages().route("/long", long), bounds).await;
+    let mut asked = server.connected("GET /long HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("the first part") {
+        assert_ne!(asked.read_buf(&mut said).await.unwrap(), 0, "it ends before it has begun");
+    }
+    let _strangers = futures::future::join_all((0..20).map(|_| server.connected(""))).await;
+    assert!(server.answer(PROBE).await.ends_with("ok"));
+    done.cancel();
+    assert!(rest(&mut asked).await.contains("and the rest"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_a_page_has_taken_over_is_the_page_s_with_what_was_sent_behind_the_request() {
+    let (sender, mut taken) = tokio::sync::mpsc::unbounded_channel();
+    let page = get(move |mut request: Request| {
+        sender.send(hyper::upgrade::on(&mut request)).unwrap();
+        let headers = [(header::CONNECTION, "upgrade"), (header::UPGRADE, "echo")];
+        std::future::ready((StatusCode::SWITCHING_PROTOCOLS, headers))
+    });
+    let server = Running::start(Router::new().route("/take", page), Bounds::PROBES).await;
+    let head = "GET /take HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    let mut peer = server.connected(&format!("{head}hello")).await;
+    let mut ours = TokioIo::new(taken.recv().await.unwrap().await.unwrap());
+    server.stop().await;
+    let mut said = [0; 5];
+    ours.read_exact(&mut said).await.unwrap();
+    ours.write_all(&said).await.unwrap();
+    drop(ours);
+    let said = rest(&mut peer).await;
+    assert!(said.starts_with("HTTP/1.1 101") && said.ends_with("\r\n\r\nhello"), "{said}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_head_arrives_within_a_second_or_the_connection_ends() {
     for says in ["", "GET /healthz HTTP/1.1\r\nHost: loc"] {
         let (mut peer, ours) = tokio::io::duplex(4096);
         let seat = Seats::new(1).seat().await;
         let mut serving = JoinSet::new();
-        serving.spawn(async move { requests(ours, pages(), &seat, CancellationToken::new(), Bounds::PROBES).await });
+        serving.spawn(async move {
+            let client = ClientCertificates::default();
+            requests(ours, client, pages(), &seat, CancellationToken::new(), Bounds::PROBES).await;
+        });
         let began = Instant::now();
         peer.write_all(says.as_bytes()).await.unwrap();
         rest(&mut peer).await;

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL};
+use topoloom_sync::naming::base_of_binding_lease;
 
 use super::host_args::LEASE;
 use super::options::values::{LEASE_SUFFIX, boolean};
@@ -189,7 +190,8 @@ impl ContainerFlags<'_> {
 fn of_lease(lease: &Lease, now: Timestamp) -> Option<(Installation, LeaseFreshness)> {
     let (namespace, name) = (lease.namespace()?, lease.name_any());
     let config = Location::parse(lease.annotations().get(CONFIGURATION_ANNOTATION)?, &namespace).ok()?;
-    let first = name.strip_suffix(LEASE_SUFFIX).unwrap_or(&name).to_owned();
+    // A host holds one for each group, and one for each binding that it serves.
+    let first = name.strip_suffix(LEASE_SUFFIX).or_else(|| base_of_binding_lease(&name)).unwrap_or(&name).to_owned();
     let what = format!("the host of the lease {namespace}/{name}");
     let found = Installation { what, namespace: namespace.clone(), config, lease: Some((namespace, first)) };
     Some((found, LeaseStatus::of(lease, now).standing))

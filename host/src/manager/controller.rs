@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::Selection;
 
 use super::debug::Debug;
-use super::election::{Leadership, LeaseGroup};
+use super::election::{Leadership, LeaseGroup, Stands};
 use super::health::Health;
 use super::options::Options;
 use super::shared_locks::SharedLocks;
 use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::cluster::node_watch::NodeWatch;
-use crate::cluster::{Connection, Restores};
+use crate::cluster::{Connection, Restores, requests};
 use crate::work;
 
 /// Everything that controllers share.
@@ -32,10 +32,14 @@ pub struct Context<'a> {
     pub options: &'a Options,
     /// The API server. Its client reads and watches; it must not write.
     pub connection: &'a Connection,
+    /// What every client counts.
+    pub requests: &'a requests::Metrics,
     /// For writes of the controller: a client behind the gate of its group's lease, if it has one.
     pub writes: kube::Client,
     /// The lease of the controller's group; for one without a group, the gate of every replica.
     pub leadership: Leadership,
+    /// With what a controller stands for leases whose groups come and go; nothing where none does.
+    pub groups: Option<Arc<dyn Stands>>,
     /// What the controllers of the node lock share, once one of them was initialised.
     pub locks: &'a OnceCell<SharedLocks>,
     /// The switch of all writes.
@@ -67,6 +71,11 @@ pub trait Controller: Send {
     /// Under whose lease it writes; `None` where every replica does its work.
     fn group(&self) -> Option<LeaseGroup>;
 
+    /// Whether it has groups of its own that come and go while it runs, each with a lease.
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes::Fixed
+    }
+
     /// Whether its requests wait for the rate limit of the process.
     fn rate(&self) -> RateClass {
         RateClass::Limited
@@ -82,6 +91,15 @@ pub trait Controller: Send {
     /// # Errors
     /// Why it cannot run at all; something that may be there later is [`Initialized::Waits`].
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError>;
+}
+
+/// Which groups a controller has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetimes {
+    /// The one that it names, or none, from the start of the process to its end.
+    Fixed,
+    /// Others, too, which come and go.
+    ComeAndGo,
 }
 
 /// Whether requests of a controller wait for `--kube-api-qps`.
@@ -154,6 +172,14 @@ impl Registry {
     pub fn groups(&self, selected: &Selection) -> BTreeSet<LeaseGroup> {
         let selected = self.controllers.values().filter(|controller| selected.enables(controller.name()));
         selected.filter_map(|controller| controller.group()).collect()
+    }
+
+    /// Whether one of the selected ones has groups that come and go.
+    #[must_use]
+    pub fn lifetimes(&self, selected: &Selection) -> Lifetimes {
+        let mut selected = self.controllers.values().filter(|controller| selected.enables(controller.name()));
+        let comes_and_goes = selected.any(|controller| controller.lifetimes() == Lifetimes::ComeAndGo);
+        if comes_and_goes { Lifetimes::ComeAndGo } else { Lifetimes::Fixed }
     }
 
     /// All of them, in order.

@@ -1,14 +1,19 @@
-//! The lease of one group of controllers: which of the replicas writes (decisions M2 and M4).
+//! The lease of one group: which of the replicas writes (decisions M2, M4 and S11).
 //!
 //! `core::election` decides; here are its inputs: the watch on the Lease, the requests, the boot-time clock, and the
-//! [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a process
+//! gates that open and close with it. All of it runs on a thread of its own, with clients of its own: a process
 //! that is busy with a large cluster still renews in time, and a client that waits for its turn never delays a renewal.
+//!
+//! Groups of controllers exist for as long as the process. Those of bindings come and go while it runs, on the same thread
+//! ([`GroupElections`]). Each says what ends when its lease is lost ([`Group::ends`]).
 //!
 //! # Failure story
 //!
-//! Even if no request succeeds, the gate closes by the clock when the last confirmed renewal becomes too old; no task
-//! has to do anything for that. A lost lease stays lost: the process ends and is restarted.
+//! Even if no request succeeds, the gates close by the clock when the last confirmed renewal becomes too old; no task
+//! has to do anything for that. A lost lease stays lost for its election: the process ends and is restarted, or the one group
+//! ends, and what runs it stands again in another election. An election that crashes is lost, and the others continue.
 
+mod groups;
 mod history;
 mod lease;
 mod metrics;
@@ -18,20 +23,79 @@ pub(super) mod staged;
 #[cfg(test)]
 mod tests;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use topoloom_core::election::{LeaseCandidate, Lost, Timing};
+use topoloom_core::text;
 
 use self::runner::Runner;
 use super::options::LeaseOptions;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 use crate::cluster::{Check, Connection, Restores, client, instance, requests};
+pub(super) use groups::Elected;
+pub use groups::{BindingElection, GroupElections, Stands};
 pub use history::{Happened, History};
 pub use metrics::Metrics;
+
+/// Whose lease it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Group {
+    /// Controllers of this process, from its start to its end.
+    Controllers(LeaseGroup),
+    /// One ClusterBinding, by its name: groups of this kind come and go while the process runs (decision S11).
+    Binding(Arc<str>),
+}
+
+/// What ends when a replica loses the lease of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossEnds {
+    /// The process, with 1.
+    Process,
+    /// The group alone.
+    Group,
+}
+
+impl Group {
+    /// The word for logs and metrics.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Controllers(group) => group.as_str(),
+            Self::Binding(_) => "binding",
+        }
+    }
+
+    /// The name of its check in the log.
+    #[must_use]
+    pub fn check(&self) -> &'static str {
+        match self {
+            Self::Controllers(group) => group.check(),
+            Self::Binding(_) => "lease-binding",
+        }
+    }
+
+    /// What ends when its lease is lost.
+    #[must_use]
+    pub fn ends(&self) -> LossEnds {
+        match self {
+            Self::Controllers(LeaseGroup::HyperNode | LeaseGroup::NodeLock) => LossEnds::Process,
+            Self::Binding(_) => LossEnds::Group,
+        }
+    }
+}
+
+impl From<LeaseGroup> for Group {
+    fn from(group: LeaseGroup) -> Self {
+        Self::Controllers(group)
+    }
+}
 
 /// Controllers that share a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,10 +151,11 @@ pub enum Role {
 /// One election, as the rest of the process sees it. Clones are the same election.
 #[derive(Debug, Clone)]
 pub struct Election {
-    group: LeaseGroup,
+    group: Group,
     lease: Option<Arc<LeaseName>>,
     role: watch::Receiver<Role>,
     gate: Gate,
+    held: Gate,
     pulse: Arc<Pulse>,
     history: History,
     begin: CancellationToken,
@@ -121,16 +186,17 @@ struct Pulse {
 impl Election {
     /// Without an election: every process that runs writes.
     #[must_use]
-    pub fn off(group: LeaseGroup, switch: &Switch) -> Self {
+    pub fn off(group: impl Into<Group>, switch: &Switch) -> Self {
         // The sender may go: a receiver keeps the last value.
         let (_, role) = watch::channel(Role::Leader);
         let ended = CancellationToken::new();
         ended.cancel();
         Self {
-            group,
+            group: group.into(),
             lease: None,
             role,
             gate: Gate::open(switch),
+            held: Gate::none(),
             pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: Duration::ZERO }),
             history: History::default(),
             begin: CancellationToken::new(),
@@ -141,8 +207,23 @@ impl Election {
 
     /// Which group it is about.
     #[must_use]
-    pub fn group(&self) -> LeaseGroup {
-        self.group
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The controllers that it is about.
+    #[must_use]
+    pub fn controllers(&self) -> Option<LeaseGroup> {
+        match &self.group {
+            Group::Controllers(group) => Some(*group),
+            Group::Binding(_) => None,
+        }
+    }
+
+    /// Whether it is about these controllers.
+    #[must_use]
+    pub fn is_of(&self, group: LeaseGroup) -> bool {
+        self.group == Group::Controllers(group)
     }
 
     /// The Lease, where there is an election.
@@ -161,6 +242,13 @@ impl Election {
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// The gate for what continues while writes are switched off: leases, and nothing else (decision S27). It opens and
+    /// closes with the lease of this group, and no switch closes it.
+    #[must_use]
+    pub fn held(&self) -> &Gate {
+        &self.held
     }
 
     /// What we are now.
@@ -206,6 +294,17 @@ impl Election {
         self.gate.close();
         self.release.cancel();
         self.ended.cancelled().await;
+        self.held.close();
+    }
+
+    /// Nothing of the group is written any more, and the lease is given back without waiting for it. For one whose work
+    /// was cut off.
+    pub fn abandon(&self) {
+        self.gate.close();
+        if self.lease.is_none() {
+            self.held.close();
+        }
+        self.release.cancel();
     }
 }
 
@@ -248,9 +347,14 @@ impl Leadership {
 /// What an election is made of.
 pub struct Setup<'a> {
     /// Whose lease.
-    pub group: LeaseGroup,
+    pub group: Group,
+    /// Its name.
+    pub name: String,
     /// Where it is and how long it lasts.
     pub options: &'a LeaseOptions,
+    /// How much later than it could this replica claims the lease, now and from each change on; nothing: it gives way to
+    /// no other.
+    pub courtesy: Option<watch::Receiver<Duration>>,
     /// Our name.
     pub identity: Arc<str>,
     /// The API server.
@@ -272,13 +376,79 @@ pub struct Setup<'a> {
 /// The thread of elections.
 pub struct Thread {
     handle: std::thread::JoinHandle<()>,
+    elector: Elector,
+}
+
+/// Begins elections on the thread, for as long as it runs. Clones are for the same thread.
+#[derive(Clone)]
+pub struct Elector {
+    parts: mpsc::UnboundedSender<Part>,
+    closing: CancellationToken,
 }
 
 impl Thread {
+    /// Starts it. It runs until it is joined.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start() -> Result<Self, StartError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+        let (parts, arriving) = mpsc::unbounded_channel();
+        let closing = CancellationToken::new();
+        let closes = closing.clone();
+        let body = move || {
+            runtime.block_on(run(arriving, closes));
+            // A look-up of a name that hangs must not keep the thread.
+            runtime.shutdown_background();
+        };
+        let handle = std::thread::Builder::new().name("election".into()).spawn(body).map_err(StartError::Thread)?;
+        Ok(Self { handle, elector: Elector { parts, closing } })
+    }
+
+    /// What begins elections on it.
+    #[must_use]
+    pub fn elector(&self) -> &Elector {
+        &self.elector
+    }
+
     /// Waits for its end. Every election has to have been released, or lost.
     pub async fn join(self) {
+        self.elector.closing.cancel();
         // A panic in it was logged where it happened, and its elections count as stuck.
         let _ = tokio::task::spawn_blocking(move || self.handle.join()).await;
+    }
+}
+
+impl Elector {
+    /// An election on the thread. It asks for its lease from [`Election::begin`] on. One that comes after the end of the
+    /// thread is lost.
+    #[must_use]
+    pub fn election(&self, setup: Setup<'_>) -> Election {
+        let (election, part) = prepare(setup);
+        // What is not sent is dropped, and with it the sender of the role.
+        let _ = self.parts.send(part);
+        election
+    }
+}
+
+/// Runs every election that arrives, until no other will and all have ended.
+async fn run(mut arriving: mpsc::UnboundedReceiver<Part>, closing: CancellationToken) {
+    let mut running = FuturesUnordered::new();
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            () = closing.cancelled(), if is_open => {
+                is_open = false;
+                arriving.close();
+            }
+            Some(part) = arriving.recv() => running.push(AssertUnwindSafe(part.run()).catch_unwind()),
+            Some(ended) = running.next() => {
+                if let Err(panic) = ended {
+                    tracing::error!(panic = text::of_panic(&*panic), "an election crashed; its lease counts as lost");
+                }
+            }
+            else => return,
+        }
     }
 }
 
@@ -291,25 +461,6 @@ pub enum StartError {
     /// No thread.
     #[error("the thread of the election does not start")]
     Thread(#[source] std::io::Error),
-}
-
-/// Starts the thread of elections. Each asks for its lease from [`Election::begin`] on.
-///
-/// # Errors
-/// When there is no thread to be had.
-pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), StartError> {
-    if setups.is_empty() {
-        return Ok((Vec::new(), None));
-    }
-    let (elections, parts): (Vec<Election>, Vec<Part>) = setups.into_iter().map(prepare).unzip();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
-    let body = move || {
-        runtime.block_on(futures::future::join_all(parts.into_iter().map(Part::run)));
-        // A look-up of a name that hangs must not keep the thread.
-        runtime.shutdown_background();
-    };
-    let handle = std::thread::Builder::new().name("election".into()).spawn(body).map_err(StartError::Thread)?;
-    Ok((elections, Some(Thread { handle })))
 }
 
 /// What the thread needs for one election.
@@ -348,14 +499,15 @@ fn prepare(setup: Setup<'_>) -> (Election, Part) {
     let pulse = Arc::new(Pulse { until: AtomicU64::new(0), grace: timing.duration - timing.renew_deadline });
     let lease = LeaseName {
         namespace: setup.options.namespace.clone(),
-        name: setup.group.lease(&setup.options.name),
+        name: setup.name.clone(),
         identity: Arc::clone(&setup.identity),
     };
     let election = Election {
-        group: setup.group,
+        group: setup.group.clone(),
         lease: Some(Arc::new(lease)),
         role,
         gate: Gate::closed(&setup.switch),
+        held: Gate::closed(&Switch::new(ReadOnly::No)),
         pulse: Arc::clone(&pulse),
         history: History::default(),
         begin: CancellationToken::new(),
@@ -364,14 +516,15 @@ fn prepare(setup: Setup<'_>) -> (Election, Part) {
     };
     let runner = Runner {
         group: setup.group,
-        name: setup.group.lease(&setup.options.name),
+        name: setup.name,
         namespace: setup.options.namespace.clone(),
         configuration: setup.configuration,
         timing,
         candidate: LeaseCandidate::new(setup.identity, timing),
         role: sender,
         gate: election.gate.clone(),
-        held: Gate::closed(&Switch::new(ReadOnly::No)),
+        held: election.held.clone(),
+        courtesy: setup.courtesy,
         pulse,
         history: election.history.clone(),
         release: election.release.clone(),

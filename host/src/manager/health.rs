@@ -11,6 +11,11 @@
 //! leader reads (403), so that a rolling update with broken rules does not replace the replicas that work. What was
 //! never read is judged at once: a new pod must not be ready in between. A cache that is cold and was not refused does
 //! not count. A leader is judged by the lease itself.
+//!
+//! Bindings of lending are shown, and none of them fails a replica: what is wrong with one is wrong with its cluster, and the
+//! others go on. That its renew loop is stuck is the replica's own, and counts for `/healthz` as for any lease.
+
+mod bindings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +26,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
+use self::bindings::ShownBinding;
 use super::election::{Election, LeaseGroup, Role};
 use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 
@@ -42,6 +48,7 @@ struct Inner {
     controllers: BTreeMap<String, Controller>,
     elections: Vec<Election>,
     left_to_others: BTreeSet<LeaseGroup>,
+    bindings: BTreeMap<Arc<str>, ShownBinding>,
 }
 
 struct Checked {
@@ -135,6 +142,12 @@ impl Health {
         self.add(name, None, CheckState::Absent("not needed yet".into()))
     }
 
+    /// The same for what a controller can do nothing without, on every replica: while it is absent the controller waits.
+    #[must_use]
+    pub fn optional_of_controller(&self, name: &'static str, controller: &'static str) -> CheckSlot {
+        CheckSlot { controller: Some(controller), ..self.optional(name) }
+    }
+
     fn add(&self, name: &'static str, group: Option<LeaseGroup>, state: CheckState) -> CheckSlot {
         self.lock()
             .checks
@@ -151,7 +164,7 @@ impl Health {
     /// needs.
     pub fn stands_back(&self, group: LeaseGroup) {
         let mut inner = self.lock();
-        inner.elections.retain(|election| election.group() != group);
+        inner.elections.retain(|election| !election.is_of(group));
         inner.checks.retain(|name, check| *name != group.check() && check.group != Some(group));
         inner.left_to_others.insert(group);
     }
@@ -177,11 +190,12 @@ impl Health {
     #[must_use]
     pub fn alive(&self) -> (bool, String) {
         let inner = self.lock();
-        let stuck = inner.elections.iter().find_map(|election| Some((election.group(), election.stuck()?)));
+        let fixed = inner.elections.iter().map(|election| (election.group().as_str().to_owned(), election));
+        let bindings = inner.bindings.iter().map(|(name, shown)| (format!("of binding {name}"), &shown.election));
+        let stuck = fixed.chain(bindings).find_map(|(lease, election)| Some((lease, election.stuck()?)));
         match stuck {
-            Some((group, late)) => {
-                let late = late.as_secs();
-                (false, format!("the renewal of the lease {} is stuck: {late} s late\n", group.as_str()))
+            Some((lease, late)) => {
+                (false, format!("the renewal of the lease {lease} is stuck: {} s late\n", late.as_secs()))
             }
             None => (true, "ok".to_owned()),
         }
@@ -192,7 +206,7 @@ impl Health {
     pub fn report(&self) -> (bool, String) {
         let inner = self.lock();
         let leads = |group: LeaseGroup| {
-            let election = inner.elections.iter().find(|election| election.group() == group);
+            let election = inner.elections.iter().find(|election| election.is_of(group));
             election.is_none_or(|election| matches!(election.role(), Role::Leader | Role::Lost(_)))
         };
         let checks = inner.checks.iter().map(|(name, check)| check.line(name, leads));
@@ -214,6 +228,7 @@ impl Health {
                 Controller::Disabled => format!("[-] controller {name} disabled\n"),
             });
         }
+        bindings::show(&inner.bindings, &mut lines);
         (ready, lines)
     }
 }

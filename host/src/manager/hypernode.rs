@@ -113,11 +113,13 @@ impl ControllerParts {
         let Context {
             options,
             connection,
+            requests: _,
             writes,
             leadership,
             switch,
             restores,
             nodes: node_watch,
+            groups: _,
             locks: _,
             events,
             health,

@@ -1,7 +1,10 @@
-//! Every right that the host needs at the API server, once, with its reason.
+//! Every right that the host needs at an API server, once, with its reason.
 //!
 //! The chart renders these as rules, `topoloom preflight` asks for each of them, and a test compares both. Pure: from a
-//! [`RightsSettings`] to a list, no client.
+//! [`RightsSettings`] to a list, no client. A host that lends nodes talks to two clusters, so every right is of a side; what
+//! lending needs at both is in [`lending`].
+
+pub mod lending;
 
 use std::fmt;
 
@@ -9,6 +12,7 @@ use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, Selecti
 
 use super::election::LeaseGroup;
 use super::options::Kept;
+use crate::cluster::Side;
 use crate::config::References;
 use crate::nodelock::sweeper::SweepMode;
 
@@ -21,6 +25,8 @@ const NODE_LOCK: &str = "node lock";
 /// One rule that the host needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
+    /// In which of the two clusters of lending; all others are of the one that the host runs in, the virtual one.
+    pub side: Side,
     /// Where it has to hold.
     pub place: RightScope,
     /// The API group; empty for the core one.
@@ -173,6 +179,7 @@ impl RightsSettings {
         }
         let place = RightScope::Namespace(namespace.clone());
         let needed = |need, names, verbs: &[&'static str], why| Right {
+            side: Side::Virtual,
             place: place.clone(),
             group: "coordination.k8s.io",
             resource: "leases",
@@ -210,6 +217,7 @@ impl RightsSettings {
         };
         for place in places {
             rights.push(Right {
+                side: Side::Virtual,
                 place,
                 group: "events.k8s.io",
                 resource: "events",
@@ -332,6 +340,7 @@ impl RightsSettings {
 
 fn cluster(group: &'static str, resource: &'static str, verbs: &[&'static str], why: &'static str) -> Right {
     Right {
+        side: Side::Virtual,
         place: RightScope::Cluster,
         group,
         resource,
@@ -350,6 +359,8 @@ fn within(namespace: &str, resource: &'static str, verbs: &[&'static str], why: 
 /// One question to the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
+    /// In which cluster.
+    pub side: Side,
     /// Where.
     pub place: RightScope,
     /// The API group.
@@ -376,6 +387,7 @@ impl Right {
             if self.names.is_empty() { vec![None] } else { self.names.iter().cloned().map(Some).collect() };
         let every = names.iter().flat_map(|name| self.verbs.iter().map(move |verb| (name, *verb)));
         let question = |(name, verb): (&Option<String>, _)| Question {
+            side: self.side,
             place: self.place.clone(),
             group: self.group,
             resource,
@@ -388,7 +400,7 @@ impl Right {
 }
 
 impl fmt::Display for Right {
-    /// The rule as it is written into a role.
+    /// The rule as it is written into a role, and the cluster where that is not the one that the host runs in.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             RightScope::Cluster => f.write_str("ClusterRole: ")?,
@@ -398,7 +410,11 @@ impl fmt::Display for Right {
         if !self.names.is_empty() {
             write!(f, "resourceNames: {:?}, ", self.names)?;
         }
-        write!(f, "verbs: {:?}}}", self.verbs)
+        write!(f, "verbs: {:?}}}", self.verbs)?;
+        match self.side {
+            Side::Virtual => Ok(()),
+            Side::Physical => write!(f, " in {}", self.side),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use topoloom_core::election::Lost;
 
 use super::Error;
 use super::controller::{Configuration, Run};
-use super::election::{Election, LeaseGroup};
+use super::election::{Election, LeaseGroup, LossEnds};
 use super::options::{Election as Elects, Options};
 use super::tasks::Tasks;
 
@@ -27,7 +27,7 @@ pub(super) struct RunningControllers {
     tasks: BTreeMap<&'static str, (Option<LeaseGroup>, CancellationToken, Tasks)>,
 }
 
-type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (LeaseGroup, Lost)> + Send + 'a>>;
+type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (&'static str, Lost)> + Send + 'a>>;
 
 impl RunningControllers {
     pub(super) fn start(ready: Vec<Ready>) -> Self {
@@ -50,7 +50,8 @@ impl RunningControllers {
         let lost = futures::future::select_all(
             elections
                 .iter()
-                .map(|election| Box::pin(async { (election.group(), election.lost().await) }) as BoxedLoss<'_>)
+                .filter(|election| election.group().ends() == LossEnds::Process)
+                .map(|election| Box::pin(async { (election.group().as_str(), election.lost().await) }) as BoxedLoss<'_>)
                 .chain([Box::pin(std::future::pending()) as BoxedLoss<'_>]),
         );
         let (ended, drain) = tokio::select! {
@@ -66,7 +67,7 @@ impl RunningControllers {
                     Elects::On(lease) => lease.duration - lease.renew_deadline,
                     Elects::Off => options.drain,
                 };
-                (Err(Error::LeaseLost { group: group.as_str(), why: why.to_string() }), drain.min(options.drain))
+                (Err(Error::LeaseLost { group, why: why.to_string() }), drain.min(options.drain))
             }
             (name, why) = self.next() => (Err(Error::Controller { name, why }), options.drain),
             ended = served.next() => (Err(Error::Task(ended.to_string())), options.drain),

@@ -58,9 +58,9 @@ use topoloom_sync::node::{KubeletEndpoint, Now};
 
 pub use self::requests::LeaseName;
 use crate::convert::binding::{self, Surroundings};
-use crate::heartbeats;
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
+use crate::{heartbeats, pods};
 
 /// What all bindings of a process have in common.
 pub struct Process {
@@ -90,6 +90,8 @@ pub struct Process {
     pub events: Events,
     /// Metrics of heartbeats.
     pub beats: heartbeats::metrics::Metrics,
+    /// Metrics of pods.
+    pub pods: pods::metrics::Metrics,
     /// How the queues are worked on.
     pub work: work::Options,
     /// Both clocks.

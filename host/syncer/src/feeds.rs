@@ -1,4 +1,4 @@
-//! The watches of a binding, each on its way into the [`View`].
+//! The watches of a binding, each on its way into the [`View`], and those of pods into the [`Inbox`] of their controller, too.
 //!
 //! Owns how objects of either cluster become events of the view, and which nodes the controller looks at because of them. A
 //! list replaces what is known only when it is whole. Never decides anything.
@@ -9,13 +9,14 @@
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
 //! cannot be read leaves what was read of it before, with a line in the log.
 
+mod csi;
 mod named;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
-use kube::Api;
+use kube::{Api, Resource as _};
 use topoloom_cluster::Refusal;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
 use topoloom_cluster::watches::{self, Config};
@@ -23,9 +24,11 @@ use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
+pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, Touched};
-use crate::slices::pod::PodSlice;
+use crate::pods::Inbox;
+use crate::slices::pod::{Copied, PodSlice, WholePod};
 use crate::view::View;
 
 /// A view that several tasks share.
@@ -52,9 +55,19 @@ enum PodWatch {
     Others = 1,
 }
 
+/// The physical pods with the label of the virtual cluster, whose status is copied.
+#[derive(Debug)]
+pub struct OurPods {
+    pods: PhysicalPods,
+    inbox: Inbox,
+}
+
 /// The pods of the virtual cluster that are bound to a node.
 #[derive(Debug)]
-pub struct LentPods(pub SharedView);
+pub struct LentPods {
+    view: SharedView,
+    inbox: Inbox,
+}
 
 /// A list of pods on its way: they are taken in one by one, since a pod that exists counts at once; what the list does not
 /// name goes at its end.
@@ -132,31 +145,106 @@ impl Index<PodSlice> for PhysicalPods {
     }
 }
 
+/// The UID of a pod that may not be readable otherwise.
+fn uid_of(pod: &WholePod) -> Uid {
+    pod.meta().uid.as_deref().unwrap_or_default().into()
+}
+
+/// A pod that was read whole; nothing where its status has another form than that of a pod.
+fn split(pod: WholePod) -> Option<(PodSlice, Copied)> {
+    let name = pod.meta().name.clone().unwrap_or_default();
+    let read = pod.split();
+    read.inspect_err(|error| {
+        tracing::warn!(pod = name, %error, "a pod cannot be read; what was read of it before counts");
+    })
+    .ok()
+}
+
+impl OurPods {
+    /// What one of the two watches of physical pods shows, and the inbox of their controller.
+    #[must_use]
+    pub fn new(ours: PhysicalPods, inbox: Inbox) -> Self {
+        Self { pods: ours, inbox }
+    }
+
+    fn take(&self, object: WholePod) -> Touched {
+        let Some((slice, copied)) = split(object) else { return Touched::new() };
+        let touched = self.pods.take(&slice);
+        self.inbox.physical(&slice, copied);
+        touched
+    }
+}
+
+impl Index<WholePod> for OurPods {
+    type List = PodList;
+    type Change = Touched;
+
+    fn begin(&mut self, earlier: Earlier) -> PodList {
+        self.inbox.physical_begin(earlier);
+        PodList::default()
+    }
+
+    fn list(&mut self, list: &mut PodList, object: WholePod) {
+        list.seen.insert(uid_of(&object));
+        list.touched.append(&mut self.take(object));
+    }
+
+    fn reset(&mut self, list: PodList, version: &ResourceVersion) -> Touched {
+        self.inbox.physical_listed(&list.seen);
+        Index::<PodSlice>::reset(&mut self.pods, list, version)
+    }
+
+    fn apply(&mut self, object: WholePod) -> Touched {
+        self.take(object)
+    }
+
+    fn delete(&mut self, object: WholePod) -> Touched {
+        let uid = uid_of(&object);
+        if let Some((slice, copied)) = split(object) {
+            self.inbox.physical_gone(&slice, copied);
+        }
+        self.pods.gone(&uid)
+    }
+}
+
 impl LentPods {
-    fn take(&self, object: PodSlice) -> Touched {
-        let pod = object.pod();
-        locked(&self.0).ledger.virtual_pod(object).unwrap_or_else(|error| {
+    /// The view, and the inbox of the controller of pods.
+    #[must_use]
+    pub fn new(view: &SharedView, inbox: Inbox) -> Self {
+        Self { view: Arc::clone(view), inbox }
+    }
+
+    fn take(&self, object: WholePod) -> Touched {
+        let Some((slice, copied)) = split(object) else { return Touched::new() };
+        self.inbox.twin(&slice, copied);
+        let pod = slice.pod();
+        locked(&self.view).ledger.virtual_pod(slice).unwrap_or_else(|error| {
             tracing::warn!(%pod, %error, "a virtual pod cannot be read; what was read of it before counts");
             Touched::new()
         })
     }
 }
 
-impl Index<PodSlice> for LentPods {
+impl Index<WholePod> for LentPods {
     type List = PodList;
     type Change = Touched;
 
-    fn begin(&mut self, _: Earlier) -> PodList {
+    fn begin(&mut self, earlier: Earlier) -> PodList {
+        self.inbox.twins_begin(earlier);
+        if earlier == Earlier::Void {
+            locked(&self.view).ledger.forget_removals();
+        }
         PodList::default()
     }
 
-    fn list(&mut self, list: &mut PodList, object: PodSlice) {
-        list.seen.insert(object.pod().uid);
+    fn list(&mut self, list: &mut PodList, object: WholePod) {
+        list.seen.insert(uid_of(&object));
         list.touched.append(&mut self.take(object));
     }
 
     fn reset(&mut self, mut list: PodList, _: &ResourceVersion) -> Touched {
-        let mut view = locked(&self.0);
+        self.inbox.twins_listed(&list.seen);
+        let mut view = locked(&self.view);
         for uid in view.ledger.virtual_uids() {
             if !list.seen.contains(&uid) {
                 list.touched.append(&mut view.ledger.virtual_pod_gone(&uid));
@@ -165,12 +253,16 @@ impl Index<PodSlice> for LentPods {
         list.touched
     }
 
-    fn apply(&mut self, object: PodSlice) -> Touched {
+    fn apply(&mut self, object: WholePod) -> Touched {
         self.take(object)
     }
 
-    fn delete(&mut self, object: PodSlice) -> Touched {
-        locked(&self.0).ledger.virtual_pod_gone(&object.pod().uid)
+    fn delete(&mut self, object: WholePod) -> Touched {
+        let uid = uid_of(&object);
+        if let Some((slice, _)) = split(object) {
+            self.inbox.twin_gone(&slice);
+        }
+        locked(&self.view).ledger.virtual_pod_gone(&uid)
     }
 }
 
@@ -226,8 +318,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::slices::csi::CsiNodeSlice;
     use crate::slices::node::NodeSlice;
-    use crate::view::examples;
+    use crate::view::{CsiEvidence, examples};
 
     fn pods(names: &[(&str, &str)]) -> Vec<PodSlice> {
         let pod = |(uid, cpu): &(&str, &str)| -> Value {
@@ -295,7 +388,34 @@ mod tests {
         // Nor is it gone, where a list shows it so.
         list(&mut index, vec![broken()]);
         assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
-        list(&mut index, Vec::new());
+        let other = json!({"metadata": {"name": "w2", "uid": "u2"}});
+        list(&mut index, vec![serde_json::from_value(other).unwrap()]);
         assert!(locked(&view).physical("w1").is_none());
+    }
+    #[test]
+    fn s19_a_list_of_physical_csinodes_that_begins_holds_decisions_until_it_is_whole() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let mut index = Feed::<PhysicalCsiNodes>::of(&view);
+        let node = |drivers: Value| -> CsiNodeSlice {
+            let object = json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": drivers}});
+            serde_json::from_value(object).unwrap()
+        };
+        list(&mut index, vec![node(json!(null))]);
+        list(&mut Feed::<LentCsiNodes>::of(&view), Vec::<CsiNodeSlice>::new());
+        let decides = || {
+            let now = examples::now().wall;
+            locked(&view).decide_csi_node(&"w1".into(), &CsiEvidence::default(), now).is_some()
+        };
+        assert!(decides());
+        let mut watched = Watched::default();
+        watched.take(&mut index, Event::Init(Earlier::Valid));
+        assert!(!decides());
+        // One that cannot be read is there, and as it was.
+        let driver = json!({"name": "d", "nodeID": "x".repeat(1000)});
+        watched.take(&mut index, Event::InitApply(node(json!([driver]))));
+        assert!(!decides());
+        watched.take(&mut index, Event::InitDone("9".into()));
+        assert!(decides());
+        assert_eq!(locked(&view).csi.physical("w1").unwrap().drivers, []);
     }
 }

@@ -1,7 +1,7 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
 //! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then the virtual cluster is listed, then
-//! the physical one, then nodes are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object
+//! the physical one, then nodes and pods are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object
 //! by itself but for the first list of virtual nodes. Which connection is used, and what may be written, is the
 //! [binding's](crate::bindings) to say.
 //!
@@ -34,15 +34,21 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
-use crate::feeds::{Feed, LentNodes, LentPods, PhysicalNodes, PhysicalPods, SharedView, WatchNews, follow};
+use crate::csi::CsiNodes;
+use crate::feeds::{
+    Feed, LentCsiNodes, LentNodes, LentPods, OurPods, PhysicalCsiNodes, PhysicalNodes, PhysicalPods, SharedView,
+    WatchNews, follow,
+};
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, Touched};
 use crate::nodes::{Leases, Nodes};
 use crate::physical::{Physical, Signs};
+use crate::pods::{self, Pods};
 use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
+use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
 use crate::troubles::{Thing, Troubles};
-use crate::view::{Part, View};
+use crate::view::{CsiTrouble, Part, View};
 
 /// Pods that use no room, which need not be watched unless they are ours.
 const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
@@ -55,6 +61,12 @@ pub struct Group {
     pub queue: WorkQueue<PhysicalName>,
     /// How they are looked at.
     pub nodes: Arc<Nodes<Heartbeats>>,
+    /// How pods are looked at.
+    pub pods: Arc<Pods>,
+    /// The CSINodes that wait for a look, by physical node.
+    pub csi_queue: WorkQueue<PhysicalName>,
+    /// How they are looked at.
+    pub csi_nodes: Arc<CsiNodes>,
     /// The leases of its virtual nodes.
     pub heartbeats: Heartbeats,
     /// The connection to the physical cluster that is watched; none as long as the binding does not allow it.
@@ -120,15 +132,21 @@ impl Group {
         }
         // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
         lent.whole().await;
-        let pods = PhysicalPods::both(&self.view);
+        let known = PhysicalPods::both(&self.view);
         let workers = run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone());
         let Lenders { queue, work, statuses, .. } = &self.policies;
         let lenders = run_workers(queue.clone(), work.clone(), Arc::clone(statuses), stop.clone());
+        let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
+        let queue = self.pods.inbox().queue().clone();
+        let of_pods = run_workers(queue, of_pods, Arc::clone(&self.pods), stop.clone());
+        let (queue, csi_nodes) = (self.csi_queue.clone(), Arc::clone(&self.csi_nodes));
+        let of_csi_nodes = run_workers(queue, self.work.clone(), csi_nodes, stop.clone());
+        let csi_nodes = async { tokio::join!(self.queue_csi_nodes(), of_csi_nodes) };
         let physical = self.connected(|physical| {
             self.lists.begin_again();
-            self.physical_watches(physical, &identity, pods.clone())
+            self.physical_watches(physical, &identity, known.clone())
         });
-        tokio::join!(physical, self.policy_watch(), workers, lenders);
+        tokio::join!(physical, self.policy_watch(), workers, lenders, of_pods, csi_nodes);
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -184,14 +202,21 @@ impl Group {
         let index = Feed::<LentNodes>::of(&self.view);
         let report = self.report(Thing::LentNodes, Side::Virtual, lists, 0, None);
         let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
+        let csi_nodes = follow(
+            Api::<CsiNodeSlice>::all(self.lent.clone()),
+            config.clone().labels(&of_binding),
+            Feed::<LentCsiNodes>::of(&self.view),
+            self.queue.clone(),
+            csi_news(&self.view, Side::Virtual),
+        );
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
-            LentPods(Arc::clone(&self.view)),
+            LentPods::new(&self.view, self.pods.inbox().clone()),
             self.queue.clone(),
             self.report(Thing::LentPods, Side::Virtual, lists, 1, Some(Part::LentPods)),
         );
-        vec![Box::pin(nodes), Box::pin(pods)]
+        vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
     }
 
     /// What becomes of the news of a watch: its list counts among these, and a refusal is a trouble.
@@ -236,12 +261,12 @@ impl Group {
     }
 
     /// The watches of the physical cluster.
-    async fn physical_watches(&self, physical: Arc<Physical>, identity: &Identity, pods: [PhysicalPods; 2]) {
+    async fn physical_watches(&self, physical: Arc<Physical>, identity: &Identity, known: [PhysicalPods; 2]) {
         let client = physical.connection().reads().clone();
         let config = Config::of(physical.restores()).heard(&physical.signs().heard());
         let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
         let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
-        let [our_pods, other_pods] = pods;
+        let [our_pods, other_pods] = known;
         let listed = |which: usize, thing: Thing, part: Part| {
             let report = self.report(thing, Side::Physical, &self.lists, which, Some(part));
             let (lists, signs, view) = (Arc::clone(&self.lists), physical.signs().clone(), Arc::clone(&self.view));
@@ -253,14 +278,47 @@ impl Group {
                 }
             }
         };
-        let pods = |config: Config, index: PhysicalPods, which: usize, thing: Thing, part: Part| {
-            follow(Api::all(client.clone()), config, index, self.queue.clone(), listed(which, thing, part))
-        };
+        let our_pods = OurPods::new(our_pods, self.pods.inbox().clone());
         tokio::join!(
             self.physical_nodes(&physical, &config),
-            pods(config.clone().labels(&ours), our_pods, 1, Thing::OurPods, Part::OurPods),
-            pods(config.clone().labels(&others).fields(USES_ROOM), other_pods, 2, Thing::OtherPods, Part::OtherPods),
+            follow(
+                Api::all(client.clone()),
+                config.clone().labels(&ours),
+                our_pods,
+                self.queue.clone(),
+                listed(1, Thing::OurPods, Part::OurPods),
+            ),
+            follow(
+                Api::all(client.clone()),
+                config.clone().labels(&others).fields(USES_ROOM),
+                other_pods,
+                self.queue.clone(),
+                listed(2, Thing::OtherPods, Part::OtherPods),
+            ),
+            // Not one of the lists that make the cluster reachable: where the right to read CSINodes is missing no list of them is
+            // ever whole, and the nodes have to be lent all the same. What depends on CSINodes waits for this list by itself
+            // (`view::CsiView`).
+            follow(
+                Api::<CsiNodeSlice>::all(client.clone()),
+                config.clone(),
+                Feed::<PhysicalCsiNodes>::of(&self.view),
+                self.queue.clone(),
+                csi_news(&self.view, Side::Physical),
+            ),
         );
+    }
+
+    /// The view says which CSINodes something happened to, whatever it was: a CSINode, its node, or what allows writes.
+    async fn queue_csi_nodes(&self) {
+        let news = self.view().csi.news();
+        loop {
+            let due = self.view().csi.take_due();
+            for name in due {
+                // A full queue is counted, and the next sweep adds what it refused.
+                let _refused = self.csi_queue.add(name);
+            }
+            news.notified().await;
+        }
     }
 
     /// The watch of the physical nodes. Where they are all gone at once, they are listed again before that counts (decision S5).
@@ -351,6 +409,22 @@ impl Group {
             }
         };
         follow(policies, config, feed, self.queue.clone(), report).await;
+    }
+}
+
+/// What the watches of CSINodes meet is kept in the view, for the conditions of the binding.
+fn csi_news(view: &SharedView, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sync + use<> {
+    let view = Arc::clone(view);
+    let trouble = match side {
+        Side::Physical => CsiTrouble::Physical,
+        Side::Virtual => CsiTrouble::Virtual,
+    };
+    move |news| {
+        let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+        match news {
+            WatchNews::Changed | WatchNews::Listed => view.csi.answered(trouble),
+            WatchNews::Failed(refusal) => view.csi.refused(trouble, refusal.clone().on(side)),
+        }
     }
 }
 

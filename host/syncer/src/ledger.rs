@@ -11,10 +11,11 @@
 //! as used: the node looks smaller for a moment, never larger. A pod with an amount that cannot be read counts with what was
 //! read of it before, and its node is reported.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
@@ -42,6 +43,8 @@ pub struct Ledger {
     /// The physical pod that names a virtual one, by the UID of the virtual one.
     twins: HashMap<Uid, Uid>,
     virtual_pods: HashMap<Uid, VirtualRow>,
+    /// Pods of the virtual cluster whose removal its API server took, and that are not known to be gone.
+    removed: HashSet<Uid>,
     /// The pods of each virtual node.
     lent: HashMap<NodeName, LentRow>,
     /// The physical node of each virtual one that was looked at.
@@ -88,6 +91,7 @@ impl Ledger {
             physical_pods: HashMap::new(),
             twins: HashMap::new(),
             virtual_pods: HashMap::new(),
+            removed: HashSet::new(),
             lent: HashMap::new(),
             names: HashMap::new(),
         }
@@ -202,7 +206,10 @@ impl Ledger {
         let part = PodUse::new(&counted_there(&there), &requests);
         let lent = self.lent.entry(node.clone()).or_default();
         let mut is_changed = lent.requested.set(&uid, part) == UsageChange::Changed;
-        let pod = slice.lent();
+        let mut pod = slice.lent();
+        if self.removed.contains(&uid) {
+            pod.existence = Existence::Terminating;
+        }
         let matters = |pod: &LentPod| (pod.phase, pod.existence, pod.class, pod.tolerations.clone());
         let refused = lent.pods.get(&uid).and_then(|known| known.refused);
         is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
@@ -218,6 +225,7 @@ impl Ledger {
 
     /// A pod of the virtual cluster is gone.
     pub fn virtual_pod_gone(&mut self, uid: &Uid) -> Touched {
+        self.removed.remove(uid);
         let Some(row) = self.virtual_pods.remove(uid) else { return Touched::new() };
         let mut touched: Touched = self.names.get(&row.node).cloned().into_iter().collect();
         if let Some(lent) = self.lent.get_mut(&row.node) {
@@ -238,6 +246,20 @@ impl Ledger {
             let times = pod.refused.map_or(0, |refused| refused.times);
             pod.refused = Some(topoloom_sync::deletion::RefusedEviction { at: now, times: times.saturating_add(1) });
         }
+    }
+
+    /// The API server took the removal of a pod. It terminates from now on, whatever an event says that is older: it is not
+    /// removed a second time.
+    pub fn removed(&mut self, lent: &str, uid: &Uid) {
+        if let Some(pod) = self.lent.get_mut(lent).and_then(|row| row.pods.get_mut(uid)) {
+            pod.existence = Existence::Terminating;
+            self.removed.insert(uid.clone());
+        }
+    }
+
+    /// The API server was set back: a pod whose removal it took may live again.
+    pub fn forget_removals(&mut self) {
+        self.removed.clear();
     }
 
     /// All pods of the virtual cluster that are known.

@@ -12,8 +12,11 @@
 //! | [`feeds`] | the watches, each on its way into the view |
 //! | [`kubeconfig`] | which kubeconfigs of borrowers are used |
 //! | [`physical`] | connections to physical API servers |
+//! | [`kubelet`] | logs, exec, attach and port-forward of lent pods, as a kubelet serves them |
 //! | [`heartbeats`] | the leases of virtual nodes |
 //! | [`nodes`] | the controller of nodes |
+//! | [`pods`] | the controller of pods |
+//! | [`csi`] | the controller of CSINodes |
 //! | [`troubles`] | what is refused, for the conditions of a binding |
 //! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
@@ -21,13 +24,16 @@
 
 pub mod bindings;
 pub mod convert;
+pub mod csi;
 pub mod feeds;
 pub mod group;
 pub mod heartbeats;
 pub mod kubeconfig;
+pub mod kubelet;
 pub mod ledger;
 pub mod nodes;
 pub mod physical;
+pub mod pods;
 pub mod policies;
 pub mod slices;
 pub mod troubles;

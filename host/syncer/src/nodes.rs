@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use topoloom_api::Reason;
 use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
@@ -22,8 +23,8 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
-pub(crate) use self::requests::binding_uids;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
+pub(crate) use self::requests::{binding_uids, create};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};
 
@@ -192,7 +193,7 @@ impl<L: Leases> Nodes<L> {
         {
             let uid = self.view().lent(lent).map(|node| node.uid.to_string());
             let note = format!("{order} was refused: {refusal}");
-            let text = EventText { reason: "WriteRefused", action: "Lending", note: &note };
+            let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
             self.events.node(lent, uid.as_deref(), Urgency::Warning, text).await;
         }
         tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
@@ -206,6 +207,7 @@ impl<L: Leases> Nodes<L> {
         for removal in pods {
             match self.requests.remove_pod(removal).await {
                 Ok(()) => {
+                    self.view().ledger.removed(lent, &removal.pod.uid);
                     let word = match removal.means {
                         RemovalMeans::Eviction => "evicted",
                         RemovalMeans::Delete => "deleted",

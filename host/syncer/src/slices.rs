@@ -8,6 +8,7 @@
 //! A field that is absent is empty. An amount that is no quantity, which no API server hands out, makes the object unreadable:
 //! counted as nothing it would make a node larger than it is.
 
+pub mod csi;
 pub mod node;
 pub mod pod;
 

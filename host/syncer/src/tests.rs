@@ -10,8 +10,9 @@ use topoloom_api::{ConditionStatus, ConditionType, Reason};
 use topoloom_sync::bars::Bar;
 use topoloom_sync::conditions::{self, ConditionFacts, LeaseState, NodeCondition, conditions};
 use topoloom_sync::deletion::DeletionTiming;
-use topoloom_sync::guard::{BrokenLimit, HeldBatch, Safety, Size};
+use topoloom_sync::guard::{BrokenLimit, HeldBatch, Safety, Size, Spent};
 use topoloom_sync::liveness::ContactTiming;
+use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::object::{Policy, PolicyObject};
 use topoloom_sync::policy::shadow::Shadowing;
 use topoloom_sync::policy::spec::{LimitSpec, PolicySpec, WindowSpec};
@@ -33,7 +34,9 @@ fn of_policy(spec: PolicySpec, last_valid: Option<PolicySpec>, shadowing: &Shado
         created: None,
         deleting: false,
         spec,
+        unreadable: None,
         last_valid,
+        announced: Announced::default(),
     };
     let status = decide_status(&PolicyStatus::default(), &Policy::new(object), shadowing, now()).unwrap();
     status.conditions.into_iter().map(|condition| (condition.kind, condition.reason)).collect()
@@ -119,7 +122,7 @@ fn the_conditions_of_a_virtual_node_have_the_words_of_the_api() {
     }
 }
 
-/// The type or the reason by which the API says that a bar is in force.
+/// The type or the reason by which the API says that a bar is in force, where it has the word of the bar.
 fn said_as(bar: Bar) -> Option<&'static str> {
     Some(match bar {
         Bar::Suspect => Reason::PhysicalClusterSuspect.as_str(),
@@ -130,6 +133,8 @@ fn said_as(bar: Bar) -> Option<&'static str> {
         Bar::ClusterChanged => ConditionType::PhysicalClusterChanged.as_str(),
         Bar::Conflict => ConditionType::Conflict.as_str(),
         Bar::Paused => ConditionType::Paused.as_str(),
+        // The reason is what is wrong with the spec, or that there is no binding: then there is no condition either.
+        Bar::Invalid | Bar::Orphaned => return None,
         Bar::Observing => Reason::Observing.as_str(),
         Bar::ReadOnly => Reason::ReadOnly.as_str(),
     })
@@ -158,6 +163,7 @@ fn the_guard_names_the_limits_and_has_the_defaults_of_the_definition() {
             nodes: 1,
             pods: 1,
             size: Size::default(),
+            spent: Spent::default(),
             causes: BTreeMap::new(),
             broken: vec![broken],
         };

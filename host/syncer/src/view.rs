@@ -1,14 +1,15 @@
 //! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
 //!
-//! Owns the caches of nodes, the [`Ledger`] of pods, policies, the guard, and what the process remembers of each node. It
-//! never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts for it are put together, and
-//! the guard is asked.
+//! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), policies, the guard, and what the process
+//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts
+//! for it are put together, and the guard is asked.
 //!
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
+mod csi;
 mod lenders;
 mod recall;
 mod standing;
@@ -33,6 +34,7 @@ use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
+pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::standing::Counts;
 use self::standing::Standing;
@@ -80,8 +82,8 @@ pub struct View {
     pub ledger: Ledger,
     /// The policies.
     pub policies: Policies,
-    /// The keys that the `topologyKeys` of the CSINodes name, by physical node.
-    pub topology_keys: HashMap<PhysicalName, BTreeSet<String>>,
+    /// The CSINodes of both clusters.
+    pub csi: CsiView,
     /// What an operator asked for, by physical node.
     pub verbs: HashMap<PhysicalName, VerbOnNode>,
     /// What an operator asked for, of the whole binding.
@@ -101,6 +103,8 @@ pub struct View {
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,
+    /// How far the wall clock was set since this view was made.
+    steps: SignedDuration,
 }
 
 /// What the process remembers of a node.
@@ -110,6 +114,8 @@ struct Remembered {
     asked: Asked,
     /// What the node counts as.
     standing: Standing,
+    /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
+    closing: Option<(jiff::Timestamp, SignedDuration)>,
 }
 
 /// What the guard was asked for together.
@@ -119,6 +125,19 @@ struct Asked {
     acts: BTreeSet<Act>,
     /// Since when the guard allows them.
     given: Option<jiff::Timestamp>,
+}
+
+impl Remembered {
+    /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
+    fn see(&mut self, lent: Option<&LentNode>, steps: SignedDuration) {
+        let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
+        let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
+        let added = closing.filter_map(|taint| taint.time_added).min();
+        if self.closing.map(|(time, _)| time) != added {
+            self.closing = added.map(|time| (time, steps));
+        }
+        self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps.saturating_sub(then));
+    }
 }
 
 impl View {
@@ -135,7 +154,7 @@ impl View {
             reach,
             ledger,
             policies,
-            topology_keys: HashMap::new(),
+            csi: CsiView::default(),
             verbs: HashMap::new(),
             verb: VerbOnBinding::None,
             physical: HashMap::new(),
@@ -149,6 +168,7 @@ impl View {
             remembered: HashMap::new(),
             orphans: HashMap::new(),
             guard: Guard::inherit(earlier, now.steady),
+            steps: SignedDuration::ZERO,
         }
     }
 
@@ -200,6 +220,8 @@ impl View {
         if self.lent.get(name).is_some_and(is_known) {
             return Touched::new();
         }
+        let before = self.lent.get(name).cloned();
+        self.owner(physical.as_ref(), before.as_deref(), &node);
         self.lent.insert(name.clone(), Arc::new(node));
         physical.into_iter().collect()
     }
@@ -207,7 +229,9 @@ impl View {
     /// A virtual node is gone.
     pub fn lent_node_gone(&mut self, name: &str) -> Touched {
         let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
-        self.physical_of(&name, &node).into_iter().collect()
+        let physical = self.physical_of(&name, &node);
+        self.owner_gone(physical.as_ref(), &name);
+        physical.into_iter().collect()
     }
 
     /// All virtual nodes were listed: what is not among these is gone.
@@ -217,12 +241,17 @@ impl View {
         for name in gone {
             touched.append(&mut self.lent_node_gone(&name));
         }
-        self.is_lent_listed = true;
+        if !std::mem::replace(&mut self.is_lent_listed, true) {
+            self.look_at_csi_nodes();
+        }
         // A list replaces all: a server that was set back has lower versions.
         let before = std::mem::take(&mut self.lent);
         for (name, node) in nodes {
-            if before.get(&name).is_none_or(|known| known.version != node.version) {
-                touched.extend(self.physical_of(&name, &node));
+            let physical = self.physical_of(&name, &node);
+            let known = before.get(&name);
+            self.owner(physical.as_ref(), known.map(Arc::as_ref), &node);
+            if known.is_none_or(|known| known.version != node.version) {
+                touched.extend(physical);
             }
             self.lent.insert(name, Arc::new(node));
         }
@@ -274,9 +303,11 @@ impl View {
             Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
         };
+        let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        let (memory, none) = (remembered.memory, BTreeSet::new());
+        remembered.see(lent.as_deref(), self.steps);
+        let memory = remembered.memory;
         let facts = Facts {
             binding: &self.binding,
             name,
@@ -292,7 +323,7 @@ impl View {
             usage: &used,
             requested: &requested,
             pods: &pods,
-            topology_keys: self.topology_keys.get(name).unwrap_or(&none),
+            topology_keys: &topology_keys,
             bars: &self.bars,
             reach: self.reach,
             verb,
@@ -372,9 +403,7 @@ impl View {
 
     /// The wall clock was set by so much.
     pub fn stepped(&mut self, by: SignedDuration) {
-        for remembered in self.remembered.values_mut() {
-            remembered.memory.stepped = remembered.memory.stepped.saturating_add(by);
-        }
+        self.steps = self.steps.saturating_add(by);
     }
 
     /// Something is new.

@@ -16,7 +16,8 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::lending::kubelets::NewNode;
 use topoloom_tests::scene::PATIENCE;
 
-use super::lent::{BORROWED, ELSEWHERE, Lent, cluster, condition, now, says};
+use super::lent::{ELSEWHERE, Lent, cluster, condition, now, says};
+use super::pair::BORROWED;
 
 /// The Leases of borrowers in a namespace of the physical cluster.
 async fn borrowers(lent: &Lent, namespace: &str) -> Result<Vec<Lease>, String> {

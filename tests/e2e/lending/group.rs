@@ -10,7 +10,7 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::lending::kubelets::Health;
 use topoloom_tests::scene::PATIENCE;
 
-use super::lent::{Lent, now};
+use super::lent::Lent;
 
 /// A pod of the lender on a machine.
 async fn foreign(lent: &Lent, name: &str, machine: &str, cpu: &str) -> Result<()> {
@@ -21,7 +21,7 @@ async fn foreign(lent: &Lent, name: &str, machine: &str, cpu: &str) -> Result<()
     Ok(())
 }
 
-fn ready(node: &Value) -> &str {
+pub(super) fn ready(node: &Value) -> &str {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.and_then(|ready| ready["status"].as_str()).unwrap_or_default()
@@ -29,8 +29,7 @@ fn ready(node: &Value) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn machines_are_lent_shrink_while_the_lender_uses_them_and_go_when_they_are_not_selected() -> Result<()> {
-    let mut lent = Lent::new(&["w1", "w2"], now).await?;
-    lent.bind("east", json!({})).await?;
+    let lent = Lent::east(&["w1", "w2"], json!({})).await?;
     let node = lent.until("vnode-east-w1", "is ready", |node| ready(node) == "True").await;
     assert_eq!(node["metadata"]["labels"]["rack"], "r1");
     assert_eq!(node["metadata"]["finalizers"], json!([keys::VNODE_FINALIZER]));

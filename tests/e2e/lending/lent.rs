@@ -16,20 +16,22 @@ use topoloom_cluster::gate::Gate;
 use topoloom_cluster::{Restores, requests, work};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
+use topoloom_sync::identity::Identity;
 use topoloom_sync::liveness::ContactTiming;
+use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::{self, Holding, LeaseName, Process};
-use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
+use topoloom_syncer::{heartbeats, pods};
 use topoloom_tests::controlplane::{ControlPlane, eventually};
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
 use topoloom_tests::scene::PATIENCE;
 
-/// Where the pods of a binding would be.
-pub(super) const BORROWED: &str = "borrowed";
-/// The same for a second binding.
+use super::pair::BORROWED;
+
+/// Where the pods of a second binding would be.
 pub(super) const ELSEWHERE: &str = "elsewhere";
 /// Where the syncer is.
 const SYSTEM: &str = "topoloom-system";
@@ -41,8 +43,8 @@ pub(super) struct Lent {
     pub(super) virtual_plane: ControlPlane,
     pub(super) physical_plane: ControlPlane,
     pub(super) kubelets: Kubelets,
+    pub(super) background: Background,
     process: Arc<Process>,
-    background: Background,
     stop: CancellationToken,
 }
 
@@ -92,6 +94,7 @@ impl Lent {
             holder: "replica-0".to_owned(),
             events: Events::new(virtual_plane.client()),
             beats: heartbeats::metrics::Metrics::register(&mut metrics),
+            pods: pods::metrics::Metrics::register(&mut metrics),
             work: work::Options::default(),
             now,
             clock: heartbeats::Clock::machine(),
@@ -101,6 +104,13 @@ impl Lent {
         background.spawn(async move { watched_over.watch_over().await });
         let stop = CancellationToken::new();
         Ok(Self { virtual_plane, physical_plane, kubelets, process, background, stop })
+    }
+
+    /// A binding `east` with these fields that lends these machines.
+    pub(super) async fn east(machines: &[&str], fields: Value) -> Result<Self> {
+        let mut lent = Self::new(machines, now).await?;
+        lent.bind("east", fields).await?;
+        Ok(lent)
     }
 
     /// A binding with these fields beside those that it has to have, its Secret, and a replica that serves it.
@@ -128,7 +138,10 @@ impl Lent {
             "timing": {"lease": "4s", "suspect": "5s", "unreachable": "10s", "empty": "3s", "recheck": "1s", "grow": "1s"},
         });
         for (key, value) in fields.as_object().into_iter().flatten() {
-            spec[key] = value.clone();
+            match (spec[key].as_object_mut(), value) {
+                (Some(known), Value::Object(more)) => known.extend(more.clone()),
+                _ => spec[key] = value.clone(),
+            }
         }
         let (version, kind) = (cluster_binding::API_VERSION, cluster_binding::KIND);
         let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec});
@@ -163,6 +176,12 @@ impl Lent {
     /// Stores a policy in the physical cluster.
     pub(super) async fn policy(&self, name: &str, spec: Value) -> Result<()> {
         self.physical_plane.apply(&[policy(name, spec)]).await
+    }
+
+    /// Whose the objects of a binding are.
+    pub(super) async fn identity(&self, name: &str) -> Result<Identity> {
+        let uid = self.bindings().get(name).await?.metadata.uid.context("a binding has a UID")?;
+        Ok(Identity::new(cluster(&self.virtual_plane).await?, BindingName::parse(name)?, uid.into())?)
     }
 
     /// The virtual nodes.

@@ -10,7 +10,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::mapping::{Mapping, PodSide, is_mapped};
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, ClusterId, physical_pod_name, virtual_node_name};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::{Builder, ControlPlane, eventually};
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
@@ -19,7 +19,7 @@ use topoloom_tests::scene::PATIENCE;
 /// Where virtual pods are.
 pub(super) const SHOP: &str = "shop";
 /// Where physical pods are.
-const BORROWED: &str = "borrowed";
+pub(super) const BORROWED: &str = "borrowed";
 
 pub(super) struct Pair {
     pub(super) virtual_plane: ControlPlane,
@@ -27,31 +27,38 @@ pub(super) struct Pair {
     pub(super) player: Player,
     kubelets: Kubelets,
     background: Background,
-    node: String,
+    pub(super) identity: Identity,
+    /// The virtual node of `w1`.
+    pub(super) node: String,
 }
 
 impl Pair {
     pub(super) async fn new() -> Result<Self> {
-        let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
+        Self::with(ControlPlane::builder(), &kubelets::Settings::default()).await
+    }
+
+    /// With these settings of the virtual cluster, and of the kubelets of the physical one.
+    pub(super) async fn with(of_virtual: Builder, of_kubelets: &kubelets::Settings) -> Result<Self> {
+        let planes = ControlPlane::several([of_virtual, ControlPlane::builder()]).await?;
         let [virtual_plane, physical_plane] = planes;
         namespace(&virtual_plane, SHOP).await?;
         namespace(&physical_plane, BORROWED).await?;
         let mut background = Background::new();
-        let (kubelets, run) = Kubelets::new(physical_plane.client(), &kubelets::Settings::default());
+        let (kubelets, run) = Kubelets::new(physical_plane.client(), of_kubelets);
         background.spawn(run);
         kubelets.register([NewNode::named("w1")]).await?;
 
         let identity = identity(&virtual_plane).await?;
         let node = virtual_node(&virtual_plane, &identity).await?;
         let settings = player::Settings {
-            identity,
+            identity: identity.clone(),
             mount_namespace: BORROWED.to_owned(),
             // Here nothing copies status, so there is nothing to wait for.
             patience: Duration::ZERO,
         };
         let (player, run) = Player::new(virtual_plane.client(), physical_plane.client(), settings);
         background.spawn(run);
-        Ok(Self { virtual_plane, physical_plane, player, kubelets, background, node })
+        Ok(Self { virtual_plane, physical_plane, player, kubelets, background, identity, node })
     }
 
     pub(super) fn virtuals(&self) -> Api<Pod> {
@@ -60,6 +67,11 @@ impl Pair {
 
     pub(super) fn physicals(&self) -> Api<Pod> {
         Api::namespaced(self.physical_plane.client(), BORROWED)
+    }
+
+    /// Runs this until the end of the test, too.
+    pub(super) fn runs(&mut self, run: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn(run);
     }
 
     /// Creates a virtual pod that is bound to the virtual node.
@@ -110,7 +122,7 @@ fn mapping(physical: &Pod, twin: &Pod) -> Mapping {
     is_mapped(&side((&physical.0, &physical.1, &physical.2, &physical.3)), &side((&twin.0, &twin.1, &twin.2, &twin.3)))
 }
 
-async fn namespace(plane: &ControlPlane, name: &str) -> Result<()> {
+pub(super) async fn namespace(plane: &ControlPlane, name: &str) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(plane.client());
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     namespaces.create(&PostParams::default(), &namespace).await?;

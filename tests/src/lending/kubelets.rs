@@ -6,8 +6,9 @@
 //! [`Kubelets::pressure`]). A Node that is deleted is a machine that is gone: its pods stay as they are until another program
 //! removes them.
 //!
-//! Never here: devices ([`device_plugin`](crate::device_plugin) plays those), logs and exec, probes, images, resizes in
-//! place.
+//! Logs and exec are served by [`Streams`] for all of them, where a test starts it.
+//!
+//! Never here: devices ([`device_plugin`](crate::device_plugin) plays those), probes, images, resizes in place.
 //!
 //! One watch of nodes and one of pods; a heap of times; a bounded number of requests at once. A thousand nodes cost what
 //! their heartbeats cost the API server.
@@ -22,6 +23,7 @@ mod machine;
 mod needs;
 mod plan;
 mod status;
+mod streams;
 mod work;
 mod world;
 
@@ -43,6 +45,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 pub(super) use plan::Phase;
 pub use plan::{INIT, READY, RUN, STOP};
+pub use streams::Streams;
 
 use super::{AT_ONCE, Mistakes, uid_of, until, watch};
 use work::perform;
@@ -61,13 +64,16 @@ pub struct Settings {
     pub faster: u32,
     /// What a Node without `status.allocatable` has, by the name of the resource.
     pub usual: BTreeMap<String, String>,
+    /// The port of [`Streams`], which every Node then says; Nodes without addresses get loopback ones.
+    pub streams: Option<u16>,
 }
 
 impl Default for Settings {
-    /// Real times, and a machine of 32 cores.
+    /// Real times, and a machine of 32 cores without logs and exec.
     fn default() -> Self {
         let usual = [("cpu", "32"), ("memory", "128Gi"), ("ephemeral-storage", "200Gi"), ("pods", "110")];
-        Self { faster: 1, usual: usual.map(|(name, amount)| (name.to_owned(), amount.to_owned())).into() }
+        let usual = usual.map(|(name, amount)| (name.to_owned(), amount.to_owned())).into();
+        Self { faster: 1, usual, streams: None }
     }
 }
 
@@ -180,7 +186,8 @@ impl Kubelets {
         let faster = i32::try_from(settings.faster.clamp(1, FASTEST)).unwrap_or(1);
         let usual: BTreeMap<_, _> =
             settings.usual.iter().map(|(name, amount)| (name.clone(), Quantity(amount.clone()))).collect();
-        let world = World::new(faster, json!(usual), amounts::amounts(Some(&usual)), Arc::clone(&mistakes));
+        let mut world = World::new(faster, json!(usual), amounts::amounts(Some(&usual)), Arc::clone(&mistakes));
+        world.streams = settings.streams;
         let run = run(client.clone(), world, ordered);
         (Self { client, orders, mistakes }, run)
     }

@@ -273,3 +273,56 @@ fn after_a_restore_the_lease_is_read_and_older_versions_count() {
         assert_eq!(me.next(seconds(29.9)), replaces(4, 4));
     }
 }
+
+/// Another replica goes first for this long.
+const COURTESY: Duration = Duration::from_millis(500);
+
+#[test]
+fn s11_a_replica_that_gives_way_claims_a_lease_without_a_holder_later_and_reads_of_it_do_not_delay_that() {
+    for free in [released(5, "other"), Observation::Absent(None)] {
+        let mut me = candidate();
+        me.give_way(COURTESY);
+        me.observed(seconds(11.0), SeenBy::Read, free.clone());
+        assert_eq!(me.next(seconds(11.0)), LeaseOrder::Wait(seconds(11.5)));
+        assert_eq!(me.position(), ElectionPosition::Free);
+        // The watch broke a moment ago.
+        me.unwatched(seconds(9.1));
+        assert_eq!(me.next(seconds(11.2)), LeaseOrder::Read);
+        me.observed(seconds(11.3), SeenBy::Read, free);
+        assert_eq!(me.next(seconds(11.4)), LeaseOrder::Wait(seconds(11.5)));
+        assert!(matches!(me.next(seconds(11.5)), LeaseOrder::Claim { .. }));
+    }
+}
+
+#[test]
+fn s11_a_replica_that_gives_way_follows_the_one_that_went_first_and_gives_way_again_the_next_time() {
+    let mut me = candidate();
+    me.give_way(COURTESY);
+    me.observed(seconds(1.0), SeenBy::Read, released(5, "other"));
+    assert_eq!(me.next(seconds(1.0)), LeaseOrder::Wait(seconds(1.5)));
+    me.observed(seconds(1.2), SeenBy::Watch, present(6, "best"));
+    assert_eq!(me.next(seconds(1.5)), LeaseOrder::Wait(seconds(16.2)));
+    // That one is killed: its whole time passes first.
+    assert_eq!(me.next(seconds(16.2)), LeaseOrder::Wait(seconds(16.7)));
+    assert_eq!(me.next(seconds(16.7)), replaces(6, 4));
+}
+
+#[test]
+fn s11_a_replica_that_comes_to_be_the_first_claims_at_once() {
+    let mut me = candidate();
+    me.give_way(seconds(3600.0));
+    me.observed(seconds(1.0), SeenBy::Read, released(5, "other"));
+    assert_eq!(me.next(seconds(1.0)), LeaseOrder::Wait(seconds(3601.0)));
+    me.give_way(Duration::ZERO);
+    assert_eq!(me.next(seconds(1.1)), replaces(5, 4));
+}
+
+#[test]
+fn s11_a_replica_gives_way_with_no_claim_that_may_be_stored_and_with_no_renewal() {
+    let mut me = candidate();
+    me.give_way(seconds(3600.0));
+    me.observed(seconds(5.1), SeenBy::Read, present(10, "me"));
+    assert_eq!(me.next(seconds(5.1)), replaces(10, 3));
+    me.answered(seconds(5.1), seconds(5.2), Some(&"10".into()), LeaseOutcome::Confirmed("11".into()));
+    assert_eq!(me.next(seconds(7.1)), LeaseOrder::Renew("11".into()));
+}

@@ -25,6 +25,11 @@
 //!   than that read has changed the version, so the Binding is refused, and the next read, which finds that mark or another
 //!   that was not there before, ends the attempt.
 //! * That holds for several attempts of one pod, too: the later one replaces the value before it can fence.
+//!
+//! # A virtual node
+//!
+//! Nothing is locked there, since no device plugin would release it: the attempt goes on as one of a pod that needs no
+//! lock, whatever locks others have left on the node.
 
 mod failure;
 mod order;
@@ -37,6 +42,7 @@ pub use order::{AttemptOrder, AttemptOutcome, Bound, ObservedNode, Request, Sigh
 
 use super::decide::{ClaimDecision, Release, decide, release, unconfirmed};
 use super::holder::{Clock, GRACE, Holder, LockHeld, OrphanReason, Pod, Why, is_owner};
+use super::needs::NodeKind;
 use super::record::{Lock, NamedHolder, PodId, PodKey};
 use crate::names::LockValue;
 use crate::version::ResourceVersion;
@@ -70,6 +76,8 @@ pub struct Attempt {
     /// The holder of the node at the last look, until this attempt has tried to write its lock: a deadline before that
     /// is contention, also between the look that finds the node free and that write.
     held: Option<LockHeld>,
+    /// What the node was at the last look.
+    node: NodeKind,
 }
 
 /// Which way the attempt goes.
@@ -142,6 +150,7 @@ impl Attempt {
             vouched: Vec::new(),
             unrecorded: None,
             held: None,
+            node: NodeKind::Machine,
         };
         // A cache without the pod, or with another pod of that name, may be behind: the API server decides. If the
         // cache shows that the right pod has ended, that is final.
@@ -190,6 +199,12 @@ impl Attempt {
         &self.took
     }
 
+    /// What the node was at the last look; a machine before the first.
+    #[must_use]
+    pub fn node(&self) -> NodeKind {
+        self.node
+    }
+
     /// The answer to [`AttemptOrder::AskPod`].
     pub fn asked(&mut self, pod: Option<Pod>) {
         let own = judge_own(&self.request, pod.as_ref());
@@ -228,6 +243,7 @@ impl Attempt {
     /// The answer to [`AttemptOrder::Look`]; `pod` is this attempt's, where a cache has a later version of it.
     pub fn looked(&mut self, clock: Clock, node: Option<ObservedNode>, pod: Option<Pod>) {
         let Some(node) = node else { return self.node_gone() };
+        self.node = node.kind;
         let values = node.keys.iter().zip(&self.request.values);
         let mine: Vec<bool> = values.map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove).collect();
         if matches!(self.phase, Phase::Undoing { .. }) {
@@ -266,6 +282,9 @@ impl Attempt {
     }
 
     fn claim(&mut self, clock: Clock, node: ObservedNode) {
+        if node.kind == NodeKind::Virtual {
+            return self.bind_unlocked();
+        }
         let Some(claimant) = self.pod.clone() else {
             self.plan = vec![AttemptOrder::AskPod];
             return;
@@ -531,6 +550,13 @@ impl Attempt {
             }
             _ => vec![AttemptOrder::AskPod],
         };
+    }
+
+    /// From here on it is the attempt of a pod that needs no lock.
+    fn bind_unlocked(&mut self) {
+        self.request.values.clear();
+        self.held = None;
+        self.bind();
     }
 
     /// It is over before its time: what was written is undone.

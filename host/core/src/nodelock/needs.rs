@@ -32,6 +32,17 @@ impl LockKey {
     }
 }
 
+/// What a node is, as far as locks are concerned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// A machine of this cluster: its device plugins release what is locked for them.
+    #[default]
+    Machine,
+    /// A node that another cluster lends: a copy of the pod gets its devices there. No device plugin is here, so a lock
+    /// would never be released (decision S27).
+    Virtual,
+}
+
 /// An amount beside the count that has to be in a range, or the whole request counts as none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmountRange {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use super::attempt::{ObservedNode, Sight};
 use super::holder::{Clock, Holder, LockHeld, LockState, Pod, Takeover, Why, confirm, is_owner};
-use super::needs::LockKey;
+use super::needs::{LockKey, NodeKind};
 use super::record::{Lock, NamedHolder, PodId, PodKey};
 use crate::names::{LockValue, NodeName, Uid};
 use crate::version::ResourceVersion;
@@ -413,13 +413,19 @@ impl Sightings {
     pub fn sight(&self, node: &str, keys: &[LockKey], reads: &LiveReads) -> Option<ObservedNode> {
         let seen = self.nodes.get(node)?;
         let keys = keys.iter().map(|key| self.sight_of(node, seen, *key, reads)).collect();
-        Some(ObservedNode { version: seen.version().clone(), keys })
+        Some(ObservedNode { version: seen.version().clone(), kind: seen.kind(), keys })
     }
 
     fn sight_of(&self, node: &str, seen: &NodeSighting, key: LockKey, reads: &LiveReads) -> Sight {
         let lock = seen.lock(key).cloned();
         let holder = lock.as_ref().map_or(Holder::Unconfirmed, |lock| self.holder(seen, key, lock, reads));
         let confirmed = lock.as_ref().is_some_and(|lock| reads.pod(&lock.value).is_some());
+        if seen.kind() == NodeKind::Virtual {
+            // Its pods wait for no device plugin, so none of them has a lock to get back.
+            let first_seen = seen.first_seen(key).unwrap_or(Duration::MAX);
+            let (waiting, listed) = (Vec::new(), reads.has_listed());
+            return Sight { lock, holder, confirmed, waiting, listed, left: None, missed: false, first_seen };
+        }
         let left = seen.left(key);
         let found = left.and_then(|lock| reads.pod(&lock.value)).filter(|pod| pod.waits_on(node));
         let cached = self.waiting.get(node).into_iter().flatten().filter_map(|name| self.pods.get(name));
@@ -458,7 +464,7 @@ impl Sightings {
         (ttl, takeover): (Duration, Takeover),
         by: Blocks,
     ) -> Option<LockHeld> {
-        let seen = self.sight(node, keys, &LiveReads::default())?;
+        let seen = self.sight(node, keys, &LiveReads::default()).filter(|seen| seen.kind == NodeKind::Machine)?;
         let mut held = seen.keys.iter().filter_map(|sight| match sight.state(node, clock, ttl, takeover) {
             Some(LockState::Held(held)) => Some(held),
             Some(LockState::Over(_)) | None => None,
@@ -541,7 +547,7 @@ impl Sightings {
     #[must_use]
     pub fn concerned(&self) -> Vec<NodeName> {
         let mut names = self.locked();
-        names.extend(self.waiting.keys().cloned());
+        names.extend(self.waiting.keys().filter(|node| self.kind(node) == NodeKind::Machine).cloned());
         names.sort();
         names.dedup();
         names
@@ -550,7 +556,14 @@ impl Sightings {
     /// Whether a node has a lock, or a pod that waits for its device plugin.
     #[must_use]
     pub fn concerns(&self, node: &str) -> bool {
-        self.nodes.get(node).is_some_and(|seen| !seen.locks().is_empty()) || self.waiting.contains_key(node)
+        let has_lock = self.nodes.get(node).is_some_and(|seen| !seen.locks().is_empty());
+        has_lock || (self.waiting.contains_key(node) && self.kind(node) == NodeKind::Machine)
+    }
+
+    /// What a node is; one that is not known counts as a machine.
+    #[must_use]
+    pub fn kind(&self, node: &str) -> NodeKind {
+        self.nodes.get(node).map(NodeSighting::kind).unwrap_or_default()
     }
 
     /// How much is known.

@@ -1,5 +1,6 @@
 //! The state table of A10 as decisions N5 and N6 change it, the examples of AX that are decisions, and what is no evidence.
 
+mod lent;
 mod passed_over;
 mod refused;
 mod relisted;
@@ -288,7 +289,7 @@ fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod
         missed: false,
         first_seen: BEGIN,
     };
-    Some(attempt::ObservedNode { version: version.into(), keys: vec![sight] })
+    Some(attempt::ObservedNode { version: version.into(), kind: needs::NodeKind::Machine, keys: vec![sight] })
 }
 
 fn clock(steady: Duration) -> Clock {
@@ -530,7 +531,7 @@ fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more()
     let keys = ["2026-08-01T06:08:00Z,default,p2", "2026-08-01T06:07:00Z,default,p2"].into_iter();
     let sights =
         keys.flat_map(|it| node_with("7", Some(Lock::read(it, None)), Holder::Unconfirmed, vec![]).unwrap().keys);
-    let node = ObservedNode { version: "7".into(), keys: sights.collect() };
+    let node = ObservedNode { version: "7".into(), kind: needs::NodeKind::Machine, keys: sights.collect() };
     for _ in 0..2 {
         assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::Look { live: false });
         attempt.looked(clock(BEGIN), Some(node.clone()), None);
@@ -544,7 +545,7 @@ fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more()
 /// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have shown the Binding.
 #[test]
 fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
-    use attempt::{AttemptOrder, ObservedNode, Sight};
+    use attempt::{AttemptOrder, Sight};
     let (left, other) = (key("p1", "u1").named(), pod("p2", "u2"));
     let world = |left, waiting| World { left, waiting, ..World::new(Holder::Unconfirmed) };
     assert_eq!(held(&world(Some(left.clone()), vec![]).decide(None, &other)), Some((Why::Unconfirmed, None)));
@@ -554,10 +555,10 @@ fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
     assert_eq!(world(Some(key("p2", "u2").named()), vec![]).decide(None, &other), ClaimDecision::Acquire);
 
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
-    let Some(ObservedNode { version, mut keys }) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
+    let Some(mut node) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
     let left = Some(Lock::read(FRESH, Some(note(FRESH, "u1"))));
-    keys = keys.into_iter().map(|sight| Sight { left: left.clone(), ..sight }).collect();
-    attempt.looked(clock(BEGIN), Some(ObservedNode { version, keys }), None);
+    node.keys = node.keys.into_iter().map(|sight| Sight { left: left.clone(), ..sight }).collect();
+    attempt.looked(clock(BEGIN), Some(node), None);
     assert_eq!(attempt.next(BEGIN, 0.0), AttemptOrder::AskHolder { pod: key("p1", "u1").named(), value: FRESH.into() });
     attempt.holder_asked();
     attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);

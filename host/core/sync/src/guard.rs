@@ -253,12 +253,15 @@ pub struct HeldBefore {
 }
 
 /// The guard of one binding. Times are those of a clock that cannot be set.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Guard {
     /// What is gathered or held, with its cause and since when.
     waiting: BTreeMap<Act, (Cause, Duration)>,
     /// What may happen and has not happened yet.
     granted: BTreeMap<Act, Grant>,
+    /// What happened, for as long as the caller asks for it: a pod that was evicted runs on for its grace, and a node that
+    /// was deleted waits for its finalizer. It was judged, and is not judged a second time.
+    happened: BTreeSet<Act>,
     /// What happened within [`REMEMBERED`] and counts.
     allowed: VecDeque<(Duration, Act)>,
     /// What an earlier process spent, and until when that counts.
@@ -282,10 +285,12 @@ enum Grant {
 }
 
 /// What is held.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct HeldActs {
     batch: HeldBatch,
     acts: BTreeSet<Act>,
+    /// What happened since it was judged: it had been granted before, and counts against the batch whatever time passes.
+    since: BTreeSet<Act>,
 }
 
 impl HeldActs {
@@ -293,7 +298,13 @@ impl HeldActs {
     fn before(before: HeldBefore) -> Self {
         let HeldBefore { hash, nodes, pods, size, spent } = before;
         let batch = HeldBatch { hash, nodes, pods, size, spent, causes: BTreeMap::new(), broken: Vec::new() };
-        Self { batch, acts: BTreeSet::new() }
+        Self { batch, acts: BTreeSet::new(), since: BTreeSet::new() }
+    }
+
+    /// What counts against the batch. It does not shrink with time, or time would release the batch.
+    fn spent(&self) -> Spent {
+        let (nodes, pods) = count(self.since.iter());
+        Spent { nodes: self.batch.spent.nodes + nodes, pods: self.batch.spent.pods + pods }
     }
 }
 
@@ -333,10 +344,10 @@ impl Guard {
     /// [`Self::happened`]; when the cause is gone, [`Self::withdraw`].
     pub fn ask(&mut self, act: &Act, cause: Cause, safety: &Safety, size: Size, now: Duration) -> Verdict {
         self.forget(now);
-        if self.granted.contains_key(act) {
+        if self.granted.contains_key(act) || self.happened.contains(act) {
             return Verdict::Go;
         }
-        if self.is_free(act, cause, safety, size, now) {
+        if !self.is_held_as_gone(act, cause) && self.is_free(act, cause, safety, size, now) {
             self.waiting.remove(act);
             self.granted.insert(act.clone(), Grant::Free);
             return Verdict::Go;
@@ -357,13 +368,20 @@ impl Guard {
     pub fn withdraw(&mut self, act: &Act) {
         self.waiting.remove(act);
         self.granted.remove(act);
+        self.happened.remove(act);
     }
 
-    /// It has happened. What was free or confirmed does not count against what comes next.
+    /// It has happened. What was free or confirmed does not count against what comes next. Until it is
+    /// [withdrawn](Self::withdraw) it may be asked for again: that is the same act.
     pub fn happened(&mut self, act: &Act, now: Duration) {
         self.waiting.remove(act);
-        if self.granted.remove(act) == Some(Grant::Counted) {
+        let Some(grant) = self.granted.remove(act) else { return };
+        self.happened.insert(act.clone());
+        if grant == Grant::Counted {
             self.allowed.push_back((now, act.clone()));
+            if let Some(held) = &mut self.held {
+                held.since.insert(act.clone());
+            }
         }
     }
 
@@ -436,6 +454,13 @@ impl Guard {
         self.held.as_ref().is_some_and(|held| held.acts.contains(act))
     }
 
+    /// Whether it is held although machines that are gone may be free. The memory of the others that went becomes shorter with
+    /// time, and time releases nothing.
+    fn is_held_as_gone(&self, act: &Act, cause: Cause) -> bool {
+        let was_gone = |(cause, _): &(Cause, Duration)| *cause == Cause::NodeGone;
+        cause == Cause::NodeGone && self.is_held(act) && self.waiting.get(act).is_some_and(was_gone)
+    }
+
     /// Whether it needs no limit.
     fn is_free(&mut self, act: &Act, cause: Cause, safety: &Safety, size: Size, now: Duration) -> bool {
         match cause {
@@ -483,7 +508,7 @@ impl Guard {
         if self.waiting.is_empty() {
             return;
         }
-        let spent = self.spent().larger(before.as_ref().map(|held| held.batch.spent).unwrap_or_default());
+        let spent = self.spent().larger(before.as_ref().map(HeldActs::spent).unwrap_or_default());
         let (nodes, pods) = count(self.waiting.keys().chain(self.counted()));
         let (nodes, pods) = (nodes + spent.nodes, pods + spent.pods);
         // What went is missing in the present size. A batch that is held does not become legal because the binding grew.
@@ -511,7 +536,11 @@ impl Guard {
                 self.shown.pop_front();
             }
         }
-        self.held = Some(HeldActs { batch: HeldBatch { hash, nodes, pods, size, spent, causes, broken }, acts });
+        self.held = Some(HeldActs {
+            batch: HeldBatch { hash, nodes, pods, size, spent, causes, broken },
+            acts,
+            since: BTreeSet::new(),
+        });
     }
 }
 

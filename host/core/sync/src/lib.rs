@@ -35,6 +35,8 @@
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
+//! | [`spread`] | which replica serves which binding, and when one is handed over |
+//! | [`streams`] | whether a stream to a virtual pod is passed on to a physical one |
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`truth`] | whether a condition holds, in the words of Kubernetes |
@@ -52,6 +54,8 @@ pub mod guard;
 pub mod identity;
 pub mod liveness;
 pub mod merge;
+#[cfg(test)]
+mod model;
 pub mod naming;
 pub mod node;
 pub mod phase;
@@ -67,6 +71,8 @@ pub mod resources;
 pub mod schedule;
 pub mod selector;
 pub mod sizes;
+pub mod spread;
+pub mod streams;
 pub mod summary;
 pub mod taints;
 pub mod truth;

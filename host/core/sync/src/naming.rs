@@ -29,6 +29,10 @@ const HEAD: usize = 30;
 const DIGITS: usize = 32;
 /// How much of a refused value a message repeats.
 const SHOWN: usize = 80;
+/// In the names of leases of bindings.
+const BINDING_INFIX: &str = "-binding-";
+/// In the names of leases of replicas.
+const MEMBER_INFIX: &str = "-member-";
 
 /// A name that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -157,13 +161,34 @@ pub fn borrower_lease(binding: &BindingName) -> String {
 /// # Errors
 /// With this base it would be no object name.
 pub fn binding_lease(base: &str, binding: &BindingName) -> Result<String, NameError> {
+    lease_beside(base, BINDING_INFIX, binding)
+}
+
+/// The name of the Lease by which a replica announces itself as one of those that serve bindings (decision S11), beside the
+/// leases of the groups, which begin with `base`. `replica` is its name in leases, which no other process has.
+///
+/// # Errors
+/// With this base it would be no object name.
+pub fn member_lease(base: &str, replica: &str) -> Result<String, NameError> {
+    lease_beside(base, MEMBER_INFIX, replica)
+}
+
+/// The base of the name of the lease of a binding; nothing where it is none.
+#[must_use]
+pub fn base_of_binding_lease(name: &str) -> Option<&str> {
+    let (base, hash) = name.rsplit_once(BINDING_INFIX)?;
+    (!base.is_empty() && is_hash(hash)).then_some(base)
+}
+
+/// A name that begins with a base and ends with a hash. No other infix is longer than that of bindings.
+fn lease_beside(base: &str, infix: &str, hashed: &str) -> Result<String, NameError> {
     let field = "the name of the lease, to which \"-binding-\" and a hash are added,";
-    let max = SUBDOMAIN_MAX - "-binding-".len() - DIGITS;
+    let max = SUBDOMAIN_MAX - BINDING_INFIX.len() - DIGITS;
     if base.is_empty() || base.len() > max {
         return Err(NameError::Length { field, value: base.to_owned(), max });
     }
     object_name(field, base)?;
-    Ok(format!("{base}-binding-{}", sha256_digits(binding)))
+    Ok(format!("{base}{infix}{}", sha256_digits(hashed)))
 }
 
 /// A name as the value of a label: as it is where it can be one, otherwise its readable beginning and a hash.
@@ -244,9 +269,11 @@ fn digits(hash: &[u8]) -> String {
 
 /// Whether the text has the form of a hashed label value.
 fn looks_hashed(text: &str) -> bool {
-    text.rsplit_once('_').is_some_and(|(_, hash)| {
-        hash.len() == DIGITS && hash.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    text.rsplit_once('_').is_some_and(|(_, hash)| is_hash(hash))
+}
+
+fn is_hash(text: &str) -> bool {
+    text.len() == DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

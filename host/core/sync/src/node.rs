@@ -28,7 +28,7 @@ mod lend;
 mod objects;
 mod orders;
 #[cfg(test)]
-mod scene;
+pub(crate) mod scene;
 #[cfg(test)]
 mod tests;
 mod withdraw;

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use topoloom_cluster::gate::{ReadOnly, Switch};
 use topoloom_cluster::node_watch::{Follow, NodeMeta};
 use topoloom_cluster::watched::{Earlier, Event};
-use topoloom_core::nodelock::needs::Backend;
+use topoloom_core::nodelock::needs::{Backend, NodeKind};
 use topoloom_core::nodelock::{Retry, Takeover};
 
 use super::*;
@@ -22,6 +22,7 @@ const LOCK: &str = "hami.io/mutex.lock";
 #[derive(Default)]
 struct Server {
     version: u64,
+    labels: serde_json::Map<String, Json>,
     annotations: serde_json::Map<String, Json>,
     seen: Vec<String>,
     /// Whose watch of nodes shows the present as soon as a write is a conflict.
@@ -30,7 +31,8 @@ struct Server {
 
 impl Server {
     fn node(&self) -> Json {
-        let metadata = json!({"name": "n", "uid": "node-uid", "resourceVersion": self.version.to_string(), "annotations": self.annotations});
+        let version = self.version.to_string();
+        let metadata = json!({"name": "n", "uid": "node-uid", "resourceVersion": version, "labels": self.labels, "annotations": self.annotations});
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
     }
 
@@ -86,7 +88,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let server = Arc::new(Mutex::new(Server { version: 10, ..Server::default() }));
+        Self::with(&[])
+    }
+
+    /// The same, whose node has these labels.
+    fn with(labels: &[&str]) -> Self {
+        let labels = labels.iter().map(|key| ((*key).to_owned(), json!("x"))).collect();
+        let server = Arc::new(Mutex::new(Server { version: 10, labels, ..Server::default() }));
         let answers = Arc::clone(&server);
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = Arc::clone(&answers);
@@ -185,4 +193,23 @@ async fn what_a_write_left_of_a_node_is_known_before_the_watch_shows_it() {
     let known = scene.view.node("n", &[LockKey::Shared], &LiveReads::default()).unwrap();
     assert_eq!(*known.version, *scene.server().version.to_string());
     assert!(known.keys[0].lock.is_some(), "{known:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s27_a_pod_is_bound_to_a_virtual_node_by_one_request_and_no_lock_is_written_there() {
+    let scene = Scene::with(&["topoloom.dev/virtual-cluster"]);
+    // A lock that another program has left: no device plugin releases it.
+    scene.server().annotations.insert(LOCK.to_owned(), json!("2026-08-01T06:10:00Z,default,other"));
+    let meta = scene.server().meta();
+    scene.view.node_event(&Event::Apply(meta));
+    for name in ["p1", "p2"] {
+        scene.pod(name, 20, None, json!({"phase": "Pending"}));
+        let pod = PodId { namespace: "default".into(), name: name.into(), uid: name.into() };
+        let report = scene.lock.bind(pod, "n".into(), Duration::from_secs(28)).await;
+        assert!(report.result.is_ok(), "{:?}", report.result);
+        assert_eq!((report.node, report.keys), (NodeKind::Virtual, vec![LockKey::Shared]));
+        // It has not started, and the next one does not wait for it.
+        scene.pod(name, 30, Some("n"), json!({"phase": "Pending"}));
+    }
+    assert_eq!(scene.server().seen, ["POST binding", "POST binding"]);
 }

@@ -16,6 +16,7 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_core::nodelock::attempt::{BindFailure, Bound};
+use topoloom_core::nodelock::needs::NodeKind;
 use topoloom_core::nodelock::sightings::Blocks;
 use topoloom_core::nodelock::{NodeName, PodId};
 use topoloom_core::seldom::Seldom;
@@ -28,6 +29,11 @@ use crate::lock::{BindReport, NodeLock, Observer};
 use crate::metrics::BindMetrics;
 use crate::pods;
 use crate::view::View;
+
+/// Why a pod that needs a lock was bound without one, and what to do where that is wrong (decision S27).
+const UNLOCKED: &str = "bound without a node lock: the node has the label topoloom.dev/virtual-cluster, so another cluster \
+    lends it, and no device plugin is here that would release a lock; the pod's copy gets its devices, under a lock of its \
+    own, in the cluster that lends the node. If this node is a machine of this cluster, remove that label";
 
 /// Longest UID that is passed on.
 const UID: usize = 128;
@@ -193,7 +199,11 @@ impl Extender {
         }
         match &report.result {
             Ok(how) => {
-                tracing::info!(%pod, uid, node = &**node, ?how, waited = ?report.waited, "bound");
+                if report.node == NodeKind::Virtual && !report.keys.is_empty() {
+                    tracing::info!(%pod, uid, node = &**node, ?how, waited = ?report.waited, "{UNLOCKED}");
+                } else {
+                    tracing::info!(%pod, uid, node = &**node, ?how, waited = ?report.waited, "bound");
+                }
                 // A Bind of what is bound already changes nothing (requirement R6).
                 if *how == Bound::Now {
                     self.announcer.bound(pod, node);

@@ -131,6 +131,7 @@ pub(super) fn read_of(node: &NodeMeta) -> (NodeName, NodeRead) {
     let read = NodeRead {
         version: meta.resource_version.as_deref().into(),
         uid: meta.uid.as_deref().map(Into::into),
+        kind: meta.labels.as_ref().map(wire::kind).unwrap_or_default(),
         locks: meta.annotations.as_ref().map(wire::locks).unwrap_or_default(),
     };
     (meta.name.as_deref().unwrap_or_default().into(), read)

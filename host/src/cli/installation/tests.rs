@@ -64,9 +64,13 @@ fn a_deployment_says_where_its_configuration_and_its_lease_are() {
 
 #[test]
 fn a_host_and_its_leases_are_one_installation() {
-    let both = vec![fresh("ns", "topoloom-hypernode"), fresh("ns", "topoloom-hypernode-nodelock")];
-    assert_eq!(found(vec![charts("ns")], both.clone()), ["Deployment ns/topoloom"]);
-    assert_eq!(found(vec![], both), ["the host of the lease ns/topoloom-hypernode"]);
+    let all = vec![
+        fresh("ns", "topoloom-hypernode"),
+        fresh("ns", "topoloom-hypernode-nodelock"),
+        fresh("ns", "topoloom-hypernode-binding-05b290659fd4689e76c323dfefc45fcb"),
+    ];
+    assert_eq!(found(vec![charts("ns")], all.clone()), ["Deployment ns/topoloom"]);
+    assert_eq!(found(vec![], all), ["the host of the lease ns/topoloom-hypernode"]);
     assert_eq!(fresh("ns", "l").0.config, Location::new("conf", "map"));
 }
 

@@ -12,7 +12,7 @@ use kube::api::PostParams;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 
 use super::line::Line;
-use crate::cluster::Refusal;
+use crate::cluster::{Refusal, Side};
 use crate::manager::rights::{Need, Question, Right, RightScope, RightsSettings};
 
 /// Questions under way at a time.
@@ -89,9 +89,13 @@ fn judged(right: &Right, has: impl Fn(&Question) -> bool) -> Line {
 /// Where, in words.
 fn scope(right: &Right) -> String {
     let names = if right.names.is_empty() { String::new() } else { format!(" {}", right.names.join(", ")) };
+    let cluster = match right.side {
+        Side::Virtual => String::new(),
+        Side::Physical => format!(" in {}", right.side),
+    };
     match &right.place {
-        RightScope::Cluster => names,
-        RightScope::Namespace(namespace) => format!("{names} in {namespace}"),
+        RightScope::Cluster => format!("{names}{cluster}"),
+        RightScope::Namespace(namespace) => format!("{names} in {namespace}{cluster}"),
     }
 }
 
@@ -139,6 +143,7 @@ mod tests {
 
     fn right(need: Need) -> Right {
         Right {
+            side: Side::Virtual,
             place: RightScope::Namespace("ns".into()),
             group: "",
             resource: "configmaps",
@@ -159,6 +164,18 @@ mod tests {
         assert_eq!(line.found, "missing for another part: it holds what is needed");
         let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["b"], verbs: ["list"]}"#;
         assert_eq!(line.todo, [format!("add the rule {rule}")]);
+    }
+
+    #[test]
+    fn s19_a_missing_right_names_verb_resource_and_the_side_that_is_not_this_cluster() {
+        let physical = Right { side: Side::Physical, ..right(Need::Required) };
+        let line = judged(&physical, |question| {
+            assert_eq!(question.side, Side::Physical);
+            question.verb == "get"
+        });
+        assert_eq!(line.what, "right get,list on configmaps a, b in ns in the physical cluster");
+        let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["a", "b"], verbs: ["list"]}"#;
+        assert_eq!(line.todo, [format!("add the rule {rule} in the physical cluster")]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use topoloom_core::election::LeaseOutcome;
 
-use super::{LeaseGroup, Role};
+use super::{Group, Role};
 
 /// Counts the outcomes of lease writes.
 #[derive(Debug, Clone, Default)]
@@ -40,13 +40,18 @@ impl Metrics {
         metrics
     }
 
-    /// The role of this replica.
-    pub(in crate::manager) fn role(&self, group: LeaseGroup, role: &Role) {
-        let labels = GroupLabels { group: group.as_str() };
-        self.leader.get_or_create(&labels).set(i64::from(*role == Role::Leader));
+    /// The role of this replica. Of bindings there are many, and no series for each: their number is shown elsewhere.
+    pub(in crate::manager) fn role(&self, group: &Group, role: &Role) {
+        match group {
+            Group::Controllers(group) => {
+                let labels = GroupLabels { group: group.as_str() };
+                self.leader.get_or_create(&labels).set(i64::from(*role == Role::Leader));
+            }
+            Group::Binding(_) => {}
+        }
     }
 
-    pub(super) fn attempt(&self, group: LeaseGroup, answer: &LeaseOutcome) {
+    pub(super) fn attempt(&self, group: &Group, answer: &LeaseOutcome) {
         self.attempts.get_or_create(&AttemptLabels { group: group.as_str(), result: word(answer) }).inc();
     }
 

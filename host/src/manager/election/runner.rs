@@ -17,14 +17,14 @@ use topoloom_core::election::{
 };
 use topoloom_core::version::ResourceVersion;
 
-use super::{History, LeaseGroup, Metrics, Pulse, Role, lease};
+use super::{Group, History, Metrics, Pulse, Role, lease};
 use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
 use crate::cluster::{Check, Connection, Refusal, RefusalReason, Restores, client, requests, single};
 
 /// The one election, running.
 pub(super) struct Runner {
-    pub(super) group: LeaseGroup,
+    pub(super) group: Group,
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) configuration: String,
@@ -32,8 +32,11 @@ pub(super) struct Runner {
     pub(super) candidate: LeaseCandidate,
     pub(super) role: watch::Sender<Role>,
     pub(super) gate: Gate,
-    /// For what a holder writes into the lease itself: open while it is ours, whether or not anything else is written.
+    /// For what a holder writes into leases, this one among them: open while it is ours, whether or not anything else is
+    /// written.
     pub(super) held: Gate,
+    /// How much later than it could this replica claims the lease.
+    pub(super) courtesy: Option<watch::Receiver<Duration>>,
     pub(super) pulse: Arc<Pulse>,
     pub(super) history: History,
     pub(super) release: CancellationToken,
@@ -76,6 +79,16 @@ fn restored(restores: &Restores) -> impl Stream<Item = ()> + Send + use<> {
     stream::unfold(restores.changes(), |mut changes| async move { Some((changes.changed().await.ok()?, changes)) })
 }
 
+/// Waits until this replica is to give way for another time.
+async fn changed(courtesy: &mut Option<watch::Receiver<Duration>>) {
+    if let Some(courtesy) = courtesy
+        && courtesy.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
 /// What arrived while a request was under way.
 enum Came<T> {
     Answer(T),
@@ -102,6 +115,10 @@ impl Runner {
         let mut watched = std::pin::pin!(stream::select(states, restored));
         loop {
             let now = boot_time();
+            if let Some(courtesy) = &mut self.courtesy {
+                let courtesy = *courtesy.borrow_and_update();
+                self.candidate.give_way(courtesy);
+            }
             let order = self.candidate.next(now);
             self.publish();
             if !matches!(order, LeaseOrder::Stop(_) | LeaseOrder::Wait(_)) && self.release.is_cancelled() {
@@ -113,6 +130,7 @@ impl Runner {
                     () = self.release.cancelled() => return self.give_back(&leases).await,
                     () = tokio::time::sleep(until.saturating_sub(now)) => {}
                     Some(event) = watched.next() => self.watched(event),
+                    () = changed(&mut self.courtesy) => {}
                 },
                 LeaseOrder::Read => self.read(&leases.asks, now, &mut watched).await,
                 LeaseOrder::Claim { base, transitions } => {
@@ -175,7 +193,7 @@ impl Runner {
         let came = self.during(sent, request, watched).await;
         let outcome = self.outcome(came, base.as_ref());
         self.may_be_ours |= outcome != LeaseOutcome::Conflict;
-        self.metrics.attempt(self.group, &outcome);
+        self.metrics.attempt(&self.group, &outcome);
         self.candidate.answered(sent, boot_time(), base.as_ref(), outcome);
     }
 
@@ -296,7 +314,7 @@ impl Runner {
                 role(other)
             }
         };
-        self.metrics.role(self.group, &role);
+        self.metrics.role(&self.group, &role);
         self.role.send_if_modified(|now| {
             if *now == role {
                 return false;
@@ -351,7 +369,7 @@ impl Runner {
         }
         self.held.close();
         self.pulse.until.store(0, Ordering::SeqCst);
-        self.metrics.role(self.group, &Role::Unknown);
+        self.metrics.role(&self.group, &Role::Unknown);
     }
 
     /// Whether it was ours to give.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Election, History, LeaseGroup, LeaseName, Pulse, Role};
-use crate::cluster::gate::{Gate, ReadOnly, Switch};
+use super::{Election, Group, History, LeaseGroup, LeaseName, Pulse, Role};
+use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 
 /// An election, and what its renew loop would say.
 pub(in crate::manager) struct Staged {
@@ -19,20 +19,45 @@ pub(in crate::manager) struct Staged {
 impl Staged {
     /// One whose lease was not read yet.
     pub(in crate::manager) fn new(group: LeaseGroup, grace: Duration) -> Self {
+        Self::of(group.into(), group.lease("test"), grace)
+    }
+
+    /// The same for the lease of a binding.
+    pub(in crate::manager) fn binding(name: &str, grace: Duration) -> Self {
+        Self::of(Group::Binding(name.into()), format!("test-binding-{name}"), grace)
+    }
+
+    fn of(group: Group, name: String, grace: Duration) -> Self {
         let (sender, role) = watch::channel(Role::Unknown);
-        let lease = LeaseName { namespace: "default".into(), name: group.lease("test"), identity: "me".into() };
+        let lease = LeaseName { namespace: "default".into(), name, identity: "me".into() };
+        let release = CancellationToken::new();
         let election = Election {
             group,
             lease: Some(Arc::new(lease)),
             role,
             gate: Gate::closed(&Switch::new(ReadOnly::No)),
+            held: Gate::closed(&Switch::new(ReadOnly::No)),
             pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace }),
             history: History::default(),
             begin: CancellationToken::new(),
-            release: CancellationToken::new(),
-            ended: CancellationToken::new(),
+            // It is given back as soon as that is asked for.
+            ended: release.clone(),
+            release,
         };
         Self { election, role: sender }
+    }
+
+    /// The replica leads, and its gates are open.
+    pub(in crate::manager) fn leads(&self) {
+        let until = boot_time() + Duration::from_secs(3600);
+        self.election.gate.open_until(until);
+        self.election.held.open_until(until);
+        self.becomes(Role::Leader);
+    }
+
+    /// Whether its lease was given back.
+    pub(in crate::manager) fn is_released(&self) -> bool {
+        self.election.release.is_cancelled()
     }
 
     /// What the replica is from now on.

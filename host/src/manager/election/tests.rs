@@ -10,7 +10,7 @@ use topoloom_core::election::{ElectionPosition, Lost, Record};
 
 use super::lease::{HolderEntry, claim, record, release, renew};
 use super::runner::role;
-use super::{LeaseGroup, Role, identity};
+use super::{Group, LeaseGroup, LossEnds, Role, identity};
 
 const WANTED: HolderEntry<'_> = HolderEntry {
     name: "l",
@@ -98,4 +98,13 @@ fn names_are_those_of_the_reference_and_unlike_each_other() {
 fn the_first_group_has_the_name_of_the_flag() {
     assert_eq!(LeaseGroup::HyperNode.lease("topoloom-hypernode"), "topoloom-hypernode");
     assert_eq!(LeaseGroup::NodeLock.lease("topoloom-hypernode"), "topoloom-hypernode-nodelock");
+}
+
+#[test]
+fn s11_the_lease_of_a_binding_ends_its_group_alone_and_those_of_controllers_the_process() {
+    for group in [LeaseGroup::HyperNode, LeaseGroup::NodeLock] {
+        assert_eq!((Group::from(group).ends(), Group::from(group).as_str()), (LossEnds::Process, group.as_str()));
+    }
+    let binding = Group::Binding("east".into());
+    assert_eq!((binding.ends(), binding.as_str(), binding.check()), (LossEnds::Group, "binding", "lease-binding"));
 }

@@ -360,3 +360,57 @@ async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_n
     let asked = asked.load(std::sync::atomic::Ordering::SeqCst);
     assert!(asked <= 2 * 11, "{asked} lists in a minute");
 }
+
+#[tokio::test]
+async fn s11_what_is_wrong_with_a_binding_is_shown_and_makes_no_replica_unready() {
+    let (health, staged) = (Health::default(), Staged::binding("east", S));
+    let name: Arc<str> = "east".into();
+    health.binding(&name, staged.election.clone());
+    for (role, said) in [
+        (Role::Unknown, "[ ] binding east: the lease has not been read yet\n"),
+        (follows(), "[+] binding east: follows another\n"),
+        (Role::Follower("".into()), "[+] binding east: no replica leads\n"),
+        (Role::Lost(Lost::Deleted), "[!] binding east: the lease is lost: another client deleted it; this replica "),
+        (Role::Leader, "[+] binding east: leads\n"),
+    ] {
+        staged.becomes(role);
+        let (code, text) = ask(&health, "/readyz").await;
+        assert_eq!((code, text.starts_with(said)), (200, true), "{text}");
+    }
+    health.binding_trouble("east", "cluster", Some("its cluster has not answered\nfor 41 s"));
+    health.binding_lease(&name).fail(&trouble());
+    let line = "[!] binding east: leads; its cluster has not answered\\nfor 41 s; its lease: the server stands still\n";
+    assert_eq!(ask(&health, "/readyz").await, (200, line.to_owned()));
+    // What its group said is for the replica that runs it.
+    health.binding_follows("east");
+    let line = "[!] binding east: leads; its lease: the server stands still\n";
+    assert_eq!(ask(&health, "/readyz").await, (200, line.to_owned()));
+    health.binding_lease(&name).pass();
+    assert_eq!(ask(&health, "/readyz").await, (200, "[+] binding east: leads\n".to_owned()));
+    health.binding_gone("east");
+    health.binding_trouble("east", "cluster", Some("a late word"));
+    assert_eq!(ask(&health, "/readyz").await, (200, String::new()));
+}
+
+#[tokio::test]
+async fn s11_of_many_bindings_a_hundred_are_listed_and_the_others_counted() {
+    let health = Health::default();
+    for number in 0..103 {
+        let name = format!("b{number:03}");
+        health.binding(&name.as_str().into(), Staged::binding(&name, S).election);
+    }
+    let (_, text) = ask(&health, "/readyz").await;
+    assert_eq!(text.lines().count(), 101);
+    assert!(text.ends_with("[-] and 3 more bindings\n"), "{text}");
+}
+
+#[tokio::test]
+async fn s11_a_holder_of_a_binding_whose_renew_loop_is_stuck_is_not_alive() {
+    let (health, staged) = (Health::default(), Staged::binding("east", S));
+    health.binding(&"east".into(), staged.election.clone());
+    staged.becomes(Role::Leader);
+    staged.confirmed_until(boot_time() - 3 * S);
+    let (code, text) = ask(&health, "/healthz").await;
+    assert_eq!(code, 500);
+    assert!(text.starts_with("the renewal of the lease of binding east is stuck: "), "{text}");
+}

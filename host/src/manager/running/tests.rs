@@ -210,3 +210,16 @@ async fn a_server_that_ends_early_ends_the_process_with_its_name() {
     assert_eq!(ended.to_string(), "task metrics server ended without an error");
     assert_eq!(story.told(), [at("a hears", 0), at("a ends", 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_lost_lease_of_a_binding_ends_no_process() {
+    let (story, staged, stop) = (Story::new(), Staged::binding("east", S), CancellationToken::new());
+    staged.becomes(Role::Lost(Lost::Expired));
+    let (elections, options, mut served) = ([staged.election.clone()], options(), Tasks::default());
+    let running = RunningControllers::start(story.controllers([("a", S)]));
+    let mut until = std::pin::pin!(running.until(&stop, &elections, &mut served, &options));
+    assert!(timeout(3600 * S, &mut until).await.is_err(), "{:?}", story.told());
+    stop.cancel();
+    until.await.unwrap();
+    assert_eq!(story.told(), [at("a hears", 3600), at("a ends", 3601)]);
+}

@@ -1,10 +1,12 @@
 use std::sync::Mutex;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use topoloom_core::queue::{Requeue, RequeueDecision};
 
 use super::*;
 use crate::manager::election::staged::Staged;
+use crate::manager::lending::{BindingGroups, BottomupSyncerController, HeldBinding};
 
 fn runs() -> Initialized {
     Initialized::Runs(Box::new(|stop| {
@@ -77,7 +79,7 @@ async fn r3_a_lease_is_left_to_others_where_no_controller_of_its_group_runs() {
     let mut ready = process.initialise(three()).unwrap();
     ready.iter_mut().for_each(|ready| ready.group = Some(LeaseGroup::HyperNode));
     let (needed, idle) = by_need(&elections, &ready);
-    let groups = |elections: &[Election]| elections.iter().map(Election::group).collect::<Vec<_>>();
+    let groups = |elections: &[Election]| elections.iter().filter_map(Election::controllers).collect::<Vec<_>>();
     assert_eq!((groups(&needed), groups(&idle)), (vec![LeaseGroup::HyperNode], vec![LeaseGroup::NodeLock]));
 }
 
@@ -107,4 +109,49 @@ fn b12_queues_try_again_as_often_as_the_flag_says() {
         let queues = queues(&options, work::Metrics::default());
         assert_eq!(queues.requeue.decide(last), decision, "{flag}");
     }
+}
+
+/// Groups that do nothing.
+struct Idle;
+
+impl BindingGroups for Idle {
+    fn start_group(&self, _: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        async move {
+            stop.cancelled().await;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+fn syncer() -> Box<dyn Controller> {
+    let make = |_: &mut Context<'_>| Ok(Arc::new(Idle) as Arc<dyn BindingGroups>);
+    Box::new(BottomupSyncerController::new(Box::new(make)))
+}
+
+#[tokio::test]
+async fn s11_the_syncer_runs_on_every_replica_and_its_groups_come_and_go() {
+    let mut registry = Registry::default();
+    for controller in [syncer(), fake("a", |_| Ok(runs()))] {
+        registry.register(controller).unwrap();
+    }
+    let without = Selection::parse(["*,-bottomup-syncer"], &OURS).unwrap().selection;
+    assert_eq!(registry.lifetimes(&Selection::all()), Lifetimes::ComeAndGo);
+    assert_eq!(registry.lifetimes(&without), Lifetimes::Fixed);
+
+    let mut process = Process::new(options()).await;
+    process.groups = Some(Arc::new(GroupElections::off("me".into(), &process.switch)));
+    let mut ready = process.initialise(vec![syncer()]).unwrap();
+    let Some(Ready { name, group, run, .. }) = ready.pop() else { panic!("it runs") };
+    assert_eq!((name, group), ("bottomup-syncer", None));
+    // It stops although its API server never answers.
+    let stop = CancellationToken::new();
+    stop.cancel();
+    run(stop).await.unwrap();
+}
+
+#[tokio::test]
+async fn r3_a_syncer_without_elections_is_a_defect_and_ends_the_process() {
+    let error = Process::new(options()).await.initialise(vec![syncer()]).err().expect("it is fatal");
+    assert!(matches!(error, Error::Initialise { name: "bottomup-syncer", .. }), "{error:?}");
 }

@@ -52,6 +52,7 @@ use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
 use crate::feeds::SharedView;
 use crate::ledger::{PhysicalName, Touched};
 use crate::physical::{self, CredentialState, Forward, Physical};
+use crate::pods::Inbox;
 use crate::policies::PolicyFeed;
 use crate::troubles::{Thing, Troubles};
 use crate::view::{VerbOnBinding, View};
@@ -66,6 +67,7 @@ pub(super) struct Parts {
     pub(super) clients: Clients,
     pub(super) view: SharedView,
     pub(super) nodes: WorkQueue<PhysicalName>,
+    pub(super) pods: Inbox,
     pub(super) policies: PolicyFeed,
     pub(super) forward: Forward,
     pub(super) troubles: Troubles,
@@ -363,6 +365,9 @@ impl Conductor {
         if before.mode != self.terms.mode {
             self.again = None;
         }
+        if before.pod_metadata != self.terms.pod_metadata || before.orphan_delay != self.terms.orphan_delay {
+            self.parts.pods.configure(self.terms.pod_metadata.clone(), self.terms.orphan_delay);
+        }
         replace(&self.parts.source, self.terms.policy_source);
         replace(&self.parts.empty, self.terms.contact.empty);
         replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
@@ -416,6 +421,7 @@ impl Conductor {
                 Ok(touched) => {
                     tracing::warn!(binding = self.name, hash, "an operator confirmed a held batch");
                     self.look_at(touched);
+                    self.parts.pods.wake();
                 }
                 // It was carried out, and the annotation could not be taken off then.
                 Err(_) if self.kept.confirmed.iter().any(|confirmed| confirmed.hash == hash) => {}
@@ -511,6 +517,10 @@ impl Conductor {
             (None, Some(batch)) => self.object.status.held.as_ref().is_none_or(|known| known.hash != batch.hash),
             (Some(before), Some(batch)) => before.hash != batch.hash,
         };
+        if self.held != reviewed.held {
+            // What was held of pods without a node may be allowed now.
+            self.parts.pods.wake();
+        }
         self.held = reviewed.held;
         if let Some(batch) = self.held.clone().filter(|_| is_news && !self.is_recalling) {
             tracing::warn!(

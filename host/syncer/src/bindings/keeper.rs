@@ -17,12 +17,14 @@ use crate::feeds::SharedView;
 use crate::group::Lists;
 use crate::ledger::PhysicalName;
 use crate::physical::{Physical, Signs};
+use crate::pods::Inbox;
 use crate::policies::PolicyFeed;
 
 /// What the bars follow from.
 pub(super) struct Keeper {
     pub(super) view: SharedView,
     pub(super) queue: WorkQueue<PhysicalName>,
+    pub(super) pods: Inbox,
     pub(super) policies: PolicyFeed,
     pub(super) hindrances: watch::Receiver<Hindrances>,
     /// The connection that there is.
@@ -115,6 +117,7 @@ impl Keeper {
         if is_news {
             tracing::info!(bars = words.join(","), "what may be written for a binding has changed");
             self.policies.look_at_all();
+            self.pods.wake();
         }
         for name in touched {
             // A full queue is counted, and the next sweep adds what it refused.

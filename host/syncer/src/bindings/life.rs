@@ -25,6 +25,7 @@ use super::report::Kept;
 use super::requests::Clients;
 use super::{Ended, Holding, Process, Seen};
 use crate::convert::binding::{Reading, Terms, inherited};
+use crate::csi::{CsiClients, CsiNodes, CsiRequests};
 use crate::feeds::SharedView;
 use crate::group::{Group, Lenders, Lists};
 use crate::heartbeats::{BeatNews, Heartbeats};
@@ -32,6 +33,7 @@ use crate::kubeconfig::{Allowed, Loopback};
 use crate::ledger::PhysicalName;
 use crate::nodes::{NodeClients, NodeRequests, Nodes};
 use crate::physical::{self, Clock, Expected, Follow, Forward, Signs};
+use crate::pods::{Inbox, PodClients, PodKey, Pods};
 use crate::policies::{PolicyClients, PolicyFeed, PolicyName, PolicyStatuses};
 use crate::troubles::Troubles;
 use crate::view::View;
@@ -40,6 +42,8 @@ use crate::view::View;
 const NODES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 /// The same for policies.
 const POLICIES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+/// The same for pods.
+const PODS: NonZeroUsize = NonZeroUsize::new(500_000).unwrap();
 /// After a failure of one node: from a second to five minutes (`bottomup-syncer.md` section 12).
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
@@ -74,8 +78,11 @@ pub(super) async fn live(
     let view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
     let view: SharedView = Arc::new(Mutex::new(view));
 
-    let queue = queue::<PhysicalName>("nodes", NODES);
-    let statuses = queue_of_policies();
+    let (nodes_queue, csi_queue) = (queue::<PhysicalName>("nodes", NODES), queue::<PhysicalName>("csinodes", NODES));
+    let statuses = queue::<PolicyName>("policies", POLICIES);
+    let inbox = Inbox::new(&identity, &terms.binding.cluster, queue::<PodKey>("pods", PODS));
+    inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
+    let counted = process.pods.of(identity.binding());
     let (forward, troubles, lists) = (Forward::new(), Troubles::default(), Arc::new(Lists::physical()));
     let feed = PolicyFeed::new(&view, &statuses);
     let link_terms = watch::Sender::new(link_terms(&terms, &kept, process.loopback));
@@ -101,6 +108,12 @@ pub(super) async fn live(
         process.events.clone().unattended(),
         now,
     );
+    let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
+    let events = process.events.clone().unattended();
+    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, counted, now);
+    let csi_clients = CsiClients { physical: forward.reads(), lent: holding.lent.clone() };
+    let events = process.events.clone().unattended();
+    let csi_nodes = CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now);
     let policy_clients = PolicyClients { physical: forward.others(), lent: holding.lent.clone() };
     let lenders = Lenders {
         feed: feed.clone(),
@@ -109,7 +122,7 @@ pub(super) async fn live(
         statuses: Arc::new(PolicyStatuses::new(
             &view,
             feed.clone(),
-            queue.clone(),
+            nodes_queue.clone(),
             policy_clients,
             source.subscribe(),
             process.events.clone().unattended(),
@@ -120,8 +133,11 @@ pub(super) async fn live(
     };
     let group = Group {
         view: Arc::clone(&view),
-        queue: queue.clone(),
+        queue: nodes_queue.clone(),
         nodes: Arc::new(nodes),
+        pods: Arc::new(pods),
+        csi_queue,
+        csi_nodes: Arc::new(csi_nodes),
         heartbeats: beats,
         physical: watched.subscribe(),
         empty: empty.subscribe(),
@@ -134,7 +150,8 @@ pub(super) async fn live(
     };
     let keeper = Keeper {
         view: Arc::clone(&view),
-        queue: queue.clone(),
+        queue: nodes_queue.clone(),
+        pods: inbox.clone(),
         policies: feed.clone(),
         hindrances: hindrances.subscribe(),
         link: link.subscribe(),
@@ -154,7 +171,8 @@ pub(super) async fn live(
                 physical_writes: forward.others(),
             },
             view,
-            nodes: queue,
+            nodes: nodes_queue,
+            pods: inbox,
             policies: feed,
             forward,
             troubles,
@@ -189,10 +207,6 @@ pub(super) async fn live(
 fn queue<K: topoloom_cluster::work::WorkKey>(name: &'static str, capacity: NonZeroUsize) -> WorkQueue<K> {
     let limiter = Limiter::new(Backoff::new(PAUSES.0, PAUSES.1), Bucket::STANDARD);
     WorkQueue::new(name, capacity, limiter)
-}
-
-fn queue_of_policies() -> WorkQueue<PolicyName> {
-    queue("policies", POLICIES)
 }
 
 /// What a person should know of the heartbeats of a binding.

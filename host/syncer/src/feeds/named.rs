@@ -1,4 +1,4 @@
-//! Objects that the view knows one by one, by their names: nodes of either cluster.
+//! Objects that the view knows one by one, by their names: nodes of either cluster, and CSINodes ([`csi`](super::csi)).
 //!
 //! Owns how a watch of them becomes events of the view. A kind says how its objects are read and which event each becomes
 //! ([`Named`]); that a list is whole before it counts, and what becomes of an object that cannot be read, is written once, in
@@ -43,6 +43,9 @@ pub trait Named {
     /// # Errors
     /// It cannot be read.
     fn read(slice: Self::Slice) -> Result<Self::Object, Self::Error>;
+
+    /// A list begins.
+    fn begins(_: &mut View) {}
 
     /// What the view knows of the one of this name.
     fn known(view: &View, name: &Self::Name) -> Option<Self::Object>;
@@ -101,6 +104,7 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
     type Change = Touched;
 
     fn begin(&mut self, _: Earlier) -> Self::List {
+        T::begins(&mut locked(&self.view));
         NamedList { objects: HashMap::new(), unread: Vec::new() }
     }
 

@@ -118,6 +118,26 @@ fn what_was_refused_is_remembered_over_changes_of_the_pod() {
     assert_eq!(ledger.pods("vnode-east-w1")[0].refused.map(|refused| refused.times), Some(2));
 }
 
+#[test]
+fn s10_a_pod_whose_removal_was_taken_terminates_whatever_an_event_that_is_behind_says() {
+    let mut ledger = ledger();
+    let event = |ledger: &mut Ledger| drop(ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))));
+    let existence = |ledger: &Ledger| ledger.pods("vnode-east-w1")[0].existence;
+    event(&mut ledger);
+    assert_eq!(existence(&ledger), Existence::Alive);
+    ledger.removed("vnode-east-w1", &"v".into());
+    assert_eq!(existence(&ledger), Existence::Terminating);
+    event(&mut ledger);
+    assert_eq!(existence(&ledger), Existence::Terminating);
+    // The list of a server that was set back: there it lives.
+    ledger.forget_removals();
+    event(&mut ledger);
+    assert_eq!(existence(&ledger), Existence::Alive);
+    ledger.removed("vnode-east-w1", &"v".into());
+    ledger.virtual_pod_gone(&"v".into());
+    assert!(ledger.removed.is_empty());
+}
+
 /// An event: a pod of one of two clusters, by its number, with a node, an amount and a phase; none: it is gone.
 type Step = (bool, u8, Option<(u8, u8, u8)>);
 

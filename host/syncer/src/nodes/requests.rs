@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::{
     DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason};
@@ -86,7 +87,7 @@ impl NodeRequests {
                 let node = slice.physical().map_err(|error| unreadable(&error))?;
                 Ok(Stored::Physical(Box::new(node)))
             }
-            NodeOrder::Create { name, body } => lent(name, answered(PATIENCE, self.create(body)).await?),
+            NodeOrder::Create { name, body } => lent(name, answered(PATIENCE, create(&self.clients.lent, body)).await?),
             NodeOrder::PatchStatus { name, body, .. } => {
                 lent(name, answered(PATIENCE, self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
             }
@@ -150,14 +151,18 @@ impl NodeRequests {
     fn lent(&self) -> Api<NodeSlice> {
         Api::all(self.clients.lent.clone())
     }
+}
 
-    async fn create(&self, body: &Value) -> kube::Result<NodeSlice> {
-        let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let request = kube::core::Request::new("/api/v1/nodes")
-            .create(&PostParams::default(), bytes)
-            .map_err(kube::Error::BuildRequest)?;
-        self.clients.lent.request(request).await
-    }
+/// Makes an object of the whole cluster, which a slice of it cannot be written as.
+pub(crate) async fn create<K>(client: &kube::Client, body: &Value) -> kube::Result<K>
+where
+    K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+    let request = kube::core::Request::new(K::url_path(&(), None))
+        .create(&PostParams::default(), bytes)
+        .map_err(kube::Error::BuildRequest)?;
+    client.request(request).await
 }
 
 /// The UIDs of all ClusterBindings, live.

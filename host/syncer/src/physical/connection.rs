@@ -2,8 +2,8 @@
 //!
 //! Owns how they are made: what a kubeconfig says and the settings of every client of ours; answers that are bounded in time and
 //! size, but for watches; addresses that are judged again when a name is resolved. Writes share a budget per server in lanes:
-//! claims on nodes go first, since a virtual node waits for each. Leases of virtual nodes are none of its business: they are in
-//! the virtual cluster.
+//! claims on nodes go first, since a virtual node waits for each. Streams to pods have connections of their own, each one, and no
+//! share of that budget. Leases of virtual nodes are none of its business: they are in the virtual cluster.
 //!
 //! # Failure story
 //!
@@ -36,6 +36,7 @@ pub struct Connection {
     server: http::Uri,
     fingerprint: Fingerprint,
     reads: kube::Client,
+    streams: kube::Client,
     writers: Arc<MakeWriters>,
 }
 
@@ -58,14 +59,20 @@ pub trait Opens: Send + Sync {
 }
 
 impl Connection {
-    /// A connection of given clients.
+    /// A connection of given clients. Its streams go by the client of its reads.
     pub fn of(
         access: &Access,
         reads: kube::Client,
         writers: impl Fn(&Gate) -> Result<Writers, ConnectError> + Send + Sync + 'static,
     ) -> Self {
         let (server, fingerprint) = (access.server().clone(), access.fingerprint());
-        Self { server, fingerprint, reads, writers: Arc::new(writers) }
+        Self { server, fingerprint, streams: reads.clone(), reads, writers: Arc::new(writers) }
+    }
+
+    /// The same, whose streams go by this client.
+    #[must_use]
+    pub fn with_streams(self, streams: kube::Client) -> Self {
+        Self { streams, ..self }
     }
 
     /// The URL of the server.
@@ -84,6 +91,13 @@ impl Connection {
     #[must_use]
     pub fn reads(&self) -> &kube::Client {
         &self.reads
+    }
+
+    /// The client for logs and for connections that are upgraded. Only connecting is bounded in time: its user bounds the rest.
+    /// Nothing of ours is written with it, so it has no gate.
+    #[must_use]
+    pub fn streams(&self) -> &kube::Client {
+        &self.streams
     }
 
     /// Clients with connections of their own that write while the gate of a binding is open.
@@ -133,12 +147,13 @@ impl Opens for Dialer {
     fn open(&self, access: &Access) -> Result<Connection, ConnectError> {
         let bounds = Bounds { dial: access.dial(), deadline: Some(DEADLINE) };
         let connection = client::Connection::bounded(access.config().clone(), bounds, &self.metrics)?;
+        let streams = connection.for_streams(&self.metrics)?;
         let (reads, budget, metrics) = (connection.client.clone(), self.budget(access.server()), self.metrics.clone());
         let writers = move |gate: &Gate| {
             let lane = |number| connection.in_lane(&budget.lane(number), gate, &metrics);
             Ok(Writers { nodes: lane(0)?, others: lane(1)? })
         };
-        Ok(Connection::of(access, reads, writers))
+        Ok(Connection::of(access, reads, writers).with_streams(streams))
     }
 }
 

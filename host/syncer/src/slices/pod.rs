@@ -1,4 +1,7 @@
-//! Pods of either cluster, as far as nodes depend on them: what they request, what they tolerate, where they are.
+//! Pods of either cluster, as far as nodes depend on them: what they request, what they tolerate, where they are. Those whose
+//! status is copied are read whole.
+
+mod whole;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
@@ -17,6 +20,8 @@ use topoloom_sync::resources::{ResourceError, ResourceList};
 use topoloom_sync::taints::{Effect, Operator, Toleration};
 
 use super::{Amounts, ConditionSlice, Head, TolerationSlice, amounts, slice_of};
+
+pub use whole::{Copied, WholePod};
 
 /// The annotation of a pod that a kubelet made of a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -22,6 +22,8 @@ pub(super) const LEASES: &str = "kube-node-lease";
 /// A kubelet renews the lease four times in its duration.
 const LEASE: SignedDuration = SignedDuration::from_secs(40);
 const RENEWALS: i32 = 4;
+/// The port of a kubelet.
+const PORT: u16 = 10_250;
 /// Into how many parts the first interval is divided.
 const SPREAD: u32 = 16;
 /// How often the status is written although nothing has changed.
@@ -41,6 +43,8 @@ pub(super) struct Machine {
     pub(super) uid: String,
     /// Its addresses, IPv4 first.
     pub(super) addresses: Vec<String>,
+    /// Where it serves logs, if it does.
+    streams: Option<u16>,
     pub(super) allocatable: Amounts,
     pub(super) taints: Vec<Taint>,
     /// Status and time of the conditions that the API server has.
@@ -73,6 +77,7 @@ impl Machine {
             name: name.into(),
             uid: node.metadata.uid.clone().unwrap_or_default(),
             addresses: address(64, number),
+            streams: None,
             allocatable: usual.clone(),
             taints: Vec::new(),
             conditions: BTreeMap::new(),
@@ -108,6 +113,19 @@ impl Machine {
         self.conditions = conditions.map(|it| (it.type_, (it.status, time(it.last_transition_time)))).collect();
     }
 
+    /// It serves logs on this port of this machine. Unless the Node has addresses, it gets a loopback one, and no host name: API
+    /// servers would try to resolve that first.
+    pub(super) fn serves_streams(&mut self, port: u16) {
+        self.streams = Some(port);
+        if self.gaps.addresses {
+            for address in &mut self.addresses {
+                if let Some(rest) = address.strip_prefix("10.") {
+                    *address = format!("127.{rest}");
+                }
+            }
+        }
+    }
+
     /// Which part of the interval passes before the next renewal: not all of it the first time, so that machines that were
     /// made together do not renew together for ever.
     pub(super) fn part(&mut self) -> f64 {
@@ -134,7 +152,7 @@ impl Machine {
         let mut metadata = json!({"uid": self.uid});
         let mut status = json!({
             "conditions": conditions,
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.streams.unwrap_or(PORT)}},
             "nodeInfo": {
                 "machineID": &*self.name, "systemUUID": self.uid, "bootID": self.uid, "kernelVersion": "6.12.0",
                 "osImage": "test", "containerRuntimeVersion": "test://1", "kubeletVersion": "v1.36.3",
@@ -146,7 +164,7 @@ impl Machine {
         }
         if self.gaps.addresses {
             let internal = self.addresses.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
-            let host = std::iter::once(json!({"type": "Hostname", "address": &*self.name}));
+            let host = self.streams.is_none().then(|| json!({"type": "Hostname", "address": &*self.name}));
             status["addresses"] = json!(internal.chain(host).collect::<Vec<_>>());
         }
         if self.gaps.labels {
@@ -288,6 +306,19 @@ mod tests {
         assert!(patch["metadata"].get("labels").is_none());
         assert_eq!(full.allocatable.get("cpu"), Some(&4000));
         assert_eq!(full.addresses, ["192.0.2.7"]);
+    }
+
+    #[test]
+    fn a_machine_that_serves_logs_says_where_and_can_be_reached() {
+        let mut machine = machine(&node(Value::Null, Value::Null));
+        machine.serves_streams(4711);
+        let patch = machine.status(&Standing::default(), &Value::Null, at(9));
+        assert_eq!(patch["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 4711);
+        let addresses = json!([
+            {"type": "InternalIP", "address": "127.64.1.2"}, {"type": "InternalIP", "address": "fd00:40::102"},
+        ]);
+        assert_eq!(patch["status"]["addresses"], addresses);
+        assert_eq!(machine.addresses[0], "127.64.1.2");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct World {
     usual: Value,
     usual_amounts: Amounts,
     mistakes: Arc<Mistakes>,
+    /// The port of the server of logs, if there is one.
+    pub(super) streams: Option<u16>,
     machines: BTreeMap<Arc<str>, Machine>,
     standings: BTreeMap<Arc<str>, Standing>,
     seats: HashMap<Arc<str>, Seat>,
@@ -76,6 +78,7 @@ impl World {
             usual,
             usual_amounts,
             mistakes,
+            streams: None,
             machines: BTreeMap::new(),
             standings: BTreeMap::new(),
             seats: HashMap::new(),
@@ -102,7 +105,10 @@ impl World {
             }
             return;
         }
-        let machine = Machine::new(node, self.next_machine, &self.usual_amounts, now);
+        let mut machine = Machine::new(node, self.next_machine, &self.usual_amounts, now);
+        if let Some(port) = self.streams {
+            machine.serves_streams(port);
+        }
         self.next_machine += 1;
         if self.machines.insert(Arc::clone(&name), machine).is_some() {
             // Another machine of this name: it knows what the API server knows, and nothing else.

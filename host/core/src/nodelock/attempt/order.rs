@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::holder::{Clock, Facts, Holder, LockHeld, LockState, Pod, Takeover, judge, judge_absent};
+use super::super::needs::NodeKind;
 use super::super::record::{Lock, PodId, PodKey};
 use super::super::retry::Retry;
 use super::BindFailure;
@@ -67,6 +68,8 @@ impl Sight {
 pub struct ObservedNode {
     /// The version that this was read from.
     pub version: ResourceVersion,
+    /// What it is.
+    pub kind: NodeKind,
     /// The keys of the attempt, in their order.
     pub keys: Vec<Sight>,
 }

@@ -14,7 +14,7 @@ impl World {
             Some((LockKey::ALL[key], stored.read()?))
         };
         let locks = stored.locks.iter().enumerate().filter_map(lock).collect();
-        (name_of(node), NodeRead { version: stored.version.to_string().into(), uid: None, locks })
+        (name_of(node), NodeRead { version: stored.version.to_string().into(), locks, ..NodeRead::default() })
     }
 
     /// A pod as a process reads it.
@@ -204,7 +204,7 @@ impl World {
         let read = |name: &NodeName| {
             let version = known.sight(name, &[], &LiveReads::default()).unwrap().version;
             let locks = known.locks(name).into_iter().flatten().map(renamed).collect();
-            (name.clone(), NodeRead { version, uid: None, locks })
+            (name.clone(), NodeRead { version, locks, ..NodeRead::default() })
         };
         let all: Vec<_> = known.names().map(read).collect();
         let mut known = known.clone();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::needs::LockKey;
+use super::super::needs::{LockKey, NodeKind};
 use super::super::record::Lock;
 use super::reads::Moment;
 use super::{NamespacedName, name_of};
@@ -20,6 +20,8 @@ pub struct NodeRead {
     pub version: ResourceVersion,
     /// Its UID.
     pub uid: Option<Uid>,
+    /// What it is.
+    pub kind: NodeKind,
     /// Its locks.
     pub locks: Locks,
 }
@@ -144,6 +146,10 @@ impl NodeSighting {
 
     pub(super) fn uid(&self) -> Option<Uid> {
         self.read.uid.clone()
+    }
+
+    pub(super) fn kind(&self) -> NodeKind {
+        self.read.kind
     }
 
     pub(super) fn locks(&self) -> &Locks {

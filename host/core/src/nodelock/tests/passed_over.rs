@@ -1,6 +1,6 @@
 //! Versions of a node that a read or a list has passed over: a lock may have come and gone in them (R18).
 
-use super::super::attempt::{AttemptOrder, ObservedNode, Sight};
+use super::super::attempt::{AttemptOrder, Sight};
 use super::super::needs::LockKey;
 use super::super::sightings::{LiveReads, NodeRead, PodSighting};
 use super::*;
@@ -9,7 +9,8 @@ const NOW: Duration = Duration::from_secs(7);
 
 fn node(version: &str, lock: Option<&str>) -> NodeRead {
     let lock = lock.map(|value| (LockKey::Shared, Lock::read(value, Some(note(value, "u1")))));
-    NodeRead { version: version.into(), uid: Some("node-uid".into()), locks: lock.into_iter().collect() }
+    let locks = lock.into_iter().collect();
+    NodeRead { version: version.into(), uid: Some("node-uid".into()), locks, ..NodeRead::default() }
 }
 
 /// What is known after the watches have listed one node and no pods.
@@ -164,9 +165,9 @@ fn r18_an_attempt_on_a_node_that_was_passed_over_lists_its_pods_before_it_claims
     assert_eq!(held(&world(vec![bound("p1", "u1", NODE)]).decide(None, &other)), Some((Why::Unrecorded, None)));
 
     let with = |missed, waiting: Vec<Pod>| {
-        let ObservedNode { version, mut keys } = node_with("7", None, Holder::Unconfirmed, waiting).unwrap();
-        keys.iter_mut().for_each(|sight| sight.missed = missed);
-        Some(ObservedNode { version, keys })
+        let mut node = node_with("7", None, Holder::Unconfirmed, waiting).unwrap();
+        node.keys.iter_mut().for_each(|sight| sight.missed = missed);
+        Some(node)
     };
     for waiting in [vec![], vec![bound("p1", "u1", NODE)]] {
         let mut attempt = attempt_of(MINE, Duration::from_secs(28));

@@ -12,7 +12,8 @@ fn sighting(pod: Pod, version: &str) -> PodSighting {
 
 fn node(version: &str, locks: &[&str]) -> NodeRead {
     let lock = |value: &&str| (LockKey::Shared, Lock::read(value, Some(note(value, "u1"))));
-    NodeRead { version: version.into(), uid: Some("node-uid".into()), locks: locks.iter().map(lock).collect() }
+    let locks = locks.iter().map(lock).collect();
+    NodeRead { version: version.into(), uid: Some("node-uid".into()), locks, ..NodeRead::default() }
 }
 
 /// A lock has disappeared, and a request has shown that its pod is bound and waits: the watch of pods is behind.

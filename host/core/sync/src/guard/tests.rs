@@ -153,6 +153,69 @@ fn s9_time_alone_releases_nothing() {
 }
 
 #[test]
+fn s9_a_machine_that_is_gone_and_held_is_not_released_when_the_others_that_went_are_forgotten() {
+    let mut guard = Guard::default();
+    let five = Size { nodes: 5, pods: 5 };
+    let mut gone = |index, now| guard.ask(&delete(index), Cause::NodeGone, &Safety::default(), five, at(now));
+    assert_eq!(gone(0, 0), Verdict::Go, "one is free");
+    for index in [1, 2] {
+        assert!(matches!(gone(index, 10), Verdict::Gathering { .. }), "{index}");
+    }
+    for now in [15, 700, 86_400] {
+        assert_eq!([1, 2].map(|index| gone(index, now)), [Verdict::Held, Verdict::Held], "{now}");
+    }
+    // Another cause is judged afresh.
+    assert_eq!(guard.ask(&delete(1), Cause::Operator, &Safety::default(), five, at(86_400)), Verdict::Go);
+}
+
+#[test]
+fn s9_what_was_under_way_when_a_batch_was_held_counts_against_it_for_as_long_as_it_is_held() {
+    let four = Size { nodes: 4, pods: 40 };
+    let mut guard = Guard::default();
+    assert_eq!(ask(&mut guard, &[delete(0)], Cause::Selector, four, 0), [Verdict::Go]);
+    assert_eq!(ask(&mut guard, &[delete(1)], Cause::Selector, four, 10), [Verdict::Held]);
+    guard.happened(&delete(0), at(20));
+    // Ten minutes later another act comes, and all that waits is judged again.
+    assert_eq!(ask(&mut guard, &[pod(3, 0)], Cause::Orphan, four, 700), [Verdict::Held]);
+    assert_eq!(ask(&mut guard, &[delete(1)], Cause::Selector, four, 710), [Verdict::Held]);
+}
+
+#[test]
+fn s9_s10_what_happened_is_the_same_act_for_as_long_as_it_is_asked_for_and_counts_once() {
+    // Four nodes: one may go, and it is asked for until its finalizer is gone.
+    let four = Size { nodes: 4, pods: 4 };
+    let acts = [delete(0), pod(0, 0)];
+    let mut guard = Guard::default();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, four, 0), &Verdict::Go));
+    for act in &acts {
+        guard.happened(act, at(6));
+    }
+    for now in [7, 12, 60, 900] {
+        for act in &acts {
+            assert_eq!(guard.ask(act, Cause::Selector, &Safety::default(), four, at(now)), Verdict::Go, "{now}");
+        }
+    }
+    assert!(guard.held().is_none());
+    // One that is wanted again after it was withdrawn is another one.
+    guard.withdraw(&delete(0));
+    let again = guard.ask(&delete(0), Cause::Selector, &Safety::default(), four, at(901));
+    assert_eq!(again, Verdict::Gathering { until: at(906) });
+}
+
+#[test]
+fn s9_a_batch_that_was_confirmed_needs_no_second_confirmation_while_it_is_carried_out() {
+    let four = Size { nodes: 4, pods: 4 };
+    let acts: Vec<Act> = (0..4).map(delete).collect();
+    let mut guard = Guard::default();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, four, 0), &Verdict::Held));
+    let hash = guard.held().unwrap().hash.clone();
+    assert_eq!(guard.confirm(&hash), Ok(4));
+    acts.iter().for_each(|act| guard.happened(act, at(20)));
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, four, 30), &Verdict::Go));
+    assert_eq!((guard.held(), guard.spent()), (None, Spent::default()));
+}
+
+#[test]
 fn s9_what_is_held_goes_when_its_cause_goes() {
     let mut guard = Guard::default();
     let acts: Vec<Act> = (0..30).map(delete).collect();

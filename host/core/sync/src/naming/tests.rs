@@ -120,6 +120,16 @@ fn s7_s11_leases_have_legal_names_for_the_longest_binding() {
     let why = binding_lease(&format!("{base}t"), &east).unwrap_err().to_string();
     assert!(why.contains("must have 1 to 212 bytes, got 213"), "{why}");
     assert!(binding_lease("A", &east).is_err() && binding_lease("", &east).is_err());
+    // The lease of a replica is beside them, and is none of a binding.
+    let member = member_lease("topoloom", "pod-1_5f0cf0a5").unwrap();
+    assert_eq!((is_object_name(&member), base_of_binding_lease(&member)), (Ok(()), None));
+    assert_ne!(member, member_lease("topoloom", "pod-1_5f0cf0a6").unwrap());
+    assert_eq!(member_lease(&format!("{base}t"), "x"), binding_lease(&format!("{base}t"), &east));
+    assert_eq!(base_of_binding_lease(&name), Some(base.as_str()));
+    assert_eq!(base_of_binding_lease(&binding_lease("a-binding-b", &east).unwrap()), Some("a-binding-b"));
+    for other in ["topoloom-nodelock", "topoloom-binding-east", "-binding-05b290659fd4689e76c323dfefc45fcb", ""] {
+        assert_eq!(base_of_binding_lease(other), None, "{other}");
+    }
 }
 
 fn origin(id: &str, node: &str) -> BTreeMap<String, String> {

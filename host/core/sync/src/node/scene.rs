@@ -295,7 +295,7 @@ impl Scene {
 }
 
 /// A machine with four processors.
-pub(super) fn machine(name: &str, uid: &str) -> Value {
+pub(crate) fn machine(name: &str, uid: &str) -> Value {
     json!({
         "metadata": {
             "name": name, "uid": uid, "resourceVersion": "7",
@@ -327,7 +327,7 @@ fn patch_stored(node: &mut Value, patch: &Value, version: u64) {
     node["metadata"]["resourceVersion"] = version.to_string().into();
 }
 
-fn apply(target: &mut Value, patch: &Value) {
+pub(crate) fn apply(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;
@@ -385,7 +385,7 @@ fn conditions(node: &Value) -> Vec<NodeCondition> {
     node["status"]["conditions"].as_array().into_iter().flatten().map(condition).collect()
 }
 
-fn read_physical(node: &Value) -> PhysicalNode {
+pub(crate) fn read_physical(node: &Value) -> PhysicalNode {
     PhysicalNode {
         uid: text(&node["metadata"]["uid"]).into(),
         version: text(&node["metadata"]["resourceVersion"]).into(),
@@ -401,7 +401,7 @@ fn read_physical(node: &Value) -> PhysicalNode {
     }
 }
 
-fn read_lent(node: &Value) -> LentNode {
+pub(crate) fn read_lent(node: &Value) -> LentNode {
     let finalizers = node["metadata"]["finalizers"].as_array().into_iter().flatten().map(text).collect();
     LentNode {
         uid: text(&node["metadata"]["uid"]).into(),

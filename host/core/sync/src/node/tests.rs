@@ -648,6 +648,28 @@ fn s9_a_node_that_is_only_being_deleted_is_not_free() {
     assert_eq!(scene.acts().unwrap().0, Cause::NodeTerminating);
 }
 
+#[test]
+fn s9_s10_a_node_that_was_deleted_asks_the_guard_for_its_pods_alone_and_one_that_others_deleted_for_itself_too() {
+    let mut scene = Scene::lent();
+    scene.binding.selector = pool("cpu");
+    scene.step();
+    assert_eq!(scene.acts().map(|(_, acts)| acts), Some(vec![Act::DeleteNode("vnode-east-w1".into())]));
+    scene.step();
+    assert_eq!(scene.sent.last().unwrap(), "delete node vnode-east-w1");
+    assert_eq!(scene.acts(), None, "what is left disrupts nothing");
+    // A DaemonSet that tolerates everything makes its pod again.
+    scene.pod("daemon").class = PodClass::DaemonSet;
+    let daemon = Act::RemovePod { node: "vnode-east-w1".into(), pod: "daemon".into() };
+    assert_eq!(scene.acts().map(|(_, acts)| acts), Some(vec![daemon]));
+
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"deletionTimestamp": "2026-08-03T12:00:00Z"}}));
+    assert_eq!(scene.acts(), None);
+    scene.pod("p");
+    let (cause, acts) = scene.acts().unwrap();
+    assert_eq!((cause, acts.len()), (Cause::DeletedByOthers, 2));
+}
+
 // Scenario 3.
 
 #[test]

@@ -16,11 +16,23 @@ use crate::taints::Taint;
 use topoloom_core::names::NodeName;
 
 /// What would disrupt: the deletion of the node and of every pod that still runs on it.
+///
+/// A node whose deletion was requested is deleted, and Kubernetes has no undo. Where the syncer did it the guard was asked
+/// before; where another client did it, the node counts for as long as pods run on it. Without pods nothing is left to
+/// disrupt: its finalizer goes at once.
 pub(super) fn acts(facts: &Facts<'_>, cause: DeletionCause, name: &NodeName) -> Option<(Cause, Vec<Act>)> {
-    facts.lent?;
+    let lent = facts.lent?;
     let running = facts.pods.iter().filter(|pod| !pod.phase.is_final() && pod.existence == Existence::Alive);
     let pods = running.map(|pod| Act::RemovePod { node: name.clone(), pod: pod.pod.uid.clone() });
-    Some((guarded(facts, cause), std::iter::once(Act::DeleteNode(name.clone())).chain(pods).collect()))
+    let mut acts: Vec<Act> = pods.collect();
+    let is_asked_for_itself = match lent.existence {
+        Existence::Alive => true,
+        Existence::Terminating => cause == DeletionCause::DeletedByOthers && !acts.is_empty(),
+    };
+    if is_asked_for_itself {
+        acts.push(Act::DeleteNode(name.clone()));
+    }
+    (!acts.is_empty()).then(|| (guarded(facts, cause), acts))
 }
 
 /// The cause, as the guard counts it.

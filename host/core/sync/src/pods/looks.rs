@@ -29,7 +29,7 @@ pub struct Look {
 }
 
 /// The first looks at all pods that are orphans now.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Looks {
     room: usize,
     known: HashMap<Uid, Seen>,

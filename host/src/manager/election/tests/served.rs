@@ -17,7 +17,7 @@ use tower::Layer;
 
 use super::super::runner::{LeaseEvent, Leases, late};
 use super::super::*;
-use crate::cluster::gate::Door;
+use crate::cluster::gate::{Closed, Door};
 use crate::cluster::{Refusal, RefusalReason};
 use crate::manager::health::Health;
 
@@ -202,7 +202,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
     let (sender, role) = watch::channel(Role::Unknown);
     let (health, release) = (Health::default(), CancellationToken::new());
     let runner = Runner {
-        group: LeaseGroup::HyperNode,
+        group: LeaseGroup::HyperNode.into(),
         name: "l".into(),
         namespace: "n".into(),
         configuration: "n/c".into(),
@@ -211,6 +211,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         role: sender,
         gate: Gate::none(),
         held: Gate::closed(&Switch::new(ReadOnly::No)),
+        courtesy: None,
         pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: S }),
         history: History::default(),
         release: release.clone(),
@@ -434,4 +435,42 @@ async fn a_renewal_that_was_held_up_until_its_time_was_over_does_not_leave() {
     let lease = lease::renew(runner.stored.as_ref(), &runner.entry(0), "1");
     runner.write(&leases.holds, boot_time(), Some("1".into()), lease, &mut silent).await;
     assert_eq!(server.asked(), "");
+}
+
+#[tokio::test]
+async fn s27_while_writes_are_switched_off_the_gate_of_heartbeats_is_open_and_closes_with_the_lease() {
+    let Replica { mut runner, mut role, release, .. } = replica(SLOW);
+    let switch = Switch::new(ReadOnly::Yes);
+    runner.group = Group::Binding("east".into());
+    runner.gate = Gate::closed(&switch);
+    let (gate, held) = (runner.gate.clone(), runner.held.clone());
+    let server = Server::new(|_, _| Fate::Served);
+    let closed = Err(Closed::NotLeader);
+    assert_eq!((gate.check(), held.check()), (closed.clone(), closed.clone()));
+    let watched = async {
+        role.wait_for(|role| *role == Role::Leader).await.unwrap();
+        assert_eq!((gate.check(), held.check()), (Err(Closed::ReadOnly), Ok(())));
+        switch.set(ReadOnly::No);
+        assert_eq!((gate.check(), held.check()), (Ok(()), Ok(())));
+        release.cancel();
+    };
+    tokio::join!(run(runner, &server), watched);
+    assert_eq!((gate.check(), held.check()), (closed.clone(), closed));
+}
+
+#[tokio::test]
+async fn s11_a_replica_claims_a_free_lease_when_it_no_longer_gives_way_and_not_before() {
+    let Replica { mut runner, mut role, release, .. } = replica(SLOW);
+    let (courtesy, asked) = watch::channel(3600 * S);
+    runner.courtesy = Some(asked);
+    let server = Server::new(|_, _| Fate::Served);
+    let watched = async {
+        role.wait_for(|role| *role == Role::Follower("".into())).await.unwrap();
+        assert_eq!(server.asked(), "GET");
+        courtesy.send_replace(Duration::ZERO);
+        role.wait_for(|role| *role == Role::Leader).await.unwrap();
+        assert_eq!(server.asked(), "GET POST");
+        release.cancel();
+    };
+    tokio::join!(run(runner, &server), watched);
 }

@@ -15,7 +15,7 @@ use crate::bindings::{Holding, Process};
 use crate::convert::binding::{Problems, inherited};
 use crate::convert::difference::merge_patch;
 use crate::physical::CredentialState;
-use crate::troubles::Thing;
+use crate::troubles::{Thing, lasts};
 use crate::view::{Counts, VerbOnBinding};
 
 /// The least time between two writes of a status, where more than numbers differ.
@@ -71,10 +71,19 @@ impl Conductor {
         }
     }
 
+    /// What is refused, of everything.
+    fn troubles(&self) -> Vec<Refusal> {
+        let mut troubles = self.parts.troubles.all();
+        let view = self.view();
+        let of_csi_nodes = view.csi.troubles().map(|(_, refusal)| refusal).filter(|refusal| lasts(refusal.reason));
+        troubles.extend(of_csi_nodes.cloned());
+        troubles
+    }
+
     /// The status that has to be stored, where it differs from what is.
     fn due_status(&self) -> Option<(ClusterBindingStatus, Value)> {
         let state = self.parts.link_state.borrow().clone();
-        let (sentence, troubles) = (state.sentence(), self.parts.troubles.all());
+        let (sentence, troubles) = (state.sentence(), self.troubles());
         let facts = self.facts(&state, sentence.as_deref(), &troubles);
         let now = facts.now;
         let mut wanted = report(&self.object.status, &facts);

@@ -1,0 +1,292 @@
+//! A small world over all that this crate decides: two clusters, two bindings that want the same machines, two processes that
+//! take over from each other, a lender, a borrower's user, a scheduler, kubelets, node-lifecycle, and a top-down half that keeps
+//! its contract and is late. Requests are lost, or applied long after their sender is gone; caches are behind; clocks are set;
+//! API servers vanish, or go back to a backup with a lower or a raised revision.
+//!
+//! What is modelled is everything around the decisions: which object is stored, what a process has read of it, what becomes
+//! of a request, and what an operator does. The decisions themselves are production's own functions (`node::draft` to
+//! `conclude`, `pods`, `pods::finish`, `guard`, `policy::in_force` and `status`, `projection`, `renewal`, `liveness`, `bars`),
+//! and what a process remembers between two of them is what the syncer's view remembers.
+//!
+//! At every step some things must be true ([`judge`]), and after every history in which nothing goes wrong any more, the
+//! system comes to rest at the right state ([`rest`]). Each [`Mutation`] is a world in which one rule is not kept; a history
+//! must be found that shows it, and the same history must be harmless where the rule is kept.
+//!
+//! | room | owns |
+//! |---|---|
+//! | `objects`, `server` | what is stored, with versions, preconditions and backups |
+//! | `cache`, `process`, `desk` | what a process knows and remembers; most mutations |
+//! | `witness` | the rule of decision S25 |
+//! | `world` | all of it together, time, and what can happen |
+//! | `carry`, `pods`, `actors` | what processes do about nodes and about pods, and what all others do |
+//! | `judge`, `rest` | what must never be, and what must be at the end |
+//! | `draw`, `explore`, `written` | histories: at random, all of a small world, and by hand |
+
+mod actors;
+mod cache;
+mod carry;
+mod desk;
+mod draw;
+mod explore;
+mod judge;
+mod objects;
+mod pods;
+mod process;
+mod rest;
+mod server;
+mod witness;
+mod world;
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::bars::{Bar, Bars, Doing};
+use crate::guard::{Act, Cause, Guard, Safety, Size, Spent};
+use crate::identity::mapping::{PhysicalPodRef, PodSide, VirtualPodRef};
+use crate::identity::{Earlier, Identity, Ownership};
+use crate::keys;
+use crate::phase::Phase;
+use crate::policy::object::PolicyObject;
+use crate::policy::spec::PolicySpec;
+use crate::policy::status::PolicyStatus;
+use crate::quantity::Quantity;
+use crate::resources::{self, CPU, ResourceList};
+use crate::selector::NodeSelector;
+use draw::{Dice, Mix};
+use server::Side;
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::version::ResourceVersion;
+use world::{Deed, World};
+
+/// Physical nodes.
+const NODES: usize = 3;
+/// Names of virtual pods.
+const SLOTS: usize = 4;
+/// The slot of a physical pod that another installation made.
+const OTHER: usize = SLOTS;
+/// Two bindings of one virtual cluster to one physical cluster.
+const BINDINGS: usize = 2;
+const EAST: usize = 0;
+const WEST: usize = 1;
+/// Two processes for the one binding, and one for the other.
+const PROCESSES: usize = 3;
+const WESTERN: usize = 2;
+/// The virtual cluster.
+const US: &str = "vc-1";
+/// The names of the bindings, which are their cluster ids, too.
+const NAMES: [&str; BINDINGS] = ["east", "west"];
+const UIDS: [&str; BINDINGS] = ["b-east", "b-west"];
+/// The claim of a borrower of whom nothing else is seen.
+const OTHERS: &str = "vc-2/b-9";
+/// The policy, if there is one.
+const POLICY: &str = "night";
+/// The grace of its windows.
+const RECLAIM: Duration = Duration::from_secs(600);
+
+/// A rule that is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutation {
+    None,
+    /// What has the label of a syncer is ours.
+    LabelAlone,
+    /// An orphan is deleted after one look.
+    OneLook,
+    /// Live reads are answered out of the cache.
+    CacheIsProof,
+    /// A cluster counts as set back by its revision only.
+    VersionAlone,
+    /// A machine is claimed after its virtual node was made.
+    ClaimAfter,
+    /// Writes carry no resourceVersion.
+    NoVersion,
+    /// The guard allows everything.
+    GuardOff,
+    /// A lease is renewed with the time of the clock.
+    RenewNow,
+    /// The last valid spec of a policy is remembered by the process alone.
+    LastValidForgotten,
+}
+
+/// What is read of the two clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Physical nodes.
+    Machines,
+    /// Physical pods.
+    Copies,
+    Policies,
+    /// Virtual nodes.
+    Lent,
+    /// Virtual pods.
+    Pods,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Machines, Self::Copies, Self::Policies, Self::Lent, Self::Pods];
+
+    fn side(self) -> Side {
+        match self {
+            Self::Machines | Self::Copies | Self::Policies => Side::Physical,
+            Self::Lent | Self::Pods => Side::Virtual,
+        }
+    }
+}
+
+fn binding_of(process: usize) -> usize {
+    if process == WESTERN { WEST } else { EAST }
+}
+
+fn machine_name(node: usize) -> String {
+    format!("w{node}")
+}
+
+/// A history of so many deeds at most, and what it broke. Then everything becomes calm.
+fn live(mutation: Mutation, seed: u64, length: usize) -> (Vec<Deed>, Option<String>) {
+    let mut dice = Dice(seed);
+    let mut mix = Mix::draw(&mut dice);
+    let mut world = World::new(mutation);
+    let mut deeds = Vec::new();
+    while deeds.len() < length && world.broken.is_none() {
+        let possible = world.possible(&mix, &mut dice);
+        let sum: usize = possible.iter().map(|(weight, _)| weight).sum();
+        if sum == 0 {
+            mix = Mix::draw(&mut dice);
+            continue;
+        }
+        let mut drawn = dice.below(sum);
+        let deed = possible.into_iter().find(|(weight, _)| {
+            let here = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            here
+        });
+        let deed = deed.unwrap().1;
+        deeds.push(deed);
+        world.deed(deed);
+    }
+    if world.broken.is_none() {
+        world.calm();
+    }
+    (deeds, world.broken)
+}
+
+/// Plays a history to its calm end, and says what it broke.
+fn play(mutation: Mutation, deeds: &[Deed]) -> Option<String> {
+    let mut world = World::new(mutation);
+    for deed in deeds {
+        world.deed(*deed);
+        if world.broken.is_some() {
+            return world.broken;
+        }
+    }
+    world.calm();
+    world.broken
+}
+
+/// The same history without what it does not need to break something.
+fn shortest(mutation: Mutation, mut deeds: Vec<Deed>) -> Vec<Deed> {
+    let mut size = deeds.len() / 2;
+    while size > 0 {
+        let mut at = 0;
+        while at < deeds.len() {
+            let mut fewer = deeds.clone();
+            fewer.drain(at..(at + size).min(deeds.len()));
+            if play(mutation, &fewer).is_some() { deeds = fewer } else { at += size }
+        }
+        size /= 2;
+    }
+    deeds
+}
+
+/// How much is tried, where more time is given; the seeds begin with 0, always.
+#[allow(clippy::disallowed_methods, reason = "not what is tested, but how much of it")]
+fn effort(usual: u64) -> u64 {
+    std::env::var("TOPOLOOM_HISTORIES").ok().and_then(|effort| effort.parse().ok()).unwrap_or(usual)
+}
+
+/// How many histories are played where every rule is kept, and how long they are.
+const HISTORIES: u64 = 60;
+const LENGTH: usize = 120;
+/// How many are tried against a mutation that the written history does not show.
+const TRIES: u64 = 60;
+
+#[test]
+fn the_world_begins_at_rest() {
+    let mut world = World::new(Mutation::None);
+    assert_eq!(world.broken, None);
+    world.calm();
+    assert_eq!(world.broken, None);
+}
+
+#[test]
+fn nothing_foreign_or_unknown_is_touched_and_every_history_comes_to_rest_at_the_right_state() {
+    for seed in 0..effort(HISTORIES) {
+        let (deeds, broken) = live(Mutation::None, seed, LENGTH);
+        assert!(broken.is_none(), "seed {seed}: {broken:?}\n{:?}", shortest(Mutation::None, deeds));
+    }
+}
+
+/// A history that shows the mutation is found, and is harmless where the rule is kept.
+fn fails_under(mutation: Mutation, invariant: &str) {
+    let written = written::history(mutation);
+    let shown = play(mutation, &written).map(|broken| (written, broken));
+    let drawn = || {
+        (0..effort(TRIES)).find_map(|seed| {
+            let (deeds, broken) = live(mutation, seed, LENGTH);
+            broken.map(|broken| (shortest(mutation, deeds), broken))
+        })
+    };
+    let Some((deeds, broken)) = shown.or_else(drawn) else { panic!("{mutation:?} breaks nothing") };
+    println!("{mutation:?}: {broken}\n{deeds:?}");
+    assert!(broken.starts_with(invariant), "{broken}\n{deeds:?}");
+    assert_eq!(play(Mutation::None, &deeds), None, "{deeds:?}");
+}
+
+#[test]
+fn fails_under_identity_by_label_alone() {
+    fails_under(Mutation::LabelAlone, "ownership");
+}
+
+#[test]
+fn fails_under_one_look_for_an_orphan() {
+    fails_under(Mutation::OneLook, "two looks");
+}
+
+#[test]
+fn fails_under_a_cache_taken_as_proof_of_absence() {
+    fails_under(Mutation::CacheIsProof, "proof");
+}
+
+#[test]
+fn fails_under_a_restore_noticed_by_version_alone() {
+    fails_under(Mutation::VersionAlone, "restore");
+}
+
+#[test]
+fn fails_under_a_claim_after_creation() {
+    fails_under(Mutation::ClaimAfter, "claim");
+}
+
+#[test]
+fn fails_under_writes_without_resource_version() {
+    fails_under(Mutation::NoVersion, "user");
+}
+
+#[test]
+fn fails_under_a_guard_that_is_off() {
+    fails_under(Mutation::GuardOff, "guard");
+}
+
+#[test]
+fn fails_under_a_renewal_with_the_time_of_the_clock() {
+    fails_under(Mutation::RenewNow, "renewal");
+}
+
+#[test]
+fn fails_under_a_last_valid_policy_that_a_restart_forgets() {
+    fails_under(Mutation::LastValidForgotten, "end");
+}

@@ -1,0 +1,263 @@
+//! What must be true at every step. Each message begins with the name of what is broken:
+//!
+//! | name | what must be |
+//! |---|---|
+//! | ownership | nothing without our identity is written, evicted or deleted, and of a physical node our two keys alone are |
+//! | claim | a virtual node is made for a machine that is claimed |
+//! | version, needless | a patch carries the version that it was computed from, and changes something |
+//! | user | what users set on a virtual node stays |
+//! | growth | no node grows under a bar, or where it is not known how large it may be |
+//! | two looks, proof, restore | an orphan was seen twice; no virtual pod names it; its virtual pod was not lost by a restore |
+//! | guard, held | no more nodes go than the limits of the binding allow; what is held is not released by time |
+//! | twice | no pod is removed again after its removal was answered |
+//! | grace | pods leave a node whose windows are closed after its grace, whatever the clocks show |
+//! | final, final phase, lives | a virtual pod that ended stays so; it has ended before it is finished; it is not finished while its physical pod runs |
+//! | renewal | a renewal is later than the last one |
+//! | rest, end | the system comes to rest ([`rest`](super::rest)) |
+//!
+//! What two processes can do to each other at the same moment is judged by what the one that writes can know: a claim that
+//! it was shown, a pod that it saw. What a request that is late meets is judged by the server's preconditions alone.
+
+use super::actors::lent_name;
+use super::objects::{Pod, annotation, is_ours, labels_of, taints_of};
+use super::process::Plan;
+use super::server::Changed;
+use super::*;
+use crate::guard::REMEMBERED;
+use crate::identity::Claim;
+use crate::identity::mapping::{Mapping, is_mapped};
+use crate::node::{NodeOrder, PodRemoval};
+use crate::pods::Orphan;
+
+/// Clocks and whole seconds may take so much of a grace.
+const TOLERANCE: Duration = Duration::from_secs(6);
+
+impl World {
+    /// What a process must have made sure of before it sends an order.
+    pub(super) fn judge_sending(&mut self, at: usize, plan: &Plan, order: &NodeOrder) {
+        match order {
+            NodeOrder::Create { name, .. } => self.judge_creation(at, plan, name),
+            NodeOrder::RemovePods(removals) => {
+                self.judge_uprooted(at, plan);
+                removals.iter().for_each(|removal| self.judge_removal(at, plan, removal));
+            }
+            NodeOrder::Delete { .. } => {
+                self.judge_uprooted(at, plan);
+                self.judge_share(at, plan);
+            }
+            NodeOrder::Ask(_)
+            | NodeOrder::PatchPhysical { .. }
+            | NodeOrder::PatchStatus { .. }
+            | NodeOrder::PatchSpec { .. }
+            | NodeOrder::StopLease(_)
+            | NodeOrder::RemoveFinalizer { .. }
+            | NodeOrder::ReleasePhysical { .. } => {}
+        }
+    }
+
+    /// The process was shown its claim, or it stands there.
+    fn judge_creation(&mut self, at: usize, plan: &Plan, lent: &NodeName) {
+        let us = &self.processes[at].setting.identity;
+        let cached = self.processes[at].cache.machines.get(&plan.machine);
+        let cached = cached.and_then(|node| node.annotations.get(keys::LEASED_BY));
+        let stored = self.server(Side::Physical).node(&plan.machine).and_then(|node| annotation(node, keys::LEASED_BY));
+        let is_claim = |claim: Option<&str>| Claim::read(claim, us) == Claim::Ours;
+        if !is_claim(cached.map(String::as_str)) && !is_claim(stored) {
+            let wrong = format!("claim: {lent} is made, and {} is claimed by {stored:?}", plan.machine);
+            self.breaks(wrong);
+        }
+    }
+
+    fn judge_removal(&mut self, at: usize, plan: &Plan, removal: &PodRemoval) {
+        if self.processes[at].ghost.removed.contains(&removal.pod.uid) {
+            self.breaks(format!("twice: pod {} is removed again (process {at})", removal.pod));
+        }
+        let is_closing = matches!(plan.cause, Some(Cause::WindowClosed { .. }));
+        if !is_closing || !self.leads(at) || self.is_skewed() {
+            return;
+        }
+        let lent = self.server(Side::Virtual).node(&plan.lent);
+        let uid = lent.and_then(|node| node["metadata"]["uid"].as_str()).unwrap_or_default();
+        let since = self.closed.get(uid).copied();
+        if since.is_none_or(|since| self.steady.saturating_sub(since) + TOLERANCE < RECLAIM) {
+            let now = self.steady;
+            self.breaks(format!("grace: pod {} goes at {now:?}, and its node is closed since {since:?}", removal.pod));
+        }
+    }
+
+    /// What was decided after a restore may not take away what only the restore took from us.
+    fn judge_uprooted(&mut self, at: usize, plan: &Plan) {
+        let lent = self.server(Side::Virtual).node(&plan.lent);
+        let uid = lent.and_then(|node| node["metadata"]["uid"].as_str()).unwrap_or_default();
+        if plan.epochs == self.epochs() && self.uprooted.contains_key(uid) {
+            self.breaks(format!(
+                "restore: {} is disrupted, and its machine was changed by a restore alone (process {at})",
+                plan.lent
+            ));
+        }
+    }
+
+    /// The guard, counted again: nodes that go within its memory, of those that there are.
+    fn judge_share(&mut self, at: usize, plan: &Plan) {
+        let counts = match plan.cause {
+            Some(Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::NodeTerminating) => true,
+            Some(
+                Cause::WindowClosed { .. } | Cause::Operator | Cause::NodeGone | Cause::Orphan | Cause::DeletedByOthers,
+            )
+            | None => false,
+        };
+        let now = self.steady;
+        let process = &mut self.processes[at];
+        if !counts || process.ghost.confirmed.contains(&plan.lent) {
+            return;
+        }
+        let taken = &mut process.ghost.taken;
+        taken.retain(|_, since| now.saturating_sub(*since) < REMEMBERED);
+        let others = taken.keys().filter(|name| **name != plan.lent).count();
+        let gone = taken.keys().filter(|name| !process.cache.lent.contains_key(&***name)).count();
+        let (taken, nodes) = (others + 1, process.cache.lent.len() + gone);
+        let percent = usize::from(Safety::default().max_nodes_percent);
+        if taken >= 2 && taken * 100 > nodes * percent {
+            self.breaks(format!("guard: {taken} of {nodes} nodes go within ten minutes (process {at})"));
+        }
+    }
+
+    /// A physical node was patched.
+    pub(super) fn judge_machine(&mut self, from: usize, order: &NodeOrder, changed: &Changed) {
+        let claim = annotation(&changed.before, keys::LEASED_BY);
+        let claim = Claim::read(claim, &self.processes[from].setting.identity);
+        let may = match (order, &claim) {
+            (_, Claim::Ours) => true,
+            (NodeOrder::ReleasePhysical { .. }, _) => false,
+            (_, Claim::Free) => true,
+            (_, Claim::OtherBinding(_) | Claim::Other { .. } | Claim::Malformed(_)) => false,
+        };
+        let is_confined = without_ours(&changed.before) == without_ours(&changed.after);
+        if !may || !is_confined {
+            let name = &changed.before["metadata"]["name"];
+            self.breaks(format!("ownership: process {from} patches {name}: {claim}, {order}"));
+        }
+    }
+
+    /// A virtual node may only be touched by its owner.
+    pub(super) fn judge_owner(&mut self, from: usize, does: &str, node: &Value) {
+        if !is_ours(&labels_of(node), &self.processes[from].setting.identity) {
+            let metadata = &node["metadata"];
+            self.breaks(format!("ownership: process {from} {does} {}: {}", metadata["name"], metadata["labels"]));
+        }
+    }
+
+    /// A virtual node was patched.
+    pub(super) fn judge_lent(&mut self, from: usize, name: &str, body: &Value, changed: &Changed) {
+        self.judge_owner(from, "patches", &changed.before);
+        let label = |node: &Value| node["metadata"]["labels"]["team"].clone();
+        let taints = |node: &Value| taints_of(node, "team").cloned().collect::<Vec<_>>();
+        let (before, after) = (&changed.before, &changed.after);
+        if label(before) != label(after) || taints(before) != taints(after) {
+            self.breaks(format!("user: {name} loses what a user set: {body} (process {from})"));
+        }
+        self.note_closing(after["metadata"]["uid"].as_str().unwrap_or_default(), after);
+    }
+
+    /// Since when a virtual node is closed, by the clock that nothing sets.
+    pub(super) fn note_closing(&mut self, uid: &str, node: &Value) {
+        let now = self.steady;
+        if taints_of(node, keys::OUT_OF_WINDOWS_TAINT).next().is_some() {
+            self.closed.entry(uid.to_owned()).or_insert(now);
+        } else {
+            self.closed.remove(uid);
+        }
+    }
+
+    /// A virtual pod is touched: it has to be on a node that was ours when it was bound.
+    pub(super) fn judge_pod(&mut self, from: usize, does: &str, pod: &Pod) {
+        if pod.bound_by != Some(binding_of(from)) {
+            self.breaks(format!("ownership: process {from} {does} pod {} on {}", pod.name, pod.node));
+        }
+    }
+
+    /// A physical pod is deleted.
+    pub(super) fn judge_copy(&mut self, from: usize, copy: &Pod) {
+        if !is_ours(&copy.labels, &self.processes[from].setting.identity) {
+            self.breaks(format!("ownership: process {from} deletes pod {}: {:?}", copy.name, copy.labels));
+        }
+    }
+
+    /// A virtual pod gets a phase.
+    pub(super) fn judge_phase(&mut self, pod: &Pod, phase: Phase) {
+        if pod.phase.is_final() && phase != pod.phase {
+            self.breaks(format!("final: pod {} was {}, and becomes {phase}", pod.name, pod.phase));
+        }
+    }
+
+    /// A process is sure that a physical pod is an orphan.
+    pub(super) fn judge_orphan(&mut self, at: usize, copy: &Pod, why: &Orphan) {
+        if self.bereft.contains_key(&copy.uid) {
+            self.breaks(format!("restore: pod {} lost its virtual pod by a restore (process {at}): {why}", copy.name));
+        }
+        if self.is_twin_there(copy) {
+            self.breaks(format!("proof: pod {} and its virtual pod name each other (process {at}): {why}", copy.name));
+        }
+    }
+
+    /// Whether the virtual pod of a physical one is there, and the two name each other.
+    pub(super) fn is_twin_there(&self, copy: &Pod) -> bool {
+        let pods = &self.server(Side::Virtual).store.pods;
+        VirtualPodRef::read(&copy.annotations).is_ok_and(|named| {
+            let twin = pods.get(&objects::key(&named.namespace, &named.name));
+            twin.is_some_and(|twin| is_mapped(&copy.side(), &twin.side()) == Mapping::Both)
+        })
+    }
+
+    /// A process is sure that the physical pod of a virtual one is gone.
+    pub(super) fn judge_finishing(&mut self, twin: &Pod) {
+        let Ok(named) = PhysicalPodRef::read(&twin.annotations) else { return };
+        let lent = self.server(Side::Virtual).node(&twin.node);
+        let Some(uid) = lent.and_then(|node| annotation(node, keys::PHYSICAL_NODE_UID)) else { return };
+        let physical = &self.server(Side::Physical).store;
+        let is_there = physical.nodes.values().any(|node| node["metadata"]["uid"] == uid);
+        let copy = physical.pods.get(&objects::key(&named.namespace, &named.name));
+        if is_there && copy.is_some_and(|copy| named.names(&copy.side())) {
+            self.breaks(format!("lives: pod {} is finished, and {named} runs", twin.name));
+        }
+    }
+
+    /// A restore was made. What it took away is no evidence until an operator confirms it.
+    pub(super) fn bereave(&mut self, before: &[server::Store; 2]) {
+        let [physical, lent] = before;
+        for copy in physical.pods.values() {
+            let Some(binding) = self.binding_by(&copy.labels) else { continue };
+            let Ok(named) = VirtualPodRef::read(&copy.annotations) else { continue };
+            let twin = lent.pods.get(&objects::key(&named.namespace, &named.name));
+            let was_there = twin.is_some_and(|twin| is_mapped(&copy.side(), &twin.side()) == Mapping::Both);
+            if was_there && !self.is_twin_there(copy) {
+                self.bereft.insert(copy.uid.clone(), binding);
+            }
+        }
+        for (binding, node) in (0..BINDINGS).flat_map(|binding| (0..NODES).map(move |node| (binding, node))) {
+            let machine = machine_name(node);
+            let place = |node: Option<&Value>| {
+                node.map(|node| (node["metadata"]["uid"].clone(), node["metadata"]["labels"]["pool"].clone()))
+            };
+            let was = place(physical.nodes.get(&machine).map(Arc::as_ref));
+            let is_changed = place(self.server(Side::Physical).node(&machine)) != was;
+            let uid = self.server(Side::Virtual).node(&lent_name(binding, node)).map(|node| &node["metadata"]["uid"]);
+            let uid = uid.and_then(Value::as_str).map(str::to_owned);
+            if let Some(uid) = uid.filter(|_| is_changed) {
+                self.uprooted.insert(uid, binding);
+            }
+        }
+    }
+}
+
+/// A physical node without what is ours on it.
+fn without_ours(node: &Value) -> Value {
+    let mut node = node.clone();
+    for (map, key) in [("labels", keys::POLICY_APPLIED), ("annotations", keys::LEASED_BY)] {
+        if let Some(map) = node["metadata"][map].as_object_mut() {
+            map.remove(key);
+        }
+    }
+    node["metadata"]["resourceVersion"] = Value::Null;
+    node
+}

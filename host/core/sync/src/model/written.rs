@@ -1,0 +1,98 @@
+//! For each mutation a history that shows it, written by hand: a change of the world that moves what chance finds does not
+//! hide it.
+
+use super::actors::{Borrower, Edit, Lender, Pool};
+use super::server::Revision;
+use super::*;
+
+/// The history of a mutation. It is harmless where the rule is kept.
+pub(super) fn history(mutation: Mutation) -> Vec<Deed> {
+    match mutation {
+        Mutation::None => Vec::new(),
+        Mutation::LabelAlone => orphan(0, OTHER, 31),
+        // The user takes the mapping off, and the top-down half, which writes it again, is late.
+        Mutation::OneLook => {
+            [vec![Deed::Borrower(Borrower::Strip(0)), Deed::Watch(0, Kind::Pods)], orphan(0, 0, 0), copied(0)].concat()
+        }
+        // The watch of virtual pods is behind that of physical ones.
+        Mutation::CacheIsProof => [
+            vec![Deed::Borrower(Borrower::Schedule(1))],
+            copied(1),
+            vec![Deed::Watch(0, Kind::Copies)],
+            orphan(0, 1, 31),
+        ]
+        .concat(),
+        Mutation::VersionAlone => restored(),
+        Mutation::ClaimAfter => {
+            vec![Deed::Lender(Lender::Relabel(2, Pool::Gpu)), Deed::Watch(0, Kind::Machines), Deed::Do(0, 2)]
+        }
+        // Between the decision and the first request a user taints the node.
+        Mutation::NoVersion => vec![
+            Deed::Lender(Lender::Cordon(0)),
+            Deed::Watch(0, Kind::Machines),
+            Deed::Look(0, 0),
+            Deed::Borrower(Borrower::Taint(0)),
+            Deed::Carry(0),
+            Deed::Carry(0),
+        ],
+        Mutation::GuardOff => relabelled(),
+        // The successor's clock is an hour behind.
+        Mutation::RenewNow => vec![Deed::Skew(-3_600), Deed::TakeOver],
+        // A typing error, a restart, and then the lender's own pod goes.
+        Mutation::LastValidForgotten => vec![
+            Deed::Lender(Lender::Edit(Edit::Large)),
+            Deed::Catch(0),
+            Deed::Status(0),
+            Deed::Lender(Lender::Foreign(0)),
+            Deed::Catch(0),
+            Deed::Do(0, 0),
+            Deed::Lender(Lender::Edit(Edit::Broken)),
+            Deed::Kill(0),
+            Deed::Lender(Lender::Foreign(0)),
+        ],
+    }
+}
+
+/// A process looks at a pod for as long as two looks, the gathering of the guard and a deletion take. `apart` is how many
+/// seconds lie between the two looks.
+fn orphan(at: usize, slot: usize, apart: u64) -> Vec<Deed> {
+    let pod = Deed::Pod(at, slot);
+    vec![pod, Deed::Pass(apart), pod, Deed::Pass(6), pod]
+}
+
+/// The three steps of the top-down half, and the kubelet.
+fn copied(slot: usize) -> Vec<Deed> {
+    let step = Deed::Borrower(Borrower::TopDown(slot));
+    vec![step, step, step, Deed::Borrower(Borrower::Kubelet(slot))]
+}
+
+/// A pod is made after the last backup, and the virtual cluster goes back to that with a raised revision.
+fn restored() -> Vec<Deed> {
+    let made = vec![Deed::Borrower(Borrower::Schedule(1))];
+    let then = vec![
+        Deed::Catch(0),
+        Deed::Pod(0, 1),
+        Deed::Pass(70),
+        Deed::Restore(Side::Virtual, Revision::Raised),
+        Deed::Catch(0),
+    ];
+    [made, copied(1), then, orphan(0, 1, 31)].concat()
+}
+
+/// A job of the lender takes both machines out of the pool.
+fn relabelled() -> Vec<Deed> {
+    let end = Deed::Borrower(Borrower::TopDown(0));
+    vec![
+        Deed::Lender(Lender::Relabel(0, Pool::None)),
+        Deed::Lender(Lender::Relabel(1, Pool::None)),
+        Deed::Watch(0, Kind::Machines),
+        Deed::Do(0, 1),
+        Deed::Do(0, 0),
+        end,
+        Deed::Borrower(Borrower::Kubelet(0)),
+        end,
+        end,
+        Deed::Catch(0),
+        Deed::Do(0, 0),
+    ]
+}

@@ -1,0 +1,111 @@
+//! What `/readyz` shows of the bindings that this replica stands for. None of it makes a replica unready (decision S11).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use topoloom_core::text;
+
+use super::Health;
+use crate::cluster::{Check, Judge, Refusal};
+use crate::manager::election::{Election, Role};
+
+/// So many bindings have a line; of more, the number is shown.
+const LINES: usize = 100;
+/// The longest text of trouble, in bytes.
+const SHOWN: usize = 300;
+/// The trouble with a lease.
+const LEASE: &str = "lease";
+
+/// One binding.
+pub(super) struct ShownBinding {
+    pub(super) election: Election,
+    /// What is wrong with it, by the part that says so.
+    troubles: BTreeMap<&'static str, String>,
+}
+
+impl Health {
+    /// This replica stands for a binding, by this election from now on.
+    pub fn binding(&self, name: &Arc<str>, election: Election) {
+        let mut inner = self.lock();
+        let troubles = inner.bindings.remove(name).map(|shown| shown.troubles).unwrap_or_default();
+        inner.bindings.insert(Arc::clone(name), ShownBinding { election, troubles });
+    }
+
+    /// What is wrong with a binding, as a part of it sees it: that its cluster does not answer, that it is held, or wrong.
+    pub fn binding_trouble(&self, name: &str, part: &'static str, why: Option<&str>) {
+        let mut inner = self.lock();
+        let Some(shown) = inner.bindings.get_mut(name) else { return };
+        match why {
+            Some(why) => drop(shown.troubles.insert(part, text::line(why, SHOWN))),
+            None => drop(shown.troubles.remove(part)),
+        }
+    }
+
+    /// This replica does not run the group of a binding, or no longer does: what was wrong with it is another's to say.
+    pub fn binding_follows(&self, name: &str) {
+        if let Some(shown) = self.lock().bindings.get_mut(name) {
+            shown.troubles.retain(|part, _| *part == LEASE);
+        }
+    }
+
+    /// This replica does not stand for it any more.
+    pub fn binding_gone(&self, name: &str) {
+        self.lock().bindings.remove(name);
+    }
+
+    /// The elections of all bindings.
+    #[must_use]
+    pub fn bindings(&self) -> BTreeMap<Arc<str>, Election> {
+        let inner = self.lock();
+        inner.bindings.iter().map(|(name, shown)| (Arc::clone(name), shown.election.clone())).collect()
+    }
+
+    /// Whether the lease of a binding can be read and written.
+    #[must_use]
+    pub fn binding_lease(&self, name: &Arc<str>) -> Check {
+        Check::new(LeaseOfBinding { health: self.clone(), name: Arc::clone(name) })
+    }
+}
+
+/// Judges the requests for the lease of a binding.
+struct LeaseOfBinding {
+    health: Health,
+    name: Arc<str>,
+}
+
+impl Judge for LeaseOfBinding {
+    fn pass(&self) {
+        self.health.binding_trouble(&self.name, LEASE, None);
+    }
+
+    fn fail(&self, refusal: &Refusal) {
+        self.health.binding_trouble(&self.name, LEASE, Some(&format!("its lease: {refusal}")));
+    }
+
+    fn absent(&self, why: &str) {
+        self.health.binding_trouble(&self.name, LEASE, Some(why));
+    }
+}
+
+/// One line for each binding.
+pub(super) fn show(bindings: &BTreeMap<Arc<str>, ShownBinding>, lines: &mut String) {
+    for (name, shown) in bindings.iter().take(LINES) {
+        let (mark, role) = match shown.election.role() {
+            Role::Unknown => ("[ ]", "the lease has not been read yet".to_owned()),
+            Role::Follower(holder) if holder.is_empty() => ("[+]", "no replica leads".to_owned()),
+            Role::Follower(holder) => ("[+]", format!("follows {holder}")),
+            Role::Leader => ("[+]", "leads".to_owned()),
+            Role::Lost(lost) => (
+                "[!]",
+                format!("the lease is lost: {lost}; this replica tries to get it again one lease duration later"),
+            ),
+        };
+        let mark = if shown.troubles.is_empty() { mark } else { "[!]" };
+        let troubles: String = shown.troubles.values().map(|trouble| format!("; {trouble}")).collect();
+        lines.push_str(&format!("{mark} binding {name}: {role}{troubles}\n"));
+    }
+    let more = bindings.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.push_str(&format!("[-] and {more} more bindings\n"));
+    }
+}

@@ -1,0 +1,299 @@
+//! `bottomup-syncer`: which bindings this replica stands for, and the group of each that it holds (decision S11).
+//!
+//! It runs on every replica. It waits only while the definition of ClusterBindings is absent, or may not be read; from then on
+//! it stands for the lease of every binding, and runs the group of each that it holds. Owns that these groups come and go, that
+//! one ends without the others, and in which order all of it stops. What a group does is behind [`BindingGroups`]; this room
+//! reads of a binding its name and UID alone, and writes nothing but leases.
+//!
+//! | room | owns |
+//! |---|---|
+//! | `bindings` | which ClusterBindings there are |
+//! | `members`, `crew` | which replicas serve bindings, and which goes first for each |
+//! | `keeper` | the life of one binding on this replica |
+//! | `groups` | the contract with what a group does |
+//!
+//! # Failure story
+//!
+//! What goes wrong with one binding ends its group and no other, and never the process. A list that cannot be read ends no
+//! group. When the process stops, the announcement of this replica is withdrawn while its groups end, so that the other
+//! replicas take each binding as soon as its lease is given back.
+
+mod bindings;
+mod crew;
+mod groups;
+mod keeper;
+mod members;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::BOTTOMUP_SYNCER;
+use topoloom_core::names::Uid;
+use topoloom_sync::naming::{self, BindingName};
+
+use self::bindings::Bindings;
+use self::crew::Crew;
+use self::keeper::{Keeper, Office};
+use self::members::{Announcements, Announcer};
+use super::controller::{Context, Controller, InitError, Initialized, Lifetimes, RateClass};
+use super::debug::Debug;
+use super::election::LeaseGroup;
+use super::health::Health;
+use super::tasks::Tasks;
+use crate::cluster::gate::{Gate, boot_time};
+use crate::cluster::rate::RateLimit;
+use crate::cluster::{Check, Restores};
+
+pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
+
+/// So many bindings are served; of more, the first by name.
+const MOST: usize = 500;
+/// How much of the drain timeout is left for giving leases back after the groups have ended.
+const LAST_WRITES: Duration = Duration::from_secs(6);
+
+/// Makes what the groups of this process are run with.
+pub type MakeGroups = Box<dyn FnOnce(&mut Context<'_>) -> Result<Arc<dyn BindingGroups>, InitError> + Send>;
+
+/// The controller, before it is initialised.
+pub struct BottomupSyncerController {
+    make: MakeGroups,
+}
+
+impl BottomupSyncerController {
+    /// One whose groups are made by this.
+    #[must_use]
+    pub fn new(make: MakeGroups) -> Self {
+        Self { make }
+    }
+}
+
+impl Controller for BottomupSyncerController {
+    fn name(&self) -> &'static str {
+        BOTTOMUP_SYNCER
+    }
+
+    fn group(&self) -> Option<LeaseGroup> {
+        None
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes::ComeAndGo
+    }
+
+    fn rate(&self) -> RateClass {
+        RateClass::Unlimited
+    }
+
+    fn initialize(self: Box<Self>, mut context: Context<'_>) -> Result<Initialized, InitError> {
+        let Some(elections) = context.groups.clone() else {
+            return Err(InitError("internal error in topoloom (please report it): it has no elections".to_owned()));
+        };
+        // Whether there is room for a hash does not depend on what is hashed.
+        let own = match elections.leases() {
+            Some(leases) => match naming::member_lease(&leases.name, elections.identity()) {
+                Ok(own) => Some(own),
+                Err(error) => return Ok(Initialized::Waits(format!("--leader-elect-resource-name: {error}"))),
+            },
+            None => None,
+        };
+        let groups = (self.make)(&mut context)?;
+        let Context { options, connection, requests, restores, health, debug, .. } = context;
+        // Leases wait in no bucket (decision M3).
+        let client = connection.behind(&Gate::none(), requests, &RateLimit::default());
+        let client = client.map_err(|error| InitError(error.to_string()))?;
+        let crew = Crew::new(elections.identity(), Arc::new(boot_time));
+        dump(debug, health, &crew);
+        let drain = options.drain.saturating_sub(LAST_WRITES).max(options.drain / 2);
+        let office = Office { groups, elections, crew, health: health.clone(), drain };
+        let parts = LendingParts {
+            office: Arc::new(office),
+            own,
+            client,
+            restores,
+            check: health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+        };
+        Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
+    }
+}
+
+/// What `topoloom debug dump` shows of it.
+fn dump(debug: &mut Debug, health: &Health, crew: &Arc<Crew>) {
+    let (health, crew) = (health.clone(), Arc::clone(crew));
+    debug.part("bindings", move || {
+        let bindings = health.bindings();
+        let shown: BTreeMap<_, _> = bindings
+            .iter()
+            .map(|(name, election)| {
+                let lease = election.lease().map(|lease| lease.name.clone());
+                (
+                    &**name,
+                    json!({"role": format!("{:?}", election.role()), "lease": lease, "history": election.history()}),
+                )
+            })
+            .collect();
+        json!({"liveMembers": crew.live(), "bindings": shown})
+    });
+}
+
+/// Everything it runs with.
+struct LendingParts {
+    office: Arc<Office>,
+    /// The name of the Lease by which this replica announces itself, where there are leases.
+    own: Option<String>,
+    client: kube::Client,
+    restores: Restores,
+    check: Check,
+}
+
+impl LendingParts {
+    async fn run(self, stop: CancellationToken) -> Result<(), String> {
+        let (sender, mut wanted) = watch::channel(None);
+        let (mut watches, mut warm) = (Tasks::default(), Tasks::default());
+        let (cools, leaves) = (CancellationToken::new(), CancellationToken::new());
+        watches
+            .spawn("bindings", bindings::watch(self.client.clone(), self.restores.clone(), self.check.clone(), sender));
+        let crew = Arc::clone(&self.office.crew);
+        watches.spawn("ranks of replicas", async move { crew.rank().await });
+        warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
+        let mut announcing = Tasks::default();
+        let mut keepers = Keepers::new(Arc::clone(&self.office));
+        let ended = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break Ok(()),
+                ended = watches.next() => break Err(ended.to_string()),
+                ended = warm.next() => break Err(ended.to_string()),
+                ended = announcing.next() => break Err(ended.to_string()),
+                () = keepers.next() => {}
+                // The sender is with the watch, which has not ended.
+                Ok(()) = wanted.changed() => {
+                    let bindings = wanted.borrow_and_update().clone().unwrap_or_default();
+                    if !bindings.is_empty() && announcing.is_empty() {
+                        self.announce(&mut watches, &mut announcing, &leaves);
+                    }
+                    keepers.want(bindings);
+                }
+            }
+        };
+        leaves.cancel();
+        tokio::join!(announcing.finish(), keepers.stop());
+        cools.cancel();
+        warm.finish().await;
+        watches.cut_off().await;
+        ended
+    }
+
+    /// From the first binding on this replica announces itself, and sees the others.
+    fn announce(&self, watches: &mut Tasks, announcing: &mut Tasks, leaves: &CancellationToken) {
+        let (Some(leases), Some(own)) = (self.office.elections.leases(), &self.own) else { return };
+        let all = Announcements::new(self.client.clone(), &leases.namespace, &leases.name, &self.office.crew);
+        watches.spawn("announcements of replicas", all.clone().observe(self.restores.clone()));
+        let announcer = Announcer {
+            all,
+            name: own.clone(),
+            identity: Arc::clone(self.office.elections.identity()),
+            lasts: leases.duration,
+        };
+        announcing.spawn("announcement of this replica", announcer.run(leaves.clone()));
+    }
+}
+
+/// The keepers of the bindings that there are.
+struct Keepers {
+    office: Arc<Office>,
+    wanted: Bindings,
+    kept: BTreeMap<BindingName, Kept>,
+    tasks: JoinSet<()>,
+    names: HashMap<Id, BindingName>,
+}
+
+struct Kept {
+    uid: Uid,
+    stop: CancellationToken,
+}
+
+impl Keepers {
+    fn new(office: Arc<Office>) -> Self {
+        Self { office, wanted: Bindings::new(), kept: BTreeMap::new(), tasks: JoinSet::new(), names: HashMap::new() }
+    }
+
+    /// These bindings are to be kept from now on.
+    fn want(&mut self, bindings: Bindings) {
+        if bindings.len() > MOST {
+            tracing::warn!(bindings = bindings.len(), most = MOST, "there are more bindings than one process serves");
+        }
+        self.wanted = bindings.into_iter().take(MOST).collect();
+        self.settle();
+    }
+
+    /// Waits until a keeper has ended, and begins what waited for that: a binding that was applied again has the lease of the
+    /// earlier one, so its keeper begins when that one's has ended.
+    async fn next(&mut self) {
+        let id = match self.tasks.join_next_with_id().await {
+            Some(Ok((id, ()))) => id,
+            Some(Err(error)) => error.id(),
+            None => return std::future::pending().await,
+        };
+        if let Some(name) = self.names.remove(&id) {
+            self.kept.remove(&name);
+        }
+        self.settle();
+    }
+
+    /// Stops every keeper, and waits for the end of all.
+    async fn stop(&mut self) {
+        self.wanted.clear();
+        self.settle();
+        while !self.tasks.is_empty() {
+            self.next().await;
+        }
+    }
+
+    fn settle(&mut self) {
+        for (name, kept) in &self.kept {
+            if self.wanted.get(name) != Some(&kept.uid) {
+                kept.stop.cancel();
+            }
+        }
+        let missing: Vec<BindingId> = self
+            .wanted
+            .iter()
+            .filter(|(name, _)| !self.kept.contains_key(*name))
+            .map(|(name, uid)| BindingId { name: name.clone(), uid: uid.clone() })
+            .collect();
+        for binding in missing {
+            self.begin(binding);
+        }
+    }
+
+    fn begin(&mut self, binding: BindingId) {
+        let lease = match self.office.elections.leases() {
+            Some(leases) => match naming::binding_lease(&leases.name, &binding.name) {
+                Ok(lease) => lease,
+                Err(error) => {
+                    tracing::error!(
+                        binding = &*binding.name, %error, "there can be no lease for a binding, so no replica serves it"
+                    );
+                    return;
+                }
+            },
+            None => String::new(),
+        };
+        let stop = CancellationToken::new();
+        let kept = Kept { uid: binding.uid.clone(), stop: stop.clone() };
+        let name = binding.name.clone();
+        let keeper = Keeper { binding, lease, office: Arc::clone(&self.office) };
+        let handle = self.tasks.spawn(async move { keeper.run(&stop).await });
+        self.names.insert(handle.id(), name.clone());
+        self.kept.insert(name, kept);
+    }
+}
+
+#[cfg(test)]
+mod tests;

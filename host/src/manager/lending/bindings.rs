@@ -1,0 +1,127 @@
+//! Which ClusterBindings there are: the watch of their metadata.
+//!
+//! Owns the list, and the one reason for which the controller waits. Never reads a spec: a binding that cannot be read has a
+//! group all the same, which says so in its status.
+//!
+//! # Failure story
+//!
+//! While the definition of ClusterBindings is absent, or this replica may not read them and never could, the controller waits,
+//! and the watch is opened again with pauses that grow to half a minute. A watch that breaks later changes nothing: that a list
+//! cannot be read never means that a binding is gone.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use tokio::sync::watch;
+use topoloom_api::ClusterBinding;
+use topoloom_api::names::CLUSTER_BINDING_CRD;
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::naming::BindingName;
+
+use crate::cluster::watched::{Earlier, Event, Index, Watched};
+use crate::cluster::watches::{self, Config};
+use crate::cluster::{Check, Refusal, RefusalReason, Restores};
+
+/// The bindings by name.
+pub(super) type Bindings = BTreeMap<BindingName, Uid>;
+
+/// The metadata of a binding.
+pub(super) type BindingMeta = PartialObjectMeta<ClusterBinding>;
+
+/// The bindings as the watch shows them.
+#[derive(Default)]
+pub(super) struct Known(pub(super) Bindings);
+
+/// Name and UID; nothing for an object without them, which the API server does not make.
+fn read(object: &BindingMeta) -> Option<(BindingName, Uid)> {
+    let name = BindingName::parse(object.metadata.name.as_deref()?).ok()?;
+    Some((name, object.metadata.uid.as_deref()?.into()))
+}
+
+impl Index<BindingMeta> for Known {
+    type List = Bindings;
+    type Change = ();
+
+    fn begin(&mut self, _: Earlier) -> Bindings {
+        Bindings::new()
+    }
+
+    fn list(&mut self, list: &mut Bindings, object: BindingMeta) {
+        list.extend(read(&object));
+    }
+
+    fn reset(&mut self, list: Bindings, _: &ResourceVersion) {
+        self.0 = list;
+    }
+
+    fn apply(&mut self, object: BindingMeta) {
+        self.0.extend(read(&object));
+    }
+
+    fn delete(&mut self, object: BindingMeta) {
+        if let Some((name, uid)) = read(&object)
+            && self.0.get(&name) == Some(&uid)
+        {
+            self.0.remove(&name);
+        }
+    }
+}
+
+/// Watches until it is dropped. Nothing is sent before the first whole list.
+pub(super) async fn watch(
+    client: kube::Client,
+    restores: Restores,
+    check: Check,
+    bindings: watch::Sender<Option<Bindings>>,
+) {
+    let api: Api<BindingMeta> = Api::all(client);
+    let mut events = std::pin::pin!(watches::events(api, Config::of(&restores)));
+    let (mut watched, mut known) = (Watched::default(), Known::default());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                let is_answer = event.is_answer();
+                if watched.take(&mut known, event).is_some() {
+                    bindings.send_if_modified(|sent| {
+                        let differs = sent.as_ref() != Some(&known.0);
+                        if differs {
+                            *sent = Some(known.0.clone());
+                        }
+                        differs
+                    });
+                }
+                if is_answer {
+                    check.pass();
+                }
+            }
+            Err(refusal) => report(&refusal, bindings.borrow().is_some(), &check),
+        }
+    }
+}
+
+/// What a failure of the watch means for the controller.
+fn report(refusal: &Refusal, was_read: bool, check: &Check) {
+    match refusal.reason {
+        RefusalReason::Expired => {}
+        RefusalReason::NoSuchResource => check.absent(&format!("{CLUSTER_BINDING_CRD} is absent: {refusal}")),
+        RefusalReason::Forbidden if !was_read => {
+            check.absent(&format!("{CLUSTER_BINDING_CRD} may not be read: {refusal}"))
+        }
+        RefusalReason::Forbidden
+        | RefusalReason::Conflict
+        | RefusalReason::AlreadyExists
+        | RefusalReason::NotFound
+        | RefusalReason::Unauthorized
+        | RefusalReason::Invalid
+        | RefusalReason::DeniedByAdmission
+        | RefusalReason::WebhookUnreachable
+        | RefusalReason::TooManyRequests
+        | RefusalReason::ServerError
+        | RefusalReason::Unreachable
+        | RefusalReason::NotLeader
+        | RefusalReason::ReadOnly => check.fail(refusal),
+    }
+}

@@ -1,0 +1,189 @@
+//! The life of one binding on one replica: it stands for the lease, runs the group while it holds it, and stands again.
+//!
+//! Owns the order of things, so that no write of a group comes after another replica may hold its lease: the gates close, the
+//! group ends, and only then the lease is given back. One keeper is for one binding with one UID.
+//!
+//! ```text
+//!            ┌────── stands ◄───────────────┐ handed over
+//!            │ granted                      │
+//!            ▼                              │
+//!          holds ── lost, or group ended ──► rests, for one lease duration
+//! ```
+//!
+//! # Failure story
+//!
+//! A lost lease closes both gates at once, ends this group and nothing else; after one lease duration this replica stands again
+//! (decision S11). A group that ends by itself or crashes gives its lease back, so that another replica takes it, and this one
+//! rests as after a loss. A group that does not end in time is dropped with all its tasks; its gates are closed by then or close
+//! with the lease. A keeper that is dropped gives the lease back without waiting.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use topoloom_core::text;
+
+use super::crew::Crew;
+use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
+use crate::manager::election::{BindingElection, Election, Stands};
+use crate::manager::health::Health;
+use crate::manager::tasks::Tasks;
+
+/// How long this replica rests where it runs without leases.
+const REST: Duration = Duration::from_secs(15);
+
+/// What the keepers of a replica share.
+pub(super) struct Office {
+    pub(super) groups: Arc<dyn BindingGroups>,
+    pub(super) elections: Arc<dyn Stands>,
+    pub(super) crew: Arc<Crew>,
+    pub(super) health: Health,
+    /// How long a group may take to end while its lease is held.
+    pub(super) drain: Duration,
+}
+
+/// Keeps one binding.
+pub(super) struct Keeper {
+    pub(super) binding: BindingId,
+    /// The name of its lease.
+    pub(super) lease: String,
+    pub(super) office: Arc<Office>,
+}
+
+/// What a keeper does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It stands again at once.
+    Stands,
+    /// It stands again after one lease duration.
+    Rests,
+    /// It ends.
+    Ends,
+}
+
+/// An election that ends with its keeper.
+struct Stood(Election);
+
+impl Drop for Stood {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl Keeper {
+    /// Keeps the binding until `stop` is cancelled. Then its group has ended and its lease was given back.
+    pub(super) async fn run(&self, stop: &CancellationToken) {
+        loop {
+            let next = AssertUnwindSafe(self.stand(stop)).catch_unwind().await.unwrap_or_else(|panic| {
+                let panic = text::of_panic(&*panic);
+                tracing::error!(
+                    binding = &*self.binding.name,
+                    panic,
+                    "the keeper of a binding crashed; it begins again"
+                );
+                Next::Rests
+            });
+            match next {
+                Next::Stands => {}
+                Next::Rests => {
+                    // Stopping ends a rest, too.
+                    let _stopped = stop.run_until_cancelled(tokio::time::sleep(self.rest())).await;
+                }
+                Next::Ends => break,
+            }
+            if stop.is_cancelled() {
+                break;
+            }
+        }
+        self.office.health.binding_gone(&self.binding.name);
+    }
+
+    /// One lease duration.
+    fn rest(&self) -> Duration {
+        self.office.elections.leases().map_or(REST, |leases| leases.duration)
+    }
+
+    /// Stands for the lease, from the first request to the last.
+    async fn stand(&self, stop: &CancellationToken) -> Next {
+        let Office { elections, crew, health, .. } = &*self.office;
+        let candidacy = crew.stand(&self.binding.uid);
+        let name: Arc<str> = (&self.binding.name).into();
+        let election = Stood(elections.stand(BindingElection {
+            check: health.binding_lease(&name),
+            lease: self.lease.clone(),
+            courtesy: candidacy.courtesy(),
+            binding: Arc::clone(&name),
+        }));
+        let election = &election.0;
+        health.binding(&name, election.clone());
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => Next::Ends,
+            lost = election.lost() => {
+                tracing::warn!(
+                    binding = &*name, why = %lost,
+                    "the election of a binding ended on this replica, which takes part again later"
+                );
+                Next::Rests
+            }
+            () = election.granted() => self.hold(election, stop).await,
+        };
+        election.release().await;
+        next
+    }
+
+    /// Runs the group while the lease is held.
+    async fn hold(&self, election: &Election, stop: &CancellationToken) -> Next {
+        let (binding, ends) = (&*self.binding.name, CancellationToken::new());
+        let tenure = self.office.crew.hold(&self.binding.uid);
+        let held = HeldBinding {
+            binding: self.binding.clone(),
+            lease: election.lease().cloned(),
+            gate: election.gate().clone(),
+            heartbeats: election.held().clone(),
+            report: BindingReport::new(&self.office.health, &self.binding),
+        };
+        tracing::info!(binding, uid = &*self.binding.uid, "the group of a binding begins");
+        let mut group = Tasks::default();
+        group.spawn_fallible("the group of a binding", self.office.groups.start_group(held, ends.clone()));
+        let (next, bound) = tokio::select! {
+            biased;
+            () = stop.cancelled() => (Next::Ends, self.office.drain),
+            lost = election.lost() => {
+                tracing::warn!(
+                    binding, why = %lost, "the lease of a binding is lost: its group ends, and the others continue"
+                );
+                election.gate().close();
+                election.held().close();
+                (Next::Rests, self.after_loss())
+            }
+            ended = group.next() => {
+                tracing::error!(
+                    binding, %ended, "the group of a binding ended by itself; its lease is released for other replicas"
+                );
+                (Next::Rests, self.office.drain)
+            }
+            () = tenure.is_handed_over() => {
+                tracing::info!(binding, "a binding is handed over to a replica that ranks higher for it");
+                (Next::Stands, self.office.drain)
+            }
+        };
+        ends.cancel();
+        if timeout(bound, group.finish()).await.is_err() {
+            tracing::warn!(binding, ?bound, "the group of a binding did not end in time and is cut off");
+        }
+        group.cut_off().await;
+        self.office.health.binding_follows(binding);
+        tracing::info!(binding, "the group of a binding has ended");
+        next
+    }
+
+    /// How long what is under way may take after a loss: until another replica may hold the lease.
+    fn after_loss(&self) -> Duration {
+        let left = self.office.elections.leases().map(|leases| leases.duration.saturating_sub(leases.renew_deadline));
+        left.unwrap_or(self.office.drain).min(self.office.drain)
+    }
+}

@@ -1,0 +1,240 @@
+//! Bindings that come and go on one replica, with elections that a test decides and groups that count their tasks.
+//!
+//! Time is paused: a lease lasts 15 s and has to be renewed within 10 s, and a group may take 20 s to end.
+
+mod hands;
+mod lives;
+mod waits;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+use topoloom_core::election::Lost;
+
+use super::*;
+use crate::cluster::gate::Closed;
+use crate::manager::election::staged::Staged;
+use crate::manager::election::{BindingElection, Election, Role, Stands};
+use crate::manager::options::LeaseOptions;
+
+const S: Duration = Duration::from_secs(1);
+/// How long a group may take to end.
+const DRAIN: Duration = Duration::from_secs(20);
+
+fn id(name: &str, uid: &str) -> BindingId {
+    BindingId { name: BindingName::parse(name).unwrap(), uid: uid.into() }
+}
+
+fn bindings(all: &[(&str, &str)]) -> Bindings {
+    all.iter().map(|(name, uid)| (BindingName::parse(name).unwrap(), Uid::from(*uid))).collect()
+}
+
+/// Elections whose results a test sets.
+struct Ballot {
+    identity: Arc<str>,
+    leases: LeaseOptions,
+    /// Every election that was ever begun, in order, with how much later than it could it claims its lease.
+    stood: Mutex<Vec<(String, Staged, watch::Receiver<Duration>)>>,
+}
+
+impl Ballot {
+    /// How many elections were begun for a binding.
+    fn count(&self, binding: &str) -> usize {
+        self.stood.lock().unwrap().iter().filter(|(name, ..)| name == binding).count()
+    }
+
+    /// Does this with the last election of a binding.
+    fn last<T>(&self, binding: &str, does: impl FnOnce(&Staged) -> T) -> T {
+        let stood = self.stood.lock().unwrap();
+        let (_, staged, _) = stood.iter().rfind(|(name, ..)| name == binding).unwrap();
+        does(staged)
+    }
+
+    fn election(&self, binding: &str) -> Election {
+        self.last(binding, |staged| staged.election.clone())
+    }
+
+    fn courtesy(&self, binding: &str) -> Duration {
+        let stood = self.stood.lock().unwrap();
+        let (_, _, courtesy) = stood.iter().rfind(|(name, ..)| name == binding).unwrap();
+        *courtesy.borrow()
+    }
+}
+
+impl Stands for Ballot {
+    fn stand(&self, wanted: BindingElection) -> Election {
+        let BindingElection { binding, courtesy, .. } = wanted;
+        let staged = Staged::binding(&binding, S);
+        let election = staged.election.clone();
+        self.stood.lock().unwrap().push((binding.to_string(), staged, courtesy));
+        election
+    }
+
+    fn leases(&self) -> Option<&LeaseOptions> {
+        Some(&self.leases)
+    }
+
+    fn identity(&self) -> &Arc<str> {
+        &self.identity
+    }
+}
+
+/// How a group behaves.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// It ends so long after it was asked to.
+    Ends(Duration),
+    /// It ends by itself after so long, with an error.
+    Fails(Duration),
+    /// It panics after so long.
+    Breaks(Duration),
+}
+
+/// Groups of two tasks each, which count.
+struct Counting {
+    begun: Instant,
+    manner: Mutex<Manner>,
+    /// Tasks that run, over all groups.
+    tasks: Arc<AtomicUsize>,
+    /// What happened, and when.
+    told: Arc<Mutex<Vec<String>>>,
+    /// What each group was begun with.
+    held: Mutex<Vec<HeldBinding>>,
+}
+
+/// One task of a group, for as long as it runs.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn one(tasks: &Arc<AtomicUsize>) -> Self {
+        tasks.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(tasks))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Counting {
+    fn behaves(&self, manner: Manner) {
+        *self.manner.lock().unwrap() = manner;
+    }
+
+    fn tasks(&self) -> usize {
+        self.tasks.load(Ordering::SeqCst)
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    fn held(&self) -> HeldBinding {
+        self.held.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+impl BindingGroups for Counting {
+    fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        let (tasks, told, begun) = (Arc::clone(&self.tasks), Arc::clone(&self.told), self.begun);
+        let (manner, who) = (*self.manner.lock().unwrap(), format!("{}/{}", held.binding.name, held.binding.uid));
+        self.held.lock().unwrap().push(held);
+        let tell = move |what: &str| told.lock().unwrap().push(format!("{who} {what} {}", begun.elapsed().as_secs()));
+        async move {
+            let _whole = Counted::one(&tasks);
+            tell("begins");
+            let mut inner = JoinSet::new();
+            let part = Counted::one(&tasks);
+            inner.spawn(async move {
+                let _part = part;
+                std::future::pending::<()>().await;
+            });
+            match manner {
+                Manner::Ends(time) => {
+                    stop.cancelled().await;
+                    tell("hears");
+                    tokio::time::sleep(time).await;
+                    tell("ends");
+                    Ok(())
+                }
+                Manner::Fails(time) => {
+                    tokio::time::sleep(time).await;
+                    Err("its cluster is another one".to_owned())
+                }
+                Manner::Breaks(time) => {
+                    tokio::time::sleep(time).await;
+                    panic!("at {}", 7)
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// One replica.
+struct Replica {
+    ballot: Arc<Ballot>,
+    groups: Arc<Counting>,
+    crew: Arc<Crew>,
+    health: Health,
+    office: Arc<Office>,
+}
+
+impl Replica {
+    fn new() -> Self {
+        let begun = Instant::now();
+        let leases = LeaseOptions {
+            namespace: "n".into(),
+            name: "l".into(),
+            duration: 15 * S,
+            renew_deadline: 10 * S,
+            retry_period: 2 * S,
+        };
+        let identity: Arc<str> = "pod-0".into();
+        let ballot = Arc::new(Ballot { identity: Arc::clone(&identity), leases, stood: Mutex::default() });
+        let groups = Arc::new(Counting {
+            begun,
+            manner: Mutex::new(Manner::Ends(S)),
+            tasks: Arc::default(),
+            told: Arc::default(),
+            held: Mutex::default(),
+        });
+        let crew = Crew::new(&identity, Arc::new(move || 1000 * S + begun.elapsed()));
+        let health = Health::default();
+        let office = Office {
+            groups: Arc::clone(&groups) as _,
+            elections: Arc::clone(&ballot) as _,
+            crew: Arc::clone(&crew),
+            health: health.clone(),
+            drain: DRAIN,
+        };
+        Self { ballot, groups, crew, health, office: Arc::new(office) }
+    }
+
+    fn keepers(&self) -> Keepers {
+        Keepers::new(Arc::clone(&self.office))
+    }
+}
+
+/// Lets all tasks do what they can do now.
+async fn settled() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Time passes for everything that runs.
+async fn passes(time: Duration, keepers: &mut Keepers) {
+    let mut over = std::pin::pin!(tokio::time::sleep(time));
+    loop {
+        tokio::select! {
+            () = keepers.next() => {}
+            () = &mut over => break,
+        }
+    }
+    settled().await;
+}

@@ -1,0 +1,169 @@
+//! The life of one binding, and of several beside each other.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_group_runs_while_its_lease_is_held_and_with_both_gates_of_the_lease() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(5 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.count("east")), (0, 1), "it stands, and runs nothing yet");
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.groups.told()), (2, vec!["east/u1 begins 5".to_owned()]));
+    let held = replica.groups.held();
+    assert_eq!(held.lease.map(|lease| lease.name).as_deref(), Some("test-binding-east"));
+    assert_eq!((held.gate.check(), held.heartbeats.check()), (Ok(()), Ok(())));
+    // The process stops: the group ends, and then the lease is given back.
+    keepers.stop().await;
+    settled().await;
+    assert_eq!(replica.groups.told()[1..], ["east/u1 hears 6".to_owned(), "east/u1 ends 7".to_owned()]);
+    assert_eq!(replica.groups.tasks(), 0);
+    assert!(replica.ballot.last("east", Staged::is_released));
+    assert_eq!((held.gate.check(), held.heartbeats.check()), (Err(Closed::NotLeader), Err(Closed::NotLeader)));
+    assert!(replica.health.bindings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_lost_lease_ends_its_group_alone_and_the_replica_stands_again_after_one_lease_duration() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1"), ("west", "u2")]));
+    passes(S, &mut keepers).await;
+    for name in ["east", "west"] {
+        replica.ballot.last(name, Staged::leads);
+        passes(S, &mut keepers).await;
+    }
+    let (east, west) = (replica.ballot.election("east"), replica.ballot.election("west"));
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Taken("another".into()))));
+    settled().await;
+    let closed = Err(Closed::NotLeader);
+    assert_eq!((east.gate().check(), east.held().check()), (closed.clone(), closed), "before its group has ended");
+    assert_eq!(replica.groups.tasks(), 4);
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), west.gate().check()), (2, Ok(())), "the other one goes on");
+    assert_eq!(replica.ballot.count("east"), 1);
+    // Its group ended at 4, and 15 s after that it stands again.
+    passes(13 * S, &mut keepers).await;
+    assert_eq!(replica.ballot.count("east"), 1);
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.ballot.count("east"), replica.ballot.count("west")), (2, 1));
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 4);
+    assert_eq!(replica.groups.told().iter().filter(|told| told.starts_with("east/u1 begins")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_what_a_group_does_after_a_loss_is_cut_off_when_another_replica_may_hold_the_lease() {
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Ends(1_000_000 * S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Expired)));
+    passes(4 * S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 2);
+    // 15 s of the lease without the 10 s of the deadline.
+    passes(2 * S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 0, "its own tasks, too");
+    // One that is asked to end while the lease is held has longer.
+    passes(15 * S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    keepers.want(Bindings::new());
+    passes(DRAIN - S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (2, false));
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_group_that_fails_or_crashes_gives_its_lease_back_and_harms_no_other() {
+    for manner in [Manner::Fails(3 * S), Manner::Breaks(3 * S)] {
+        let replica = Replica::new();
+        let mut keepers = replica.keepers();
+        keepers.want(bindings(&[("east", "u1"), ("west", "u2")]));
+        passes(S, &mut keepers).await;
+        replica.ballot.last("west", Staged::leads);
+        passes(S, &mut keepers).await;
+        replica.groups.behaves(manner);
+        replica.ballot.last("east", Staged::leads);
+        passes(4 * S, &mut keepers).await;
+        assert_eq!(replica.groups.tasks(), 2, "those of the other binding");
+        assert!(replica.ballot.last("east", Staged::is_released), "another replica takes it");
+        assert_eq!(replica.ballot.count("east"), 1);
+        passes(15 * S, &mut keepers).await;
+        assert_eq!(replica.ballot.count("east"), 2, "and this one stands for it again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_binding_that_is_deleted_ends_its_group_and_one_that_is_applied_again_begins_after_that() {
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Ends(5 * S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    keepers.want(bindings(&[("east", "u2")]));
+    passes(4 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.count("east")), (2, 1), "the earlier one has not ended");
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.count("east")), (0, 2));
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.groups.held().binding, id("east", "u2"));
+    keepers.want(Bindings::new());
+    passes(6 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.count("east")), (0, 2));
+    assert!(replica.health.bindings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_keeper_that_is_cut_off_gives_the_lease_back_and_leaves_no_task() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    let held = replica.groups.held();
+    drop(keepers);
+    settled().await;
+    assert_eq!((replica.groups.tasks(), held.gate.check()), (0, Err(Closed::NotLeader)));
+    assert!(replica.ballot.last("east", Staged::is_released));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_more_bindings_than_one_process_serves_do_not_harm_the_first() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    let names: Vec<String> = (0..MOST + 10).map(|number| format!("b{number:04}")).collect();
+    let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "u")).collect();
+    keepers.want(bindings(&all));
+    passes(S, &mut keepers).await;
+    let stood = replica.ballot.stood.lock().unwrap().len();
+    assert_eq!((stood, replica.ballot.count("b0000"), replica.ballot.count("b0509")), (MOST, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_what_a_group_says_is_shown_for_as_long_as_it_runs() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    replica.groups.held().report.trouble("cluster", Some("its cluster has not answered for 41 s"));
+    let says = || replica.health.report();
+    assert_eq!(says(), (true, "[!] binding east: leads; its cluster has not answered for 41 s\n".to_owned()));
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Expired)));
+    passes(3 * S, &mut keepers).await;
+    let (ready, said) = says();
+    assert!(ready && said.starts_with("[!] binding east: the lease is lost: ") && !said.contains("41 s"), "{said}");
+}

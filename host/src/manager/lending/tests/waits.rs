@@ -1,0 +1,113 @@
+//! The controller waits while there are no definitions, and begins with the first list.
+
+use std::convert::Infallible;
+
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::Value;
+
+use super::super::bindings::BindingMeta;
+use super::*;
+use crate::manager::health;
+
+/// What the API server answers to a list.
+#[derive(Clone)]
+enum Answer {
+    Refused(u16, &'static str, &'static str),
+    Listed(Value),
+}
+
+/// An API server whose answer to lists a test sets, and whose watches stay silent.
+fn server(answer: &Arc<Mutex<Answer>>) -> kube::Client {
+    let answer = Arc::clone(answer);
+    let serve = move |request: Request<Body>| {
+        let answer = answer.lock().unwrap().clone();
+        assert_eq!(request.uri().path(), "/apis/topoloom.dev/v1alpha1/clusterbindings");
+        let watches = request.uri().query().unwrap_or_default().contains("watch=true");
+        async move {
+            if watches {
+                std::future::pending::<()>().await;
+            }
+            let (code, body) = match answer {
+                Answer::Refused(code, reason, message) => {
+                    let status = json!({
+                        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                        "message": message, "reason": reason, "code": code,
+                    });
+                    (code, status)
+                }
+                Answer::Listed(items) => {
+                    let list = json!({
+                        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                        "metadata": {"resourceVersion": "7"}, "items": items,
+                    });
+                    (200, list)
+                }
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    };
+    kube::Client::new(tower::service_fn(serve), "default")
+}
+
+fn object(name: &str, uid: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"name": name, "uid": uid, "resourceVersion": "5"},
+    })
+}
+
+const ABSENT: Answer = Answer::Refused(404, "NotFound", "the server could not find the requested resource");
+const FORBIDDEN: Answer = Answer::Refused(
+    403,
+    "Forbidden",
+    "clusterbindings.topoloom.dev is forbidden: User \"x\" cannot list resource \"clusterbindings\" in API group \
+     \"topoloom.dev\" at the cluster scope",
+);
+
+#[tokio::test(start_paused = true)]
+async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_the_first_list() {
+    let answer = Arc::new(Mutex::new(ABSENT));
+    let health = Health::default();
+    let check: Check = health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into();
+    let (sender, bindings) = watch::channel(None);
+    let mut tasks = Tasks::default();
+    tasks.spawn("bindings", bindings::watch(server(&answer), Restores::default(), check, sender));
+    let says = |words: &str| {
+        let (ready, text) = health.report();
+        assert!(ready && text.contains(words), "{words}: {text}");
+    };
+    tokio::time::sleep(S).await;
+    says("[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev is absent: ");
+    assert!(bindings.borrow().is_none());
+    *answer.lock().unwrap() = FORBIDDEN;
+    tokio::time::sleep(60 * S).await;
+    says("[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev may not be read: ");
+    says("ClusterRole: {apiGroups: [\"topoloom.dev\"], resources: [\"clusterbindings\"], verbs: [\"list\"]}");
+    *answer.lock().unwrap() = Answer::Listed(json!([object("east", "u1"), object("west", "u2")]));
+    tokio::time::sleep(60 * S).await;
+    says("[+] controller bottomup-syncer runs\n");
+    assert_eq!(*bindings.borrow(), Some(super::bindings(&[("east", "u1"), ("west", "u2")])));
+    assert_eq!(health.controllers().get(BOTTOMUP_SYNCER), Some(&health::Controller::Running));
+}
+
+#[test]
+fn that_bindings_cannot_be_read_any_more_ends_no_group_and_a_late_deletion_of_an_earlier_one_neither() {
+    use crate::cluster::watched::{Earlier, Event, Watched};
+    let of = |name: &str, uid: &str| -> BindingMeta { serde_json::from_value(object(name, uid)).unwrap() };
+    let (mut watched, mut known) = (Watched::default(), bindings::Known::default());
+    let mut take = |event: Event<BindingMeta>| {
+        let _nothing = watched.take(&mut known, event);
+    };
+    take(Event::Init(Earlier::Valid));
+    take(Event::InitApply(of("east", "u1")));
+    take(Event::whole("7".into()));
+    take(Event::Apply(of("west", "u2")));
+    // Applied again, and the end of the earlier one is shown late.
+    take(Event::Apply(of("east", "u3")));
+    take(Event::Delete(of("east", "u1")));
+    // A list that breaks off.
+    take(Event::Init(Earlier::Valid));
+    assert_eq!(known.0, super::bindings(&[("east", "u3"), ("west", "u2")]));
+}

@@ -1,0 +1,304 @@
+//! Whether a caller may reach a node: a SubjectAccessReview of the virtual cluster for `nodes/proxy`, as a kubelet asks.
+//!
+//! Owns the question and how long its answer counts. Never guesses: an answer that did not come is no permission.
+//!
+//! | answer | counts for | at a kubelet |
+//! |---|---|---|
+//! | allowed | 1 min | 5 min |
+//! | refused | 10 s | 30 s |
+//! | none | not at all | not at all |
+//!
+//! At most 1 024 answers are kept; one more replaces the one that ends first.
+//!
+//! # Failure story
+//!
+//! An API server that does not answer within 10 s, or refuses the question, makes every caller fail whose answer is not kept. A right
+//! that is taken away counts for up to a minute for new streams, and not for those that are open: a kubelet does not end them either.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Api;
+use kube::api::PostParams;
+use tokio::time::Instant;
+use topoloom_cluster::{Refusal, RefusalReason, Side};
+
+use super::caller::Caller;
+
+/// How long a question may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a permission counts.
+const ALLOWED: Duration = Duration::from_secs(60);
+/// How long a refusal counts.
+const REFUSED: Duration = Duration::from_secs(10);
+/// How many answers are kept.
+const MOST: usize = 1024;
+
+/// What an API server says about a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Refused,
+}
+
+/// What is asked about a caller.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    caller: Caller,
+    verb: &'static str,
+    /// Nothing for every node.
+    node: Option<String>,
+}
+
+/// Asks the API server of the virtual cluster.
+pub(super) struct Access {
+    reviews: Api<SubjectAccessReview>,
+    answers: Mutex<Answers>,
+}
+
+impl Access {
+    pub(super) fn new(client: kube::Client) -> Self {
+        Self { reviews: Api::all(client), answers: Mutex::default() }
+    }
+
+    /// Whether the caller may send a request with this method to this node, or to every one.
+    ///
+    /// # Errors
+    /// The API server did not say.
+    pub(super) async fn may(&self, caller: &Caller, method: &Method, node: Option<&str>) -> Result<Verdict, Refusal> {
+        let question = Question { caller: caller.clone(), verb: verb(method), node: node.map(str::to_owned) };
+        if let Some(verdict) = self.answers().kept(&question, Instant::now()) {
+            return Ok(verdict);
+        }
+        let verdict = self.ask(&question).await.map_err(|refusal| refusal.on(Side::Virtual))?;
+        self.answers().keep(question, verdict, Instant::now());
+        Ok(verdict)
+    }
+
+    fn answers(&self) -> std::sync::MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, question: &Question) -> Result<Verdict, Refusal> {
+        let review = SubjectAccessReview { spec: question.spec(), ..SubjectAccessReview::default() };
+        let parameters = PostParams::default();
+        let answer = tokio::time::timeout(PATIENCE, self.reviews.create(&parameters, &review)).await;
+        let unsaid = |message: String| Refusal { reason: RefusalReason::Unreachable, message, retry_after: None };
+        let answer = match answer {
+            Ok(answer) => answer.map_err(|error| Refusal::of(&error))?,
+            Err(_) => {
+                let message = format!("a SubjectAccessReview was not answered within {} s", PATIENCE.as_secs());
+                return Err(unsaid(message));
+            }
+        };
+        let status =
+            answer.status.ok_or_else(|| unsaid("a SubjectAccessReview came back without a status".to_owned()))?;
+        let is_allowed = status.allowed && status.denied != Some(true);
+        Ok(if is_allowed { Verdict::Allowed } else { Verdict::Refused })
+    }
+}
+
+/// The verb of a method, as a kubelet names it.
+pub(super) fn verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        // No rule allows it, unless it allows everything.
+        _ => "",
+    }
+}
+
+impl Question {
+    fn spec(&self) -> SubjectAccessReviewSpec {
+        SubjectAccessReviewSpec {
+            user: Some(self.caller.user.clone()),
+            groups: Some(self.caller.groups.clone()),
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some(self.verb.to_owned()),
+                version: Some("v1".to_owned()),
+                resource: Some("nodes".to_owned()),
+                subresource: Some("proxy".to_owned()),
+                name: self.node.clone(),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        }
+    }
+}
+
+/// Answers that still count.
+#[derive(Debug, Default)]
+struct Answers {
+    kept: BTreeMap<Question, (Verdict, Instant)>,
+}
+
+impl Answers {
+    fn kept(&mut self, question: &Question, now: Instant) -> Option<Verdict> {
+        let (verdict, until) = *self.kept.get(question)?;
+        if now < until {
+            return Some(verdict);
+        }
+        self.kept.remove(question);
+        None
+    }
+
+    fn keep(&mut self, question: Question, verdict: Verdict, now: Instant) {
+        if self.kept.len() >= MOST {
+            self.kept.retain(|_, (_, until)| now < *until);
+        }
+        if self.kept.len() >= MOST {
+            let first = self.kept.iter().min_by_key(|(_, (_, until))| *until).map(|(question, _)| question.clone());
+            first.and_then(|first| self.kept.remove(&first));
+        }
+        let time = match verdict {
+            Verdict::Allowed => ALLOWED,
+            Verdict::Refused => REFUSED,
+        };
+        self.kept.insert(question, (verdict, now + time));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::time::advance;
+
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn caller(user: &str) -> Caller {
+        Caller { user: user.to_owned(), groups: vec!["system:authenticated".to_owned()] }
+    }
+
+    fn question(user: &str, node: Option<&str>) -> Question {
+        Question { caller: caller(user), verb: "create", node: node.map(str::to_owned) }
+    }
+
+    /// An API server that gives this answer, and how often it was asked.
+    fn server(answer: impl Fn(&Value) -> (u16, Value) + Clone + Send + 'static) -> (Access, Arc<AtomicUsize>) {
+        let asked = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&asked);
+        let serve = move |request: Request<Body>| {
+            let (answer, count) = (answer.clone(), Arc::clone(&count));
+            async move {
+                count.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(request.uri().path(), "/apis/authorization.k8s.io/v1/subjectaccessreviews");
+                let sent = request.into_body().collect().await.unwrap().to_bytes();
+                let (code, body) = answer(&serde_json::from_slice(&sent).unwrap());
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        };
+        (Access::new(kube::Client::new(tower::service_fn(serve), "default")), asked)
+    }
+
+    fn review(status: Value) -> (u16, Value) {
+        (
+            201,
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}, "spec": {}, "status": status}),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_the_question_is_that_of_a_kubelet() {
+        let (access, _) = server(|sent| {
+            assert_eq!(
+                sent["spec"],
+                json!({
+                    "user": "a", "groups": ["system:authenticated"],
+                    "resourceAttributes": {
+                        "verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy", "name": "vnode-east-w1",
+                    },
+                })
+            );
+            review(json!({"allowed": true}))
+        });
+        let verdict = access.may(&caller("a"), &Method::POST, Some("vnode-east-w1")).await;
+        assert_eq!(verdict, Ok(Verdict::Allowed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_a_permission_counts_for_a_minute_and_a_refusal_for_ten_seconds() {
+        let (access, asked) = server(|sent| review(json!({"allowed": sent["spec"]["user"] == "good"})));
+        let counted = async |user: &str| {
+            let verdict = access.may(&caller(user), &Method::GET, Some("n")).await.unwrap();
+            (verdict, asked.swap(0, Ordering::Relaxed))
+        };
+        assert_eq!(counted("good").await, (Verdict::Allowed, 1));
+        assert_eq!(counted("bad").await, (Verdict::Refused, 1));
+        advance(10 * S).await;
+        assert_eq!(counted("good").await, (Verdict::Allowed, 0));
+        assert_eq!(counted("bad").await, (Verdict::Refused, 1));
+        advance(50 * S).await;
+        assert_eq!(counted("good").await, (Verdict::Allowed, 1));
+        // Another node, and another verb, are other questions.
+        access.may(&caller("good"), &Method::GET, Some("m")).await.unwrap();
+        access.may(&caller("good"), &Method::POST, Some("n")).await.unwrap();
+        access.may(&caller("good"), &Method::GET, None).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_what_an_api_server_does_not_say_is_no_permission_and_is_asked_again() {
+        let status = |message: &str, code: u16| {
+            (code, json!({"kind": "Status", "status": "Failure", "message": message, "code": code}))
+        };
+        for (code, part) in [(500, "boom"), (403, "boom"), (429, "boom")] {
+            let (access, asked) = server(move |_| status("boom", code));
+            for _ in 0..2 {
+                let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+                assert!(
+                    refusal.message.contains(part) && refusal.message.starts_with("the virtual cluster"),
+                    "{refusal}"
+                );
+            }
+            assert_eq!(asked.load(Ordering::Relaxed), 2);
+        }
+        let (access, _) = server(|_| review(json!({"allowed": true, "denied": true})));
+        assert_eq!(access.may(&caller("a"), &Method::GET, None).await, Ok(Verdict::Refused));
+        let (access, _) = server(|_| review(Value::Null));
+        assert!(access.may(&caller("a"), &Method::GET, None).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_a_question_has_ten_seconds() {
+        let serve = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
+        let access = Access::new(kube::Client::new(tower::service_fn(serve), "default"));
+        let began = Instant::now();
+        let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+        assert_eq!((refusal.reason, began.elapsed().as_secs()), (RefusalReason::Unreachable, 10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_the_answers_that_are_kept_are_bounded_and_the_first_to_end_goes_first() {
+        let mut answers = Answers::default();
+        let now = Instant::now();
+        answers.keep(question("refused", None), Verdict::Refused, now);
+        for number in 1..MOST {
+            answers.keep(question(&number.to_string(), None), Verdict::Allowed, now);
+        }
+        assert_eq!(answers.kept(&question("refused", None), now), Some(Verdict::Refused));
+        answers.keep(question("more", None), Verdict::Allowed, now + S);
+        assert_eq!(answers.kept.len(), MOST);
+        assert_eq!(answers.kept(&question("refused", None), now), None);
+        assert_eq!(answers.kept(&question("7", None), now), Some(Verdict::Allowed));
+        answers.keep(question("late", None), Verdict::Allowed, now + ALLOWED);
+        assert_eq!(answers.kept.len(), 2, "those that have ended go together");
+    }
+}

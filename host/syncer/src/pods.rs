@@ -1,0 +1,162 @@
+//! The controller of pods: the status of physical pods flows up, orphans go, and virtual pods that no other program ends are
+//! finished (`bottomup-syncer.md` section 8, decisions D13, D14, S1, S5, S6, S10, S15, S16 and S21).
+//!
+//! Owns the work on one pod: look at what the watches showed, read live what a decision asks for, ask the guard of the
+//! [`View`] before a deletion, and send one request. What follows from the two pods is decided by
+//! [`pods`](topoloom_sync::pods), and what a write holds by [`projection`](topoloom_sync::projection). Never decides anything by
+//! itself, never writes a physical pod, and never sends a request without the version, and for a deletion the UID, of what was
+//! judged.
+//!
+//! | room | owns |
+//! |---|---|
+//! | `inbox` | what the watches show, on its way into the book |
+//! | `book` | what is known of the pods of both clusters, and which of them are at rest |
+//! | `shelf`, `state` | texts of pods, bounded; what is read of a pod |
+//! | `look` | the work on a physical pod |
+//! | `ending` | the work on a virtual pod that terminates |
+//! | `requests`, `metrics` | requests with deadlines, counts |
+//!
+//! # What a change costs
+//!
+//! One patch, where the text of the virtual pod is held, which it is for those that were shown last; one read before it
+//! otherwise. A change of the virtual pod by another client that is at rest costs a read of its physical pod. What changes
+//! nothing that is copied costs no request.
+//!
+//! # Failure story
+//!
+//! A request that fails ends the look; the queue tries again with a pause of this pod alone. A conflict means that another client
+//! wrote the virtual pod: it is read live and decided about again, in the same look. A status that the API server refuses (422)
+//! is reported once for each version of the physical pod, and not sent again. A bar that forbids a write ends the look; whatever
+//! changes a bar has to call [`Inbox::wake`]. What is lost with the process makes waits longer and never shorter.
+
+mod book;
+mod ending;
+mod inbox;
+mod key;
+mod look;
+pub mod metrics;
+mod requests;
+mod shelf;
+mod state;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use topoloom_cluster::Refusal;
+use topoloom_cluster::events::Events;
+use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
+use topoloom_sync::node::Now;
+
+use self::metrics::BindingMetrics;
+use self::requests::{PodRequests, unreadable};
+use self::state::PodState;
+use crate::slices::pod::WholePod;
+use crate::view::View;
+
+pub use self::inbox::Inbox;
+pub use self::key::{PodKey, PodName};
+pub use self::requests::PodClients;
+
+/// How many pods are worked on at once: each waits for one answer at a time, and an API server answers some hundred writes a
+/// second with as many under way.
+pub const WORKERS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+
+/// How often a look may read or write before it is left to the next try: binding, physical pod, virtual pod, and the last again
+/// after a conflict.
+const QUESTIONS: usize = 8;
+
+/// The controller of the pods of one binding.
+pub struct Pods {
+    view: Arc<Mutex<View>>,
+    inbox: Inbox,
+    requests: PodRequests,
+    events: Events,
+    metrics: BindingMetrics,
+    now: Box<dyn Fn() -> Now + Send + Sync>,
+}
+
+/// Why the work on a pod failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PodError {
+    /// A request was refused.
+    #[error("{what}: {refusal}")]
+    Refused {
+        /// What was to be done.
+        what: &'static str,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// What was read is not what was asked for.
+    #[error("the virtual pod that it names could not be read")]
+    Unread,
+    /// A decision asked again and again.
+    #[error("{QUESTIONS} live reads led to no decision")]
+    Unanswered,
+}
+
+impl Pods {
+    /// The controller that takes from this inbox and writes by these clients.
+    #[must_use]
+    pub fn new(
+        view: Arc<Mutex<View>>,
+        inbox: Inbox,
+        clients: PodClients,
+        events: Events,
+        metrics: BindingMetrics,
+        now: impl Fn() -> Now + Send + Sync + 'static,
+    ) -> Self {
+        Self { view, inbox, requests: PodRequests::new(clients), events, metrics, now: Box::new(now) }
+    }
+
+    /// Where the watches show pods.
+    #[must_use]
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An answer, as far as anything follows from it.
+    fn state(&self, whole: WholePod) -> Result<PodState, Refusal> {
+        let (slice, copied) = whole.split().map_err(|error| unreadable(&error))?;
+        Ok(self.inbox.state(&slice, copied))
+    }
+}
+
+/// Says what was to be done where a request was refused.
+fn refused(what: &'static str) -> impl Fn(Refusal) -> PodError {
+    move |refusal| PodError::Refused { what, refusal }
+}
+
+impl Work<PodKey> for Pods {
+    type Error = PodError;
+
+    async fn work(&self, key: &PodKey) -> Result<WorkOutcome, PodError> {
+        match key {
+            PodKey::Physical(name) => self.look(name).await,
+            PodKey::Ending(name) => self.finish(name).await,
+        }
+    }
+
+    fn dropped(&self, key: &PodKey, failure: &WorkFailure<PodError>) {
+        tracing::warn!(pod = %key, error = %failure, "a pod of a binding could not be brought up to date; it rests until the next sweep");
+    }
+
+    fn all(&self) -> Vec<PodKey> {
+        self.inbox.book().waiting()
+    }
+}
+
+impl fmt::Debug for Pods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pods")
+    }
+}
+
+#[cfg(test)]
+mod staged;
+#[cfg(test)]
+mod tests;

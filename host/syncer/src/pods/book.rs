@@ -1,0 +1,552 @@
+//! What is known of the pods of a binding in both clusters, as a plain value.
+//!
+//! A physical pod of ours is a *row*: its UID, its version, the virtual pod that it names, and a digest of what can be mirrored
+//! (decision S21). So is a virtual pod. A row of a physical pod is *at rest* where nothing is left to do for exactly this pair of
+//! digests; then no text of it is held. Texts of physical pods that are not at rest, and of the virtual pods that were shown last,
+//! are on two [shelves](Shelf) of a fixed size: a text that is not there is read live. At rest 10 000 pairs take some ten MiB, and
+//! never more than the shelves beside that.
+//!
+//! Owns which pods have to be looked at after each event. Never decides what follows from a look.
+//!
+//! # Failure story
+//!
+//! Events come late, twice, and in any order between the two clusters. An event that is older than an answer that was read is
+//! ignored. The last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
+//! whose end was not seen as failed. A new list, and a server that was set back, make first looks at orphans void.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use topoloom_cluster::watched::Earlier as History;
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::identity::{Earlier, Identity, Ownership};
+use topoloom_sync::naming::{ClusterId, NODE_PREFIX};
+use topoloom_sync::phase::Phase;
+use topoloom_sync::pods::{Looks, ORPHAN_DELAY};
+use topoloom_sync::projection::Refusals;
+
+use super::key::{PodKey, PodName};
+use super::shelf::Shelf;
+use super::state::{Digest, PodState, names};
+
+/// How many bytes of physical pods that are not at rest are held.
+const STATUSES: usize = 32 << 20;
+/// How many bytes of virtual pods that were shown last are held: some 6 000 of the usual size, so that those that are being
+/// started need no read.
+const TWINS: usize = 16 << 20;
+/// How many orphans are remembered. Those beyond wait until others are gone.
+const ORPHANS: usize = 10_000;
+/// How many refused writes are remembered.
+const REFUSED: usize = 10_000;
+/// How many UIDs of bindings that are gone are remembered.
+const GONE_BINDINGS: usize = 100;
+
+/// The pods of a binding.
+#[derive(Debug)]
+pub(super) struct Book {
+    identity: Identity,
+    /// How the names of all its virtual nodes begin.
+    prefix: String,
+    copied: Arc<BTreeSet<String>>,
+    orphan_delay: Duration,
+    physical: HashMap<PodName, PhysicalRow>,
+    twins: HashMap<PodName, TwinRow>,
+    /// The physical pod that names a virtual one, by the name of that.
+    bearers: HashMap<PodName, PodName>,
+    /// The names of the virtual nodes that had pods.
+    nodes: HashSet<NodeName>,
+    statuses: Shelf,
+    texts: Shelf,
+    twins_listed: Listed,
+    pub(super) looks: Looks,
+    pub(super) refusals: Refusals,
+    /// Bindings that a live list did not have. No later one can have their UIDs.
+    gone_bindings: BTreeSet<Uid>,
+}
+
+/// Whether there was a whole list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Yes,
+    No,
+}
+
+/// A physical pod of ours.
+#[derive(Debug)]
+struct PhysicalRow {
+    uid: Uid,
+    version: ResourceVersion,
+    digest: Digest,
+    phase: Option<Phase>,
+    /// The virtual pod that it names, and its UID.
+    twin: Option<(PodName, Uid)>,
+    presence: Presence,
+    done: Option<Done>,
+}
+
+/// Whether a physical pod is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It is.
+    There,
+    /// It is gone, and its end was not mirrored yet.
+    Gone,
+}
+
+/// For which state of both pods nothing is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Done {
+    physical: Digest,
+    twin: Option<TwinSeen>,
+}
+
+/// A virtual pod, as far as a look at its physical one depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TwinSeen {
+    digest: Digest,
+    mapped: Mapped,
+}
+
+/// Whether two pods name each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mapped {
+    Yes,
+    No,
+}
+
+impl From<bool> for Mapped {
+    fn from(is_so: bool) -> Self {
+        if is_so { Self::Yes } else { Self::No }
+    }
+}
+
+/// A virtual pod on one of our nodes.
+#[derive(Debug)]
+struct TwinRow {
+    uid: Uid,
+    version: ResourceVersion,
+    digest: Digest,
+    /// The physical pod that it names, and the UID where it names one.
+    back: Option<(PodName, Option<Uid>)>,
+    /// The virtual node that it is on.
+    node: NodeName,
+    /// When it has to be gone, where it terminates.
+    ending: Option<Timestamp>,
+    /// The final phase in which its physical pod went.
+    seen: Option<Phase>,
+    /// Its end was looked at, and is left to others until something happens.
+    left: bool,
+}
+
+/// What is known of a physical pod for one look.
+#[derive(Debug)]
+pub(super) struct Sight {
+    /// Whether it is there.
+    pub(super) presence: Presence,
+    /// Whether there is nothing to do.
+    pub(super) is_at_rest: bool,
+    /// Its text, where that is held.
+    pub(super) text: Option<Arc<str>>,
+    /// Its virtual pod.
+    pub(super) twin: TwinSight,
+}
+
+/// What is known of its virtual pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TwinSight {
+    /// Virtual pods have not been listed.
+    Unlisted,
+    /// There is none under the name that the physical pod gives.
+    Absent,
+    /// This one.
+    Held(Arc<str>),
+    /// There is one of this name, whose text is not held.
+    Unheld(PodName),
+}
+
+/// What is known of a virtual pod that terminates.
+#[derive(Debug)]
+pub(super) struct EndSight {
+    /// Its UID.
+    pub(super) uid: Uid,
+    /// Its version.
+    pub(super) version: ResourceVersion,
+    /// The virtual node that it is on.
+    pub(super) node: NodeName,
+    /// When it has to be gone.
+    pub(super) ending: Timestamp,
+    /// Its text, where that is held.
+    pub(super) text: Option<Arc<str>>,
+    /// The phase that its physical pod was seen in last.
+    pub(super) seen: Option<Phase>,
+}
+
+impl Book {
+    /// Nothing is known yet.
+    pub(super) fn new(identity: Identity, cluster: &ClusterId) -> Self {
+        Self {
+            identity,
+            prefix: format!("{NODE_PREFIX}{cluster}-"),
+            copied: Arc::default(),
+            orphan_delay: ORPHAN_DELAY,
+            physical: HashMap::new(),
+            twins: HashMap::new(),
+            bearers: HashMap::new(),
+            nodes: HashSet::new(),
+            statuses: Shelf::new(STATUSES),
+            texts: Shelf::new(TWINS),
+            twins_listed: Listed::No,
+            looks: Looks::new(ORPHANS),
+            refusals: Refusals::new(REFUSED),
+            gone_bindings: BTreeSet::new(),
+        }
+    }
+
+    /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`.
+    pub(super) fn configure(&mut self, copied: BTreeSet<String>, orphan_delay: Duration) {
+        self.orphan_delay = orphan_delay;
+        if *self.copied != copied {
+            // What is held, and what the digests are of, has other keys.
+            self.copied = Arc::new(copied);
+            self.statuses.clear();
+            self.texts.clear();
+            self.physical.values_mut().for_each(|row| row.done = None);
+            // What is read next counts, also in the same version.
+            self.twins.values_mut().for_each(|row| row.version = ResourceVersion::default());
+        }
+    }
+
+    /// The keys of labels and annotations that belong to the physical side.
+    pub(super) fn copied(&self) -> &Arc<BTreeSet<String>> {
+        &self.copied
+    }
+
+    /// How far two looks at an orphan are apart.
+    pub(super) fn orphan_delay(&self) -> Duration {
+        self.orphan_delay
+    }
+
+    /// A list of the physical pods begins.
+    pub(super) fn physical_begin(&mut self, history: History) {
+        self.looks.clear();
+        match history {
+            History::Valid => {}
+            History::Void => {
+                self.physical.clear();
+                self.bearers.clear();
+                self.statuses.clear();
+                self.forget_answers();
+            }
+        }
+    }
+
+    /// A list of the virtual pods begins.
+    pub(super) fn twins_begin(&mut self, history: History) {
+        self.looks.clear();
+        match history {
+            History::Valid => {}
+            History::Void => {
+                self.twins.clear();
+                self.texts.clear();
+                self.twins_listed = Listed::No;
+                self.forget_answers();
+            }
+        }
+    }
+
+    fn forget_answers(&mut self) {
+        self.refusals = Refusals::new(REFUSED);
+        self.gone_bindings.clear();
+    }
+
+    /// A physical pod is as it is now. Returns what has to be looked at.
+    pub(super) fn physical(&mut self, pod: &PodState) -> Vec<PodKey> {
+        let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
+        match Ownership::of(&pod.labels, &self.identity) {
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => {}
+            Ownership::Foreign(_) | Ownership::None => {
+                self.forget_physical(&name);
+                return Vec::new();
+            }
+        }
+        let known = self.physical.get(&name).filter(|row| row.uid == uid);
+        if known.is_some_and(|row| version.is_older_than(&row.version)) {
+            return Vec::new();
+        }
+        let done = known.and_then(|row| row.done);
+        if known.is_none() {
+            // Another pod had the name.
+            self.forget_physical(&name);
+        }
+        let twin = pod.names_virtual().map(|named| (PodName::new(&named.namespace, &named.name), named.uid));
+        if let Some((twin, _)) = &twin {
+            self.bearers.insert(twin.clone(), name.clone());
+        }
+        let (digest, phase) = (pod.digest(), pod.phase());
+        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done };
+        self.physical.insert(name.clone(), row);
+        if self.is_at_rest(&name) {
+            self.statuses.remove(&name);
+            return Vec::new();
+        }
+        match pod.text() {
+            Some(text) => self.statuses.put(&name, text),
+            None => self.statuses.remove(&name),
+        }
+        vec![PodKey::Physical(name)]
+    }
+
+    /// A physical pod is gone; this was its last state, where that is known.
+    pub(super) fn physical_gone(&mut self, name: &PodName, uid: &Uid, last: Option<&PodState>) -> Vec<PodKey> {
+        if self.physical.get(name).is_none_or(|row| row.uid != *uid) {
+            return Vec::new();
+        }
+        if let Some(last) = last {
+            // What it says beside that follows below.
+            drop(self.physical(last));
+        }
+        let is_at_rest = self.is_at_rest(name);
+        let Some(row) = self.physical.get_mut(name) else { return Vec::new() };
+        let mut looks = Vec::new();
+        let end = row.phase.filter(|phase| phase.is_final());
+        if let Some((twin, twin_uid)) = &row.twin
+            && let Some(twin_row) = self.twins.get_mut(twin).filter(|known| known.uid == *twin_uid)
+        {
+            twin_row.seen = end.or(twin_row.seen);
+            twin_row.left = false;
+            if twin_row.ending.is_some() {
+                looks.push(PodKey::Ending(twin.clone()));
+            }
+        }
+        if end.is_some() && !is_at_rest && self.statuses.get(name).is_some() {
+            row.presence = Presence::Gone;
+            looks.push(PodKey::Physical(name.clone()));
+        } else {
+            self.forget_physical(name);
+        }
+        looks
+    }
+
+    /// The physical pods were listed: what is not among these is gone.
+    pub(super) fn physical_listed(&mut self, seen: &HashSet<Uid>) -> Vec<PodKey> {
+        let gone = self.physical.iter().filter(|(_, row)| !seen.contains(&row.uid));
+        let gone: Vec<(PodName, Uid)> = gone.map(|(name, row)| (name.clone(), row.uid.clone())).collect();
+        gone.into_iter().flat_map(|(name, uid)| self.physical_gone(&name, &uid, None)).collect()
+    }
+
+    /// Nothing is left to know of a physical pod.
+    pub(super) fn forget_physical(&mut self, name: &PodName) {
+        let Some(row) = self.physical.remove(name) else { return };
+        self.statuses.remove(name);
+        self.looks.forget(&row.uid);
+        if let Some((twin, _)) = row.twin
+            && self.bearers.get(&twin) == Some(name)
+        {
+            self.bearers.remove(&twin);
+        }
+    }
+
+    /// A virtual pod is as it is now. Returns what has to be looked at.
+    pub(super) fn twin(&mut self, pod: &PodState) -> Vec<PodKey> {
+        let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
+        if !pod.node.starts_with(&self.prefix) {
+            return self.twin_gone(&name, &uid);
+        }
+        let before = self.twins.get(&name).and_then(|row| row.back.clone());
+        let known = self.twins.get(&name).filter(|row| row.uid == uid);
+        if known.is_some_and(|row| version == row.version || version.is_older_than(&row.version)) {
+            return Vec::new();
+        }
+        let back = pod.names_physical().map(|back| (PodName::new(&back.namespace, &back.name), back.uid));
+        let (ending, digest) = (pod.ending(), pod.digest());
+        let is_new_end = ending.is_some() && known.is_none_or(|row| row.ending != ending || row.left);
+        let seen = known.and_then(|row| row.seen);
+        let is_read = back.is_some() || self.bearers.contains_key(&name) || ending.is_some();
+        let related = self.related(&name, [before, back.clone()]);
+        // Pods of one node share its name.
+        let node = self.nodes.get(pod.node.as_str()).cloned().unwrap_or_else(|| pod.node.as_str().into());
+        self.nodes.insert(node.clone());
+        self.twins.insert(name.clone(), TwinRow { uid, version, digest, back, node, ending, seen, left: false });
+        match pod.text().filter(|_| is_read) {
+            Some(text) => self.texts.put(&name, text),
+            None => self.texts.remove(&name),
+        }
+        let mut looks = self.unrested(related);
+        if is_new_end {
+            looks.push(PodKey::Ending(name));
+        }
+        looks
+    }
+
+    /// A virtual pod is gone.
+    pub(super) fn twin_gone(&mut self, name: &PodName, uid: &Uid) -> Vec<PodKey> {
+        let Some(row) = self.twins.get(name).filter(|row| row.uid == *uid) else { return Vec::new() };
+        let related = self.related(name, [row.back.clone(), None]);
+        self.twins.remove(name);
+        self.texts.remove(name);
+        self.refusals.forget(uid);
+        self.unrested(related)
+    }
+
+    /// The virtual pods were listed: what is not among these is gone.
+    pub(super) fn twins_listed(&mut self, seen: &HashSet<Uid>) -> Vec<PodKey> {
+        let gone = self.twins.iter().filter(|(_, row)| !seen.contains(&row.uid));
+        let gone: Vec<(PodName, Uid)> = gone.map(|(name, row)| (name.clone(), row.uid.clone())).collect();
+        let looks: Vec<PodKey> = gone.into_iter().flat_map(|(name, uid)| self.twin_gone(&name, &uid)).collect();
+        match std::mem::replace(&mut self.twins_listed, Listed::Yes) {
+            Listed::Yes => looks,
+            // Until now the absence of a virtual pod meant nothing.
+            Listed::No => self.unrested(self.physical.keys().cloned().collect()),
+        }
+    }
+
+    /// Everything that is not at rest.
+    pub(super) fn waiting(&self) -> Vec<PodKey> {
+        let ending = self.twins.iter().filter(|(_, row)| row.ending.is_some() && !row.left);
+        let ending = ending.map(|(name, _)| PodKey::Ending(name.clone()));
+        self.unrested(self.physical.keys().cloned().collect()).into_iter().chain(ending).collect()
+    }
+
+    /// What is known of a physical pod; `None` where there is none of ours under this name.
+    pub(super) fn sight(&self, name: &PodName) -> Option<Sight> {
+        let row = self.physical.get(name)?;
+        Some(Sight {
+            presence: row.presence,
+            is_at_rest: self.is_at_rest(name),
+            text: self.statuses.get(name).cloned(),
+            twin: self.twin_sight(name, row),
+        })
+    }
+
+    fn twin_sight(&self, name: &PodName, row: &PhysicalRow) -> TwinSight {
+        let found = match &row.twin {
+            Some((twin, _)) => self.twins.contains_key(twin).then_some(twin),
+            // It does not say which virtual pod it belongs to: one may name it.
+            None => self.twins.iter().find(|(_, twin)| twin.names(name, &row.uid)).map(|(twin, _)| twin),
+        };
+        match (found, self.twins_listed) {
+            (Some(twin), _) => match self.texts.get(twin) {
+                Some(text) => TwinSight::Held(Arc::clone(text)),
+                None => TwinSight::Unheld(twin.clone()),
+            },
+            (None, Listed::Yes) => TwinSight::Absent,
+            (None, Listed::No) => TwinSight::Unlisted,
+        }
+    }
+
+    /// Nothing is left to do for this state of both pods.
+    pub(super) fn done(&mut self, pod: &PodState, twin: Option<&PodState>) {
+        let (name, uid) = (pod.pod_name(), pod.uid());
+        let Some(row) = self.physical.get_mut(&name).filter(|row| row.uid == uid) else { return };
+        let twin = twin.filter(|_| row.twin.is_some());
+        let twin = twin.map(|twin| TwinSeen { digest: twin.digest(), mapped: is_mapped(pod, twin).into() });
+        row.done = Some(Done { physical: pod.digest(), twin });
+        if row.presence == Presence::Gone {
+            self.forget_physical(&name);
+        } else if self.is_at_rest(&name) {
+            self.statuses.remove(&name);
+        }
+    }
+
+    /// A live read found no physical pod of this name. What is gone is not waited for; all else its watch shows.
+    pub(super) fn not_found(&mut self, name: &PodName) {
+        if self.physical.get(name).is_some_and(|row| row.presence == Presence::Gone) {
+            self.forget_physical(name);
+        }
+    }
+
+    /// What is known of a virtual pod that terminates; `None` where none does under this name.
+    pub(super) fn ending(&self, name: &PodName) -> Option<EndSight> {
+        let row = self.twins.get(name)?;
+        let physical = row.back.as_ref().and_then(|(physical, _)| self.physical.get(physical));
+        let is_its = |physical: &&PhysicalRow| physical.twin.as_ref().is_some_and(|(_, uid)| *uid == row.uid);
+        Some(EndSight {
+            uid: row.uid.clone(),
+            version: row.version.clone(),
+            node: row.node.clone(),
+            ending: row.ending?,
+            text: self.texts.get(name).cloned(),
+            seen: physical.filter(is_its).and_then(|physical| physical.phase).or(row.seen),
+        })
+    }
+
+    /// The end of a virtual pod is left to others until something happens.
+    pub(super) fn leave(&mut self, name: &PodName) {
+        if let Some(row) = self.twins.get_mut(name) {
+            row.left = true;
+        }
+    }
+
+    /// What is known of the binding whose UID a physical pod has, and of all bindings by a live list, where one was made.
+    pub(super) fn earlier(&mut self, binding: Option<&str>, listed: Option<&BTreeSet<Uid>>) -> Earlier {
+        let Some(binding) = binding else { return Earlier::Unlisted };
+        if self.gone_bindings.contains(binding) {
+            return Earlier::Gone;
+        }
+        match listed {
+            None => Earlier::Unlisted,
+            Some(listed) if listed.contains(binding) => Earlier::Stands,
+            Some(_) => {
+                if self.gone_bindings.len() < GONE_BINDINGS {
+                    self.gone_bindings.insert(binding.into());
+                }
+                Earlier::Gone
+            }
+        }
+    }
+
+    /// How many bytes of texts of physical pods are held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.statuses.used()
+    }
+
+    /// No text is held any more, as where others found no room.
+    #[cfg(test)]
+    pub(super) fn drop_texts(&mut self) {
+        self.statuses.clear();
+        self.texts.clear();
+    }
+
+    /// The physical pods that a virtual one has to do with: those that it names or named, and the one that names it.
+    fn related(&self, name: &PodName, backs: [Option<(PodName, Option<Uid>)>; 2]) -> BTreeSet<PodName> {
+        let named = backs.into_iter().flatten().map(|(physical, _)| physical);
+        named.chain(self.bearers.get(name).cloned()).collect()
+    }
+
+    /// Those of these physical pods that are not at rest.
+    fn unrested(&self, names: BTreeSet<PodName>) -> Vec<PodKey> {
+        let is_known = |name: &PodName| self.physical.contains_key(name) && !self.is_at_rest(name);
+        names.into_iter().filter(is_known).map(PodKey::Physical).collect()
+    }
+
+    fn is_at_rest(&self, name: &PodName) -> bool {
+        let Some(row) = self.physical.get(name) else { return true };
+        let Some(done) = row.done else { return false };
+        let twin = row.twin.as_ref().and_then(|(twin, uid)| {
+            let twin = self.twins.get(twin)?;
+            Some(TwinSeen { digest: twin.digest, mapped: (twin.uid == *uid && twin.names(name, &row.uid)).into() })
+        });
+        row.presence == Presence::There && done == Done { physical: row.digest, twin }
+    }
+}
+
+impl TwinRow {
+    /// Whether it names this physical pod. A UID that is not known yet does not exclude one.
+    fn names(&self, name: &PodName, uid: &Uid) -> bool {
+        self.back.as_ref().is_some_and(|(back, named)| back == name && named.as_ref().is_none_or(|named| named == uid))
+    }
+}
+
+/// Whether a physical pod names a virtual one, and is named by it.
+fn is_mapped(pod: &PodState, twin: &PodState) -> bool {
+    let is_named = pod.names_virtual().is_some_and(|named| named.uid == twin.uid());
+    let back = twin.names_physical();
+    is_named && back.is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
+}
+
+#[cfg(test)]
+mod tests;

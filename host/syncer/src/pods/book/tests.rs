@@ -1,0 +1,209 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use topoloom_sync::naming::BindingName;
+
+use super::super::state::tests::state;
+use super::*;
+
+fn book() -> Book {
+    let identity = Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap();
+    Book::new(identity, &ClusterId::parse("east").unwrap())
+}
+
+fn name(side: &str, number: usize) -> PodName {
+    PodName::new(side, &format!("p{number}"))
+}
+
+fn physical_pod(number: usize, version: u64, status: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "lent", "name": format!("p{number}"), "uid": format!("p-{number}"),
+            "resourceVersion": version.to_string(),
+            "labels": {
+                "topoloom.dev/managed-by": "topoloom", "topoloom.dev/virtual-cluster": "vc", "topoloom.dev/binding": "east",
+                "topoloom.dev/binding-uid": "b1",
+            },
+            "annotations": {
+                "topoloom.dev/virtual-pod-namespace": "shop", "topoloom.dev/virtual-pod-name": format!("p{number}"),
+                "topoloom.dev/virtual-pod-uid": format!("v-{number}"),
+            },
+        },
+        "spec": {"nodeName": "w1"},
+        "status": {"phase": "Running", "reason": status},
+    })
+}
+
+fn virtual_pod(number: usize, version: u64, status: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "shop", "name": format!("p{number}"), "uid": format!("v-{number}"),
+            "resourceVersion": version.to_string(),
+            "annotations": {
+                "topoloom.dev/physical-pod-namespace": "lent", "topoloom.dev/physical-pod-name": format!("p{number}"),
+                "topoloom.dev/physical-pod-uid": format!("p-{number}"),
+            },
+        },
+        "spec": {"nodeName": "vnode-east-w1"},
+        "status": {"phase": "Running", "reason": status},
+    })
+}
+
+#[test]
+fn s21_pairs_at_rest_hold_no_text_of_a_physical_pod() {
+    let mut book = book();
+    for number in 0..500 {
+        let (pod, twin) = (state(&physical_pod(number, 1, "a")), state(&virtual_pod(number, 1, "a")));
+        book.twin(&twin);
+        assert_eq!(book.physical(&pod), [PodKey::Physical(name("lent", number))]);
+        assert_ne!(book.held(), 0);
+        book.done(&pod, Some(&twin));
+        assert_eq!(book.held(), 0);
+    }
+    assert_eq!(book.waiting(), []);
+}
+
+#[test]
+fn what_is_older_than_what_was_read_says_nothing_and_a_server_that_was_set_back_begins_again() {
+    let mut book = book();
+    book.twin(&state(&virtual_pod(1, 7, "a")));
+    let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));
+    book.physical(&pod);
+    book.done(&pod, Some(&twin));
+    assert_eq!(book.physical(&state(&physical_pod(1, 6, "b"))), []);
+    assert_eq!(book.twin(&state(&virtual_pod(1, 6, "b"))), []);
+    assert_eq!(book.waiting(), []);
+    book.physical_begin(History::Void);
+    book.twins_begin(History::Void);
+    assert_eq!(book.physical(&state(&physical_pod(1, 6, "b"))), [PodKey::Physical(name("lent", 1))]);
+    assert_eq!(book.sight(&name("lent", 1)).unwrap().twin, TwinSight::Unlisted);
+    book.twins_listed(&HashSet::new());
+    assert_eq!(book.sight(&name("lent", 1)).unwrap().twin, TwinSight::Absent);
+}
+
+#[test]
+fn a_pod_that_was_made_again_under_its_name_is_another_one() {
+    let mut book = book();
+    let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));
+    book.twin(&twin);
+    book.physical(&pod);
+    book.done(&pod, Some(&twin));
+    let mut again = physical_pod(1, 3, "a");
+    again["metadata"]["uid"] = json!("p-new");
+    assert_eq!(
+        book.physical(&state(&again)),
+        [PodKey::Physical(name("lent", 1))],
+        "the virtual pod names the earlier one"
+    );
+    // The end of the earlier one is not its end.
+    assert_eq!(book.physical_gone(&name("lent", 1), &"p-1".into(), None), []);
+    assert!(book.sight(&name("lent", 1)).is_some());
+    assert_eq!(book.twin_gone(&name("shop", 1), &"v-other".into()), []);
+    assert!(matches!(book.sight(&name("lent", 1)).unwrap().twin, TwinSight::Held(_)));
+}
+
+#[test]
+fn pods_of_other_nodes_are_not_remembered() {
+    let mut book = book();
+    for node in ["", "w1", "vnode-west-w1", "vnode-eastern-w1"] {
+        let mut twin = virtual_pod(1, 7, "a");
+        twin["spec"]["nodeName"] = json!(node);
+        book.twin(&state(&twin));
+        assert!(book.twins.is_empty(), "{node}");
+    }
+}
+
+#[test]
+fn s6_a_binding_that_is_gone_is_remembered_and_one_that_stands_is_not() {
+    let mut book = book();
+    let listed: BTreeSet<Uid> = ["b1".into()].into();
+    assert_eq!(book.earlier(None, Some(&listed)), Earlier::Unlisted);
+    assert_eq!(book.earlier(Some("b0"), None), Earlier::Unlisted);
+    assert_eq!(book.earlier(Some("b1"), Some(&listed)), Earlier::Stands);
+    assert_eq!(book.earlier(Some("b1"), None), Earlier::Unlisted);
+    assert_eq!(book.earlier(Some("b0"), Some(&listed)), Earlier::Gone);
+    assert_eq!(book.earlier(Some("b0"), None), Earlier::Gone);
+    book.twins_begin(History::Void);
+    assert_eq!(book.earlier(Some("b0"), None), Earlier::Unlisted);
+}
+
+/// What happens to one of three pairs.
+#[derive(Debug, Clone)]
+enum Happens {
+    Physical(usize, u8),
+    Virtual(usize, u8),
+    PhysicalGone(usize),
+    VirtualGone(usize),
+    Looked(usize),
+    Listed,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let pod = || 0..3_usize;
+    prop_oneof![
+        3 => (pod(), 0..3_u8).prop_map(|(pod, status)| Happens::Physical(pod, status)),
+        3 => (pod(), 0..3_u8).prop_map(|(pod, status)| Happens::Virtual(pod, status)),
+        1 => pod().prop_map(Happens::PhysicalGone),
+        1 => pod().prop_map(Happens::VirtualGone),
+        3 => pod().prop_map(Happens::Looked),
+        1 => Just(Happens::Listed),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Over any history of both sides: a pair that differs from what was looked at last waits, one that does not rests, and
+    /// every event that makes a pair wait says so.
+    #[test]
+    fn a_pair_waits_exactly_while_it_differs_from_what_was_looked_at(history in prop::collection::vec(happens(), 1..40)) {
+        let mut book = book();
+        book.twins_listed(&HashSet::new());
+        let mut pods: [(Option<u8>, Option<u8>); 3] = [(None, None); 3];
+        let mut looked: [Option<(u8, Option<u8>)>; 3] = [None; 3];
+        for (version, event) in history.into_iter().enumerate() {
+            let version = u64::try_from(version).unwrap() + 1;
+            let before: BTreeSet<PodKey> = book.waiting().into_iter().collect();
+            let said = match event {
+                Happens::Physical(pod, status) => {
+                    pods[pod].0 = Some(status);
+                    book.physical(&state(&physical_pod(pod, version, &status.to_string())))
+                }
+                Happens::Virtual(pod, status) => {
+                    pods[pod].1 = Some(status);
+                    book.twin(&state(&virtual_pod(pod, version, &status.to_string())))
+                }
+                Happens::PhysicalGone(pod) => {
+                    (pods[pod].0, looked[pod]) = (None, None);
+                    book.physical_gone(&name("lent", pod), &format!("p-{pod}").into(), None)
+                }
+                Happens::VirtualGone(pod) => {
+                    pods[pod].1 = None;
+                    book.twin_gone(&name("shop", pod), &format!("v-{pod}").into())
+                }
+                Happens::Looked(pod) => {
+                    if let (Some(status), twin) = pods[pod] {
+                        looked[pod] = Some((status, twin));
+                        let twin = twin.map(|twin| state(&virtual_pod(pod, version, &twin.to_string())));
+                        book.done(&state(&physical_pod(pod, version, &status.to_string())), twin.as_ref());
+                    }
+                    Vec::new()
+                }
+                Happens::Listed => {
+                    let uids = |side: &str, is_there: &dyn Fn(usize) -> bool| -> HashSet<Uid> {
+                        (0..3).filter(|pod| is_there(*pod)).map(|pod| format!("{side}-{pod}").into()).collect()
+                    };
+                    let mut said = book.physical_listed(&uids("p", &|pod| pods[pod].0.is_some()));
+                    said.extend(book.twins_listed(&uids("v", &|pod| pods[pod].1.is_some())));
+                    said
+                }
+            };
+            let wanted: BTreeSet<PodKey> = (0..3)
+                .filter(|pod| pods[*pod].0.is_some_and(|status| looked[*pod] != Some((status, pods[*pod].1))))
+                .map(|pod| PodKey::Physical(name("lent", pod)))
+                .collect();
+            let waiting: BTreeSet<PodKey> = book.waiting().into_iter().collect();
+            prop_assert_eq!(&waiting, &wanted);
+            prop_assert!(wanted.difference(&before).all(|key| said.contains(key)), "{:?}", said);
+        }
+    }
+}

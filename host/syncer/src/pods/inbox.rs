@@ -1,0 +1,122 @@
+//! What the watches show of pods, on its way into the [`Book`], and the queue of what has to be looked at.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use topoloom_cluster::watched::Earlier;
+use topoloom_cluster::work::WorkQueue;
+use topoloom_core::names::Uid;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::naming::ClusterId;
+
+use super::book::Book;
+use super::key::{PodKey, PodName};
+use super::state::PodState;
+use crate::slices::pod::{Copied, PodSlice};
+
+/// Where the watches of a binding show its pods. Clones are the same.
+#[derive(Clone)]
+pub struct Inbox {
+    book: Arc<Mutex<Book>>,
+    queue: WorkQueue<PodKey>,
+}
+
+impl Inbox {
+    /// Of this binding; nothing was shown yet.
+    #[must_use]
+    pub fn new(identity: &Identity, cluster: &ClusterId, queue: WorkQueue<PodKey>) -> Self {
+        Self { book: Arc::new(Mutex::new(Book::new(identity.clone(), cluster))), queue }
+    }
+
+    /// What has to be looked at.
+    #[must_use]
+    pub fn queue(&self) -> &WorkQueue<PodKey> {
+        &self.queue
+    }
+
+    /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`, as they are now.
+    pub fn configure(&self, copied: BTreeSet<String>, orphan_delay: Duration) {
+        self.book().configure(copied, orphan_delay);
+        self.wake();
+    }
+
+    /// Everything that is not at rest is looked at: what was forbidden may be allowed now, or what was held confirmed.
+    pub fn wake(&self) {
+        let waiting = self.book().waiting();
+        self.add(waiting);
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A list of physical pods of ours begins.
+    pub(crate) fn physical_begin(&self, history: Earlier) {
+        self.book().physical_begin(history);
+    }
+
+    /// A physical pod of ours is as it is now.
+    pub(crate) fn physical(&self, slice: &PodSlice, copied: Copied) {
+        let state = self.state(slice, copied);
+        self.change(|book| book.physical(&state));
+    }
+
+    /// A physical pod is not shown any more; this was its last state.
+    pub(crate) fn physical_gone(&self, slice: &PodSlice, copied: Copied) {
+        let state = self.state(slice, copied);
+        self.change(|book| book.physical_gone(&state.pod_name(), &state.uid(), Some(&state)));
+    }
+
+    /// The list of physical pods is whole.
+    pub(crate) fn physical_listed(&self, seen: &HashSet<Uid>) {
+        self.change(|book| book.physical_listed(seen));
+    }
+
+    /// A list of virtual pods begins.
+    pub(crate) fn twins_begin(&self, history: Earlier) {
+        self.book().twins_begin(history);
+    }
+
+    /// A virtual pod is as it is now.
+    pub(crate) fn twin(&self, slice: &PodSlice, copied: Copied) {
+        let state = self.state(slice, copied);
+        self.change(|book| book.twin(&state));
+    }
+
+    /// A virtual pod is gone.
+    pub(crate) fn twin_gone(&self, slice: &PodSlice) {
+        let pod = slice.pod();
+        self.change(|book| book.twin_gone(&PodName::new(&pod.namespace, &pod.name), &pod.uid));
+    }
+
+    /// The list of virtual pods is whole.
+    pub(crate) fn twins_listed(&self, seen: &HashSet<Uid>) {
+        self.change(|book| book.twins_listed(seen));
+    }
+
+    /// A pod that was read whole.
+    pub(super) fn state(&self, slice: &PodSlice, copied: Copied) -> PodState {
+        let keys = Arc::clone(self.book().copied());
+        PodState::of(slice, copied, &keys)
+    }
+
+    /// Adds what has to be looked at. A full queue is counted, and the next sweep adds what it refused.
+    pub(super) fn add(&self, keys: Vec<PodKey>) {
+        for key in keys {
+            let _refused = self.queue.add(key);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Book) -> Vec<PodKey>) {
+        let looks = change(&mut self.book());
+        self.add(looks);
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
+    }
+}

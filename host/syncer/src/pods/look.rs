@@ -1,0 +1,410 @@
+//! The work on a physical pod: what its virtual pod takes over from it, or that it is an orphan.
+//!
+//! # Failure story
+//!
+//! A look ends with the first request that fails, and decides from the beginning when it is tried again. A physical pod that is gone
+//! before its end was mirrored is looked at in its last state: that one may still be written, and nothing else follows from it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use topoloom_api::condition::Reason;
+use topoloom_cluster::RefusalReason;
+use topoloom_cluster::events::{EventText, Urgency};
+use topoloom_cluster::work::WorkOutcome;
+use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::nodelock::PodId;
+use topoloom_sync::bars::{Bars, Doing};
+use topoloom_sync::deletion::Leave;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::keys;
+use topoloom_sync::naming::virtual_node_name;
+use topoloom_sync::node::Now;
+use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Twin, VirtualPod, WhyLeft};
+use topoloom_sync::precondition::Precondition;
+use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
+
+use super::book::{Presence, TwinSight};
+use super::key::{PodKey, PodName};
+use super::metrics::PodOutcome;
+use super::state::PodState;
+use super::{PodError, Pods, QUESTIONS, refused};
+use crate::view::View;
+
+/// What was read live for one look.
+#[derive(Debug, Default)]
+struct Evidence {
+    physical: Option<LivePod>,
+    twin: Option<LiveTwin>,
+    bindings: Option<BTreeSet<Uid>>,
+}
+
+/// A physical pod, live.
+#[derive(Debug, Clone)]
+enum LivePod {
+    /// There is none of that name.
+    Gone,
+    /// This one.
+    Found(Arc<PodState>),
+}
+
+/// The virtual pod that was asked for, live.
+#[derive(Debug, Clone)]
+struct LiveTwin {
+    pod: Option<Arc<PodState>>,
+    /// When the request was sent, by the steady clock.
+    asked: Duration,
+}
+
+/// The virtual pod, as one look sees it.
+enum Seen {
+    Unread,
+    Cached(Option<Arc<PodState>>),
+    Live(LiveTwin),
+}
+
+/// One look at a physical pod.
+struct Look<'a> {
+    name: &'a PodName,
+    presence: Presence,
+    pod: Arc<PodState>,
+    twin: Seen,
+    now: Now,
+}
+
+/// What a look does next.
+enum Step {
+    /// Nothing.
+    Rest,
+    /// Nothing until then.
+    Again(Duration),
+    /// Reads the physical pod.
+    ReadPhysical,
+    /// Reads the virtual pod.
+    ReadTwin(Question, Arc<PodState>),
+    /// Lists the bindings.
+    ReadBindings,
+    /// Writes what differs.
+    Mirror(Arc<PodState>, Arc<PodState>),
+    /// Deletes the physical pod.
+    Delete(Arc<PodState>, Orphan, Precondition),
+}
+
+/// What came of a write.
+enum Wrote {
+    /// Nothing is left to do.
+    Rest,
+    /// The virtual pod is not what was read.
+    Stale,
+}
+
+impl Seen {
+    fn pod(&self) -> Option<&Arc<PodState>> {
+        match self {
+            Self::Unread => None,
+            Self::Cached(pod) | Self::Live(LiveTwin { pod, .. }) => pod.as_ref(),
+        }
+    }
+
+    fn fact<'a>(&self, pod: Option<&'a VirtualPod>) -> Twin<'a> {
+        match self {
+            Self::Unread => Twin::Unread,
+            Self::Cached(_) => Twin::Cached(pod),
+            Self::Live(live) => Twin::Live { pod, asked: live.asked },
+        }
+    }
+}
+
+impl Pods {
+    /// Looks at a physical pod until nothing has to be read for it any more, and does what follows.
+    pub(super) async fn look(&self, name: &PodName) -> Result<WorkOutcome, PodError> {
+        let mut evidence = Evidence::default();
+        for _ in 0..QUESTIONS {
+            match self.step(name, &evidence)? {
+                Step::Rest => return Ok(WorkOutcome::Done),
+                Step::Again(pause) => return Ok(WorkOutcome::Again(pause)),
+                Step::ReadPhysical => evidence.physical = Some(self.read_physical(name).await?),
+                Step::ReadTwin(question, pod) => evidence.twin = Some(self.read_twin(&question, &pod).await?),
+                Step::ReadBindings => {
+                    let listed = self.requests.bindings().await;
+                    evidence.bindings = Some(listed.map_err(refused("the ClusterBindings are listed"))?);
+                }
+                Step::Mirror(pod, twin) => match self.mirror(&pod, &twin).await? {
+                    Wrote::Rest => return Ok(WorkOutcome::Done),
+                    Wrote::Stale => evidence.twin = Some(self.read_twin(&named(&twin), &pod).await?),
+                },
+                Step::Delete(pod, why, precondition) => return self.delete(name, &pod, &why, &precondition).await,
+            }
+        }
+        Err(PodError::Unanswered)
+    }
+
+    /// What follows from what is known, and from what was read live.
+    fn step(&self, name: &PodName, evidence: &Evidence) -> Result<Step, PodError> {
+        let now = (self.now)();
+        let sight = self.inbox.book().sight(name);
+        let Some(sight) = sight.filter(|sight| !sight.is_at_rest) else { return Ok(self.rest(name)) };
+        let (identity, bars) = {
+            let view = self.view();
+            (view.binding.identity.clone(), view.bars.clone())
+        };
+        let pod = match &evidence.physical {
+            Some(LivePod::Found(pod)) => Arc::clone(pod),
+            Some(LivePod::Gone) => {
+                self.inbox.book().not_found(name);
+                return Ok(self.rest(name));
+            }
+            None => match sight.text.as_deref().and_then(PodState::read) {
+                Some(pod) => Arc::new(pod),
+                // Whatever it says, nothing would follow.
+                None if !bars.allow(Doing::Mirror) && !bars.allow(Doing::JudgeOrphan) => return Ok(self.rest(name)),
+                None => return Ok(Step::ReadPhysical),
+            },
+        };
+        let twin = match (&evidence.twin, &sight.twin) {
+            (Some(live), _) => Seen::Live(live.clone()),
+            (None, TwinSight::Unlisted) => Seen::Unread,
+            (None, TwinSight::Absent) => Seen::Cached(None),
+            (None, TwinSight::Held(text)) => match PodState::read(text) {
+                Some(twin) => Seen::Cached(Some(Arc::new(twin))),
+                None => return Err(PodError::Unread),
+            },
+            (None, TwinSight::Unheld(twin)) => {
+                let (namespace, name) = twin.parts();
+                let question = Question::Named { namespace: namespace.to_owned(), name: name.to_owned() };
+                return Ok(Step::ReadTwin(question, pod));
+            }
+        };
+        let look = Look { name, presence: sight.presence, pod, twin, now };
+        let decision = self.decide(&look, &identity, &bars, evidence.bindings.as_ref());
+        tracing::debug!(pod = %name, %decision, "a physical pod was looked at");
+        self.follow(look, decision)
+    }
+
+    fn decide(
+        &self,
+        look: &Look<'_>,
+        identity: &Identity,
+        bars: &Bars,
+        bindings: Option<&BTreeSet<Uid>>,
+    ) -> PodDecision {
+        let mut physical = look.pod.physical_pod();
+        // One that is gone is deleted by no one.
+        physical.deleting |= look.presence == Presence::Gone;
+        let twin = look.twin.pod().map(|twin| twin.virtual_pod());
+        let mut book = self.inbox.book();
+        let binding = physical.labels.get(keys::BINDING_UID).map(String::as_str);
+        let facts = Facts {
+            identity,
+            pod: Some(&physical),
+            twin: look.twin.fact(twin.as_ref()),
+            earlier: book.earlier(binding, bindings),
+            bars,
+            orphan_delay: book.orphan_delay(),
+            look: None,
+        };
+        let decision = book.looks.decide(&facts, look.now.steady);
+        self.metrics.orphans(book.looks.len());
+        decision
+    }
+
+    fn follow(&self, look: Look<'_>, decision: PodDecision) -> Result<Step, PodError> {
+        let Look { name, presence, pod, twin, now } = look;
+        match decision {
+            // A person edits one of the two, or the virtual pod goes: either shows.
+            PodDecision::Leave(WhyLeft::InUse(_)) if presence == Presence::There => Ok(self.rest(name)),
+            PodDecision::Nothing(_) | PodDecision::Leave(_) => {
+                self.inbox.book().done(&pod, twin.pod().map(Arc::as_ref));
+                Ok(self.rest(name))
+            }
+            // The end of the first list of virtual pods adds everything again.
+            PodDecision::Retry if matches!(twin, Seen::Unread) => Ok(Step::Rest),
+            PodDecision::Retry => Err(PodError::Unread),
+            PodDecision::LookAgain { at, .. } => {
+                self.view().orphan_kept(name.text());
+                Ok(Step::Again(at.saturating_sub(now.steady)))
+            }
+            PodDecision::AskVirtualPod { question, .. } => Ok(Step::ReadTwin(question, pod)),
+            PodDecision::AskBinding(_) => Ok(Step::ReadBindings),
+            PodDecision::Delete { why, precondition } => Ok(Step::Delete(pod, why, precondition)),
+            PodDecision::Withheld { .. } => Ok(self.rest(name)),
+            PodDecision::Synchronise(_) => {
+                let Some(twin) = twin.pod().cloned() else { return Err(PodError::Unread) };
+                self.view().orphan_kept(name.text());
+                Ok(Step::Mirror(pod, twin))
+            }
+        }
+    }
+
+    /// Nothing follows, so nothing is asked of the guard either.
+    fn rest(&self, name: &PodName) -> Step {
+        self.view().orphan_kept(name.text());
+        Step::Rest
+    }
+
+    async fn read_physical(&self, name: &PodName) -> Result<LivePod, PodError> {
+        let refused = refused("the physical pod is read");
+        let Some(found) = self.requests.physical(name).await.map_err(&refused)? else { return Ok(LivePod::Gone) };
+        let pod = self.state(found).map_err(refused)?;
+        // What has to be looked at because of it is this pod, and this is its look.
+        let _this: Vec<PodKey> = self.inbox.book().physical(&pod);
+        Ok(LivePod::Found(Arc::new(pod)))
+    }
+
+    async fn read_twin(&self, question: &Question, pod: &PodState) -> Result<LiveTwin, PodError> {
+        let refused = refused("the virtual pod is read");
+        let asked = (self.now)().steady;
+        let pod = match question {
+            Question::Named { namespace, name } => {
+                let found = self.requests.twin(namespace, name).await.map_err(&refused)?;
+                let twin = found.map(|found| self.state(found)).transpose().map_err(refused)?;
+                twin.iter().for_each(|twin| self.show(twin, &pod.pod_name()));
+                twin
+            }
+            Question::NamingIt => self.requests.twin_naming(pod).await.map_err(refused)?,
+        };
+        Ok(LiveTwin { pod: pod.map(Arc::new), asked })
+    }
+
+    /// A virtual pod was read, or written: what has to be looked at beside this physical pod is added.
+    fn show(&self, twin: &PodState, but: &PodName) {
+        let looks = self.inbox.book().twin(twin);
+        let others = looks.into_iter().filter(|key| !matches!(key, PodKey::Physical(name) if name == but));
+        self.inbox.add(others.collect());
+    }
+
+    fn project(&self, pod: &PodState, twin: &PodState, now: Timestamp) -> Projection {
+        let copied = Arc::clone(self.inbox.book().copied());
+        let facts = projection::Facts {
+            physical: projection::Physical {
+                uid: &pod.uid(),
+                status: &pod.status,
+                labels: &pod.labels,
+                annotations: &pod.annotations,
+            },
+            twin: projection::Twin {
+                spec: &twin.spec,
+                status: &twin.status,
+                labels: &twin.labels,
+                annotations: &twin.annotations,
+                version: &twin.version(),
+            },
+            copied: &copied,
+        };
+        projection::project(&facts, now)
+    }
+
+    /// Writes what differs of the status of a virtual pod, in one patch.
+    async fn mirror(&self, pod: &PodState, twin: &PodState) -> Result<Wrote, PodError> {
+        let now = (self.now)().wall;
+        let projection = self.project(pod, twin, now);
+        tracing::debug!(pod = %twin.pod_name(), %projection, "what a virtual pod takes over");
+        let patch = match projection {
+            Projection::Write(patch) => patch,
+            Projection::Same | Projection::Final { .. } | Projection::Unguarded => {
+                self.inbox.book().done(pod, Some(twin));
+                return Ok(Wrote::Rest);
+            }
+        };
+        let sending = self.inbox.book().refusals.may_send(&twin.uid(), &pod.version(), &patch);
+        match sending {
+            Sending::Send => {}
+            Sending::Refused | Sending::NotStored => {
+                self.inbox.book().done(pod, Some(twin));
+                return Ok(Wrote::Rest);
+            }
+        }
+        let sent = self.requests.patch_status(&twin.namespace, &twin.name, patch.body()).await;
+        match sent.and_then(|stored| self.state(stored)) {
+            Ok(stored) => {
+                self.stored(pod, &stored, now);
+                Ok(Wrote::Rest)
+            }
+            Err(refusal) if matches!(refusal.reason, RefusalReason::Conflict | RefusalReason::NotFound) => {
+                self.metrics.count(PodOutcome::Conflict);
+                Ok(Wrote::Stale)
+            }
+            Err(refusal) if refusal.reason == RefusalReason::Invalid => {
+                self.report(pod, twin, &patch, &refusal.message).await;
+                Ok(Wrote::Rest)
+            }
+            Err(refusal) => Err(refused("the status of the virtual pod is written")(refusal)),
+        }
+    }
+
+    /// The API server took a patch, and this is what it stores.
+    fn stored(&self, pod: &PodState, stored: &PodState, now: Timestamp) {
+        let rest = match self.project(pod, stored, now) {
+            Projection::Write(rest) => Some(rest),
+            Projection::Same | Projection::Final { .. } | Projection::Unguarded => None,
+        };
+        self.metrics.count(if rest.is_some() { PodOutcome::NotStored } else { PodOutcome::Mirrored });
+        self.inbox.book().refusals.stored(&stored.uid(), rest.as_ref());
+        self.show(stored, &pod.pod_name());
+        self.inbox.book().done(pod, Some(stored));
+    }
+
+    /// The API server refused a patch: a person is notified, once for each version of the physical pod.
+    async fn report(&self, pod: &PodState, twin: &PodState, patch: &StatusPatch, why: &str) {
+        let report = {
+            let mut book = self.inbox.book();
+            book.done(pod, Some(twin));
+            book.refusals.refused(&twin.uid(), &pod.version())
+        };
+        if report == Report::Known {
+            return;
+        }
+        self.metrics.count(PodOutcome::Refused);
+        let changes: Vec<String> = patch.changes().iter().map(ToString::to_string).collect();
+        let note = format!("the status of the physical pod was refused ({}): {why}", changes.join(", "));
+        tracing::warn!(pod = %twin.pod_name(), error = why, "the status of a lent pod was refused");
+        let id = PodId { namespace: twin.namespace.as_str().into(), name: twin.name.as_str().into(), uid: twin.uid() };
+        let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
+        self.events.pod(&id, Urgency::Warning, text).await;
+    }
+
+    /// Deletes an orphan, where the guard allows it.
+    async fn delete(
+        &self,
+        name: &PodName,
+        pod: &PodState,
+        why: &Orphan,
+        precondition: &Precondition,
+    ) -> Result<WorkOutcome, PodError> {
+        let now = (self.now)();
+        let leave = {
+            let mut view = self.view();
+            let node = lent_node(&view, pod);
+            view.ask_orphan(name.text(), &pod.uid(), node, now)
+        };
+        match leave {
+            Leave::Given { .. } => {}
+            Leave::Gathering { until } => {
+                let left = Duration::try_from(until.duration_since(now.wall)).unwrap_or_default();
+                return Ok(WorkOutcome::Again(left));
+            }
+            Leave::Held => {
+                self.metrics.count(PodOutcome::OrphanHeld);
+                return Ok(WorkOutcome::Done);
+            }
+        }
+        let deleted = self.requests.delete_physical(name, precondition).await;
+        deleted.map_err(refused("the physical pod is deleted"))?;
+        self.view().orphan_deleted(name.text(), (self.now)());
+        self.metrics.count(PodOutcome::OrphanDeleted);
+        tracing::info!(pod = %name, uid = %pod.uid, %why, verdict = why.word(), "a physical pod without a virtual pod was deleted");
+        Ok(WorkOutcome::Done)
+    }
+}
+
+fn named(pod: &PodState) -> Question {
+    Question::Named { namespace: pod.namespace.clone(), name: pod.name.clone() }
+}
+
+/// The virtual node that a physical pod is on, as the guard counts it.
+fn lent_node(view: &View, pod: &PodState) -> NodeName {
+    let named = || pod.annotations.get(keys::VIRTUAL_NODE_NAME).map(|name| name.as_str().into());
+    virtual_node_name(&view.binding.cluster, &pod.node).ok().or_else(named).unwrap_or_else(|| "".into())
+}

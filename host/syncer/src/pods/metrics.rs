@@ -1,0 +1,172 @@
+//! What is counted of the pods of bindings.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use topoloom_sync::naming::BindingName;
+
+/// What was done about a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodOutcome {
+    /// The status of a virtual pod was written.
+    Mirrored,
+    /// It was written, and the API server did not store all of it.
+    NotStored,
+    /// The API server refused it (422). Counted once for each version of the physical pod.
+    Refused,
+    /// Another client had written the virtual pod meanwhile: it is read again.
+    Conflict,
+    /// A physical pod without a virtual one was deleted.
+    OrphanDeleted,
+    /// The guard holds the deletion of one.
+    OrphanHeld,
+    /// A final phase was written for a virtual pod whose physical one is gone.
+    Ended,
+    /// A virtual pod whose physical one is gone was removed.
+    Removed,
+}
+
+impl PodOutcome {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::Mirrored,
+        Self::NotStored,
+        Self::Refused,
+        Self::Conflict,
+        Self::OrphanDeleted,
+        Self::OrphanHeld,
+        Self::Ended,
+        Self::Removed,
+    ];
+
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Mirrored => "mirrored",
+            Self::NotStored => "not-stored",
+            Self::Refused => "refused",
+            Self::Conflict => "conflict",
+            Self::OrphanDeleted => "orphan-deleted",
+            Self::OrphanHeld => "orphan-held",
+            Self::Ended => "ended",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BindingLabels {
+    binding: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    binding: String,
+    outcome: &'static str,
+}
+
+/// Counts the pods of all bindings of a process. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    outcomes: Family<OutcomeLabels, Counter>,
+    orphans: Family<BindingLabels, Gauge>,
+}
+
+impl Metrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self { outcomes: Family::default(), orphans: Family::default() };
+        registry.register("lent_pod_outcomes", "What was done about lent pods", metrics.outcomes.clone());
+        registry.register(
+            "lent_pod_orphans",
+            "Physical pods without a virtual pod that are looked at a second time before they are deleted",
+            metrics.orphans.clone(),
+        );
+        metrics
+    }
+
+    /// The series of one binding. They end when this value is dropped.
+    #[must_use]
+    pub fn of(&self, binding: &BindingName) -> BindingMetrics {
+        let binding = binding.to_string();
+        let outcomes = PodOutcome::ALL.map(|outcome| {
+            let labels = OutcomeLabels { binding: binding.clone(), outcome: outcome.word() };
+            self.outcomes.get_or_create_owned(&labels)
+        });
+        let labels = BindingLabels { binding };
+        BindingMetrics { outcomes, orphans: self.orphans.get_or_create_owned(&labels), all: self.clone(), labels }
+    }
+}
+
+/// Counts the pods of one binding.
+#[derive(Debug)]
+pub struct BindingMetrics {
+    outcomes: [Counter; PodOutcome::ALL.len()],
+    orphans: Gauge,
+    all: Metrics,
+    labels: BindingLabels,
+}
+
+impl BindingMetrics {
+    /// Something was done.
+    pub(super) fn count(&self, outcome: PodOutcome) {
+        if let Some(counter) = self.outcomes.get(outcome as usize) {
+            counter.inc();
+        }
+    }
+
+    /// So many orphans are waiting for their second look.
+    pub(super) fn orphans(&self, count: usize) {
+        self.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// How often this was done.
+    #[cfg(test)]
+    pub(super) fn counted(&self, outcome: PodOutcome) -> u64 {
+        self.outcomes.get(outcome as usize).map_or(0, Counter::get)
+    }
+}
+
+impl Drop for BindingMetrics {
+    fn drop(&mut self) {
+        self.all.orphans.remove(&self.labels);
+        for outcome in PodOutcome::ALL {
+            let labels = OutcomeLabels { binding: self.labels.binding.clone(), outcome: outcome.word() };
+            self.all.outcomes.remove(&labels);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(registry: &Registry) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_series_of_a_binding_begin_at_zero_and_end_with_it() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let east = metrics.of(&BindingName::parse("east").unwrap());
+        let _west = metrics.of(&BindingName::parse("west").unwrap());
+        for (index, outcome) in PodOutcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, index);
+            let line = format!("lent_pod_outcomes_total{{binding=\"east\",outcome=\"{}\"}} 0", outcome.word());
+            assert!(text(&registry).contains(&line), "{line}");
+            east.count(outcome);
+            assert_eq!(east.counted(outcome), 1);
+        }
+        east.orphans(3);
+        assert!(text(&registry).contains("lent_pod_orphans{binding=\"east\"} 3"));
+        drop(east);
+        let left = text(&registry);
+        assert!(!left.contains("east") && left.contains("west"), "{left}");
+    }
+}

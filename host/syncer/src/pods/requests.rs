@@ -1,0 +1,159 @@
+//! The requests about pods, each with a deadline.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as core_v1;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
+use serde_json::Value;
+use topoloom_cluster::deadline::answered;
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::Uid;
+use topoloom_sync::identity::mapping::PhysicalPodRef;
+use topoloom_sync::precondition::Precondition;
+
+use super::key::PodName;
+use super::state::{PodState, names};
+use crate::nodes::binding_uids;
+use crate::slices::pod::WholePod;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many pods are in a page of a list.
+const PAGE: u32 = 500;
+/// So many pages at most: more pods than any cluster has.
+const PAGES: usize = 1_000;
+/// Virtual pods that may name a physical one.
+const BOUND: &str = "spec.nodeName!=";
+
+/// The clients of a binding's two clusters.
+#[derive(Clone)]
+pub struct PodClients {
+    /// Live reads of the physical cluster.
+    pub physical: kube::Client,
+    /// Deletions of physical pods, behind the gate of the binding.
+    pub orphans: kube::Client,
+    /// Reads and writes in the virtual cluster, behind the gate of the binding.
+    pub lent: kube::Client,
+}
+
+/// Requests about pods.
+#[derive(Clone)]
+pub(super) struct PodRequests {
+    clients: PodClients,
+}
+
+impl PodRequests {
+    pub(super) fn new(clients: PodClients) -> Self {
+        Self { clients }
+    }
+
+    /// The physical pod of this name, live.
+    pub(super) async fn physical(&self, name: &PodName) -> Result<Option<WholePod>, Refusal> {
+        let (namespace, name) = name.parts();
+        let api: Api<WholePod> = Api::namespaced(self.clients.physical.clone(), namespace);
+        answered(PATIENCE, api.get_opt(name)).await
+    }
+
+    /// The UID of the physical pod of this name, live.
+    pub(super) async fn physical_uid(&self, namespace: &str, name: &str) -> Result<Option<Uid>, Refusal> {
+        let api: Api<core_v1::Pod> = Api::namespaced(self.clients.physical.clone(), namespace);
+        let found: Option<PartialObjectMeta<core_v1::Pod>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
+        Ok(found.map(|pod| pod.metadata.uid.unwrap_or_default().into()))
+    }
+
+    /// The UID of the physical node of this name, live.
+    pub(super) async fn physical_node(&self, name: &str) -> Result<Option<Uid>, Refusal> {
+        let api: Api<core_v1::Node> = Api::all(self.clients.physical.clone());
+        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
+        Ok(found.map(|node| node.metadata.uid.unwrap_or_default().into()))
+    }
+
+    /// The virtual pod of this name, live.
+    pub(super) async fn twin(&self, namespace: &str, name: &str) -> Result<Option<WholePod>, Refusal> {
+        answered(PATIENCE, self.twins(namespace).get_opt(name)).await
+    }
+
+    /// The virtual pod that names this physical one, by a live list to its end. Only its metadata is read.
+    pub(super) async fn twin_naming(&self, pod: &PodState) -> Result<Option<PodState>, Refusal> {
+        let api: Api<core_v1::Pod> = Api::all(self.clients.lent.clone());
+        let mut token = None;
+        for _ in 0..PAGES {
+            let page = ListParams {
+                field_selector: Some(BOUND.to_owned()),
+                limit: Some(PAGE),
+                continue_token: token,
+                ..ListParams::default()
+            };
+            let list = answered(PATIENCE, api.list_metadata(&page)).await?;
+            let found = list.items.iter().find(|twin| is_naming(twin, pod));
+            if let Some(twin) = found {
+                return Ok(Some(PodState::of_metadata(&twin.metadata, &BTreeSet::new())));
+            }
+            token = list.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(None);
+            }
+        }
+        Err(unreadable(&format!("the list of pods did not end after {PAGES} pages of {PAGE}")))
+    }
+
+    /// The UIDs of all ClusterBindings, live.
+    pub(super) async fn bindings(&self) -> Result<BTreeSet<Uid>, Refusal> {
+        binding_uids(&self.clients.lent).await
+    }
+
+    /// Writes the status of a virtual pod. The patch carries its version.
+    pub(super) async fn patch_status(&self, namespace: &str, name: &str, body: &Value) -> Result<WholePod, Refusal> {
+        let api = self.twins(namespace);
+        answered(PATIENCE, api.patch_status(name, &PatchParams::default(), &Patch::Merge(body))).await
+    }
+
+    /// Deletes a physical pod with its own grace, if it is still the one that was judged. One that is gone is deleted.
+    pub(super) async fn delete_physical(&self, name: &PodName, judged: &Precondition) -> Result<(), Refusal> {
+        let (namespace, name) = name.parts();
+        let api: Api<core_v1::Pod> = Api::namespaced(self.clients.orphans.clone(), namespace);
+        gone(answered(PATIENCE, api.delete(name, &only(judged))).await.map(drop))
+    }
+
+    /// Removes a virtual pod at once, if it is still the one that was judged. One that is gone is removed.
+    pub(super) async fn remove_twin(&self, name: &PodName, judged: &Precondition) -> Result<(), Refusal> {
+        let (namespace, name) = name.parts();
+        let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), namespace);
+        gone(answered(PATIENCE, api.delete(name, &only(judged).grace_period(0))).await.map(drop))
+    }
+
+    fn twins(&self, namespace: &str) -> Api<WholePod> {
+        Api::namespaced(self.clients.lent.clone(), namespace)
+    }
+}
+
+fn is_naming(twin: &PartialObjectMeta<core_v1::Pod>, pod: &PodState) -> bool {
+    let back = twin.metadata.annotations.as_ref().and_then(|annotations| PhysicalPodRef::read(annotations).ok());
+    back.is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
+}
+
+fn only(judged: &Precondition) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions {
+        uid: Some(judged.uid().to_string()),
+        resource_version: Some(judged.version().to_string()),
+    })
+}
+
+/// A pod that is gone is what the request wanted.
+fn gone(answer: Result<(), Refusal>) -> Result<(), Refusal> {
+    match answer {
+        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
+        answer => answer,
+    }
+}
+
+/// An answer that cannot be read is no answer.
+pub(super) fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
+    Refusal {
+        reason: RefusalReason::ServerError,
+        message: format!("the answer cannot be read: {why}"),
+        retry_after: None,
+    }
+}

@@ -1,0 +1,124 @@
+//! Texts of pods that are held for a while, bounded by their bytes.
+//!
+//! What finds no room is not held, and what was put first goes first: the reader of a text that is not here reads the pod live.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::key::PodName;
+
+/// What an entry costs beside its text: its places in two maps, and its name.
+const ENTRY: usize = 200;
+
+/// Texts by the names of their pods.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    room: usize,
+    used: usize,
+    next: u64,
+    texts: HashMap<PodName, (u64, Arc<str>)>,
+    order: BTreeMap<u64, PodName>,
+}
+
+impl Shelf {
+    /// An empty one for so many bytes.
+    pub(super) fn new(room: usize) -> Self {
+        Self { room, used: 0, next: 0, texts: HashMap::new(), order: BTreeMap::new() }
+    }
+
+    /// Holds a text, in place of the one of this pod before.
+    pub(super) fn put(&mut self, name: &PodName, text: Arc<str>) {
+        self.remove(name);
+        let cost = cost(&text);
+        if cost > self.room {
+            return;
+        }
+        while self.used.saturating_add(cost) > self.room
+            && let Some((_, first)) = self.order.pop_first()
+        {
+            self.take(&first);
+        }
+        self.used = self.used.saturating_add(cost);
+        self.order.insert(self.next, name.clone());
+        self.texts.insert(name.clone(), (self.next, text));
+        self.next += 1;
+    }
+
+    /// The text of a pod, where it is held.
+    pub(super) fn get(&self, name: &PodName) -> Option<&Arc<str>> {
+        self.texts.get(name).map(|(_, text)| text)
+    }
+
+    /// It is not needed any more.
+    pub(super) fn remove(&mut self, name: &PodName) {
+        if let Some(at) = self.take(name) {
+            self.order.remove(&at);
+        }
+    }
+
+    /// None is needed any more.
+    pub(super) fn clear(&mut self) {
+        (self.texts, self.order, self.used) = (HashMap::new(), BTreeMap::new(), 0);
+    }
+
+    /// How many bytes are held.
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    fn take(&mut self, name: &PodName) -> Option<u64> {
+        let (at, text) = self.texts.remove(name)?;
+        self.used = self.used.saturating_sub(cost(&text));
+        Some(at)
+    }
+}
+
+fn cost(text: &str) -> usize {
+    text.len().saturating_add(ENTRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: usize) -> PodName {
+        PodName::new("a", &number.to_string())
+    }
+
+    fn text(bytes: usize) -> Arc<str> {
+        "x".repeat(bytes).into()
+    }
+
+    #[test]
+    fn what_was_put_first_goes_first_and_the_bytes_are_bounded() {
+        let mut shelf = Shelf::new(10 * (100 + ENTRY));
+        for number in 0..1_000 {
+            shelf.put(&name(number), text(100));
+            assert!(shelf.used() <= 10 * (100 + ENTRY));
+        }
+        let held: Vec<usize> = (0..1_000).filter(|number| shelf.get(&name(*number)).is_some()).collect();
+        assert_eq!(held, (990..1_000).collect::<Vec<_>>());
+        // Put again, it is the last.
+        shelf.put(&name(990), text(100));
+        shelf.put(&name(1_000), text(100));
+        assert!(shelf.get(&name(990)).is_some() && shelf.get(&name(991)).is_none());
+    }
+
+    #[test]
+    fn a_text_replaces_the_one_before_and_one_that_is_too_large_is_not_held() {
+        let mut shelf = Shelf::new(1_000);
+        shelf.put(&name(1), text(100));
+        shelf.put(&name(1), text(200));
+        assert_eq!((shelf.used(), shelf.get(&name(1)).map(|text| text.len())), (200 + ENTRY, Some(200)));
+        shelf.put(&name(1), text(1_000));
+        assert_eq!((shelf.used(), shelf.get(&name(1))), (0, None));
+        shelf.put(&name(2), text(1));
+        shelf.remove(&name(2));
+        shelf.remove(&name(2));
+        assert_eq!(shelf.used(), 0);
+        shelf.put(&name(3), text(1));
+        shelf.clear();
+        assert_eq!((shelf.used(), shelf.get(&name(3))), (0, None));
+    }
+}

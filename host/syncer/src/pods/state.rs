@@ -1,0 +1,250 @@
+//! A pod of either cluster, as far as anything follows from it for its counterpart: who it is, whom it names, and the status.
+//!
+//! Between two looks it is a text, which is a fifth of the size of the parsed status; what is at rest is a [`Digest`]. Of labels
+//! and annotations only those are kept that are read: the identity, the mapping, and what `spec.copy.podMetadata` names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::identity::mapping::{PhysicalPodRef, PodSide, VirtualPodRef};
+use topoloom_sync::keys;
+use topoloom_sync::phase::Phase;
+use topoloom_sync::pods::finish::EndingPod;
+use topoloom_sync::pods::{PhysicalPod, VirtualPod};
+
+use super::key::PodName;
+use crate::slices::pod::{Copied, PodSlice};
+
+/// The labels that are read.
+const LABELS: [&str; 4] = [keys::MANAGED_BY_LABEL, keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
+/// The annotations of a physical pod that are read.
+const OF_PHYSICAL: [&str; 4] =
+    [keys::VIRTUAL_POD_NAMESPACE, keys::VIRTUAL_POD_NAME, keys::VIRTUAL_POD_UID, keys::VIRTUAL_NODE_NAME];
+/// The annotations of a virtual pod that are read.
+const OF_VIRTUAL: [&str; 3] = [keys::PHYSICAL_POD_NAMESPACE, keys::PHYSICAL_POD_NAME, keys::PHYSICAL_POD_UID];
+
+/// A hash of everything of a pod that a projection depends on.
+pub(super) type Digest = [u8; 16];
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct PodState {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) version: String,
+    /// The node that it is bound to; empty where it is bound to none.
+    pub(super) node: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) spec: Value,
+    pub(super) status: Value,
+    /// Its `deletionTimestamp`.
+    pub(super) deletion: Option<Time>,
+    /// Its `deletionGracePeriodSeconds`.
+    pub(super) grace: Option<i64>,
+}
+
+impl PodState {
+    /// Of a pod that was read whole. `copied`: the keys of labels and annotations that belong to the physical side.
+    pub(super) fn of(slice: &PodSlice, whole: Copied, copied: &BTreeSet<String>) -> Self {
+        Self {
+            node: slice.node().unwrap_or_default().to_owned(),
+            spec: whole.spec,
+            status: whole.status,
+            ..Self::of_metadata(slice.metadata(), copied)
+        }
+    }
+
+    /// Of a pod of which only the metadata was read.
+    pub(super) fn of_metadata(metadata: &ObjectMeta, copied: &BTreeSet<String>) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let kept = |all: &Option<BTreeMap<String, String>>, is_read: &dyn Fn(&str) -> bool| {
+            let all = all.iter().flatten().filter(|(key, _)| is_read(key) || copied.contains(*key));
+            all.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        Self {
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            uid: text(&metadata.uid),
+            version: text(&metadata.resource_version),
+            node: String::new(),
+            labels: kept(&metadata.labels, &|key| LABELS.contains(&key)),
+            annotations: kept(&metadata.annotations, &|key| OF_PHYSICAL.contains(&key) || OF_VIRTUAL.contains(&key)),
+            spec: Value::Null,
+            status: Value::Null,
+            deletion: metadata.deletion_timestamp.clone(),
+            grace: metadata.deletion_grace_period_seconds,
+        }
+    }
+
+    /// As it is held; nothing where it cannot be written down, which has no known cause.
+    pub(super) fn text(&self) -> Option<Arc<str>> {
+        serde_json::to_string(self).ok().map(Arc::from)
+    }
+
+    /// Of a text that was held.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    pub(super) fn pod_name(&self) -> PodName {
+        PodName::new(&self.namespace, &self.name)
+    }
+
+    pub(super) fn uid(&self) -> Uid {
+        self.uid.as_str().into()
+    }
+
+    pub(super) fn version(&self) -> ResourceVersion {
+        self.version.as_str().into()
+    }
+
+    /// Its phase; `None` where it is none that Kubernetes knows.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        self.status.get("phase").and_then(Value::as_str).and_then(Phase::parse)
+    }
+
+    /// When it has to be gone, where it terminates.
+    pub(super) fn ending(&self) -> Option<Timestamp> {
+        self.deletion.as_ref().map(|time| time.0)
+    }
+
+    /// The virtual pod that it names.
+    pub(super) fn names_virtual(&self) -> Option<VirtualPodRef> {
+        VirtualPodRef::read(&self.annotations).ok()
+    }
+
+    /// The physical pod that it names.
+    pub(super) fn names_physical(&self) -> Option<PhysicalPodRef> {
+        PhysicalPodRef::read(&self.annotations).ok()
+    }
+
+    /// Without the version, the deletion, and the mapping of a virtual pod, which is compared by itself: it gets its last part
+    /// after everything was mirrored.
+    pub(super) fn digest(&self) -> Digest {
+        let annotations: BTreeMap<&String, &String> =
+            self.annotations.iter().filter(|(key, _)| !OF_VIRTUAL.contains(&key.as_str())).collect();
+        let text = format!("{}\n{}\n{:?}\n{annotations:?}", self.status, self.spec, self.labels);
+        let whole: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let mut half = Digest::default();
+        for (to, from) in half.iter_mut().zip(whole) {
+            *to = from;
+        }
+        half
+    }
+
+    /// As the decision about a physical pod sees it.
+    pub(super) fn physical_pod(&self) -> PhysicalPod {
+        PhysicalPod {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid(),
+            version: self.version(),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            deleting: self.deletion.is_some(),
+        }
+    }
+
+    /// As the decision about its physical pod sees it.
+    pub(super) fn virtual_pod(&self) -> VirtualPod {
+        VirtualPod {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid(),
+            annotations: self.annotations.clone(),
+        }
+    }
+
+    /// As the decision about its end sees it.
+    pub(super) fn ending_pod(&self) -> EndingPod {
+        EndingPod {
+            uid: self.uid(),
+            version: self.version(),
+            phase: self.phase(),
+            annotations: self.annotations.clone(),
+            deletion: self.ending(),
+            grace: self.grace,
+        }
+    }
+}
+
+/// Whether this names the physical pod.
+pub(super) fn names(back: &PhysicalPodRef, namespace: &str, name: &str, uid: &Uid) -> bool {
+    let none = BTreeMap::new();
+    back.names(&PodSide { namespace, name, uid, annotations: &none })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::slices::pod::WholePod;
+
+    /// As an API server sends it.
+    pub(in crate::pods) fn state(pod: &Value) -> PodState {
+        let whole: WholePod = serde_json::from_value(pod.clone()).unwrap();
+        let (slice, copied) = whole.split().unwrap();
+        PodState::of(&slice, copied, &["team".to_owned()].into())
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": "web-0", "uid": "v", "resourceVersion": "7",
+                "deletionTimestamp": "2026-08-03T12:00:00Z", "deletionGracePeriodSeconds": 30,
+                "labels": {"topoloom.dev/managed-by": "topoloom", "app": "web", "team": "a"},
+                "annotations": {"topoloom.dev/physical-pod-name": "p", "topoloom.dev/virtual-pod-uid": "v", "note": "long"},
+            },
+            "spec": {"nodeName": "w1", "containers": [{"name": "c"}]},
+            "status": {"phase": "Running", "conditions": []},
+        })
+    }
+
+    #[test]
+    fn what_is_read_is_kept_and_a_text_gives_it_again() {
+        let state = state(&pod());
+        let keys = |all: &BTreeMap<String, String>| all.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&state.labels), ["team", "topoloom.dev/managed-by"]);
+        assert_eq!(keys(&state.annotations), ["topoloom.dev/physical-pod-name", "topoloom.dev/virtual-pod-uid"]);
+        assert_eq!((state.phase(), state.node.as_str()), (Some(Phase::Running), "w1"));
+        assert_eq!(state.ending(), Some("2026-08-03T12:00:00Z".parse().unwrap()));
+        assert_eq!(PodState::read(&state.text().unwrap()), Some(state));
+        assert_eq!(PodState::read("{"), None);
+    }
+
+    #[test]
+    fn a_digest_follows_what_is_copied_and_not_version_deletion_or_the_mapping_of_a_virtual_pod() {
+        let of = |edit: &dyn Fn(&mut Value)| {
+            let mut pod = pod();
+            edit(&mut pod);
+            state(&pod).digest()
+        };
+        let before = of(&|_| ());
+        let same: [&dyn Fn(&mut Value); 4] = [
+            &|pod| pod["metadata"]["resourceVersion"] = "8".into(),
+            &|pod| pod["metadata"]["deletionTimestamp"] = Value::Null,
+            &|pod| pod["metadata"]["annotations"]["topoloom.dev/physical-pod-uid"] = "p-1".into(),
+            &|pod| pod["metadata"]["annotations"]["note"] = "other".into(),
+        ];
+        assert!(same.into_iter().all(|edit| of(edit) == before));
+        let other: [&dyn Fn(&mut Value); 5] = [
+            &|pod| pod["status"]["phase"] = "Failed".into(),
+            &|pod| pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]),
+            &|pod| pod["metadata"]["labels"]["team"] = "b".into(),
+            &|pod| pod["metadata"]["annotations"]["topoloom.dev/virtual-pod-uid"] = "w".into(),
+            &|pod| pod["spec"]["ephemeralContainers"] = json!([{"name": "debug"}]),
+        ];
+        assert!(other.into_iter().all(|edit| of(edit) != before));
+    }
+}

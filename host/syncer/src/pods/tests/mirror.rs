@@ -1,0 +1,301 @@
+use super::*;
+
+#[tokio::test]
+async fn s16_a_change_that_shows_costs_one_patch_and_all_else_costs_no_request() {
+    let mut scene = Scene::new();
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+    scene.show_physical(scene.physical(json!({"phase": "Pending"})));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    scene.show_physical(scene.physical(running()));
+    assert_ne!(scene.held(), 0);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+    let stored = scene.virtuals.pod(VIRTUAL).unwrap();
+    assert_eq!((&stored["status"]["phase"], &stored["status"]["conditions"][0]), (&json!("Running"), &ready("True")));
+    assert!(stored["metadata"]["annotations"][keys::LAST_SYNC_TIME].is_string());
+    // Our own write comes back, the physical pod gets another version and a key that is not copied.
+    scene.show_stored(VIRTUAL);
+    let mut pod = scene.physical(running());
+    pod["metadata"]["annotations"]["note"] = json!("n");
+    scene.show_physical(pod);
+    assert_eq!(scene.run().await, [""; 0]);
+    assert_eq!(scene.held(), 0, "at rest no text is held (decision S21)");
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    assert_eq!(scene.counted(PodOutcome::Mirrored), 1);
+}
+
+#[tokio::test]
+async fn the_order_in_which_the_two_pods_are_shown_does_not_matter() {
+    let mut scene = Scene::unlisted();
+    scene.show_physical(scene.physical(running()));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"], "no virtual pod was listed yet");
+    let twin = scene.virtuals.put(scene.virtual_pod(json!({"phase": "Pending"})));
+    scene.list_virtual(&[twin]);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(
+        (scene.virtuals.take_seen(), scene.physicals.take_seen()),
+        (vec!["PATCH shop/web-0/status".to_owned()], vec![])
+    );
+    // A restart: nothing is known, and nothing has to be written.
+    let mut other = Scene::unlisted();
+    let (twin, pod) = (scene.virtuals.pod(VIRTUAL).unwrap(), scene.physicals.pod(PHYSICAL).unwrap());
+    other.list_virtual(&[twin]);
+    other.list_physical(&[pod]);
+    assert_eq!(other.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!((other.virtuals.take_seen(), other.physicals.take_seen()), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn s15_a_status_that_another_client_wrote_is_set_back_after_one_live_read() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    // As node-lifecycle does with the pods of a node whose lease has stopped (decision S4).
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Running", "conditions": [ready("False")]})));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.physicals.take_seen(), ["GET lent/web-0-x"]);
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["conditions"], json!([ready("True")]));
+    assert_eq!(scene.held(), 0);
+}
+
+#[tokio::test]
+async fn s15_metadata_that_others_write_costs_no_request_and_another_mapping_does() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let mut twin = scene.virtuals.pod(VIRTUAL).unwrap();
+    twin["metadata"]["labels"] = json!({"app": "web"});
+    scene.show_virtual(twin.clone());
+    assert_eq!(scene.run().await, [""; 0]);
+    twin["metadata"]["annotations"][keys::PHYSICAL_POD_NAME] = json!("another");
+    scene.show_virtual(twin);
+    let ended = scene.run().await;
+    assert!(ended[0].starts_with("physical lent/web-0-x: again in 30s"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn d14_the_uid_that_the_top_down_half_writes_late_costs_no_request_and_one_that_it_forgot_is_filled() {
+    let mut scene = Scene::new();
+    let mut twin = scene.virtual_pod(json!({"phase": "Pending"}));
+    twin["metadata"]["annotations"].as_object_mut().unwrap().remove(keys::PHYSICAL_POD_UID);
+    scene.show_virtual(twin);
+    scene.show_physical(scene.physical(json!({"phase": "Pending"})));
+    scene.run().await;
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+    assert_eq!(scene.run().await, [""; 0]);
+    let mut twin = scene.virtuals.pod(VIRTUAL).unwrap();
+    twin["metadata"]["annotations"].as_object_mut().unwrap().remove(keys::PHYSICAL_POD_UID);
+    scene.show_virtual(twin);
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    let stored = scene.virtuals.pod(VIRTUAL).unwrap();
+    assert_eq!(stored["metadata"]["annotations"][keys::PHYSICAL_POD_UID], "p-uid");
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+}
+
+#[tokio::test]
+async fn a_conflict_is_read_live_and_written_in_the_same_look() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    // Written by another client, and not shown yet.
+    let mut twin = scene.virtuals.pod(VIRTUAL).unwrap();
+    twin["status"]["conditions"] = json!([ready("True"), {"type": "example.com/user", "status": "True"}]);
+    scene.virtuals.put(twin);
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status", "GET shop/web-0", "PATCH shop/web-0/status"]);
+    let stored = scene.virtuals.pod(VIRTUAL).unwrap();
+    assert_eq!(stored["status"]["phase"], "Succeeded");
+    assert_eq!(stored["status"]["conditions"], json!([{"type": "example.com/user", "status": "True"}]));
+    assert_eq!((scene.counted(PodOutcome::Conflict), scene.counted(PodOutcome::Mirrored)), (1, 2));
+}
+
+#[tokio::test]
+async fn a_request_that_fails_is_tried_again_and_a_conflict_without_end_too() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH").then_some((500, "InternalError")));
+    let ended = scene.run().await;
+    assert_eq!(
+        ended,
+        ["physical lent/web-0-x: the status of the virtual pod is written: the script says InternalError"]
+    );
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH").then_some((409, "Conflict")));
+    assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: 8 live reads led to no decision");
+    scene.virtuals.refuse(|_| None);
+    assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: done");
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Succeeded");
+}
+
+#[tokio::test]
+async fn s16_a_status_that_is_refused_is_reported_once_for_a_version_and_not_sent_again() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH").then_some((422, "Invalid")));
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status", "POST events"]);
+    let event = scene.virtuals.take_bodies().pop().unwrap();
+    assert_eq!((&event["reason"], &event["regarding"]["uid"]), (&json!("WriteRefused"), &json!("v-uid")));
+    assert!(event["note"].as_str().unwrap().contains("phase Running → Succeeded"), "{event}");
+    // The virtual pod changes; the physical one has the same version.
+    let mut twin = scene.virtuals.pod(VIRTUAL).unwrap();
+    twin["status"]["conditions"] = json!([ready("False")]);
+    scene.show_virtual(twin);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), [""; 0]);
+    assert_eq!(scene.counted(PodOutcome::Refused), 1);
+    // The next version may be good.
+    scene.virtuals.refuse(|_| None);
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded", "reason": "Done"})));
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["reason"], "Done");
+}
+
+#[tokio::test]
+async fn s16_what_an_older_server_does_not_store_is_not_written_for_ever() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.virtuals.drop_field("reason");
+    scene.show_physical(scene.physical(json!({"phase": "Failed", "reason": "Evicted"})));
+    scene.run().await;
+    scene.show_stored(VIRTUAL);
+    let mut twin = scene.virtuals.pod(VIRTUAL).unwrap();
+    twin["status"]["message"] = json!("of another client");
+    scene.show_virtual(twin);
+    scene.run().await;
+    scene.show_stored(VIRTUAL);
+    scene.run().await;
+    assert_eq!(scene.counted(PodOutcome::NotStored), 2);
+    scene.virtuals.take_seen();
+    scene.pods.inbox().wake();
+    assert_eq!((scene.run().await, scene.virtuals.take_seen()), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn s21_what_finds_no_room_is_read_live() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.pods.inbox().book().drop_texts();
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.physicals.take_seen(), ["GET lent/web-0-x"]);
+    assert_eq!(scene.virtuals.take_seen(), ["GET shop/web-0", "PATCH shop/web-0/status"]);
+}
+
+#[tokio::test]
+async fn s5_what_a_bar_forbids_is_done_when_it_goes() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.bar(&[Bar::Unreachable]);
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Running", "conditions": [ready("False")]})));
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    scene.pods.inbox().book().drop_texts();
+    scene.pods.inbox().wake();
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(
+        (scene.virtuals.take_seen(), scene.physicals.take_seen()),
+        (vec![], vec![]),
+        "nothing is read for nothing"
+    );
+    scene.bar(&[Bar::Suspect]);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["conditions"], json!([ready("True")]));
+}
+
+#[tokio::test]
+async fn s10_the_end_of_a_pod_that_is_gone_before_it_was_mirrored_goes_up() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.remove_physical(PHYSICAL);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(
+        (scene.virtuals.take_seen(), scene.physicals.take_seen()),
+        (vec!["PATCH shop/web-0/status".to_owned()], vec![])
+    );
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Succeeded");
+    assert!(scene.pods.inbox().book().sight(&PodName::new("lent", "web-0-x")).is_none());
+}
+
+#[tokio::test]
+async fn s10_a_pod_that_is_gone_while_it_ran_changes_nothing_of_its_virtual_pod() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Running", "reason": "New"})));
+    scene.remove_physical(PHYSICAL);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    // A list that does not have it says the same, and the end that was seen still goes up.
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Failed"})));
+    scene.physicals.remove(PHYSICAL);
+    scene.list_physical(&[]);
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Failed");
+}
+
+#[tokio::test]
+async fn d13_keys_that_the_binding_names_flow_up_with_the_status() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let mut pod = scene.physical(running());
+    pod["metadata"]["labels"]["team"] = json!("a");
+    scene.show_physical(pod);
+    assert_eq!(scene.run().await, [""; 0]);
+    scene.pods.inbox().configure(["team".to_owned()].into(), Duration::from_secs(30));
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["metadata"]["labels"], json!({"team": "a"}));
+    assert_eq!(scene.virtuals.take_seen(), ["GET shop/web-0", "PATCH shop/web-0/status"]);
+}
+
+#[tokio::test]
+async fn s6_pods_of_an_earlier_binding_are_mirrored_after_one_list_for_all_of_them() {
+    let mut scene = Scene::new();
+    let earlier = |mut pod: Value| {
+        pod["metadata"]["labels"][keys::BINDING_UID] = json!("b0");
+        pod
+    };
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+    scene.show_physical(earlier(scene.physical(running())));
+    scene.run().await;
+    let listed = "GET clusterbindings".to_owned();
+    assert_eq!(scene.virtuals.take_seen(), [listed, "PATCH shop/web-0/status".to_owned()]);
+    scene.show_physical(earlier(scene.physical(json!({"phase": "Succeeded"}))));
+    scene.run().await;
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+    // It stands: then its pods are its own.
+    let mut scene = Scene::new();
+    let path = "/apis/topoloom.dev/v1alpha1/clusterbindings";
+    scene.virtuals.put_at(&format!("{path}/old"), json!({"metadata": {"name": "old", "uid": "b0"}}));
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+    scene.show_physical(earlier(scene.physical(running())));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), ["GET clusterbindings"]);
+}
+
+#[tokio::test]
+async fn s1_a_pod_of_another_binding_or_cluster_is_never_looked_at() {
+    for key in [keys::VIRTUAL_CLUSTER, keys::BINDING] {
+        let mut scene = Scene::new();
+        scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+        let mut pod = scene.physical(running());
+        pod["metadata"]["labels"][key] = json!("another");
+        scene.show_physical(pod);
+        scene.pass(3_600);
+        scene.pods.inbox().wake();
+        assert_eq!(scene.run().await, [""; 0], "{key}");
+        assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    }
+    // One whose labels become another's is forgotten.
+    let mut scene = Scene::new();
+    scene.running().await;
+    let mut pod = scene.physical(json!({"phase": "Succeeded"}));
+    pod["metadata"]["labels"][keys::BINDING] = json!("another");
+    scene.show_physical(pod);
+    assert_eq!(scene.run().await, [""; 0]);
+}
