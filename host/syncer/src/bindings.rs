@@ -165,12 +165,12 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Serves one binding until it is stopped. The caller holds its lease meanwhile, and closes its gate when it loses that.
+/// Serves one binding until it is stopped, and what is under way then has ended. The caller holds its lease meanwhile, and closes its
+/// gates when it loses that. Everything that was started here ends with this future.
 pub async fn run(process: Arc<Process>, holding: Holding, stop: CancellationToken) {
     let objects = watch::Sender::new(Seen::Unread);
     let seen = objects.subscribe();
     tokio::select! {
-        () = stop.cancelled() => {}
         () = watch_object(&process, &holding.name, &objects) => {}
         () = live(&process, &holding, seen, &stop) => {}
     }
@@ -193,26 +193,24 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
 /// One life after the other: of each binding that has the name.
 async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Receiver<Seen>, stop: &CancellationToken) {
     let mut earlier = None;
-    loop {
-        let Some(object) = next(&mut objects).await else { return };
+    while let Some(Some(object)) = stop.run_until_cancelled(next(&mut objects)).await {
         let reading = match binding::read(&object, &process.around()) {
             Ok(reading) => reading,
             Err(problems) => {
                 conductor::unusable(process, holding, &object, &problems).await;
-                // Until it is another one.
-                if objects.changed().await.is_err() {
-                    return;
-                }
+                // Until it is another one; an error means that the watch has ended, and with it this task.
+                let _ended = stop.run_until_cancelled(objects.changed()).await;
                 continue;
             }
         };
         tracing::info!(binding = holding.name, "a binding is served");
         match life::live(process, holding, objects.clone(), &object, reading, earlier.take(), stop).await {
-            Ended::Gone => {
+            None => return,
+            Some(Ended::Gone) => {
                 tracing::info!(binding = holding.name, "a binding is gone");
-                wait_for_another(&mut objects, &object).await;
+                let _stopped = stop.run_until_cancelled(wait_for_another(&mut objects, &object)).await;
             }
-            Ended::Again(inherited) => earlier = Some(inherited),
+            Some(Ended::Again(inherited)) => earlier = Some(inherited),
         }
     }
 }

@@ -114,39 +114,46 @@ impl Leases for Heartbeats {
 }
 
 impl Group {
-    /// Runs until it is stopped. Leases stay as they are then: the next holder of the binding renews them.
+    /// Runs until it is stopped, and what is under way then has ended. Leases stay as they are: the next holder of the binding renews
+    /// them.
     pub async fn run(self, stop: CancellationToken) {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.take_over_and_work(&stop) => {}
-        }
-    }
-
-    async fn take_over_and_work(&self, stop: &CancellationToken) {
-        self.adopt_leases().await;
         let identity = self.identity();
         let lent = Arc::new(Lists::new(2));
+        // Aborted when dropped.
         let mut tasks = JoinSet::new();
-        for task in self.lent_watches(&identity, &lent) {
-            tasks.spawn(task);
+        let take_over = async {
+            self.adopt_leases().await;
+            for task in self.lent_watches(&identity, &lent) {
+                tasks.spawn(task);
+            }
+            // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
+            lent.whole().await;
+        };
+        if stop.run_until_cancelled(take_over).await.is_none() {
+            return;
         }
-        // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
-        lent.whole().await;
         let known = PhysicalPods::both(&self.view);
-        let workers = run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone());
-        let Lenders { queue, work, statuses, .. } = &self.policies;
-        let lenders = run_workers(queue.clone(), work.clone(), Arc::clone(statuses), stop.clone());
-        let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
-        let queue = self.pods.inbox().queue().clone();
-        let of_pods = run_workers(queue, of_pods, Arc::clone(&self.pods), stop.clone());
-        let (queue, csi_nodes) = (self.csi_queue.clone(), Arc::clone(&self.csi_nodes));
-        let of_csi_nodes = run_workers(queue, self.work.clone(), csi_nodes, stop.clone());
-        let csi_nodes = async { tokio::join!(self.queue_csi_nodes(), of_csi_nodes) };
         let physical = self.connected(|physical| {
             self.lists.begin_again();
             self.physical_watches(physical, &identity, known.clone())
         });
-        tokio::join!(physical, self.policy_watch(), workers, lenders, of_pods, csi_nodes);
+        let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes()) };
+        tokio::select! {
+            () = self.workers(&stop) => {}
+            _ = shown => {}
+        }
+    }
+
+    /// The workers of all queues, until they are stopped and what each does has ended.
+    async fn workers(&self, stop: &CancellationToken) {
+        let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
+        let Lenders { queue: of_policies, work: lenders, statuses, .. } = &self.policies;
+        tokio::join!(
+            run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone()),
+            run_workers(of_policies.clone(), lenders.clone(), Arc::clone(statuses), stop.clone()),
+            run_workers(self.pods.inbox().queue().clone(), of_pods, Arc::clone(&self.pods), stop.clone()),
+            run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone()),
+        );
     }
 
     fn view(&self) -> MutexGuard<'_, View> {

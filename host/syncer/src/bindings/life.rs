@@ -1,6 +1,7 @@
 //! The tasks of one binding, of one UID.
 //!
-//! Owns what they share, and how each of them gets it. Ends with the first that ends, and takes the others along.
+//! Owns what they share, and how each of them gets it. When it is stopped, nodes, pods and leases that are worked on are finished
+//! first.
 //!
 //! # Failure story
 //!
@@ -59,7 +60,7 @@ pub(super) fn link_terms(terms: &Terms, kept: &Kept, loopback: Loopback) -> phys
     }
 }
 
-/// Serves a binding until it is stopped, or until this life of it ends.
+/// Serves a binding until this life of it ends; nothing: it was stopped, and what was under way then has ended.
 pub(super) async fn live(
     process: &Arc<Process>,
     holding: &Holding,
@@ -68,7 +69,7 @@ pub(super) async fn live(
     reading: Reading,
     earlier: Option<Inherited>,
     stop: &CancellationToken,
-) -> Ended {
+) -> Option<Ended> {
     let terms = reading.terms.clone();
     let (identity, now) = (terms.binding.identity.clone(), process.now);
     let kept = Kept::of(&object.status);
@@ -189,18 +190,21 @@ pub(super) async fn live(
         kept,
     );
     let secret = terms.secret.clone();
-    let tasks = async {
-        tokio::join!(
-            group.run(stop.clone()),
-            renewer.run(stop.clone()),
-            follow.run(process.secrets.clone(), &secret, &process.restores),
-            keeper.run(),
-            absent.keep(),
-        )
+    let works = async { tokio::join!(group.run(stop.clone()), renewer.run(stop.clone())) };
+    let follows = async {
+        tokio::join!(follow.run(process.secrets.clone(), &secret, &process.restores), keeper.run(), absent.keep(),)
+    };
+    let conducts = async {
+        match stop.run_until_cancelled(conductor.run(objects)).await {
+            Some(ended) => Some(ended),
+            // What is under way ends first, and with it all the rest.
+            None => std::future::pending().await,
+        }
     };
     tokio::select! {
-        ended = conductor.run(objects) => ended,
-        _ = tasks => std::future::pending().await,
+        ended = conducts => ended,
+        _ = works => None,
+        _ = follows => None,
     }
 }
 
