@@ -192,7 +192,7 @@ pub(super) async fn live(
     let secret = terms.secret.clone();
     let works = async { tokio::join!(group.run(stop.clone()), renewer.run(stop.clone())) };
     let follows = async {
-        tokio::join!(follow.run(process.secrets.clone(), &secret, &process.restores), keeper.run(), absent.keep(),)
+        tokio::join!(follow.run(process.secrets.clone(), &secret, &process.restores), keeper.run(), absent.keep())
     };
     let conducts = async {
         match stop.run_until_cancelled(conductor.run(objects)).await {
