@@ -23,7 +23,7 @@ use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::ContactTiming;
-use topoloom_sync::naming::BindingName;
+use topoloom_sync::naming::{BindingName, ClusterId};
 use topoloom_sync::node::{Binding, Now, examples};
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_syncer::csi::{CsiClients, CsiNodes, CsiRequests};
