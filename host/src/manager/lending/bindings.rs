@@ -21,7 +21,7 @@ use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::naming::BindingName;
 
-use crate::cluster::watched::{Earlier, Event, Index, Watched};
+use crate::cluster::watched::{Earlier, Index, Watched};
 use crate::cluster::watches::{self, Config};
 use crate::cluster::{Check, Refusal, RefusalReason, Restores};
 

@@ -176,6 +176,7 @@ pub(super) struct Log<H> {
     /// What ends it from outside.
     pub(super) ends: Ends,
     /// Dropped with it.
+    #[expect(dead_code, reason = "it is held, not read: it counts the stream as open")]
     pub(super) held: H,
 }
 

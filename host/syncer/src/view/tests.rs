@@ -1,4 +1,5 @@
 use topoloom_sync::guard::Spent;
+use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::policy::object::{Policy, PolicyObject};
 use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
@@ -173,7 +174,17 @@ fn s17_a_step_of_the_clock_moves_the_clock_of_a_closing_once() {
         ..PolicySpec::default()
     };
     let (name, uid) = ("night".to_owned(), "p1".into());
-    let object = PolicyObject { name, uid, generation: 1, created: None, deleting: false, spec, last_valid: None };
+    let object = PolicyObject {
+        name,
+        uid,
+        generation: 1,
+        created: None,
+        deleting: false,
+        spec,
+        unreadable: None,
+        last_valid: None,
+        announced: Announced::default(),
+    };
     let _ = view.policies.insert(Policy::new(object));
     let (name, lent) = (PhysicalName::from("w1"), NodeName::from("vnode-east-w1"));
     let look = |view: &mut View, hours: i64| {

@@ -8,6 +8,7 @@ use super::*;
 use crate::naming::{physical_pod_name, virtual_node_name};
 use crate::node::scene::machine;
 use crate::pods::finish::PHYSICAL_POD_LOST;
+use crate::policy::announced::{Announced, Announcement};
 use crate::policy::examples;
 use crate::policy::spec::LimitSpec;
 
@@ -207,6 +208,9 @@ impl World {
             },
             Edit::Broken | Edit::Removed => examples::invalid(policy.object.spec),
         };
+        if matches!(edit, Edit::Closing) {
+            policy.object.announced = Announced { next: None, closing: Some(closing()) };
+        }
         self.server_mut(Side::Physical).put_policy(policy);
     }
 
@@ -456,4 +460,10 @@ fn new_pod(namespace: String, name: String, uid: Uid) -> Pod {
         cpu: 0,
         bound_by: None,
     }
+}
+
+/// The windows close ten minutes after noon, and the status of the policy has said so for a day: the guard lets that pass.
+fn closing() -> Announcement {
+    let at: Timestamp = "2026-08-03T12:11:00Z".parse().unwrap();
+    Announcement { at, since: at - SignedDuration::from_hours(24) }
 }

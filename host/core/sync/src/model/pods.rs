@@ -139,7 +139,12 @@ impl World {
         let (physical, spec) = (json!({"phase": copy.phase.word()}), json!({"containers": []}));
         let (status, version, copied) = (json!({"phase": twin.phase.word()}), twin.resource_version(), BTreeSet::new());
         let facts = projection::Facts {
-            physical: projection::Physical { status: &physical, labels: &copy.labels, annotations: &copy.annotations },
+            physical: projection::Physical {
+                uid: &copy.uid,
+                status: &physical,
+                labels: &copy.labels,
+                annotations: &copy.annotations,
+            },
             twin: projection::Twin {
                 spec: &spec,
                 status: &status,

@@ -23,9 +23,6 @@ use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
 use crate::taints::DefaultTaint;
 
-/// For how long the closing of a window was announced: the lender wrote it the day before.
-const ANNOUNCED: Duration = Duration::from_secs(86_400);
-
 #[derive(Debug, Clone)]
 pub(super) struct Process {
     pub(super) setting: Binding,
@@ -280,7 +277,7 @@ impl Process {
         let (none, reach, steps, size) = (BTreeSet::new(), self.contact.reach(now.steady), self.steps, self.size());
         let remembered = self.remembered.entry(machine.to_owned()).or_default();
         remembered.see(lent.as_deref(), steps);
-        let memory = Memory { announced: ANNOUNCED, ..remembered.memory };
+        let memory = remembered.memory;
         let facts = Facts {
             binding: &self.setting,
             name: machine,

@@ -624,7 +624,7 @@ fn s18_a_step_of_the_wall_clock_is_what_the_steady_clock_does_not_show() {
     let now = Scene::new().now;
     let later = |wall: i64, steady: u64| Now {
         wall: now.wall.checked_add(jiff::SignedDuration::from_secs(wall)).unwrap(),
-        steady: now.steady + steady * SECOND,
+        steady: now.steady + Duration::from_secs(steady),
     };
     for (wall, steady, by) in [
         (10, 10, None),

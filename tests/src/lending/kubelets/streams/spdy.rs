@@ -390,7 +390,8 @@ mod tests {
         let all = opens(1, BLOCKS[0]);
         assert!(Reader::new(&all[..all.len() - 1]).next().await.is_err());
         assert_eq!(Reader::new(&all[..0]).next().await.unwrap(), None);
-        let mut reader = Reader::new(&opens(1, "78f9")[..]);
+        let cut = opens(1, "78f9");
+        let mut reader = Reader::new(&cut[..]);
         assert!(reader.next().await.is_err());
     }
 }
