@@ -527,7 +527,8 @@ impl Lists {
     /// Ends when all were.
     async fn whole(&self) {
         // The sender is in `self`.
-        let _ended = self.changes().wait_for(|whole| *whole).await;
+        let mut changes = self.changes();
+        let _ended = changes.wait_for(|whole| *whole).await;
     }
 }
 

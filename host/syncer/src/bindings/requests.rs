@@ -150,8 +150,8 @@ impl Clients {
         let mut version = version.to_owned();
         for _ in 0..3 {
             let body = json!({"metadata": {"resourceVersion": version, "annotations": {keys::WITNESS: text}}});
-            let patched = api.patch(&lease.name, &PatchParams::default(), &Patch::Merge(&body));
-            match answered(PATIENCE, patched).await {
+            let (merge, patch) = (PatchParams::default(), Patch::Merge(&body));
+            match answered(PATIENCE, api.patch(&lease.name, &merge, &patch)).await {
                 Err(refusal) if refusal.reason == RefusalReason::Conflict => {
                     let seen = self.lease(lease).await?;
                     version = seen.ok_or(refusal)?.version;
@@ -215,8 +215,8 @@ impl Clients {
 
     async fn patch_borrower_lease(&self, namespace: &str, name: &str, body: &Value) -> Result<SeenLease, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
-        let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(body));
-        answered(PATIENCE, patched).await.map(SeenLease::from)
+        let (merge, patch) = (PatchParams::default(), Patch::Merge(body));
+        answered(PATIENCE, api.patch(name, &merge, &patch)).await.map(SeenLease::from)
     }
 
     /// Deletes it, if it is still that one. One that is gone is deleted.

@@ -1,5 +1,6 @@
 //! The status of a binding at the API server: what it follows from, and when it is written.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
