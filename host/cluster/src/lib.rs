@@ -36,7 +36,7 @@ pub mod work;
 
 pub use check::{Check, Judge};
 pub use client::{ConnectError, Connection, connect};
-pub use refusal::{Refusal, RefusalReason};
+pub use refusal::{Refusal, RefusalReason, found};
 pub use restores::Restores;
 pub use side::Side;
 

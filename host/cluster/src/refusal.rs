@@ -225,6 +225,25 @@ impl Refusal {
     }
 }
 
+/// What a request about the object of this name found; nothing only where the API server itself says that there is no such object.
+///
+/// A router or a proxy before an API server answers 404, too, with a text of its own; that is no proof, and an error here.
+/// `kube::Api::get_opt` and its like take both for the same.
+///
+/// # Errors
+/// Every other answer.
+pub async fn found<T>(name: &str, request: impl Future<Output = kube::Result<T>>) -> kube::Result<Option<T>> {
+    match request.await {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if says_absent(&status, name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn says_absent(status: &kube::core::Status, name: &str) -> bool {
+    status.reason == "NotFound" && status.details.as_ref().is_some_and(|details| details.name == name)
+}
+
 /// The gate in the chain of causes, also inside an I/O error of a connection.
 fn closed(error: &(dyn std::error::Error + 'static)) -> Option<Closed> {
     let mut cause = Some(error);
@@ -324,6 +343,23 @@ mod tests {
             RefusalReason::DeniedByAdmission,
             "denied",
         );
+    }
+
+    #[tokio::test]
+    async fn only_an_api_server_that_names_the_object_says_that_it_is_absent() {
+        async fn ask(status: serde_json::Value) -> Option<Option<()>> {
+            let status: kube::core::Status = serde_json::from_value(status).unwrap();
+            found("web-0", async { Err(kube::Error::Api(Box::new(status))) }).await.ok()
+        }
+        let absent = |reason: &str, details: serde_json::Value| serde_json::json!({"status": "Failure", "code": 404, "reason": reason, "message": "m", "details": details});
+        let named = || serde_json::json!({"name": "web-0", "kind": "pods"});
+        assert_eq!(ask(absent("NotFound", named())).await, Some(None));
+        // What the client makes of a text, such as "default backend - 404".
+        assert_eq!(ask(absent("Failed to parse error data", serde_json::Value::Null)).await, None);
+        assert_eq!(ask(absent("NotFound", serde_json::json!({"name": "lent", "kind": "namespaces"}))).await, None);
+        assert_eq!(ask(absent("NotFound", serde_json::Value::Null)).await, None);
+        assert_eq!(ask(absent("", named())).await, None);
+        assert_eq!(found("web-0", async { Ok(7) }).await.ok(), Some(Some(7)));
     }
 
     #[test]

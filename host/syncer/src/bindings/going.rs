@@ -10,7 +10,6 @@
 
 use std::sync::PoisonError;
 
-use topoloom_cluster::RefusalReason;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::naming::ClusterId;
@@ -64,7 +63,6 @@ pub(super) async fn look(left: &Left<'_>) -> Going {
     match left.clients.count_pods(left.identity, left.namespace).await {
         Ok(0) => {}
         Ok(pods) => return Going::Pods(pods),
-        Err(refusal) if refusal.reason == RefusalReason::NotFound => {}
         Err(refusal) => return Going::Unknown(refusal.to_string()),
     }
     let borrower = Borrower { identity: left.identity, cluster: left.cluster };

@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostPa
 use serde_json::{Value, json};
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
@@ -136,7 +136,7 @@ impl Clients {
     /// The lease that replicas stand for to serve the binding, live.
     pub(super) async fn lease(&self, lease: &LeaseName) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), &lease.namespace);
-        Ok(answered(PATIENCE, api.get_opt(&lease.name)).await?.map(SeenLease::from))
+        Ok(answered(PATIENCE, found(&lease.name, api.get(&lease.name))).await?.map(SeenLease::from))
     }
 
     /// Writes the witness into it. Another writer of the lease, which renews it, may come in between: then it is read again.
@@ -166,7 +166,7 @@ impl Clients {
     /// The Lease of the borrower in the physical cluster, live.
     pub(super) async fn borrower_lease(&self, namespace: &str, name: &str) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.physical.clone(), namespace);
-        Ok(answered(PATIENCE, api.get_opt(name)).await?.map(SeenLease::from))
+        Ok(answered(PATIENCE, found(name, api.get(name))).await?.map(SeenLease::from))
     }
 
     /// Makes it. Where one exists that is a refusal, so that of two that come at once only one has made it.
@@ -229,9 +229,6 @@ impl Clients {
         let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
         let parameters = DeleteParams::default()
             .preconditions(Preconditions { uid: Some(seen.uid.clone()), resource_version: Some(seen.version.clone()) });
-        match answered(PATIENCE, api.delete(name, &parameters)).await {
-            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
-            answer => answer.map(drop),
-        }
+        answered(PATIENCE, found(name, api.delete(name, &parameters))).await.map(drop)
     }
 }

@@ -113,7 +113,7 @@ impl Store {
             }
             return (201, self.store(&path, body));
         }
-        let Some(stored) = self.objects.get(object).cloned() else { return refused(404, "NotFound") };
+        let Some(stored) = self.objects.get(object).cloned() else { return absent(object) };
         if *method == Method::DELETE {
             let wanted = &body["preconditions"];
             let fits = |key: &str| wanted[key].is_null() || wanted[key] == stored["metadata"][key];
@@ -139,7 +139,7 @@ impl Store {
         }
         let lists = ["clusterbindings", "leases", "nodes", "pods"];
         if !lists.iter().any(|plural| path.ends_with(plural)) {
-            return refused(404, "NotFound");
+            return absent(path);
         }
         let below = format!("{path}/");
         let items: Vec<&Value> =
@@ -151,6 +151,13 @@ impl Store {
 
 fn refused(code: u16, reason: &str) -> (u16, Value) {
     (code, json!({"kind": "Status", "status": "Failure", "message": "no", "reason": reason, "code": code}))
+}
+
+/// There is no object at this path.
+fn absent(path: &str) -> (u16, Value) {
+    let (code, mut status) = refused(404, "NotFound");
+    status["details"] = json!({"name": path.rsplit('/').next()});
+    (code, status)
 }
 
 /// As an API server applies a merge patch.

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_cluster::{Refusal, Side, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::csi::{Presence, VirtualCsiNode};
 use topoloom_sync::precondition::Precondition;
@@ -45,13 +45,14 @@ impl CsiRequests {
     /// Whether there is a physical CSINode of this name.
     pub(super) async fn physical(&self, name: &str) -> Result<Presence, Refusal> {
         let api: Api<storage_v1::CSINode> = Api::all(self.clients.physical.clone());
-        presence(answered(PATIENCE, api.get_metadata(name)).await).map_err(|refusal| refusal.on(Side::Physical))
+        let found = answered(PATIENCE, found(name, api.get_metadata(name))).await;
+        found.map(presence).map_err(|refusal| refusal.on(Side::Physical))
     }
 
     /// Whether there is a virtual node of this name.
     pub(super) async fn node(&self, name: &str) -> Result<Presence, Refusal> {
         let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
-        presence(answered(PATIENCE, api.get_metadata(name)).await).map_err(ours)
+        answered(PATIENCE, found(name, api.get_metadata(name))).await.map(presence).map_err(ours)
     }
 
     /// The UIDs of all ClusterBindings.
@@ -61,11 +62,8 @@ impl CsiRequests {
 
     /// The virtual CSINode of this name, also one of another.
     pub(super) async fn existing(&self, name: &str) -> Result<Option<VirtualCsiNode>, Refusal> {
-        match answered(PATIENCE, self.lent().get(name)).await {
-            Ok(slice) => Ok(Some(slice.lent())),
-            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(None),
-            Err(refusal) => Err(ours(refusal)),
-        }
+        let existing = answered(PATIENCE, found(name, self.lent().get(name))).await.map_err(ours)?;
+        Ok(existing.map(CsiNodeSlice::lent))
     }
 
     /// Makes a virtual CSINode.
@@ -86,12 +84,10 @@ impl CsiRequests {
             uid: Some(judged.uid().to_string()),
             resource_version: Some(judged.version().to_string()),
         });
-        match answered(PATIENCE, self.lent().delete(name, &parameters)).await {
-            // API servers return a CSINode that is gone, too.
-            Ok(answer) => Ok(answer.left().filter(CsiNodeSlice::is_kept).map(CsiNodeSlice::lent)),
-            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(None),
-            Err(refusal) => Err(ours(refusal)),
-        }
+        let deleted = answered(PATIENCE, found(name, self.lent().delete(name, &parameters))).await.map_err(ours)?;
+        let Some(answer) = deleted else { return Ok(None) };
+        // API servers return a CSINode that is gone, too.
+        Ok(answer.left().filter(CsiNodeSlice::is_kept).map(CsiNodeSlice::lent))
     }
 
     fn lent(&self) -> Api<CsiNodeSlice> {
@@ -104,10 +100,6 @@ fn ours(refusal: Refusal) -> Refusal {
 }
 
 /// Only the answer that there is no object of that name says so. That the whole resource is not served does not.
-fn presence<T>(answer: Result<T, Refusal>) -> Result<Presence, Refusal> {
-    match answer {
-        Ok(_) => Ok(Presence::Found),
-        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(Presence::Gone),
-        Err(refusal) => Err(refusal),
-    }
+fn presence<T>(found: Option<T>) -> Presence {
+    if found.is_some() { Presence::Found } else { Presence::Gone }
 }

@@ -188,7 +188,9 @@ impl State {
 }
 
 fn absent(name: &str) -> (u16, Value) {
-    status(404, "NotFound", &format!("{name} not found"))
+    let (code, mut status) = status(404, "NotFound", &format!("{name} not found"));
+    status["details"] = json!({"name": name, "group": "storage.k8s.io", "kind": "csinodes"});
+    (code, status)
 }
 
 fn merge(target: &mut Value, patch: &Value) {

@@ -11,7 +11,7 @@ use kube::api::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::node::{LentNode, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
@@ -61,7 +61,8 @@ impl NodeRequests {
     /// The physical node of this name, live.
     pub(super) async fn physical_node(&self, name: &str) -> Result<LiveNode, Refusal> {
         let api: Api<core_v1::Node> = Api::all(self.clients.physical.clone());
-        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
+        let found: Option<PartialObjectMeta<core_v1::Node>> =
+            answered(PATIENCE, found(name, api.get_metadata(name))).await?;
         let uid = found.map(|node| node.metadata.uid.unwrap_or_default());
         Ok(uid.map_or(LiveNode::Gone, |uid| LiveNode::Found(uid.as_str().into())))
     }
@@ -73,7 +74,7 @@ impl NodeRequests {
 
     /// The virtual node of this name, live.
     pub(super) async fn lent_node(&self, name: &str) -> Result<Option<LentNode>, Refusal> {
-        let slice = answered(PATIENCE, self.lent().get_opt(name)).await?;
+        let slice = answered(PATIENCE, found(name, self.lent().get(name))).await?;
         slice.map(|slice| slice.lent().map_err(|error| unreadable(&error))).transpose()
     }
 
@@ -99,17 +100,16 @@ impl NodeRequests {
                 lent(name, answered(PATIENCE, self.lent().patch(name, &merge, &Patch::Merge(&body))).await?)
             }
             NodeOrder::RemoveFinalizer { name, body } => {
-                let patched = answered(PATIENCE, self.lent().patch(name, &merge, &Patch::Merge(body))).await;
-                let stored = patched.and_then(|slice| lent(name, slice));
+                let patched =
+                    answered(PATIENCE, found(name, self.lent().patch(name, &merge, &Patch::Merge(body)))).await?;
+                let Some(slice) = patched else { return Ok(Stored::LentGone(name.clone())) };
+                let stored = lent(name, slice)?;
                 // The answer to the request that takes the last finalizer off shows the node as it was when it went.
                 let is_last = |stored: &Stored| {
                     matches!(stored, Stored::Lent(_, node)
                         if node.existence == Existence::Terminating && node.finalizers.is_empty())
                 };
-                match stored {
-                    Ok(stored) if is_last(&stored) => Ok(Stored::LentGone(name.clone())),
-                    stored => gone(name, stored),
-                }
+                Ok(if is_last(&stored) { Stored::LentGone(name.clone()) } else { stored })
             }
             NodeOrder::Delete { name, precondition } => {
                 let parameters = DeleteParams::default().preconditions(Preconditions {
@@ -117,8 +117,9 @@ impl NodeRequests {
                     resource_version: Some(precondition.version().to_string()),
                 });
                 let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
+                let deleted = answered(PATIENCE, found(name, api.delete(name, &parameters))).await?;
                 // The watch shows what has become of it: its finalizer keeps it.
-                gone(name, answered(PATIENCE, api.delete(name, &parameters)).await.map(|_| Stored::Nothing))
+                Ok(deleted.map_or_else(|| Stored::LentGone(name.clone()), |_| Stored::Nothing))
             }
             NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) => Ok(Stored::Nothing),
         }
@@ -129,22 +130,18 @@ impl NodeRequests {
         let PodRemoval { pod, precondition, means } = removal;
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), &pod.namespace);
         let preconditions = |resource_version| Preconditions { uid: Some(pod.uid.to_string()), resource_version };
-        let removed = match means {
+        match means {
             RemovalMeans::Eviction => {
                 // An eviction is about the pod, whatever was written on it meanwhile.
                 let parameters = DeleteParams::default().preconditions(preconditions(None));
                 let parameters = EvictParams { delete_options: Some(parameters), ..EvictParams::default() };
-                answered(PATIENCE, api.evict(&pod.name, &parameters)).await.map(drop)
+                answered(PATIENCE, found(&pod.name, api.evict(&pod.name, &parameters))).await.map(drop)
             }
             RemovalMeans::Delete => {
                 let parameters =
                     DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
-                answered(PATIENCE, api.delete(&pod.name, &parameters)).await.map(drop)
+                answered(PATIENCE, found(&pod.name, api.delete(&pod.name, &parameters))).await.map(drop)
             }
-        };
-        match removed {
-            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
-            removed => removed,
         }
     }
 
@@ -175,14 +172,6 @@ pub(crate) async fn binding_uids(lent: &kube::Client) -> Result<BTreeSet<Uid>, R
 fn lent(name: &NodeName, slice: NodeSlice) -> Result<Stored, Refusal> {
     let node = slice.lent().map_err(|error| unreadable(&error))?;
     Ok(Stored::Lent(name.clone(), Box::new(node)))
-}
-
-/// An object that is gone is what the request wanted.
-fn gone(name: &NodeName, answer: Result<Stored, Refusal>) -> Result<Stored, Refusal> {
-    match answer {
-        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(Stored::LentGone(name.clone())),
-        answer => answer,
-    }
 }
 
 fn with_version(body: &Value, version: &str) -> Value {

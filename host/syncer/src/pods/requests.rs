@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::mapping::PhysicalPodRef;
 use topoloom_sync::precondition::Precondition;
@@ -53,26 +53,28 @@ impl PodRequests {
     pub(super) async fn physical(&self, name: &PodName) -> Result<Option<WholePod>, Refusal> {
         let (namespace, name) = name.parts();
         let api: Api<WholePod> = Api::namespaced(self.clients.physical.clone(), namespace);
-        answered(PATIENCE, api.get_opt(name)).await
+        answered(PATIENCE, found(name, api.get(name))).await
     }
 
     /// The UID of the physical pod of this name, live.
     pub(super) async fn physical_uid(&self, namespace: &str, name: &str) -> Result<Option<Uid>, Refusal> {
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.physical.clone(), namespace);
-        let found: Option<PartialObjectMeta<core_v1::Pod>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
+        let found: Option<PartialObjectMeta<core_v1::Pod>> =
+            answered(PATIENCE, found(name, api.get_metadata(name))).await?;
         Ok(found.map(|pod| pod.metadata.uid.unwrap_or_default().into()))
     }
 
     /// The UID of the physical node of this name, live.
     pub(super) async fn physical_node(&self, name: &str) -> Result<Option<Uid>, Refusal> {
         let api: Api<core_v1::Node> = Api::all(self.clients.physical.clone());
-        let found: Option<PartialObjectMeta<core_v1::Node>> = answered(PATIENCE, api.get_metadata_opt(name)).await?;
+        let found: Option<PartialObjectMeta<core_v1::Node>> =
+            answered(PATIENCE, found(name, api.get_metadata(name))).await?;
         Ok(found.map(|node| node.metadata.uid.unwrap_or_default().into()))
     }
 
     /// The virtual pod of this name, live.
     pub(super) async fn twin(&self, namespace: &str, name: &str) -> Result<Option<WholePod>, Refusal> {
-        answered(PATIENCE, self.twins(namespace).get_opt(name)).await
+        answered(PATIENCE, found(name, self.twins(namespace).get(name))).await
     }
 
     /// The virtual pod that names this physical one, by a live list to its end. Only its metadata is read.
@@ -114,14 +116,14 @@ impl PodRequests {
     pub(super) async fn delete_physical(&self, name: &PodName, judged: &Precondition) -> Result<(), Refusal> {
         let (namespace, name) = name.parts();
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.orphans.clone(), namespace);
-        gone(answered(PATIENCE, api.delete(name, &only(judged))).await.map(drop))
+        answered(PATIENCE, found(name, api.delete(name, &only(judged)))).await.map(drop)
     }
 
     /// Removes a virtual pod at once, if it is still the one that was judged. One that is gone is removed.
     pub(super) async fn remove_twin(&self, name: &PodName, judged: &Precondition) -> Result<(), Refusal> {
         let (namespace, name) = name.parts();
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), namespace);
-        gone(answered(PATIENCE, api.delete(name, &only(judged).grace_period(0))).await.map(drop))
+        answered(PATIENCE, found(name, api.delete(name, &only(judged).grace_period(0)))).await.map(drop)
     }
 
     fn twins(&self, namespace: &str) -> Api<WholePod> {
@@ -139,14 +141,6 @@ fn only(judged: &Precondition) -> DeleteParams {
         uid: Some(judged.uid().to_string()),
         resource_version: Some(judged.version().to_string()),
     })
-}
-
-/// A pod that is gone is what the request wanted.
-fn gone(answer: Result<(), Refusal>) -> Result<(), Refusal> {
-    match answer {
-        Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
-        answer => answer,
-    }
 }
 
 /// An answer that cannot be read is no answer.

@@ -139,6 +139,13 @@ fn status(code: u16, word: &str) -> (u16, Value) {
     (code, status)
 }
 
+/// There is no object at this path.
+fn absent(path: &str) -> (u16, Value) {
+    let (code, mut status) = status(404, "NotFound");
+    status["details"] = json!({"name": path.rsplit('/').next()});
+    (code, status)
+}
+
 impl State {
     fn store(&mut self, path: &str, mut object: Value) -> Value {
         self.version += 1;
@@ -151,7 +158,7 @@ impl State {
         match (method.as_str(), path.strip_suffix("/status")) {
             ("GET", None) if path == "/api/v1/pods" => (200, self.list("/api/v1/namespaces/")),
             ("GET", None) if path.ends_with("/clusterbindings") => (200, self.list(path)),
-            ("GET", None) => self.objects.get(path).cloned().map_or_else(|| status(404, "NotFound"), |it| (200, it)),
+            ("GET", None) => self.objects.get(path).cloned().map_or_else(|| absent(path), |it| (200, it)),
             ("PATCH", Some(path)) => self.patch(path, body),
             ("DELETE", None) => self.delete(path, body),
             ("POST", None) if path.ends_with("/events") => (201, body.clone()),
@@ -168,7 +175,7 @@ impl State {
     /// A write of the status carries the version that it was made from, and changes neither spec nor any other metadata than
     /// labels and annotations.
     fn patch(&mut self, path: &str, body: &Value) -> (u16, Value) {
-        let Some(stored) = self.objects.get(path).cloned() else { return status(404, "NotFound") };
+        let Some(stored) = self.objects.get(path).cloned() else { return absent(path) };
         let version = body["metadata"]["resourceVersion"].as_str().expect("every write carries a version");
         assert!(body.get("spec").is_none(), "{body}");
         if stored["metadata"]["resourceVersion"] != version {
@@ -191,7 +198,7 @@ impl State {
 
     /// A deletion carries UID and version.
     fn delete(&mut self, path: &str, body: &Value) -> (u16, Value) {
-        let Some(stored) = self.objects.get(path).cloned() else { return status(404, "NotFound") };
+        let Some(stored) = self.objects.get(path).cloned() else { return absent(path) };
         for part in ["uid", "resourceVersion"] {
             let wanted = body["preconditions"][part].as_str().expect("every deletion carries UID and version");
             if stored["metadata"][part] != wanted {

@@ -111,6 +111,25 @@ async fn s10_a_pod_whose_physical_node_is_gone_is_finished_although_its_physical
 }
 
 #[tokio::test]
+async fn s10_an_answer_404_that_is_not_of_the_api_server_makes_no_pod_gone() {
+    let mut scene = Scene::new();
+    with_nodes(&scene);
+    scene.running().await;
+    scene.show_virtual(terminating(&scene, running()));
+    scene.pass(90);
+    // As the client reads the page of a router whose backend is away.
+    scene.physicals.refuse(|_| Some((404, "Failed to parse error data")));
+    assert_eq!(
+        scene.run().await,
+        ["ending shop/web-0: the physical pod is read: the script says Failed to parse error data"]
+    );
+    assert_eq!(scene.virtuals.take_seen(), ["GET shop/web-0"]);
+    scene.physicals.refuse(|_| None);
+    assert_eq!(scene.again(ending()).await, "ending shop/web-0: done");
+    assert_eq!(scene.counted(PodOutcome::Ended), 0, "its physical pod runs");
+}
+
+#[tokio::test]
 async fn s22_edited_names_and_uids_of_nodes_make_no_node_gone() {
     let name: &dyn Fn(&mut Value) = &|node| node["metadata"]["annotations"][keys::PHYSICAL_NODE_NAME] = json!("w9");
     let label: &dyn Fn(&mut Value) = &|node| node["metadata"]["labels"][keys::PHYSICAL_NODE_UID] = json!("u9");
