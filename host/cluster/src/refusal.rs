@@ -98,6 +98,12 @@ impl RefusalReason {
         }
     }
 
+    /// Whether a write that ended so may have been done all the same: no answer came, or the server failed on the way.
+    #[must_use]
+    pub fn may_be_done(self) -> bool {
+        matches!(self, Self::Unreachable | Self::ServerError)
+    }
+
     /// Whether every other write would meet the same refusal now, so that trying them only makes noise.
     #[must_use]
     pub fn stops_everything(self) -> bool {

@@ -137,7 +137,7 @@ impl<L: Leases> Nodes<L> {
     async fn carry(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder) -> Result<(), NodeError> {
         let stored = match order {
             NodeOrder::RemovePods(pods) => {
-                self.remove(work, pods).await?;
+                self.remove(name, work, pods).await?;
                 Stored::Nothing
             }
             NodeOrder::StopLease(lent) => {
@@ -149,7 +149,12 @@ impl<L: Leases> Nodes<L> {
                 let sent = self.requests.send(name, other, before.as_deref()).await;
                 match sent {
                     Ok(stored) => stored,
-                    Err(refusal) => return Err(self.refused(name, work, order, refusal).await),
+                    Err(refusal) => {
+                        if refusal.reason.may_be_done() {
+                            self.view().carried(name, work, order, (self.now)());
+                        }
+                        return Err(self.refused(name, work, order, refusal).await);
+                    }
                 }
             }
         };
@@ -201,11 +206,16 @@ impl<L: Leases> Nodes<L> {
     }
 
     /// Removes pods, each by itself: one that cannot be removed holds up no other.
-    async fn remove(&self, work: &NodeWork, pods: &[PodRemoval]) -> Result<(), NodeError> {
+    async fn remove(&self, name: &PhysicalName, work: &NodeWork, pods: &[PodRemoval]) -> Result<(), NodeError> {
         let Some(lent) = &work.lent else { return Ok(()) };
         let mut failed = None;
         for removal in pods {
-            match self.requests.remove_pod(removal).await {
+            let removed = self.requests.remove_pod(removal).await;
+            let may_be_done = removed.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);
+            if may_be_done {
+                self.view().pod_removed(name, lent, &removal.pod.uid, (self.now)());
+            }
+            match removed {
                 Ok(()) => {
                     self.view().ledger.removed(lent, &removal.pod.uid);
                     let word = match removal.means {

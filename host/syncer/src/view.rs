@@ -9,6 +9,7 @@
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
+mod asking;
 mod csi;
 mod lenders;
 mod recall;
@@ -24,16 +25,18 @@ use tokio::sync::watch;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
-use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size, Verdict};
+use topoloom_sync::guard::{Act, Guard, Inherited, Safety, Size};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
     Binding, Facts, LentNode, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical, PhysicalNode, VerbOnNode, draft,
 };
+use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
+use self::asking::{Asked, Proof};
 pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::standing::Counts;
@@ -74,6 +77,8 @@ pub struct View {
     pub binding: Binding,
     /// `spec.safety`.
     pub safety: Safety,
+    /// `spec.timing.orphanDelay`: how far two looks at an orphan are apart.
+    pub orphan_delay: Duration,
     /// What may not be written.
     pub bars: Bars,
     /// How the connection to the physical cluster is doing.
@@ -103,6 +108,8 @@ pub struct View {
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,
+    /// What the witness showed last.
+    proof: Proof,
     /// How far the wall clock was set since this view was made.
     steps: SignedDuration,
 }
@@ -116,15 +123,6 @@ struct Remembered {
     standing: Standing,
     /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
-}
-
-/// What the guard was asked for together.
-#[derive(Debug, Default)]
-struct Asked {
-    /// The acts.
-    acts: BTreeSet<Act>,
-    /// Since when the guard allows them.
-    given: Option<jiff::Timestamp>,
 }
 
 impl Remembered {
@@ -149,6 +147,7 @@ impl View {
         Self {
             binding,
             safety,
+            orphan_delay: ORPHAN_DELAY,
             // Before anything is listed nothing may be taken for gone.
             bars: Bar::of(reach).into_iter().collect(),
             reach,
@@ -168,6 +167,7 @@ impl View {
             remembered: HashMap::new(),
             orphans: HashMap::new(),
             guard: Guard::inherit(earlier, now.steady),
+            proof: Proof::default(),
             steps: SignedDuration::ZERO,
         }
     }
@@ -336,7 +336,12 @@ impl View {
         let leave = if is_asking {
             Leave::Held
         } else {
-            ask(&mut self.guard, &mut remembered.asked, drafted.acts(), &self.safety, size, now)
+            let leave = remembered.asked.ask(&mut self.guard, drafted.acts(), &self.safety, size, now);
+            match verb {
+                // Of a cluster that is gone for good nothing more will be known.
+                VerbOnNode::Detach => leave,
+                VerbOnNode::None | VerbOnNode::Remove => self.proof.confirm(leave, &remembered.asked, now),
+            }
         };
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
@@ -356,49 +361,21 @@ impl View {
         work.0
     }
 
-    /// An order was carried out.
+    /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself
+    /// ([`Self::pod_removed`]).
     pub fn carried(&mut self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, now: Now) {
         let Some(lent) = &work.lent else { return };
-        let remembered = self.remembered.entry(Arc::clone(name)).or_default();
         let happened: Vec<Act> = match order {
             NodeOrder::PatchStatus { .. } if work.grows => {
-                remembered.memory.grown = Some(now.steady);
+                self.remembered.entry(Arc::clone(name)).or_default().memory.grown = Some(now.steady);
                 Vec::new()
             }
             NodeOrder::PatchSpec { .. } => vec![Act::NoExecute(lent.clone())],
-            NodeOrder::RemovePods(pods) => {
-                let act = |uid: &Uid| Act::RemovePod { node: lent.clone(), pod: uid.clone() };
-                pods.iter().map(|removal| act(&removal.pod.uid)).collect()
-            }
             NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
             _ => Vec::new(),
         };
-        for act in happened.iter().filter(|act| remembered.asked.acts.contains(*act)) {
-            self.guard.happened(act, now.steady);
-        }
+        self.happened(name, &happened, now);
         self.tell();
-    }
-
-    /// Asks the guard whether a physical pod of this name that is an orphan may be deleted; again for as long as it is one.
-    pub fn ask_orphan(&mut self, name: &Arc<str>, pod: &Uid, node: NodeName, now: Now) -> Leave {
-        let size = self.size();
-        let asked = self.orphans.entry(Arc::clone(name)).or_default();
-        let acts = vec![Act::RemovePod { node, pod: pod.clone() }];
-        ask(&mut self.guard, asked, Some((Cause::Orphan, acts)), &self.safety, size, now)
-    }
-
-    /// It was deleted.
-    pub fn orphan_deleted(&mut self, name: &str, now: Now) {
-        for act in self.orphans.remove(name).unwrap_or_default().acts {
-            self.guard.happened(&act, now.steady);
-        }
-    }
-
-    /// It is no orphan any more, or is gone.
-    pub fn orphan_kept(&mut self, name: &str) {
-        for act in self.orphans.remove(name).unwrap_or_default().acts {
-            self.guard.withdraw(&act);
-        }
     }
 
     /// The wall clock was set by so much.
@@ -422,41 +399,6 @@ fn named(node: &LentNode) -> Option<&str> {
     let name =
         metadata.annotations.get(keys::PHYSICAL_NODE_NAME).or_else(|| metadata.labels.get(keys::PHYSICAL_NODE_NAME));
     name.map(String::as_str)
-}
-
-/// The guard's answer to all acts that follow from one cause together. What is not wanted any more is withdrawn.
-fn ask(
-    guard: &mut Guard,
-    asked: &mut Asked,
-    acts: Option<(Cause, Vec<Act>)>,
-    safety: &Safety,
-    size: Size,
-    now: Now,
-) -> Leave {
-    let (cause, acts) = acts.map_or((Cause::Operator, Vec::new()), |(cause, acts)| (cause, acts));
-    let wanted: BTreeSet<Act> = acts.into_iter().collect();
-    for act in asked.acts.difference(&wanted) {
-        guard.withdraw(act);
-    }
-    let verdicts: Vec<Verdict> = wanted.iter().map(|act| guard.ask(act, cause, safety, size, now.steady)).collect();
-    asked.acts = wanted;
-    if verdicts.contains(&Verdict::Held) {
-        asked.given = None;
-        return Leave::Held;
-    }
-    let gathering = verdicts.iter().filter_map(|verdict| match verdict {
-        Verdict::Gathering { until } => Some(until.saturating_sub(now.steady)),
-        Verdict::Go | Verdict::Held => None,
-    });
-    if let Some(left) = gathering.max() {
-        asked.given = None;
-        return Leave::Gathering { until: now.wall.checked_add(left).unwrap_or(now.wall) };
-    }
-    if asked.acts.is_empty() {
-        asked.given = None;
-        return Leave::Given { since: now.wall };
-    }
-    Leave::Given { since: *asked.given.get_or_insert(now.wall) }
 }
 
 impl NodeWork {

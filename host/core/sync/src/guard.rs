@@ -450,6 +450,12 @@ impl Guard {
         Ok(count)
     }
 
+    /// Whether this act, which was asked for, would be held: it is, or what an earlier process held is not complete yet.
+    #[must_use]
+    pub fn holds(&self, act: &Act) -> bool {
+        self.is_recalling || self.is_held(act)
+    }
+
     fn is_held(&self, act: &Act) -> bool {
         self.held.as_ref().is_some_and(|held| held.acts.contains(act))
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns the state of a binding that is no node's: which connection is used, whose its namespace is, what was set back, held and
 //! confirmed, and what the status says. After each change everything is looked at again, in one order: connect, verbs, bars, guard,
-//! deletion, status. So a step that failed is tried with the next change, or the next tick, and none depends on the event that
+//! witness, deletion, status. So a step that failed is tried with the next change, or the next tick, and none depends on the event that
 //! caused it.
 //!
 //! ```text
@@ -112,6 +112,8 @@ pub(super) struct Conductor {
     /// What failed last on the way to the physical cluster, and when it is tried again.
     pauses: Pauses,
     again: Option<Instant>,
+    /// When a round of the witness that something waits for is tried again.
+    prove_again: Option<Instant>,
     written: Option<Instant>,
     /// A status that differs waits until then.
     report_at: Option<Instant>,
@@ -164,6 +166,7 @@ impl Conductor {
             going: None,
             pauses: Pauses::default(),
             again: None,
+            prove_again: None,
             written: None,
             report_at: None,
             clock: (process.now)(),
@@ -281,6 +284,7 @@ impl Conductor {
         // Also what may be done again.
         self.say_what_hinders();
         self.review().await;
+        self.prove().await;
         if !self.is_gone && self.is_terminating() {
             let ended = self.leave().await;
             if ended.is_some() {
@@ -360,7 +364,11 @@ impl Conductor {
         if before.heartbeats != self.terms.heartbeats || before.secret != self.terms.secret {
             return Some(Ended::Again(self.inheritance()));
         }
-        let touched = self.view().set_terms(self.terms.binding.clone(), self.terms.safety);
+        let touched = {
+            let mut view = self.view();
+            view.orphan_delay = self.terms.orphan_delay;
+            view.set_terms(self.terms.binding.clone(), self.terms.safety)
+        };
         self.look_at(touched);
         if before.mode != self.terms.mode {
             self.again = None;

@@ -76,7 +76,8 @@ pub(super) async fn live(
     let clock = process.clock.clone();
     let absent = Signs::new(terms.contact, &Clock::new(move || clock.boot()));
     let earlier = earlier.unwrap_or_else(|| inherited(&object.status));
-    let view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
+    let mut view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
+    view.orphan_delay = terms.orphan_delay;
     let view: SharedView = Arc::new(Mutex::new(view));
 
     let (nodes_queue, csi_queue) = (queue::<PhysicalName>("nodes", NODES), queue::<PhysicalName>("csinodes", NODES));

@@ -1,6 +1,7 @@
 //! One round of the witness of two clusters (decision S25), at the API servers.
 //!
-//! Owns the order: read both, judge, then raise, copy, confirm. Never writes where the two disagree; that needs an operator.
+//! Owns the order: read both, judge, then raise, copy, confirm. Never writes where the two disagree; that needs an operator. Never
+//! raises the counter without having read its copy: a counter that was set back would catch up with it unseen.
 //!
 //! # Failure story
 //!
@@ -22,6 +23,8 @@ use super::requests::{Clients, LeaseName, SeenLease};
 pub(super) enum Why {
     /// Its time has come.
     Time,
+    /// Something is about to be disrupted: the numbers are compared, and nothing is written.
+    Asked,
     /// An operator has confirmed that a store was set back: the numbers agree from now on.
     Confirmed,
 }
@@ -50,14 +53,19 @@ pub(super) struct Places<'a> {
 /// Makes a round.
 pub(super) async fn make(clients: &Clients, places: &Places<'_>, why: Why) -> Result<Found, Refusal> {
     let Some(kept_in) = clients.lease(places.lease).await? else { return Ok(Found::NoLease) };
-    let copied_in = match take(clients, places.namespace, &places.borrower, Access::Write).await? {
+    let access = match why {
+        Why::Time | Why::Confirmed => Access::Write,
+        Why::Asked => Access::Look,
+    };
+    let copied_in = match take(clients, places.namespace, &places.borrower, access).await? {
         Taken::Ours(seen) => seen,
         Taken::Another(why) => return Ok(Found::Taken(why)),
         Taken::Free => return Ok(Found::NoLease),
     };
     let (kept, copy) = numbers(places.pair, &kept_in, &copied_in);
     let steps = match (why, judge(kept, copy)) {
-        (Why::Time, Verdict::SetBack(found)) => return Ok(Found::SetBack(found)),
+        (Why::Time | Why::Asked, Verdict::SetBack(found)) => return Ok(Found::SetBack(found)),
+        (Why::Asked, Verdict::Agree) => return Ok(Found::Agree),
         (Why::Time, Verdict::Agree) => round(kept, copy),
         (Why::Confirmed, _) => resume(kept, copy),
     };

@@ -11,6 +11,7 @@ use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
 use super::*;
 use crate::view::examples;
@@ -71,6 +72,37 @@ async fn s6_the_lease_of_a_virtual_node_stops_when_its_labels_are_not_ours_any_m
     foreign.metadata.labels.insert(keys::VIRTUAL_CLUSTER.to_owned(), "another".to_owned());
     scene.view.lock().unwrap().lent_node(&"vnode-east-w1".into(), foreign);
     assert_eq!(scene.look().await, ["stop vnode-east-w1"]);
+}
+
+/// A view of ten nodes of which the selector does not select `w1` any more: it is marked, a pod runs on it, and the guard has
+/// gathered what follows.
+fn leaving() -> View {
+    let mut view = examples::view(10);
+    examples::lend(&mut view, 10);
+    let pod = serde_json::json!({
+        "metadata": {"namespace": "shop", "name": "web-0", "uid": "v-uid", "resourceVersion": "5"},
+        "spec": {"nodeName": "vnode-east-w1", "containers": [{"name": "c"}]},
+        "status": {"phase": "Running"},
+    });
+    let _ = view.ledger.virtual_pod(serde_json::from_value(pod).unwrap()).unwrap();
+    let not_w1 =
+        RawRequirement { key: "metadata.name".to_owned(), operator: "NotIn".to_owned(), values: vec!["w1".to_owned()] };
+    let term = RawTerm { match_expressions: vec![], match_fields: vec![not_w1] };
+    view.binding.selector = NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap();
+    examples::mark(&mut view, 1);
+    let (now, before) = (examples::now(), Duration::from_secs(10));
+    let earlier = Now { wall: now.wall.checked_sub(before).unwrap(), steady: now.steady - before };
+    let work = view.decide(&"w1".into(), &Evidence::default(), earlier);
+    assert_eq!(work.orders, []);
+    view
+}
+
+#[tokio::test]
+async fn s9_an_eviction_without_an_answer_counts() {
+    let scene = Scene::of(leaving());
+    let ended = scene.nodes.work(&"w1".into()).await;
+    assert!(ended.is_err() && scene.asked.load(Ordering::SeqCst) == 1, "{ended:?}");
+    assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1);
 }
 
 #[tokio::test]

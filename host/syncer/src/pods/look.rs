@@ -391,8 +391,11 @@ impl Pods {
             }
         }
         let deleted = self.requests.delete_physical(name, precondition).await;
+        let may_be_done = deleted.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);
+        if may_be_done {
+            self.view().orphan_deleted(name.text(), (self.now)());
+        }
         deleted.map_err(refused("the physical pod is deleted"))?;
-        self.view().orphan_deleted(name.text(), (self.now)());
         self.metrics.count(PodOutcome::OrphanDeleted);
         tracing::info!(pod = %name, uid = %pod.uid, %why, verdict = why.word(), "a physical pod without a virtual pod was deleted");
         Ok(WorkOutcome::Done)

@@ -12,10 +12,11 @@ pub(crate) fn now() -> Now {
     Now { wall: "2026-08-03T12:00:00Z".parse().unwrap(), steady: Duration::from_secs(1_000) }
 }
 
-/// A view that knows its policies and virtual nodes (there are none) and these physical nodes.
+/// A view that knows its policies and virtual nodes (there are none) and these physical nodes. Its witness agrees at any time.
 pub(crate) fn view(nodes: usize) -> View {
     let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
     view.policies.set_synced(Synced::Yes);
+    view.agreed(Duration::MAX);
     view.lent_nodes(HashMap::new());
     let all = (1..=nodes).map(|number| (PhysicalName::from(format!("w{number}")), physical(number)));
     view.physical_nodes(all.collect());
@@ -55,5 +56,18 @@ pub(crate) fn lend(view: &mut View, nodes: usize) {
         node["metadata"]["resourceVersion"] = "20".into();
         view.lent_node(lent, read(&node).lent().unwrap());
         assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, [], "it is at rest");
+    }
+}
+
+/// The API server shows each node as marked for its deletion.
+pub(crate) fn mark(view: &mut View, nodes: usize) {
+    for number in 1..=nodes {
+        let name = NodeName::from(format!("vnode-east-w{number}"));
+        let mut node = view.lent(&name).unwrap().clone();
+        node.version = "30".into();
+        node.metadata.taints.push(topoloom_sync::taints::Taint::deleting());
+        node.metadata.annotations.insert(keys::DELETION_TAINT_TIME.to_owned(), "2026-08-03T12:00:00Z".to_owned());
+        node.metadata.cordon = topoloom_sync::merge::Cordon::Cordoned;
+        view.lent_node(&name, node);
     }
 }

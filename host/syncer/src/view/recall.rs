@@ -14,9 +14,9 @@ use topoloom_sync::policy::in_force::Synced;
 use super::View;
 use crate::ledger::{PhysicalName, Touched};
 
-/// How long everything has to be known before it counts as decided: a physical pod is an orphan after two looks that are half a
-/// minute apart, and looks begin when the pods are listed.
-const SETTLES: Duration = Duration::from_secs(90);
+/// How long everything has to be known before it counts as decided, beside the time between two looks at an orphan: looks begin
+/// when the pods are listed, and all of them take their time.
+const SETTLES: Duration = Duration::from_secs(60);
 
 /// What is listed of a binding beside its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,8 @@ impl View {
             return false;
         };
         let all = self.all();
-        let is_late_enough = now.steady.saturating_sub(since) >= SETTLES;
+        let settles = self.orphan_delay.saturating_add(SETTLES);
+        let is_late_enough = now.steady.saturating_sub(since) >= settles;
         is_late_enough && all.iter().all(|name| self.recall.decided.contains(name))
     }
 

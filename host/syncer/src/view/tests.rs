@@ -6,7 +6,7 @@ use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 use topoloom_sync::taints::{Effect, Taint};
 
-use super::examples::{binding, lend, now, view};
+use super::examples::{binding, lend, mark, now, view};
 use super::*;
 
 /// Selects no node that there is.
@@ -24,19 +24,6 @@ fn states(view: &mut View, nodes: usize, now: Now) -> Vec<Vec<String>> {
 fn later(seconds: u64) -> Now {
     let by = Duration::from_secs(seconds);
     Now { wall: now().wall.checked_add(by).unwrap(), steady: now().steady + by }
-}
-
-/// The API server shows each node as marked for its deletion.
-fn mark(view: &mut View, nodes: usize) {
-    for number in 1..=nodes {
-        let name = NodeName::from(format!("vnode-east-w{number}"));
-        let mut node = view.lent(&name).unwrap().clone();
-        node.version = "30".into();
-        node.metadata.taints.push(topoloom_sync::taints::Taint::deleting());
-        node.metadata.annotations.insert(keys::DELETION_TAINT_TIME.to_owned(), "2026-08-03T12:00:00Z".to_owned());
-        node.metadata.cordon = topoloom_sync::merge::Cordon::Cordoned;
-        view.lent_node(&name, node);
-    }
 }
 
 #[test]

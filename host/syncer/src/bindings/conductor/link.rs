@@ -18,7 +18,7 @@ use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
 use topoloom_sync::witness::{Pair, Store, hash};
 
-use super::{Conductor, replace};
+use super::{Conductor, TICK, replace};
 use crate::bindings::borrower::{Access, Taken, take};
 use crate::bindings::life::link_terms;
 use crate::bindings::report::{self, Conflict};
@@ -158,7 +158,7 @@ impl Conductor {
                 self.conflict = None;
                 self.is_taken = true;
                 // A cluster that was set back while no syncer ran is found before anything is judged by what it shows.
-                self.round().await;
+                self.round(Why::Time).await;
             }
             Taken::Another(why) => self.is_anothers(why).await,
             Taken::Free => self.conflict = None,
@@ -209,7 +209,7 @@ impl Conductor {
         }
         match self.shares_id().await {
             Ok(true) => {}
-            Ok(false) => self.round().await,
+            Ok(false) => self.round(Why::Time).await,
             Err(refusal) => {
                 tracing::debug!(
                     binding = self.name, reason = refusal.reason.as_str(), error = %refusal,
@@ -219,13 +219,25 @@ impl Conductor {
         }
     }
 
+    /// What would be disrupted waits until it is known that neither cluster was set back (decision S25).
+    pub(super) async fn prove(&mut self) {
+        let is_due = self.prove_again.is_none_or(|again| Instant::now() >= again);
+        if self.is_gone || !self.is_taken || !is_due || !self.view().awaits_round() {
+            return;
+        }
+        self.round(Why::Asked).await;
+        // Where it could not be made the next tick tries again, and not each change before.
+        let is_open = self.view().awaits_round();
+        self.prove_again = is_open.then(|| Instant::now() + TICK);
+    }
+
     /// A round of the witness, where it may write.
-    async fn round(&mut self) {
+    async fn round(&mut self, why: Why) {
         let may_write = !self.observes() && self.gate.check().is_ok();
         if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
             return;
         }
-        if let Err(refusal) = self.make_round(Why::Time).await {
+        if let Err(refusal) = self.make_round(why).await {
             tracing::debug!(binding = self.name, reason = refusal.reason.as_str(), error = %refusal, "a round of the witness failed");
         }
     }
@@ -239,9 +251,12 @@ impl Conductor {
             borrower: Borrower { identity: &identity, cluster: &cluster },
             pair: &pair,
         };
+        let begun = self.now().steady;
         let found = witness::make(&self.parts.clients, &places, why).await;
         match self.told(Thing::Witness, Side::Physical, found)? {
-            Found::Agree => {}
+            Found::Agree => {
+                self.view().agreed(begun);
+            }
             Found::NoLease => {
                 tracing::debug!(binding = self.name, "there is no lease that keeps the counter of the witness")
             }

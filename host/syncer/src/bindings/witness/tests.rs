@@ -87,6 +87,21 @@ async fn s25_either_store_that_is_set_back_is_found_also_where_no_syncer_ran_and
 }
 
 #[tokio::test]
+async fn s25_a_round_before_a_disruption_finds_the_same_and_writes_nothing() {
+    let world = World::new();
+    assert_eq!(world.make(Why::Asked).await, Ok(Found::NoLease), "there is no copy yet, which proves nothing");
+    world.make(Why::Time).await.unwrap();
+    let physical = world.physical.save();
+    world.make(Why::Time).await.unwrap();
+    world.lent.writes();
+    world.physical.writes();
+    assert_eq!(world.make(Why::Asked).await, Ok(Found::Agree));
+    world.physical.restore(physical);
+    assert_eq!(stores(&world.make(Why::Asked).await), [Store::Physical]);
+    assert_eq!((world.lent.writes(), world.physical.writes()), (vec![], vec![]));
+}
+
+#[tokio::test]
 async fn s25_a_round_that_fails_anywhere_leaves_numbers_that_agree() {
     for writes in 0..4 {
         let world = World::new();

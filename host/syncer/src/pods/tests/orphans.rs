@@ -32,6 +32,44 @@ async fn s6_an_orphan_goes_after_two_looks_a_live_read_and_the_guard() {
 }
 
 #[tokio::test]
+async fn s25_an_orphan_is_not_deleted_before_a_round_of_the_witness_that_began_after_the_guard_was_asked() {
+    let mut scene = Scene::new();
+    scene.view.lock().unwrap().agreed(Duration::ZERO);
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    scene.pass(30);
+    scene.again(physical()).await;
+    scene.pass(5);
+    for _ in 0..3 {
+        assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: again in 1s");
+    }
+    assert!(scene.view.lock().unwrap().awaits_round());
+    assert_eq!(scene.physicals.take_seen(), [""; 0]);
+    let begun = (scene.pods.now)().steady;
+    scene.view.lock().unwrap().agreed(begun);
+    assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: done");
+    assert!(!is_there(&scene));
+}
+
+#[tokio::test]
+async fn s9_a_deletion_without_an_answer_counts() {
+    let mut scene = Scene::new();
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    scene.pass(30);
+    scene.again(physical()).await;
+    scene.pass(5);
+    scene.physicals.refuse(|asked| asked.starts_with("DELETE").then_some((504, "Timeout")));
+    let ended = scene.again(physical()).await;
+    assert_eq!(ended, "physical lent/web-0-x: the physical pod is deleted: the script says Timeout");
+    assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1);
+    scene.physicals.refuse(|_| None);
+    scene.again(physical()).await;
+    assert!(!is_there(&scene));
+    assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1, "once");
+}
+
+#[tokio::test]
 async fn s11_before_virtual_pods_are_listed_no_pod_is_an_orphan() {
     let mut scene = Scene::unlisted();
     scene.show_physical(scene.physical(running()));
