@@ -5,11 +5,13 @@
 //!
 //! # Failure story
 //!
-//! A watch that breaks continues by itself, and what is known stays. A server that was set back is listed anew; until the
+//! A watch that breaks continues by itself, and what is known stays. A server that was set back is listed anew, also where only a
+//! list of pods shows it; until the
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
 //! cannot be read leaves what was read of it before, with a line in the log.
 
 mod csi;
+mod machines;
 mod named;
 
 use std::collections::HashSet;
@@ -17,17 +19,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::{Api, Resource as _};
-use topoloom_cluster::Refusal;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
 use topoloom_cluster::watches::{self, Config};
 use topoloom_cluster::work::WorkQueue;
+use topoloom_cluster::{Refusal, Restores};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
 pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
+pub use self::machines::Machines;
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, Touched};
-use crate::pods::Inbox;
+use crate::pods::{Inbox, PodName};
 use crate::slices::pod::{Copied, PodSlice, WholePod};
 use crate::view::View;
 
@@ -60,6 +63,7 @@ enum PodWatch {
 pub struct OurPods {
     pods: PhysicalPods,
     inbox: Inbox,
+    restores: Restores,
 }
 
 /// The pods of the virtual cluster that are bound to a node.
@@ -67,6 +71,7 @@ pub struct OurPods {
 pub struct LentPods {
     view: SharedView,
     inbox: Inbox,
+    restores: Restores,
 }
 
 /// A list of pods on its way: they are taken in one by one, since a pod that exists counts at once; what the list does not
@@ -75,6 +80,29 @@ pub struct LentPods {
 pub struct PodList {
     seen: HashSet<Uid>,
     touched: Touched,
+    /// Of the pods that the list shows in a version before the one that is known: the lowest known version, and the one in the
+    /// list.
+    older: Option<(ResourceVersion, ResourceVersion)>,
+}
+
+impl PodList {
+    /// The list shows a pod in another version than the one that is known.
+    fn older(&mut self, found: Option<(ResourceVersion, ResourceVersion)>) {
+        let Some((known, shown)) = found else { return };
+        if self.older.as_ref().is_none_or(|(lowest, _)| known.is_older_than(lowest)) {
+            self.older = Some((known, shown));
+        }
+    }
+
+    /// The list is as of this version. Where that is not before a version in which a pod was known, both are not of one history:
+    /// the store was set back, and its revision raised.
+    fn judge(&self, version: &ResourceVersion, restores: &Restores) {
+        if let Some((known, shown)) = &self.older
+            && !version.is_older_than(known)
+        {
+            restores.contradicted(known, shown);
+        }
+    }
 }
 
 impl PhysicalPods {
@@ -150,6 +178,12 @@ fn uid_of(pod: &WholePod) -> Uid {
     pod.meta().uid.as_deref().unwrap_or_default().into()
 }
 
+/// Its namespace and its name.
+fn name_of(pod: &WholePod) -> PodName {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    PodName::new(&text(&pod.meta().namespace), &text(&pod.meta().name))
+}
+
 /// A pod that was read whole; nothing where its status has another form than that of a pod.
 fn split(pod: WholePod) -> Option<(PodSlice, Copied)> {
     let name = pod.meta().name.clone().unwrap_or_default();
@@ -163,14 +197,13 @@ fn split(pod: WholePod) -> Option<(PodSlice, Copied)> {
 impl OurPods {
     /// What one of the two watches of physical pods shows, and the inbox of their controller.
     #[must_use]
-    pub fn new(ours: PhysicalPods, inbox: Inbox) -> Self {
-        Self { pods: ours, inbox }
+    pub fn new(ours: PhysicalPods, inbox: Inbox, restores: Restores) -> Self {
+        Self { pods: ours, inbox, restores }
     }
 
-    fn take(&self, object: WholePod) -> Touched {
-        let Some((slice, copied)) = split(object) else { return Touched::new() };
-        let touched = self.pods.take(&slice);
-        self.inbox.physical(&slice, copied);
+    fn take(&self, slice: &PodSlice, copied: Copied) -> Touched {
+        let touched = self.pods.take(slice);
+        self.inbox.physical(slice, copied);
         touched
     }
 }
@@ -186,22 +219,27 @@ impl Index<WholePod> for OurPods {
 
     fn list(&mut self, list: &mut PodList, object: WholePod) {
         list.seen.insert(uid_of(&object));
-        list.touched.append(&mut self.take(object));
+        let Some((slice, copied)) = split(object) else { return };
+        list.older(self.inbox.older_physical(&slice));
+        list.touched.append(&mut self.take(&slice, copied));
     }
 
     fn reset(&mut self, list: PodList, version: &ResourceVersion) -> Touched {
+        list.judge(version, &self.restores);
         self.inbox.physical_listed(&list.seen);
         Index::<PodSlice>::reset(&mut self.pods, list, version)
     }
 
     fn apply(&mut self, object: WholePod) -> Touched {
-        self.take(object)
+        split(object).map(|(slice, copied)| self.take(&slice, copied)).unwrap_or_default()
     }
 
     fn delete(&mut self, object: WholePod) -> Touched {
-        let uid = uid_of(&object);
-        if let Some((slice, copied)) = split(object) {
-            self.inbox.physical_gone(&slice, copied);
+        let (name, uid) = (name_of(&object), uid_of(&object));
+        match split(object) {
+            Some((slice, copied)) => self.inbox.physical_gone(&slice, copied),
+            // It is gone all the same.
+            None => self.inbox.physical_lost(&name, &uid),
         }
         self.pods.gone(&uid)
     }
@@ -210,12 +248,11 @@ impl Index<WholePod> for OurPods {
 impl LentPods {
     /// The view, and the inbox of the controller of pods.
     #[must_use]
-    pub fn new(view: &SharedView, inbox: Inbox) -> Self {
-        Self { view: Arc::clone(view), inbox }
+    pub fn new(view: &SharedView, inbox: Inbox, restores: Restores) -> Self {
+        Self { view: Arc::clone(view), inbox, restores }
     }
 
-    fn take(&self, object: WholePod) -> Touched {
-        let Some((slice, copied)) = split(object) else { return Touched::new() };
+    fn take(&self, slice: PodSlice, copied: Copied) -> Touched {
         self.inbox.twin(&slice, copied);
         let pod = slice.pod();
         locked(&self.view).ledger.virtual_pod(slice).unwrap_or_else(|error| {
@@ -239,10 +276,13 @@ impl Index<WholePod> for LentPods {
 
     fn list(&mut self, list: &mut PodList, object: WholePod) {
         list.seen.insert(uid_of(&object));
-        list.touched.append(&mut self.take(object));
+        let Some((slice, copied)) = split(object) else { return };
+        list.older(self.inbox.older_twin(&slice));
+        list.touched.append(&mut self.take(slice, copied));
     }
 
-    fn reset(&mut self, mut list: PodList, _: &ResourceVersion) -> Touched {
+    fn reset(&mut self, mut list: PodList, version: &ResourceVersion) -> Touched {
+        list.judge(version, &self.restores);
         self.inbox.twins_listed(&list.seen);
         let mut view = locked(&self.view);
         for uid in view.ledger.virtual_uids() {
@@ -254,14 +294,12 @@ impl Index<WholePod> for LentPods {
     }
 
     fn apply(&mut self, object: WholePod) -> Touched {
-        self.take(object)
+        split(object).map(|(slice, copied)| self.take(slice, copied)).unwrap_or_default()
     }
 
     fn delete(&mut self, object: WholePod) -> Touched {
         let uid = uid_of(&object);
-        if let Some((slice, _)) = split(object) {
-            self.inbox.twin_gone(&slice);
-        }
+        self.inbox.twin_gone(&name_of(&object), &uid);
         locked(&self.view).ledger.virtual_pod_gone(&uid)
     }
 }

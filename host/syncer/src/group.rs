@@ -36,8 +36,8 @@ use topoloom_sync::liveness::{Doubt, Listed, Reach};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, OurPods, PhysicalCsiNodes, PhysicalNodes, PhysicalPods, SharedView,
-    WatchNews, follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, Machines, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView, WatchNews,
+    follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, Touched};
@@ -219,7 +219,7 @@ impl Group {
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
-            LentPods::new(&self.view, self.pods.inbox().clone()),
+            LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
             self.queue.clone(),
             self.report(Thing::LentPods, Side::Virtual, lists, 1, Some(Part::LentPods)),
         );
@@ -285,7 +285,7 @@ impl Group {
                 }
             }
         };
-        let our_pods = OurPods::new(our_pods, self.pods.inbox().clone());
+        let our_pods = OurPods::new(our_pods, self.pods.inbox().clone(), physical.restores().clone());
         tokio::join!(
             self.physical_nodes(&physical, &config),
             follow(
@@ -336,7 +336,7 @@ impl Group {
             let nodes = follow(
                 Api::all(physical.connection().reads().clone()),
                 config.clone(),
-                Feed::<PhysicalNodes>::of(&self.view),
+                Machines::new(&self.view, self.pods.inbox().clone()),
                 self.queue.clone(),
                 |news| {
                     report(news);

@@ -24,7 +24,9 @@
 //!
 //! # Failure story
 //!
-//! A request that fails ends the look; the queue tries again with a pause of this pod alone. A conflict means that another client
+//! A request that fails ends the look; the queue tries again with a pause of this pod alone. Where a right is missing, or an
+//! admission policy denies it, only a person can change that: the binding says so ([`Troubles`]), and the pod rests until the next
+//! sweep. A conflict means that another client
 //! wrote the virtual pod: it is read live and decided about again, in the same look. A status that the API server refuses (422)
 //! is reported once for each version of the physical pod, and not sent again. A bar that forbids a write ends the look; whatever
 //! changes a bar has to call [`Inbox::wake`]. What is lost with the process makes waits longer and never shorter.
@@ -39,19 +41,22 @@ mod requests;
 mod shelf;
 mod state;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use topoloom_cluster::Refusal;
 use topoloom_cluster::events::Events;
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
+use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_sync::node::Now;
 
 use self::metrics::BindingMetrics;
 use self::requests::{PodRequests, unreadable};
 use self::state::PodState;
 use crate::slices::pod::WholePod;
+use crate::troubles::{Thing, Troubles};
 use crate::view::View;
 
 pub use self::inbox::Inbox;
@@ -72,8 +77,59 @@ pub struct Pods {
     inbox: Inbox,
     requests: PodRequests,
     events: Events,
+    troubles: Troubles,
     metrics: BindingMetrics,
+    /// The last list of virtual pods that name a physical one.
+    naming: tokio::sync::Mutex<Option<Naming>>,
     now: Box<dyn Fn() -> Now + Send + Sync>,
+}
+
+/// The virtual pods that name a physical one, by the name of that.
+struct Naming {
+    /// When the list was asked for, by the steady clock.
+    begun: Duration,
+    pods: HashMap<PodName, Vec<Arc<PodState>>>,
+}
+
+/// What is asked of an API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    ReadPhysical,
+    ReadNode,
+    DeletePhysical,
+    ReadTwin,
+    WriteStatus,
+    WritePhase,
+    RemoveTwin,
+    Bindings,
+}
+
+impl Ask {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::ReadPhysical => "the physical pod is read",
+            Self::ReadNode => "the physical node is read",
+            Self::DeletePhysical => "the physical pod is deleted",
+            Self::ReadTwin => "the virtual pod is read",
+            Self::WriteStatus => "the status of the virtual pod is written",
+            Self::WritePhase => "a final phase is written",
+            Self::RemoveTwin => "the virtual pod is removed",
+            Self::Bindings => "the ClusterBindings are listed",
+        }
+    }
+
+    /// Of what it is, and in which cluster.
+    fn thing(self) -> (Thing, Side) {
+        match self {
+            Self::ReadPhysical => (Thing::PhysicalPodReads, Side::Physical),
+            Self::ReadNode => (Thing::PhysicalNodeReads, Side::Physical),
+            Self::DeletePhysical => (Thing::OrphanDeletions, Side::Physical),
+            Self::ReadTwin => (Thing::LentPodReads, Side::Virtual),
+            Self::WriteStatus | Self::WritePhase => (Thing::LentPodStatus, Side::Virtual),
+            Self::RemoveTwin => (Thing::LentPodDeletions, Side::Virtual),
+            Self::Bindings => (Thing::AllBindings, Side::Virtual),
+        }
+    }
 }
 
 /// Why the work on a pod failed.
@@ -103,10 +159,12 @@ impl Pods {
         inbox: Inbox,
         clients: PodClients,
         events: Events,
+        troubles: Troubles,
         metrics: BindingMetrics,
         now: impl Fn() -> Now + Send + Sync + 'static,
     ) -> Self {
-        Self { view, inbox, requests: PodRequests::new(clients), events, metrics, now: Box::new(now) }
+        let (requests, naming, now) = (PodRequests::new(clients), tokio::sync::Mutex::default(), Box::new(now));
+        Self { view, inbox, requests, events, troubles, metrics, naming, now }
     }
 
     /// Where the watches show pods.
@@ -119,6 +177,21 @@ impl Pods {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The answer to a request. One that a person has to do something about is a trouble of the binding until the same succeeds.
+    fn told<T>(&self, ask: Ask, answer: Result<T, Refusal>) -> Result<T, PodError> {
+        let (thing, side) = ask.thing();
+        match answer {
+            Ok(found) => {
+                self.troubles.over(thing);
+                Ok(found)
+            }
+            Err(refusal) => {
+                self.troubles.met(thing, &refusal, side);
+                Err(PodError::Refused { what: ask.sentence(), refusal })
+            }
+        }
+    }
+
     /// An answer, as far as anything follows from it.
     fn state(&self, whole: WholePod) -> Result<PodState, Refusal> {
         let (slice, copied) = whole.split().map_err(|error| unreadable(&error))?;
@@ -126,18 +199,20 @@ impl Pods {
     }
 }
 
-/// Says what was to be done where a request was refused.
-fn refused(what: &'static str) -> impl Fn(Refusal) -> PodError {
-    move |refusal| PodError::Refused { what, refusal }
-}
-
 impl Work<PodKey> for Pods {
     type Error = PodError;
 
     async fn work(&self, key: &PodKey) -> Result<WorkOutcome, PodError> {
-        match key {
+        let worked = match key {
             PodKey::Physical(name) => self.look(name).await,
             PodKey::Ending(name) => self.finish(name).await,
+        };
+        match worked {
+            Err(PodError::Refused { what, refusal }) if is_for_a_person(refusal.reason) => {
+                tracing::debug!(pod = %key, what, error = %refusal, "a pod waits until a person has changed what is refused");
+                Ok(WorkOutcome::Done)
+            }
+            worked => worked,
         }
     }
 
@@ -146,8 +221,20 @@ impl Work<PodKey> for Pods {
     }
 
     fn all(&self) -> Vec<PodKey> {
+        // A full queue may have refused the look that withdraws what was asked for.
+        let asked = self.view().orphans();
+        let gone: Vec<_> = {
+            let book = self.inbox.book();
+            asked.into_iter().filter(|name| !book.knows(&PodName::of(name))).collect()
+        };
+        gone.iter().for_each(|name| self.view().orphan_kept(name));
         self.inbox.book().waiting()
     }
+}
+
+/// Whether the same request is refused until a person has changed something.
+fn is_for_a_person(reason: RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Forbidden | RefusalReason::DeniedByAdmission)
 }
 
 impl fmt::Debug for Pods {

@@ -35,6 +35,18 @@ pub enum Thing {
     Binding,
     /// The list of all bindings.
     AllBindings,
+    /// Live reads of physical pods.
+    PhysicalPodReads,
+    /// Live reads of physical nodes.
+    PhysicalNodeReads,
+    /// Deletions of physical pods that have no virtual one.
+    OrphanDeletions,
+    /// Live reads of virtual pods.
+    LentPodReads,
+    /// The status of virtual pods.
+    LentPodStatus,
+    /// Deletions of virtual pods whose physical one is gone.
+    LentPodDeletions,
 }
 
 /// The refusals of one binding. Clones are the same.

@@ -82,7 +82,8 @@ pub(super) async fn live(
 
     let (nodes_queue, csi_queue) = (queue::<PhysicalName>("nodes", NODES), queue::<PhysicalName>("csinodes", NODES));
     let statuses = queue::<PolicyName>("policies", POLICIES);
-    let inbox = Inbox::new(&identity, &terms.binding.cluster, queue::<PodKey>("pods", PODS));
+    let pods_queue = queue::<PodKey>("pods", PODS);
+    let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
     inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
     let counted = process.pods.of(identity.binding());
     let (forward, troubles, lists) = (Forward::new(), Troubles::default(), Arc::new(Lists::physical()));
@@ -112,7 +113,7 @@ pub(super) async fn live(
     );
     let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
-    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, counted, now);
+    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, troubles.clone(), counted, now);
     let csi_clients = CsiClients { physical: forward.reads(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
     let csi_nodes = CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now);

@@ -11,7 +11,9 @@
 //! # Failure story
 //!
 //! Events come late, twice, and in any order between the two clusters. An event that is older than an answer that was read is
-//! ignored. The last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
+//! ignored, and so is an answer about a pod that its watch does not show: it may have gone before the answer came. A physical pod
+//! outside of the namespace of the binding is none of its pods, whatever its labels are: a lender may have copied a manifest. The
+//! last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
 //! whose end was not seen as failed. A new list, and a server that was set back, make first looks at orphans void.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -30,7 +32,7 @@ use topoloom_sync::projection::Refusals;
 
 use super::key::{PodKey, PodName};
 use super::shelf::Shelf;
-use super::state::{Digest, PodState, names};
+use super::state::{Digest, PodState};
 
 /// How many bytes of physical pods that are not at rest are held.
 const STATUSES: usize = 32 << 20;
@@ -50,6 +52,8 @@ pub(super) struct Book {
     identity: Identity,
     /// How the names of all its virtual nodes begin.
     prefix: String,
+    /// `spec.mountNamespace`: where its physical pods are.
+    mount: String,
     copied: Arc<BTreeSet<String>>,
     orphan_delay: Duration,
     physical: HashMap<PodName, PhysicalRow>,
@@ -182,14 +186,26 @@ pub(super) struct EndSight {
     pub(super) text: Option<Arc<str>>,
     /// The phase that its physical pod was seen in last.
     pub(super) seen: Option<Phase>,
+    /// The physical pod that names it, where that is there.
+    pub(super) bearer: Option<Uid>,
+}
+
+/// Whether what is known is what was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rested {
+    /// It is, as far as it is known.
+    Yes,
+    /// One of the two pods has changed meanwhile.
+    No,
 }
 
 impl Book {
     /// Nothing is known yet.
-    pub(super) fn new(identity: Identity, cluster: &ClusterId) -> Self {
+    pub(super) fn new(identity: Identity, cluster: &ClusterId, mount: &str) -> Self {
         Self {
             identity,
             prefix: format!("{NODE_PREFIX}{cluster}-"),
+            mount: mount.to_owned(),
             copied: Arc::default(),
             orphan_delay: ORPHAN_DELAY,
             physical: HashMap::new(),
@@ -205,10 +221,11 @@ impl Book {
         }
     }
 
-    /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`.
-    pub(super) fn configure(&mut self, copied: BTreeSet<String>, orphan_delay: Duration) {
-        self.orphan_delay = orphan_delay;
-        if *self.copied != copied {
+    /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`. Whether one of them is another one now.
+    pub(super) fn configure(&mut self, copied: BTreeSet<String>, orphan_delay: Duration) -> bool {
+        let is_other_delay = std::mem::replace(&mut self.orphan_delay, orphan_delay) != orphan_delay;
+        let has_other_keys = *self.copied != copied;
+        if has_other_keys {
             // What is held, and what the digests are of, has other keys.
             self.copied = Arc::new(copied);
             self.statuses.clear();
@@ -217,6 +234,7 @@ impl Book {
             // What is read next counts, also in the same version.
             self.twins.values_mut().for_each(|row| row.version = ResourceVersion::default());
         }
+        is_other_delay || has_other_keys
     }
 
     /// The keys of labels and annotations that belong to the physical side.
@@ -229,16 +247,21 @@ impl Book {
         self.orphan_delay
     }
 
-    /// A list of the physical pods begins.
-    pub(super) fn physical_begin(&mut self, history: History) {
+    /// A list of the physical pods begins. Returns what has to be looked at.
+    pub(super) fn physical_begin(&mut self, history: History) -> Vec<PodKey> {
         self.looks.clear();
         match history {
-            History::Valid => {}
+            History::Valid => Vec::new(),
             History::Void => {
-                self.physical.clear();
-                self.bearers.clear();
-                self.statuses.clear();
+                let names: Vec<PodName> = self.physical.keys().cloned().collect();
+                // An end that was seen will not be seen again.
+                self.physical.retain(|_, row| row.presence == Presence::Gone);
+                self.physical.values_mut().for_each(|row| row.version = ResourceVersion::default());
+                self.bearers.retain(|_, physical| self.physical.contains_key(&*physical));
+                let forgotten = names.iter().filter(|name| !self.physical.contains_key(*name));
+                forgotten.for_each(|name| self.statuses.remove(name));
                 self.forget_answers();
+                names.into_iter().map(PodKey::Physical).collect()
             }
         }
     }
@@ -266,10 +289,9 @@ impl Book {
     pub(super) fn physical(&mut self, pod: &PodState) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
         match Ownership::of(&pod.labels, &self.identity) {
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => {}
-            Ownership::Foreign(_) | Ownership::None => {
-                self.forget_physical(&name);
-                return Vec::new();
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) if pod.namespace == self.mount => {}
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) | Ownership::Foreign(_) | Ownership::None => {
+                return self.not_ours(&name);
             }
         }
         let known = self.physical.get(&name).filter(|row| row.uid == uid);
@@ -299,6 +321,13 @@ impl Book {
         vec![PodKey::Physical(name)]
     }
 
+    /// A physical pod is not ours. One that was ours is looked at once more: something may have been asked for about it.
+    fn not_ours(&mut self, name: &PodName) -> Vec<PodKey> {
+        let was_ours = self.physical.contains_key(name);
+        self.forget_physical(name);
+        if was_ours { vec![PodKey::Physical(name.clone())] } else { Vec::new() }
+    }
+
     /// A physical pod is gone; this was its last state, where that is known.
     pub(super) fn physical_gone(&mut self, name: &PodName, uid: &Uid, last: Option<&PodState>) -> Vec<PodKey> {
         if self.physical.get(name).is_none_or(|row| row.uid != *uid) {
@@ -309,8 +338,9 @@ impl Book {
             drop(self.physical(last));
         }
         let is_at_rest = self.is_at_rest(name);
-        let Some(row) = self.physical.get_mut(name) else { return Vec::new() };
-        let mut looks = Vec::new();
+        // Also where nothing is left to know of it: what was asked for about it is withdrawn then.
+        let mut looks = vec![PodKey::Physical(name.clone())];
+        let Some(row) = self.physical.get_mut(name) else { return looks };
         let end = row.phase.filter(|phase| phase.is_final());
         if let Some((twin, twin_uid)) = &row.twin
             && let Some(twin_row) = self.twins.get_mut(twin).filter(|known| known.uid == *twin_uid)
@@ -323,7 +353,6 @@ impl Book {
         }
         if end.is_some() && !is_at_rest && self.statuses.get(name).is_some() {
             row.presence = Presence::Gone;
-            looks.push(PodKey::Physical(name.clone()));
         } else {
             self.forget_physical(name);
         }
@@ -349,10 +378,54 @@ impl Book {
         }
     }
 
+    /// The physical cluster was not seen for a while: what is held of its pods is as old as that. An end that was seen stays one.
+    pub(super) fn forget_texts(&mut self) {
+        let there = self.physical.iter().filter(|(_, row)| row.presence == Presence::There);
+        there.for_each(|(name, _)| self.statuses.remove(name));
+    }
+
+    /// In which version this physical pod is known.
+    pub(super) fn physical_version(&self, name: &PodName, uid: &Uid) -> Option<ResourceVersion> {
+        self.physical.get(name).filter(|row| row.uid == *uid).map(|row| row.version.clone())
+    }
+
+    /// In which version this virtual pod is known.
+    pub(super) fn twin_version(&self, name: &PodName, uid: &Uid) -> Option<ResourceVersion> {
+        self.twins.get(name).filter(|row| row.uid == *uid).map(|row| row.version.clone())
+    }
+
+    /// Whether a physical pod of this name is known.
+    pub(super) fn knows(&self, name: &PodName) -> bool {
+        self.physical.contains_key(name)
+    }
+
+    /// Whether a virtual node of this name may be ours.
+    pub(super) fn is_lent(&self, node: &str) -> bool {
+        node.starts_with(&self.prefix)
+    }
+
+    /// The answer to a read shows a physical pod. Whether it is the one that is known: another one is the watch's to show, and
+    /// where there is none it may be gone since.
+    pub(super) fn answer_physical(&mut self, pod: &PodState) -> bool {
+        let is_known = self.physical.get(&pod.pod_name()).is_some_and(|row| row.uid == pod.uid());
+        if is_known {
+            // What has to be looked at because of it is this pod, and its look has asked.
+            let _this: Vec<PodKey> = self.physical(pod);
+        }
+        is_known
+    }
+
+    /// The answer to a read or a write shows a virtual pod, which counts where it is the one that is known. Returns what has to
+    /// be looked at.
+    pub(super) fn answer(&mut self, pod: &PodState) -> Vec<PodKey> {
+        let is_known = self.twins.get(&pod.pod_name()).is_some_and(|row| row.uid == pod.uid());
+        if is_known { self.twin(pod) } else { Vec::new() }
+    }
+
     /// A virtual pod is as it is now. Returns what has to be looked at.
     pub(super) fn twin(&mut self, pod: &PodState) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
-        if !pod.node.starts_with(&self.prefix) {
+        if !self.is_lent(&pod.node) {
             return self.twin_gone(&name, &uid);
         }
         let before = self.twins.get(&name).and_then(|row| row.back.clone());
@@ -437,18 +510,26 @@ impl Book {
         }
     }
 
-    /// Nothing is left to do for this state of both pods.
-    pub(super) fn done(&mut self, pod: &PodState, twin: Option<&PodState>) {
+    /// Nothing is left to do for this state of both pods. Where one of them has changed meanwhile, its event may have found the
+    /// pair at rest by what was done before.
+    pub(super) fn done(&mut self, pod: &PodState, twin: Option<&PodState>) -> Rested {
         let (name, uid) = (pod.pod_name(), pod.uid());
-        let Some(row) = self.physical.get_mut(&name).filter(|row| row.uid == uid) else { return };
+        let Some(row) = self.physical.get_mut(&name).filter(|row| row.uid == uid) else { return Rested::Yes };
         let twin = twin.filter(|_| row.twin.is_some());
         let twin = twin.map(|twin| TwinSeen { digest: twin.digest(), mapped: is_mapped(pod, twin).into() });
         row.done = Some(Done { physical: pod.digest(), twin });
+        let known = row.twin.as_ref().and_then(|(twin, _)| self.twins.get(twin)).map(|known| known.digest);
+        // A virtual pod that its watch has not shown yet, or still shows, is none that has changed.
+        let is_same_twin = known.zip(twin).is_none_or(|(known, seen)| known == seen.digest);
+        let is_same = row.digest == pod.digest() && is_same_twin;
         if row.presence == Presence::Gone {
             self.forget_physical(&name);
-        } else if self.is_at_rest(&name) {
+            return Rested::Yes;
+        }
+        if self.is_at_rest(&name) {
             self.statuses.remove(&name);
         }
+        if is_same { Rested::Yes } else { Rested::No }
     }
 
     /// A live read found no physical pod of this name. What is gone is not waited for; all else its watch shows.
@@ -463,6 +544,8 @@ impl Book {
         let row = self.twins.get(name)?;
         let physical = row.back.as_ref().and_then(|(physical, _)| self.physical.get(physical));
         let is_its = |physical: &&PhysicalRow| physical.twin.as_ref().is_some_and(|(_, uid)| *uid == row.uid);
+        let bearer = self.bearers.get(name).and_then(|bearer| self.physical.get(bearer)).filter(is_its);
+        let bearer = bearer.filter(|bearer| bearer.presence == Presence::There);
         Some(EndSight {
             uid: row.uid.clone(),
             version: row.version.clone(),
@@ -470,6 +553,7 @@ impl Book {
             ending: row.ending?,
             text: self.texts.get(name).cloned(),
             seen: physical.filter(is_its).and_then(|physical| physical.phase).or(row.seen),
+            bearer: bearer.map(|bearer| bearer.uid.clone()),
         })
     }
 
@@ -478,6 +562,21 @@ impl Book {
         if let Some(row) = self.twins.get_mut(name) {
             row.left = true;
         }
+    }
+
+    /// Physical nodes are gone, or others: the ends of the pods of these virtual nodes are looked at again. Returns what has to be.
+    pub(super) fn nodes_gone(&mut self, is_gone: impl Fn(&str) -> bool) -> Vec<PodKey> {
+        let left = self.twins.iter_mut().filter(|(_, row)| row.left && row.ending.is_some() && is_gone(&row.node));
+        left.map(|(name, row)| {
+            row.left = false;
+            PodKey::Ending(name.clone())
+        })
+        .collect()
+    }
+
+    /// When the second look at an orphan is due, or was; never where it was not looked at first.
+    pub(super) fn second_look(&self, pod: &Uid, now: Duration) -> Duration {
+        self.looks.first(pod, now).map_or(Duration::MAX, |look| look.first.saturating_add(self.orphan_delay))
     }
 
     /// What is known of the binding whose UID a physical pod has, and of all bindings by a live list, where one was made.
@@ -544,8 +643,7 @@ impl TwinRow {
 /// Whether a physical pod names a virtual one, and is named by it.
 fn is_mapped(pod: &PodState, twin: &PodState) -> bool {
     let is_named = pod.names_virtual().is_some_and(|named| named.uid == twin.uid());
-    let back = twin.names_physical();
-    is_named && back.is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
+    is_named && twin.is_naming(pod)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::book::EndSight;
 use super::key::PodName;
 use super::metrics::PodOutcome;
 use super::state::PodState;
-use super::{PodError, Pods, QUESTIONS, refused};
+use super::{Ask, PodError, Pods, QUESTIONS};
 use crate::view::View;
 
 /// What was read live for the end of one pod.
@@ -77,7 +77,7 @@ impl Pods {
                 | EndDecision::Delete { .. }
                     if evidence.pod.is_none() =>
                 {
-                    match self.read_ending(name).await? {
+                    match self.read_ending(name, &sight.uid).await? {
                         Some(pod) => evidence.pod = Some(Arc::new(pod)),
                         None => return Ok(WorkOutcome::Done),
                     }
@@ -90,7 +90,7 @@ impl Pods {
                 }
                 EndDecision::AskPhysicalPod(named) => {
                     let found = self.requests.physical_uid(&named.namespace, &named.name).await;
-                    let found = found.map_err(refused("the physical pod is read"))?;
+                    let found = self.told(Ask::ReadPhysical, found)?;
                     evidence.physical = found.map_or(PodEvidence::Absent, PodEvidence::Present);
                 }
                 EndDecision::AskPhysicalNode => {
@@ -101,25 +101,27 @@ impl Pods {
                     let sent = self.requests.patch_status(namespace, pod, &patch).await;
                     match sent.and_then(|stored| self.state(stored)) {
                         Ok(stored) => {
+                            self.troubles.over(Ask::WritePhase.thing().0);
                             self.metrics.count(PodOutcome::Ended);
                             tracing::info!(pod = %name, %why, "a final phase was written for a lent pod");
-                            let looks = self.inbox.book().twin(&stored);
+                            let looks = self.inbox.book().answer(&stored);
                             self.inbox.add(looks);
                             evidence.pod = Some(Arc::new(stored));
                         }
                         Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
-                        Err(refusal) => return Err(refused("a final phase is written")(refusal)),
+                        Err(refusal) => return self.told(Ask::WritePhase, Err(refusal)),
                     }
                 }
                 EndDecision::Delete { why, precondition } => {
                     match self.requests.remove_twin(name, &precondition).await {
                         Ok(()) => {
+                            self.troubles.over(Ask::RemoveTwin.thing().0);
                             self.metrics.count(PodOutcome::Removed);
                             tracing::info!(pod = %name, %why, "a lent pod was removed");
                             return Ok(WorkOutcome::Done);
                         }
                         Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
-                        Err(refusal) => return Err(refused("the virtual pod is removed")(refusal)),
+                        Err(refusal) => return self.told(Ask::RemoveTwin, Err(refusal)),
                     }
                 }
             }
@@ -151,6 +153,7 @@ impl Pods {
             node: &node,
             physical: &evidence.physical,
             physical_node: evidence.physical_node,
+            bearer: sight.bearer.as_ref(),
             seen: sight.seen,
             bars: &bars,
         };
@@ -158,14 +161,14 @@ impl Pods {
     }
 
     /// The virtual pod, live; `None` where it is gone, or is another one now.
-    async fn read_ending(&self, name: &PodName) -> Result<Option<PodState>, PodError> {
-        let refused = refused("the virtual pod is read");
+    async fn read_ending(&self, name: &PodName, uid: &Uid) -> Result<Option<PodState>, PodError> {
         let (namespace, pod) = name.parts();
-        let Some(found) = self.requests.twin(namespace, pod).await.map_err(&refused)? else { return Ok(None) };
-        let pod = self.state(found).map_err(refused)?;
-        let looks = self.inbox.book().twin(&pod);
+        let found = self.told(Ask::ReadTwin, self.requests.twin(namespace, pod).await)?;
+        let Some(found) = found else { return Ok(None) };
+        let pod = self.told(Ask::ReadTwin, self.state(found))?;
+        let looks = self.inbox.book().answer(&pod);
         self.inbox.add(looks);
-        Ok(Some(pod).filter(|pod| pod.deletion.is_some()))
+        Ok(Some(pod).filter(|pod| pod.deletion.is_some() && pod.uid() == *uid))
     }
 
     /// Whether the physical node of a virtual pod exists.
@@ -173,7 +176,7 @@ impl Pods {
         let node = pod.and_then(|pod| physical_node(&self.view(), &pod.node));
         // Without a name there is nothing to ask for, and what was not asked for is not gone.
         let Some(node) = node else { return Ok(NodeEvidence::Present) };
-        let found = self.requests.physical_node(&node.name).await.map_err(refused("the physical node is read"))?;
+        let found = self.told(Ask::ReadNode, self.requests.physical_node(&node.name).await)?;
         Ok(match found {
             None => NodeEvidence::Gone,
             Some(found) if !node.uids.is_empty() && !node.uids.contains(&found) => NodeEvidence::Gone,

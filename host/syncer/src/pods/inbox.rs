@@ -8,6 +8,7 @@ use std::time::Duration;
 use topoloom_cluster::watched::Earlier;
 use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::ClusterId;
 
@@ -24,10 +25,10 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Of this binding; nothing was shown yet.
+    /// Of this binding, whose physical pods are in this namespace; nothing was shown yet.
     #[must_use]
-    pub fn new(identity: &Identity, cluster: &ClusterId, queue: WorkQueue<PodKey>) -> Self {
-        Self { book: Arc::new(Mutex::new(Book::new(identity.clone(), cluster))), queue }
+    pub fn new(identity: &Identity, cluster: &ClusterId, mount: &str, queue: WorkQueue<PodKey>) -> Self {
+        Self { book: Arc::new(Mutex::new(Book::new(identity.clone(), cluster, mount))), queue }
     }
 
     /// What has to be looked at.
@@ -38,8 +39,16 @@ impl Inbox {
 
     /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`, as they are now.
     pub fn configure(&self, copied: BTreeSet<String>, orphan_delay: Duration) {
-        self.book().configure(copied, orphan_delay);
-        self.wake();
+        let is_changed = self.book().configure(copied, orphan_delay);
+        if is_changed {
+            self.wake();
+        }
+    }
+
+    /// The physical cluster is not seen any more, or for the first time again: before something is written up that was seen
+    /// earlier it is read again, since node-lifecycle may have written what is newer.
+    pub fn forget_texts(&self) {
+        self.book().forget_texts();
     }
 
     /// Everything that is not at rest is looked at: what was forbidden may be allowed now, or what was held confirmed.
@@ -54,7 +63,7 @@ impl Inbox {
 
     /// A list of physical pods of ours begins.
     pub(crate) fn physical_begin(&self, history: Earlier) {
-        self.book().physical_begin(history);
+        self.change(|book| book.physical_begin(history));
     }
 
     /// A physical pod of ours is as it is now.
@@ -67,6 +76,29 @@ impl Inbox {
     pub(crate) fn physical_gone(&self, slice: &PodSlice, copied: Copied) {
         let state = self.state(slice, copied);
         self.change(|book| book.physical_gone(&state.pod_name(), &state.uid(), Some(&state)));
+    }
+
+    /// A physical pod whose last state cannot be read is not shown any more.
+    pub(crate) fn physical_lost(&self, name: &PodName, uid: &Uid) {
+        self.change(|book| book.physical_gone(name, uid, None));
+    }
+
+    /// Of this physical pod the version that is known, and the one that a list shows, where that is an older one.
+    pub(crate) fn older_physical(&self, slice: &PodSlice) -> Option<(ResourceVersion, ResourceVersion)> {
+        let known = |name: &PodName, uid: &Uid| self.book().physical_version(name, uid);
+        older(slice, known)
+    }
+
+    /// The same of a virtual pod.
+    pub(crate) fn older_twin(&self, slice: &PodSlice) -> Option<(ResourceVersion, ResourceVersion)> {
+        let known = |name: &PodName, uid: &Uid| self.book().twin_version(name, uid);
+        older(slice, known)
+    }
+
+    /// Physical nodes are gone, or others: ends of pods that were left to others because their machine was there are looked at
+    /// again, where this says it of the virtual node.
+    pub(crate) fn nodes_gone(&self, is_gone: impl Fn(&str) -> bool) {
+        self.change(|book| book.nodes_gone(is_gone));
     }
 
     /// The list of physical pods is whole.
@@ -86,9 +118,8 @@ impl Inbox {
     }
 
     /// A virtual pod is gone.
-    pub(crate) fn twin_gone(&self, slice: &PodSlice) {
-        let pod = slice.pod();
-        self.change(|book| book.twin_gone(&PodName::new(&pod.namespace, &pod.name), &pod.uid));
+    pub(crate) fn twin_gone(&self, name: &PodName, uid: &Uid) {
+        self.change(|book| book.twin_gone(name, uid));
     }
 
     /// The list of virtual pods is whole.
@@ -113,6 +144,17 @@ impl Inbox {
         let looks = change(&mut self.book());
         self.add(looks);
     }
+}
+
+/// The version that is known of a pod, and the one that is shown, where that is an older one.
+fn older(
+    slice: &PodSlice,
+    known: impl Fn(&PodName, &Uid) -> Option<ResourceVersion>,
+) -> Option<(ResourceVersion, ResourceVersion)> {
+    let pod = slice.pod();
+    let known = known(&PodName::new(&pod.namespace, &pod.name), &pod.uid)?;
+    let shown = ResourceVersion::from(slice.metadata().resource_version.as_deref());
+    shown.is_older_than(&known).then_some((known, shown))
 }
 
 impl fmt::Debug for Inbox {

@@ -14,6 +14,12 @@ impl PodName {
         Self(format!("{namespace}/{name}").into())
     }
 
+    /// The pod whose namespace and name are this text.
+    #[must_use]
+    pub fn of(text: &Arc<str>) -> Self {
+        Self(Arc::clone(text))
+    }
+
     /// Its namespace and its name. A namespace contains no slash.
     #[must_use]
     pub fn parts(&self) -> (&str, &str) {

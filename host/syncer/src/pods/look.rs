@@ -26,12 +26,15 @@ use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Twin, VirtualPod
 use topoloom_sync::precondition::Precondition;
 use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
 
-use super::book::{Presence, TwinSight};
+use super::book::{Presence, Rested, TwinSight};
 use super::key::{PodKey, PodName};
 use super::metrics::PodOutcome;
 use super::state::PodState;
-use super::{PodError, Pods, QUESTIONS, refused};
+use super::{Ask, Naming, PodError, Pods, QUESTIONS};
 use crate::view::View;
+
+/// For how long one list of the virtual pods that name physical ones is good.
+const SHARED: Duration = Duration::from_secs(60);
 
 /// What was read live for one look.
 #[derive(Debug, Default)]
@@ -96,8 +99,19 @@ enum Step {
 enum Wrote {
     /// Nothing is left to do.
     Rest,
+    /// Nothing was left to do for what was looked at, and one of the two pods is another one now.
+    Changed,
     /// The virtual pod is not what was read.
     Stale,
+}
+
+impl From<Rested> for Wrote {
+    fn from(rested: Rested) -> Self {
+        match rested {
+            Rested::Yes => Self::Rest,
+            Rested::No => Self::Changed,
+        }
+    }
 }
 
 impl Seen {
@@ -128,11 +142,11 @@ impl Pods {
                 Step::ReadPhysical => evidence.physical = Some(self.read_physical(name).await?),
                 Step::ReadTwin(question, pod) => evidence.twin = Some(self.read_twin(&question, &pod).await?),
                 Step::ReadBindings => {
-                    let listed = self.requests.bindings().await;
-                    evidence.bindings = Some(listed.map_err(refused("the ClusterBindings are listed"))?);
+                    evidence.bindings = Some(self.told(Ask::Bindings, self.requests.bindings().await)?);
                 }
                 Step::Mirror(pod, twin) => match self.mirror(&pod, &twin).await? {
                     Wrote::Rest => return Ok(WorkOutcome::Done),
+                    Wrote::Changed => return Ok(WorkOutcome::Again(Duration::ZERO)),
                     Wrote::Stale => evidence.twin = Some(self.read_twin(&named(&twin), &pod).await?),
                 },
                 Step::Delete(pod, why, precondition) => return self.delete(name, &pod, &why, &precondition).await,
@@ -216,8 +230,12 @@ impl Pods {
             // A person edits one of the two, or the virtual pod goes: either shows.
             PodDecision::Leave(WhyLeft::InUse(_)) if presence == Presence::There => Ok(self.rest(name)),
             PodDecision::Nothing(_) | PodDecision::Leave(_) => {
-                self.inbox.book().done(&pod, twin.pod().map(Arc::as_ref));
-                Ok(self.rest(name))
+                let rested = self.inbox.book().done(&pod, twin.pod().map(Arc::as_ref));
+                let rest = self.rest(name);
+                Ok(match rested {
+                    Rested::Yes => rest,
+                    Rested::No => Step::Again(Duration::ZERO),
+                })
             }
             // The end of the first list of virtual pods adds everything again.
             PodDecision::Retry if matches!(twin, Seen::Unread) => Ok(Step::Rest),
@@ -225,6 +243,11 @@ impl Pods {
             PodDecision::LookAgain { at, .. } => {
                 self.view().orphan_kept(name.text());
                 Ok(Step::Again(at.saturating_sub(now.steady)))
+            }
+            // An operator has to decide about it, so nothing is read for it. What it was asked for stays asked for.
+            PodDecision::AskVirtualPod { .. } if self.view().is_orphan_held(name.text(), &pod.uid()) => {
+                self.metrics.count(PodOutcome::OrphanHeld);
+                Ok(Step::Rest)
             }
             PodDecision::AskVirtualPod { question, .. } => Ok(Step::ReadTwin(question, pod)),
             PodDecision::AskBinding(_) => Ok(Step::ReadBindings),
@@ -245,32 +268,47 @@ impl Pods {
     }
 
     async fn read_physical(&self, name: &PodName) -> Result<LivePod, PodError> {
-        let refused = refused("the physical pod is read");
-        let Some(found) = self.requests.physical(name).await.map_err(&refused)? else { return Ok(LivePod::Gone) };
-        let pod = self.state(found).map_err(refused)?;
-        // What has to be looked at because of it is this pod, and this is its look.
-        let _this: Vec<PodKey> = self.inbox.book().physical(&pod);
-        Ok(LivePod::Found(Arc::new(pod)))
+        let found = self.told(Ask::ReadPhysical, self.requests.physical(name).await)?;
+        let Some(found) = found else { return Ok(LivePod::Gone) };
+        let pod = self.told(Ask::ReadPhysical, self.state(found))?;
+        // One that was made again under the name is another one, which its watch shows.
+        let is_known = self.inbox.book().answer_physical(&pod);
+        Ok(if is_known { LivePod::Found(Arc::new(pod)) } else { LivePod::Gone })
     }
 
     async fn read_twin(&self, question: &Question, pod: &PodState) -> Result<LiveTwin, PodError> {
-        let refused = refused("the virtual pod is read");
-        let asked = (self.now)().steady;
-        let pod = match question {
+        match question {
             Question::Named { namespace, name } => {
-                let found = self.requests.twin(namespace, name).await.map_err(&refused)?;
-                let twin = found.map(|found| self.state(found)).transpose().map_err(refused)?;
+                let asked = (self.now)().steady;
+                let found = self.told(Ask::ReadTwin, self.requests.twin(namespace, name).await)?;
+                let twin = self.told(Ask::ReadTwin, found.map(|found| self.state(found)).transpose())?;
                 twin.iter().for_each(|twin| self.show(twin, &pod.pod_name()));
-                twin
+                Ok(LiveTwin { pod: twin.map(Arc::new), asked })
             }
-            Question::NamingIt => self.requests.twin_naming(pod).await.map_err(refused)?,
+            Question::NamingIt => self.read_naming(pod).await,
+        }
+    }
+
+    /// The virtual pod that names this physical one. A list of all of them serves every physical pod whose second look was due
+    /// when it began, for a while: otherwise many that lost their annotations would cost as many lists.
+    async fn read_naming(&self, pod: &PodState) -> Result<LiveTwin, PodError> {
+        let mut listed = self.naming.lock().await;
+        let now = (self.now)().steady;
+        let due = self.inbox.book().second_look(&pod.uid(), now);
+        let is_good = |list: &Naming| list.begun >= due && now.saturating_sub(list.begun) < SHARED;
+        let list = match listed.take().filter(is_good) {
+            Some(list) => list,
+            None => Naming { begun: now, pods: self.told(Ask::ReadTwin, self.requests.twins_naming().await)? },
         };
-        Ok(LiveTwin { pod: pod.map(Arc::new), asked })
+        let list = listed.insert(list);
+        let mut named = list.pods.get(&pod.pod_name()).into_iter().flatten();
+        let twin = named.find(|twin| twin.is_naming(pod)).cloned();
+        Ok(LiveTwin { pod: twin, asked: list.begun })
     }
 
     /// A virtual pod was read, or written: what has to be looked at beside this physical pod is added.
     fn show(&self, twin: &PodState, but: &PodName) {
-        let looks = self.inbox.book().twin(twin);
+        let looks = self.inbox.book().answer(twin);
         let others = looks.into_iter().filter(|key| !matches!(key, PodKey::Physical(name) if name == but));
         self.inbox.add(others.collect());
     }
@@ -298,44 +336,38 @@ impl Pods {
 
     /// Writes what differs of the status of a virtual pod, in one patch.
     async fn mirror(&self, pod: &PodState, twin: &PodState) -> Result<Wrote, PodError> {
+        if !self.inbox.book().is_lent(&twin.node) {
+            // Whose node it is, mirrors it.
+            return Ok(self.rested(pod, twin));
+        }
         let now = (self.now)().wall;
         let projection = self.project(pod, twin, now);
         tracing::debug!(pod = %twin.pod_name(), %projection, "what a virtual pod takes over");
         let patch = match projection {
             Projection::Write(patch) => patch,
-            Projection::Same | Projection::Final { .. } | Projection::Unguarded => {
-                self.inbox.book().done(pod, Some(twin));
-                return Ok(Wrote::Rest);
-            }
+            Projection::Same | Projection::Final { .. } | Projection::Unguarded => return Ok(self.rested(pod, twin)),
         };
         let sending = self.inbox.book().refusals.may_send(&twin.uid(), &pod.version(), &patch);
         match sending {
             Sending::Send => {}
-            Sending::Refused | Sending::NotStored => {
-                self.inbox.book().done(pod, Some(twin));
-                return Ok(Wrote::Rest);
-            }
+            Sending::Refused | Sending::NotStored => return Ok(self.rested(pod, twin)),
         }
         let sent = self.requests.patch_status(&twin.namespace, &twin.name, patch.body()).await;
         match sent.and_then(|stored| self.state(stored)) {
-            Ok(stored) => {
-                self.stored(pod, &stored, now);
-                Ok(Wrote::Rest)
-            }
+            Ok(stored) => Ok(self.stored(pod, &stored, now)),
             Err(refusal) if matches!(refusal.reason, RefusalReason::Conflict | RefusalReason::NotFound) => {
                 self.metrics.count(PodOutcome::Conflict);
                 Ok(Wrote::Stale)
             }
             Err(refusal) if refusal.reason == RefusalReason::Invalid => {
-                self.report(pod, twin, &patch, &refusal.message).await;
-                Ok(Wrote::Rest)
+                Ok(self.report(pod, twin, &patch, &refusal.message).await)
             }
-            Err(refusal) => Err(refused("the status of the virtual pod is written")(refusal)),
+            Err(refusal) => self.told(Ask::WriteStatus, Err(refusal)),
         }
     }
 
     /// The API server took a patch, and this is what it stores.
-    fn stored(&self, pod: &PodState, stored: &PodState, now: Timestamp) {
+    fn stored(&self, pod: &PodState, stored: &PodState, now: Timestamp) -> Wrote {
         let rest = match self.project(pod, stored, now) {
             Projection::Write(rest) => Some(rest),
             Projection::Same | Projection::Final { .. } | Projection::Unguarded => None,
@@ -343,18 +375,21 @@ impl Pods {
         self.metrics.count(if rest.is_some() { PodOutcome::NotStored } else { PodOutcome::Mirrored });
         self.inbox.book().refusals.stored(&stored.uid(), rest.as_ref());
         self.show(stored, &pod.pod_name());
-        self.inbox.book().done(pod, Some(stored));
+        self.troubles.over(Ask::WriteStatus.thing().0);
+        self.rested(pod, stored)
+    }
+
+    /// Nothing is left to do for this state of both pods.
+    fn rested(&self, pod: &PodState, twin: &PodState) -> Wrote {
+        self.inbox.book().done(pod, Some(twin)).into()
     }
 
     /// The API server refused a patch: a person is notified, once for each version of the physical pod.
-    async fn report(&self, pod: &PodState, twin: &PodState, patch: &StatusPatch, why: &str) {
-        let report = {
-            let mut book = self.inbox.book();
-            book.done(pod, Some(twin));
-            book.refusals.refused(&twin.uid(), &pod.version())
-        };
+    async fn report(&self, pod: &PodState, twin: &PodState, patch: &StatusPatch, why: &str) -> Wrote {
+        let wrote = self.rested(pod, twin);
+        let report = self.inbox.book().refusals.refused(&twin.uid(), &pod.version());
         if report == Report::Known {
-            return;
+            return wrote;
         }
         self.metrics.count(PodOutcome::Refused);
         let changes: Vec<String> = patch.changes().iter().map(ToString::to_string).collect();
@@ -363,6 +398,7 @@ impl Pods {
         let id = PodId { namespace: twin.namespace.as_str().into(), name: twin.name.as_str().into(), uid: twin.uid() };
         let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
         self.events.pod(&id, Urgency::Warning, text).await;
+        wrote
     }
 
     /// Deletes an orphan, where the guard allows it.
@@ -395,7 +431,7 @@ impl Pods {
         if may_be_done {
             self.view().orphan_deleted(name.text(), (self.now)());
         }
-        deleted.map_err(refused("the physical pod is deleted"))?;
+        self.told(Ask::DeletePhysical, deleted)?;
         self.metrics.count(PodOutcome::OrphanDeleted);
         tracing::info!(pod = %name, uid = %pod.uid, %why, verdict = why.word(), "a physical pod without a virtual pod was deleted");
         Ok(WorkOutcome::Done)

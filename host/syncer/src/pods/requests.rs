@@ -1,6 +1,7 @@
 //! The requests about pods, each with a deadline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core_v1;
@@ -10,11 +11,10 @@ use serde_json::Value;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::Uid;
-use topoloom_sync::identity::mapping::PhysicalPodRef;
 use topoloom_sync::precondition::Precondition;
 
 use super::key::PodName;
-use super::state::{PodState, names};
+use super::state::PodState;
 use crate::nodes::binding_uids;
 use crate::slices::pod::WholePod;
 
@@ -77,9 +77,10 @@ impl PodRequests {
         answered(PATIENCE, found(name, self.twins(namespace).get(name))).await
     }
 
-    /// The virtual pod that names this physical one, by a live list to its end. Only its metadata is read.
-    pub(super) async fn twin_naming(&self, pod: &PodState) -> Result<Option<PodState>, Refusal> {
+    /// The virtual pods that name a physical one, by the name of that, by a live list to its end. Only their metadata is read.
+    pub(super) async fn twins_naming(&self) -> Result<HashMap<PodName, Vec<Arc<PodState>>>, Refusal> {
         let api: Api<core_v1::Pod> = Api::all(self.clients.lent.clone());
+        let mut naming: HashMap<PodName, Vec<Arc<PodState>>> = HashMap::new();
         let mut token = None;
         for _ in 0..PAGES {
             let page = ListParams {
@@ -89,13 +90,15 @@ impl PodRequests {
                 ..ListParams::default()
             };
             let list = answered(PATIENCE, api.list_metadata(&page)).await?;
-            let found = list.items.iter().find(|twin| is_naming(twin, pod));
-            if let Some(twin) = found {
-                return Ok(Some(PodState::of_metadata(&twin.metadata, &BTreeSet::new())));
+            for twin in &list.items {
+                let twin = PodState::of_metadata(&twin.metadata, &BTreeSet::new());
+                if let Some(named) = twin.names_physical() {
+                    naming.entry(PodName::new(&named.namespace, &named.name)).or_default().push(Arc::new(twin));
+                }
             }
             token = list.metadata.continue_.filter(|token| !token.is_empty());
             if token.is_none() {
-                return Ok(None);
+                return Ok(naming);
             }
         }
         Err(unreadable(&format!("the list of pods did not end after {PAGES} pages of {PAGE}")))
@@ -129,11 +132,6 @@ impl PodRequests {
     fn twins(&self, namespace: &str) -> Api<WholePod> {
         Api::namespaced(self.clients.lent.clone(), namespace)
     }
-}
-
-fn is_naming(twin: &PartialObjectMeta<core_v1::Pod>, pod: &PodState) -> bool {
-    let back = twin.metadata.annotations.as_ref().and_then(|annotations| PhysicalPodRef::read(annotations).ok());
-    back.is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
 }
 
 fn only(judged: &Precondition) -> DeleteParams {

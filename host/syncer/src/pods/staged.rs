@@ -81,6 +81,11 @@ impl Api {
         state.objects.remove(&path(name)).unwrap()
     }
 
+    /// The object at this path is gone; this was its last state.
+    pub(super) fn remove_at(&self, path: &str) -> Value {
+        self.state().objects.remove(path).unwrap()
+    }
+
     pub(super) fn pod(&self, name: &str) -> Option<Value> {
         self.state().objects.get(&path(name)).cloned()
     }

@@ -128,6 +128,11 @@ impl PodState {
         PhysicalPodRef::read(&self.annotations).ok()
     }
 
+    /// Whether it names this physical pod.
+    pub(super) fn is_naming(&self, pod: &Self) -> bool {
+        self.names_physical().is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
+    }
+
     /// Without the version, the deletion, and the mapping of a virtual pod, which is compared by itself: it gets its last part
     /// after everything was mirrored.
     pub(super) fn digest(&self) -> Digest {
@@ -179,7 +184,7 @@ impl PodState {
 }
 
 /// Whether this names the physical pod.
-pub(super) fn names(back: &PhysicalPodRef, namespace: &str, name: &str, uid: &Uid) -> bool {
+fn names(back: &PhysicalPodRef, namespace: &str, name: &str, uid: &Uid) -> bool {
     let none = BTreeMap::new();
     back.names(&PodSide { namespace, name, uid, annotations: &none })
 }

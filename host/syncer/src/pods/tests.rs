@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use topoloom_cluster::Restores;
 use topoloom_cluster::watched::{Earlier, Index};
 use topoloom_cluster::work::WorkQueue;
 use topoloom_core::queue::Limiter;
@@ -32,6 +34,8 @@ struct Scene {
     pods: Pods,
     ours: OurPods,
     lent: LentPods,
+    /// How often the physical and the virtual cluster were set back.
+    restores: [watch::Receiver<u64>; 2],
     /// In seconds since the begin.
     time: Arc<AtomicU64>,
 }
@@ -52,7 +56,7 @@ impl Scene {
             (view.binding.identity.clone(), view.binding.cluster.clone())
         };
         let queue = WorkQueue::new("pods", 1_000.try_into().unwrap(), Limiter::default());
-        let inbox = Inbox::new(&identity, &cluster, queue);
+        let inbox = Inbox::new(&identity, &cluster, "lent", queue);
         let (physicals, virtuals) = (Api::new(), Api::new());
         let clients = PodClients { physical: physicals.client(), orphans: physicals.client(), lent: virtuals.client() };
         let time = Arc::new(AtomicU64::new(0));
@@ -63,10 +67,14 @@ impl Scene {
         };
         let metrics = Metrics::register(&mut Registry::default()).of(identity.binding());
         let events = Events::new(virtuals.client());
-        let pods = Pods::new(Arc::clone(&view), inbox.clone(), clients, events, metrics, now);
+        let troubles = Troubles::default();
+        let pods = Pods::new(Arc::clone(&view), inbox.clone(), clients, events, troubles, metrics, now);
         let [ours, _] = PhysicalPods::both(&view);
-        let (ours, lent) = (OurPods::new(ours, inbox.clone()), LentPods::new(&view, inbox));
-        Self { physicals, virtuals, view, pods, ours, lent, time }
+        let (was_restored, lent_was) = (Restores::default(), Restores::default());
+        let restores = [was_restored.changes(), lent_was.changes()];
+        let ours = OurPods::new(ours, inbox.clone(), was_restored);
+        let lent = LentPods::new(&view, inbox, lent_was);
+        Self { physicals, virtuals, view, pods, ours, lent, restores, time }
     }
 
     /// Of the binding of the example.
@@ -127,6 +135,11 @@ impl Scene {
     fn remove_physical(&mut self, name: &str) {
         let last = self.physicals.remove(name);
         self.ours.delete(whole(&last));
+    }
+
+    /// How often the physical and the virtual cluster were found to be set back.
+    fn set_back(&self) -> [u64; 2] {
+        self.restores.each_ref().map(|count| *count.borrow())
     }
 
     fn list_physical(&mut self, pods: &[Value]) {
@@ -197,11 +210,16 @@ fn whole(pod: &Value) -> WholePod {
 }
 
 fn list<I: Index<WholePod>>(index: &mut I, pods: &[Value]) {
+    list_at(index, pods, "9");
+}
+
+/// A list as of this version.
+fn list_at<I: Index<WholePod>>(index: &mut I, pods: &[Value], version: &str) {
     let mut list = index.begin(Earlier::Valid);
     for pod in pods {
         index.list(&mut list, whole(pod));
     }
-    index.reset(list, &"9".into());
+    index.reset(list, &version.into());
 }
 
 fn physical() -> PodKey {

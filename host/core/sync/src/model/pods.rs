@@ -183,6 +183,8 @@ impl World {
                 node: &owner,
                 physical: &physical,
                 physical_node: machine,
+                // The physical pod of a slot has one name here.
+                bearer: None,
                 seen: None,
                 bars: &bars,
             };

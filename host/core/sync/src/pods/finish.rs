@@ -78,6 +78,9 @@ pub struct EndFacts<'a> {
     pub physical: &'a PodEvidence,
     /// The physical node.
     pub physical_node: NodeEvidence,
+    /// A physical pod of the cache that names this virtual one, by its UID. The virtual one may name another, since its
+    /// annotations were edited: what runs for it runs all the same.
+    pub bearer: Option<&'a Uid>,
     /// The phase that the physical pod was last seen in. Only a final one says how the pod ended.
     pub seen: Option<Phase>,
     /// What forbids writes now.
@@ -181,6 +184,8 @@ pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
 fn gone(facts: &EndFacts<'_>) -> Result<WhyFinished, EndDecision> {
     let named = PhysicalPodRef::read(&facts.pod.annotations).ok();
     match (named, facts.physical) {
+        // Whatever it names, another one runs for it: only the end of the machine is its end.
+        (_, PodEvidence::Absent | PodEvidence::Present(_)) if facts.bearer.is_some() => {}
         (Some(named), PodEvidence::Absent) => return Ok(WhyFinished::PodGone(named)),
         // Where the virtual pod names no UID, the pod of that name may be its own.
         (Some(named), PodEvidence::Present(found)) if named.uid.as_ref().is_some_and(|uid| uid != found) => {

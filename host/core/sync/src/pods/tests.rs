@@ -479,7 +479,7 @@ mod ending {
 
     fn facts<'a>(pod: &'a EndingPod, physical: &'a PodEvidence, physical_node: NodeEvidence) -> EndFacts<'a> {
         static FREE: LazyLock<Bars> = LazyLock::new(Bars::default);
-        EndFacts { pod, node: &Owner::Ours, physical, physical_node, seen: None, bars: &FREE }
+        EndFacts { pod, node: &Owner::Ours, physical, physical_node, bearer: None, seen: None, bars: &FREE }
     }
 
     fn late(facts: &EndFacts<'_>) -> EndDecision {
@@ -561,6 +561,22 @@ mod ending {
         for phase in ["Succeeded", "Failed"] {
             let pod = pod(phase);
             assert!(matches!(late(&facts(&pod, &gone, NodeEvidence::Present)), EndDecision::Delete { .. }), "{phase}");
+        }
+    }
+
+    #[test]
+    fn s10_a_pod_that_another_physical_pod_runs_for_than_it_names_is_not_finished_while_its_node_is_there() {
+        let (pod, bearer) = (pod("Running"), Uid::from("p-other"));
+        for physical in [PodEvidence::Absent, PodEvidence::Present("p-again".into())] {
+            let of = |node| EndFacts { bearer: Some(&bearer), ..facts(&pod, &physical, node) };
+            assert_eq!(late(&of(NodeEvidence::Unasked)), EndDecision::AskPhysicalNode);
+            assert_eq!(late(&of(NodeEvidence::Present)), EndDecision::Nothing(WhyNotFinished::Lives));
+            let gone = late(&of(NodeEvidence::Gone));
+            assert!(matches!(gone, EndDecision::WriteFinalPhase { why: WhyFinished::NodeGone, .. }), "{gone}");
+            assert!(matches!(
+                late(&facts(&pod, &physical, NodeEvidence::Unasked)),
+                EndDecision::WriteFinalPhase { why: WhyFinished::PodGone(_), .. }
+            ));
         }
     }
 

@@ -7,7 +7,7 @@ use super::*;
 
 fn book() -> Book {
     let identity = Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap();
-    Book::new(identity, &ClusterId::parse("east").unwrap())
+    Book::new(identity, &ClusterId::parse("east").unwrap(), "lent")
 }
 
 fn name(side: &str, number: usize) -> PodName {
@@ -99,6 +99,42 @@ fn a_pod_that_was_made_again_under_its_name_is_another_one() {
     assert!(book.sight(&name("lent", 1)).is_some());
     assert_eq!(book.twin_gone(&name("shop", 1), &"v-other".into()), []);
     assert!(matches!(book.sight(&name("lent", 1)).unwrap().twin, TwinSight::Held(_)));
+}
+
+#[test]
+fn an_answer_about_a_pod_that_no_watch_shows_makes_none() {
+    let mut book = book();
+    let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));
+    // Both were shown as gone before the answers came.
+    assert!(!book.answer_physical(&pod));
+    assert_eq!(book.answer(&twin), []);
+    assert!(!book.knows(&name("lent", 1)));
+    book.twins_listed(&HashSet::new());
+    book.physical(&pod);
+    assert_eq!(book.sight(&name("lent", 1)).unwrap().twin, TwinSight::Absent);
+    book.twin(&twin);
+    assert!(book.answer_physical(&state(&physical_pod(1, 8, "b"))));
+    assert_eq!(book.answer(&state(&virtual_pod(1, 8, "b"))), [PodKey::Physical(name("lent", 1))]);
+}
+
+#[test]
+fn a_pair_that_changed_back_while_it_was_worked_on_is_looked_at_again() {
+    let mut book = book();
+    let (first, twin) = (state(&physical_pod(1, 1, "a")), state(&virtual_pod(1, 1, "a")));
+    book.twin(&twin);
+    book.physical(&first);
+    assert_eq!(book.done(&first, Some(&twin)), Rested::Yes);
+    let second = state(&physical_pod(1, 2, "b"));
+    assert_eq!(book.physical(&second), [PodKey::Physical(name("lent", 1))]);
+    // While the second status is written the first one is back, which finds the pair at rest.
+    assert_eq!(book.physical(&state(&physical_pod(1, 3, "a"))), []);
+    let stored = state(&virtual_pod(1, 2, "b"));
+    book.answer(&stored);
+    assert_eq!(book.done(&second, Some(&stored)), Rested::No);
+    // The same of the virtual pod.
+    let first = state(&physical_pod(1, 3, "a"));
+    book.twin(&state(&virtual_pod(1, 3, "c")));
+    assert_eq!(book.done(&first, Some(&stored)), Rested::No);
 }
 
 #[test]

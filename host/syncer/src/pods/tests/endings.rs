@@ -1,4 +1,5 @@
 use super::*;
+use crate::feeds::Machines;
 use crate::slices::node::NodeSlice;
 
 const NODE: &str = "/api/v1/nodes/w1";
@@ -127,6 +128,46 @@ async fn s10_an_answer_404_that_is_not_of_the_api_server_makes_no_pod_gone() {
     scene.physicals.refuse(|_| None);
     assert_eq!(scene.again(ending()).await, "ending shop/web-0: done");
     assert_eq!(scene.counted(PodOutcome::Ended), 0, "its physical pod runs");
+}
+
+#[tokio::test]
+async fn s10_a_pod_that_another_physical_pod_runs_for_than_it_names_is_not_finished() {
+    let mut scene = Scene::new();
+    with_nodes(&scene);
+    let mut twin = terminating(&scene, running());
+    twin["metadata"]["annotations"][keys::PHYSICAL_POD_NAME] = json!("edited");
+    scene.show_virtual(twin);
+    scene.show_physical(scene.physical(running()));
+    scene.pass(90);
+    scene.run().await;
+    assert!(scene.virtuals.pod(VIRTUAL).is_some());
+    assert_eq!(scene.counted(PodOutcome::Ended), 0);
+    assert_eq!(scene.physicals.take_seen(), ["GET lent/edited", "GET w1 of nodes"]);
+    scene.remove_physical(PHYSICAL);
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL), None);
+}
+
+#[tokio::test]
+async fn s10_a_pod_that_was_left_is_finished_when_its_physical_node_goes() {
+    for is_listed in [false, true] {
+        let mut scene = Scene::new();
+        with_nodes(&scene);
+        scene.running().await;
+        scene.show_virtual(terminating(&scene, running()));
+        scene.pass(90);
+        assert_eq!(scene.run().await, ["ending shop/web-0: done"]);
+        let mut machines = Machines::new(&scene.view, scene.pods.inbox().clone());
+        let node = scene.physicals.remove_at(NODE);
+        if is_listed {
+            let list = Index::<NodeSlice>::begin(&mut machines, Earlier::Valid);
+            Index::<NodeSlice>::reset(&mut machines, list, &"9".into());
+        } else {
+            Index::<NodeSlice>::delete(&mut machines, serde_json::from_value(node).unwrap());
+        }
+        scene.run().await;
+        assert_eq!(scene.virtuals.pod(VIRTUAL), None, "{is_listed}");
+    }
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[tokio::test]
@@ -297,5 +299,156 @@ async fn s1_a_pod_of_another_binding_or_cluster_is_never_looked_at() {
     let mut pod = scene.physical(json!({"phase": "Succeeded"}));
     pod["metadata"]["labels"][keys::BINDING] = json!("another");
     scene.show_physical(pod);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"], "what was asked for about it is withdrawn");
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    scene.pods.inbox().wake();
     assert_eq!(scene.run().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn s1_a_copy_of_a_manifest_in_another_namespace_is_none_of_our_pods() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let mut copy = scene.physical(json!({"phase": "Failed"}));
+    copy["metadata"]["namespace"] = json!("lenders-own");
+    copy["metadata"]["uid"] = json!("p-copy");
+    scene.show_physical(copy);
+    scene.pass(3_600);
+    scene.pods.inbox().wake();
+    assert_eq!(scene.run().await, [""; 0]);
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn s6_the_status_of_a_virtual_pod_on_another_node_is_not_written() {
+    for node in ["w9", "vnode-west-w1"] {
+        let mut scene = Scene::new();
+        scene.show_physical(scene.physical(running()));
+        scene.run().await;
+        let mut twin = scene.virtual_pod(json!({"phase": "Pending"}));
+        twin["spec"]["nodeName"] = json!(node);
+        scene.show_virtual(twin);
+        scene.pass(30);
+        assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: done");
+        assert_eq!(scene.virtuals.take_seen(), ["GET shop/web-0"], "{node}");
+        assert!(scene.physicals.pod(PHYSICAL).is_some());
+    }
+}
+
+#[tokio::test]
+async fn s5_what_was_held_when_the_cluster_was_lost_is_read_again_before_it_is_written() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.bar(&[Bar::Unreachable]);
+    let mut pod = scene.physical(running());
+    pod["status"]["reason"] = json!("Old");
+    scene.show_physical(pod);
+    scene.run().await;
+    scene.pods.inbox().forget_texts();
+    // What the cluster has now, which no watch has shown.
+    let mut pod = scene.physical(running());
+    pod["status"]["reason"] = json!("New");
+    scene.physicals.put(pod);
+    scene.bar(&[Bar::Suspect]);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(scene.physicals.take_seen(), ["GET lent/web-0-x"]);
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["reason"], "New");
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+}
+
+#[tokio::test]
+async fn s10_an_end_that_was_seen_is_not_forgotten_with_what_may_be_old() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.bar(&[Bar::Unreachable]);
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.remove_physical(PHYSICAL);
+    scene.run().await;
+    scene.pods.inbox().forget_texts();
+    // The store of the physical cluster may even have been set back meanwhile.
+    let list = scene.ours.begin(Earlier::Void);
+    scene.ours.reset(list, &"9".into());
+    scene.bar(&[]);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Succeeded");
+}
+
+#[tokio::test]
+async fn a_pod_that_was_made_again_is_not_taken_for_the_one_that_is_known() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Running", "reason": "Changed"})));
+    scene.pods.inbox().book().drop_texts();
+    let mut again = scene.physical(json!({"phase": "Pending"}));
+    again["metadata"]["uid"] = json!("p-again");
+    scene.physicals.put(again);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(
+        (scene.virtuals.take_seen(), scene.physicals.take_seen()),
+        (vec![], vec!["GET lent/web-0-x".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn s25_a_list_of_pods_that_goes_back_shows_a_store_that_was_set_back() {
+    let mut scene = Scene::new();
+    let older = scene.physicals.put(scene.physical(running()));
+    let twin = scene.virtuals.put(scene.virtual_pod(running()));
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Succeeded"})));
+    // A list that began before the last write shows the pod as it was then.
+    list_at(&mut scene.ours, &[older.clone()], older["metadata"]["resourceVersion"].as_str().unwrap());
+    list_at(&mut scene.lent, &[twin.clone()], twin["metadata"]["resourceVersion"].as_str().unwrap());
+    assert_eq!(scene.set_back(), [0, 0]);
+    // One that is later does not.
+    list_at(&mut scene.ours, &[older], "5000");
+    assert_eq!(scene.set_back(), [1, 0]);
+    list_at(&mut scene.lent, &[twin], "5000");
+    assert_eq!(scene.set_back(), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_pod_whose_last_state_cannot_be_read_is_gone() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let broken = |mut pod: Value| {
+        pod["status"] = json!({"conditions": 5});
+        pod
+    };
+    let last = broken(scene.physicals.remove(PHYSICAL));
+    scene.ours.delete(whole(&last));
+    assert!(!scene.pods.inbox().book().knows(&PodName::new("lent", "web-0-x")));
+    scene.show_physical(scene.physical(running()));
+    let last = broken(scene.virtuals.remove(VIRTUAL));
+    scene.lent.delete(whole(&last));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: again in 30s"], "it has no virtual pod");
+}
+
+#[tokio::test]
+async fn s19_a_right_that_is_missing_is_said_once_and_the_pod_rests_until_the_next_sweep() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH").then_some((403, "Forbidden")));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    let sentences: Vec<String> = scene.pods.troubles.all().iter().map(ToString::to_string).collect();
+    assert_eq!(sentences, ["the virtual cluster: the script says Forbidden"]);
+    scene.virtuals.refuse(|_| None);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(scene.pods.troubles.all(), []);
+    assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Succeeded");
+}
+
+#[tokio::test]
+async fn a_spec_that_says_the_same_wakes_nothing() {
+    let mut scene = Scene::unlisted();
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    scene.pods.inbox().configure(BTreeSet::new(), Duration::from_secs(30));
+    assert_eq!(scene.run().await, [""; 0]);
+    scene.pods.inbox().configure(BTreeSet::new(), Duration::from_secs(60));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
 }

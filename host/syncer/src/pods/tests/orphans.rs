@@ -167,6 +167,71 @@ async fn s9_many_orphans_are_held_together_until_an_operator_confirms() {
 }
 
 #[tokio::test]
+async fn s9_an_orphan_that_is_held_costs_no_request() {
+    let mut scene = Scene::new();
+    for number in 0..6 {
+        let mut pod = scene.physical(running());
+        pod["metadata"]["name"] = json!(format!("p{number}"));
+        pod["metadata"]["uid"] = json!(format!("uid-{number}"));
+        scene.show_physical(pod);
+    }
+    scene.run().await;
+    for seconds in [30, 5] {
+        scene.pass(seconds);
+        scene.pods.inbox().wake();
+        scene.run().await;
+    }
+    assert!(scene.view.lock().unwrap().guard().held().is_some());
+    scene.virtuals.take_seen();
+    scene.pass(300);
+    scene.pods.inbox().wake();
+    assert!(scene.run().await.iter().all(|ended| ended.ends_with("done")));
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+    let hash = scene.view.lock().unwrap().guard().held().unwrap().hash.clone();
+    scene.view.lock().unwrap().confirm(&hash).unwrap();
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(scene.counted(PodOutcome::OrphanDeleted), 6);
+}
+
+#[tokio::test]
+async fn s9_what_was_asked_for_a_pod_is_withdrawn_when_it_is_gone_whatever_shows_that() {
+    let asked = |scene: &Scene| scene.view.lock().unwrap().orphans().len();
+    let goes: [fn(&mut Scene); 4] = [
+        |scene| scene.remove_physical(PHYSICAL),
+        |scene| scene.list_physical(&[]),
+        // Its store was set back.
+        |scene| drop(scene.ours.begin(Earlier::Void)),
+        |scene| {
+            let mut pod = scene.physical(running());
+            pod["metadata"]["labels"][keys::BINDING] = json!("another");
+            scene.show_physical(pod);
+        },
+    ];
+    for (which, go) in goes.into_iter().enumerate() {
+        let mut scene = Scene::new();
+        scene.show_physical(scene.physical(running()));
+        scene.run().await;
+        scene.pass(30);
+        scene.again(physical()).await;
+        assert_eq!(asked(&scene), 1);
+        go(&mut scene);
+        scene.run().await;
+        assert_eq!(asked(&scene), 0, "{which}");
+    }
+    // Where the queue was full, the sweep does it.
+    let mut scene = Scene::new();
+    scene.show_physical(scene.physical(running()));
+    scene.run().await;
+    scene.pass(30);
+    scene.again(physical()).await;
+    scene.pods.inbox().book().forget_physical(&PodName::new("lent", "web-0-x"));
+    assert_eq!(asked(&scene), 1);
+    assert_eq!(scene.pods.all(), []);
+    assert_eq!(asked(&scene), 0);
+}
+
+#[tokio::test]
 async fn s5_s23_s25_under_a_bar_no_pod_is_judged_and_what_was_seen_before_counts_after_it() {
     let mut scene = Scene::new();
     scene.show_physical(scene.physical(running()));
@@ -206,16 +271,52 @@ async fn table_8_row_3_a_pod_that_names_none_stays_while_a_virtual_pod_names_it(
 }
 
 #[tokio::test]
+async fn table_8_row_3_one_list_serves_all_pods_that_name_none() {
+    let mut scene = Scene::new();
+    let names = ["p0", "p1", "p2"];
+    for name in names {
+        let mut pod = scene.physical(running());
+        pod["metadata"]["annotations"] = json!({});
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["uid"] = json!(format!("uid-{name}"));
+        scene.show_physical(pod);
+    }
+    let mut twin = scene.virtual_pod(running());
+    twin["metadata"]["annotations"][keys::PHYSICAL_POD_NAME] = json!("p1");
+    twin["metadata"]["annotations"][keys::PHYSICAL_POD_UID] = json!("uid-p1");
+    scene.virtuals.put(twin);
+    scene.run().await;
+    for seconds in [30, 5] {
+        scene.pass(seconds);
+        scene.pods.inbox().wake();
+        scene.run().await;
+    }
+    assert_eq!(scene.virtuals.take_seen(), ["GET pods"]);
+    let left = names.map(|name| scene.physicals.pod(&format!("lent/{name}")).is_some());
+    assert_eq!(left, [false, true, false]);
+    // One that loses its annotations later was not seen twice before that list.
+    let mut pod = scene.physical(running());
+    pod["metadata"]["annotations"] = json!({});
+    scene.show_physical(pod);
+    scene.run().await;
+    scene.pass(30);
+    scene.again(physical()).await;
+    assert_eq!(scene.virtuals.take_seen(), ["GET pods"]);
+}
+
+#[tokio::test]
 async fn table_8_row_4_a_read_that_fails_is_no_answer() {
     let mut scene = Scene::new();
     scene.show_physical(scene.physical(running()));
     scene.run().await;
     scene.pass(30);
-    for (code, word) in [(500, "InternalError"), (403, "Forbidden"), (429, "TooManyRequests")] {
+    for (code, word) in [(500, "InternalError"), (404, "Failed to parse error data"), (429, "TooManyRequests")] {
         scene.virtuals.refuse(move |asked| asked.starts_with("GET").then_some((code, word)));
         let ended = scene.again(physical()).await;
         assert_eq!(ended, format!("physical lent/web-0-x: the virtual pod is read: the script says {word}"));
     }
+    scene.virtuals.refuse(|_| Some((403, "Forbidden")));
+    assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: done", "a person has to give the right");
     assert_eq!(scene.physicals.take_seen(), [""; 0]);
 }
 

@@ -1,0 +1,62 @@
+//! The nodes of the physical cluster, on their way into the view, and what their end means for pods that terminate.
+
+use std::sync::Arc;
+
+use topoloom_cluster::watched::{Earlier, Index};
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::naming::virtual_node_name;
+
+use super::{Feed, PhysicalNodes, SharedView, locked};
+use crate::ledger::Touched;
+use crate::pods::Inbox;
+use crate::slices::node::NodeSlice;
+
+/// The nodes of the physical cluster. The end of a pod whose machine was there is left to others; where that machine goes, and
+/// after each list, it is looked at again.
+#[derive(Debug)]
+pub struct Machines {
+    nodes: Feed<PhysicalNodes>,
+    view: SharedView,
+    inbox: Inbox,
+}
+
+impl Machines {
+    /// Into this view, and with this inbox of the controller of pods.
+    #[must_use]
+    pub fn new(view: &SharedView, inbox: Inbox) -> Self {
+        Self { nodes: Feed::of(view), view: Arc::clone(view), inbox }
+    }
+}
+
+impl Index<NodeSlice> for Machines {
+    type List = <Feed<PhysicalNodes> as Index<NodeSlice>>::List;
+    type Change = Touched;
+
+    fn begin(&mut self, earlier: Earlier) -> Self::List {
+        self.nodes.begin(earlier)
+    }
+
+    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
+        self.nodes.list(list, object);
+    }
+
+    fn reset(&mut self, list: Self::List, version: &ResourceVersion) -> Touched {
+        let touched = self.nodes.reset(list, version);
+        // A machine that went while nothing was shown may have another one of its name.
+        self.inbox.nodes_gone(|_| true);
+        touched
+    }
+
+    fn apply(&mut self, object: NodeSlice) -> Touched {
+        self.nodes.apply(object)
+    }
+
+    fn delete(&mut self, object: NodeSlice) -> Touched {
+        let lent = virtual_node_name(&locked(&self.view).binding.cluster, object.name());
+        let touched = self.nodes.delete(object);
+        if let Ok(lent) = lent {
+            self.inbox.nodes_gone(|node| *node == *lent);
+        }
+        touched
+    }
+}
