@@ -73,7 +73,7 @@ fn spec() -> Value {
                 (LeaseAll), or nothing (Withdraw)."),
             "policySource": choice::<PolicySource>("In which cluster the policies are."),
             "mode": choice::<Mode>("observe: everything is decided, and nothing is written but the status of this \
-                object."),
+                object, and the leases of nodes that it lent before."),
             "onUnreachable": choice::<OnUnreachable>("What becomes of the nodes while the physical cluster does not \
                 answer: they become Unknown, and their pods leave after their own tolerationSeconds (unknown), or they \
                 stay as they are for holdFor (hold)."),

@@ -6,9 +6,10 @@
 //!
 //! # Failure story
 //!
-//! Several bars may be in force at the same time; each takes away what it forbids and gives nothing back. A lease of a node is
-//! forbidden by few of them: a lease that stops evicts every pod of its node a few minutes later, and that is the largest
-//! disruption of all.
+//! Several bars may be in force at the same time; each takes away what it forbids and gives nothing back. A lease of a node that
+//! exists is forbidden by none of them: a lease that stops evicts every pod of its node a few minutes later, and that is the
+//! largest disruption of all. This holds where a binding that lends is set to observe, too: an operator who wants nothing to be
+//! changed wants no eviction.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,7 +37,7 @@ pub enum Bar {
     Invalid,
     /// The binding was deleted by force: what it lends is orphaned (S22).
     Orphaned,
-    /// The binding observes: everything is computed and nothing written (S23).
+    /// The binding observes: everything is computed, and nothing written but the leases of nodes that it lent before (S23).
     Observing,
     /// The whole process writes nothing but leases (S27).
     ReadOnly,
@@ -85,13 +86,12 @@ impl Bar {
                     Mirror | Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical | Announce
                 )
             }
-            Self::Conflict | Self::ReadOnly => !matches!(doing, Renew),
+            Self::Conflict | Self::Observing | Self::ReadOnly => !matches!(doing, Renew),
             Self::Paused => matches!(doing, Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
             Self::Invalid => matches!(doing, Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical),
             Self::Orphaned => {
                 matches!(doing, Drivers | Create | Enlarge | Shrink | Disrupt | JudgeOrphan | Physical | Announce)
             }
-            Self::Observing => true,
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
         Paused              yes   yes    yes     yes     -      -       -      -       -      -        yes
         Invalid             yes   yes    -       yes     -      -       -      -       -      -        yes
         Orphaned            yes   yes    -       yes     -      -       -      -       -      -        -
-        Observing           -     -      -       -       -      -       -      -       -      -        -
+        Observing           yes   -      -       -       -      -       -      -       -      -        -
         ReadOnly            yes   -      -       -       -      -       -      -       -      -        -";
 
     #[test]
@@ -241,6 +241,11 @@ mod tests {
                 assert_eq!(bar.forbids(doing), *cell == "-", "{bar:?} {doing:?}");
             }
         }
+    }
+
+    #[test]
+    fn s23_s27_no_state_stops_the_leases_of_nodes_that_exist() {
+        assert!(Bar::ALL.into_iter().all(|bar| !bar.forbids(Doing::Renew)));
     }
 
     #[test]

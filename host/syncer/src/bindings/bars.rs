@@ -54,8 +54,6 @@ pub(super) struct Reaches {
     pub(super) lent: Reach,
     /// Whether writes are switched off in the whole process.
     pub(super) is_read_only: bool,
-    /// Whether there may be virtual nodes of the binding.
-    pub(super) lends: bool,
 }
 
 impl Reaches {
@@ -78,18 +76,15 @@ impl Reaches {
 
 /// What may not be written.
 pub(super) fn bars(hindrances: &Hindrances, reaches: Reaches) -> Bars {
-    // A binding that lends keeps its leases, whatever its mode is: leases that stop evict every pod. So it is paused, which forbids
-    // all else that would change anything.
-    let observes = hindrances.mode == Mode::Observe;
     let rows = [
         (Bar::VirtualUnreachable, reaches.is_virtual_gone()),
         (Bar::Restored, hindrances.is_restored && !hindrances.is_detached),
         (Bar::ClusterChanged, hindrances.is_another_cluster && !hindrances.is_detached),
         (Bar::Conflict, hindrances.is_in_conflict),
-        (Bar::Paused, hindrances.is_paused || (observes && reaches.lends)),
+        (Bar::Paused, hindrances.is_paused),
         (Bar::Invalid, hindrances.is_invalid),
         (Bar::Orphaned, hindrances.is_orphaned),
-        (Bar::Observing, observes && !reaches.lends),
+        (Bar::Observing, hindrances.mode == Mode::Observe),
         (Bar::ReadOnly, reaches.is_read_only),
     ];
     let in_force = rows.into_iter().filter_map(|(bar, is_in_force)| is_in_force.then_some(bar));
@@ -102,16 +97,13 @@ pub(super) fn bars(hindrances: &Hindrances, reaches: Reaches) -> Bars {
 mod tests {
     use std::time::Duration;
 
+    use topoloom_sync::bars::Doing;
+
     use super::*;
 
     const GONE: Reach = Reach::Unreachable { since: Duration::ZERO };
-    const WELL: Reaches = Reaches {
-        physical: Reach::Reachable,
-        is_listed: true,
-        lent: Reach::Reachable,
-        is_read_only: false,
-        lends: false,
-    };
+    const WELL: Reaches =
+        Reaches { physical: Reach::Reachable, is_listed: true, lent: Reach::Reachable, is_read_only: false };
 
     fn of(hindrances: &Hindrances, reaches: Reaches) -> Vec<Bar> {
         bars(hindrances, reaches).iter().collect()
@@ -163,10 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn s23_a_binding_that_observes_from_its_beginning_writes_nothing_and_one_that_lends_keeps_its_leases() {
+    fn s23_a_binding_that_observes_renews_the_leases_of_what_it_lends_and_does_nothing_else() {
         let observes = Hindrances { mode: Mode::Observe, ..Hindrances::default() };
         assert_eq!(of(&observes, WELL), [Bar::Observing]);
-        assert_eq!(of(&observes, Reaches { lends: true, ..WELL }), [Bar::Paused]);
+        let allowed = |doing: &Doing| bars(&observes, WELL).allow(*doing);
+        assert_eq!(Doing::ALL.into_iter().filter(allowed).collect::<Vec<_>>(), [Doing::Renew]);
     }
 
     #[test]

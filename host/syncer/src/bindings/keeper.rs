@@ -6,11 +6,10 @@
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
-use topoloom_api::cluster_binding::Mode;
 use topoloom_cluster::gate::{Gate, Position};
 use topoloom_cluster::work::WorkQueue;
 use topoloom_sync::bars::Bar;
-use topoloom_sync::liveness::Reach;
+use topoloom_sync::liveness::{Doubt, Reach};
 
 use super::bars::{Hindrances, Reaches, bars};
 use crate::feeds::SharedView;
@@ -45,7 +44,6 @@ struct Changes {
     lists: watch::Receiver<bool>,
     lent: watch::Receiver<Reach>,
     switch: watch::Receiver<Position>,
-    news: watch::Receiver<u64>,
 }
 
 impl Keeper {
@@ -55,7 +53,7 @@ impl Keeper {
             // Before the look, so that no change is missed.
             let mut changes = self.changes();
             self.apply();
-            let Changes { hindrances, link, reach, lists, lent, switch, news } = &mut changes;
+            let Changes { hindrances, link, reach, lists, lent, switch } = &mut changes;
             let ended = tokio::select! {
                 changed = hindrances.changed() => changed.is_err(),
                 changed = link.changed() => changed.is_err(),
@@ -63,18 +61,12 @@ impl Keeper {
                 changed = lists.changed() => changed.is_err(),
                 changed = lent.changed() => changed.is_err(),
                 changed = switch.changed() => changed.is_err(),
-                // Whether it lends counts where it observes.
-                changed = news.changed(), if self.observes() => changed.is_err(),
             };
             if ended {
                 // A sender is gone, and with it the binding.
                 std::future::pending::<()>().await;
             }
         }
-    }
-
-    fn observes(&self) -> bool {
-        self.hindrances.borrow().mode == Mode::Observe
     }
 
     fn signs(&self) -> Signs {
@@ -92,7 +84,6 @@ impl Keeper {
             lists: self.lists.changes(),
             lent: self.lent.changes(),
             switch: self.gate.switch().changes(),
-            news: self.view.lock().unwrap_or_else(PoisonError::into_inner).news(),
         }
     }
 
@@ -106,11 +97,14 @@ impl Keeper {
             is_listed,
             lent: self.lent.reach(),
             is_read_only: self.gate.switch().is_read_only(),
-            lends: !view.is_lent_listed() || view.size().nodes > 0,
         };
-        let bars = bars(&hindrances, reaches);
+        let (bars, reach) = (bars(&hindrances, reaches), reaches.physical());
         let before = view.bars.clone();
-        let touched = view.set_bars(bars, reaches.physical());
+        if reach != view.reach && is_unseen(reach) {
+            // Before the bars allow to write it.
+            self.pods.forget_texts();
+        }
+        let touched = view.set_bars(bars, reach);
         let is_news = before != view.bars;
         let words: Vec<&str> = view.bars.iter().map(Bar::word).collect();
         drop(view);
@@ -123,5 +117,13 @@ impl Keeper {
             // A full queue is counted, and the next sweep adds what it refused.
             let _refused = self.queue.add(name);
         }
+    }
+}
+
+/// Whether what is held of the physical cluster may be from before it was gone.
+fn is_unseen(reach: Reach) -> bool {
+    match reach {
+        Reach::Unreachable { .. } | Reach::Suspect(Doubt::NotListed) => true,
+        Reach::Reachable | Reach::Suspect(Doubt::Silent | Doubt::Empty) => false,
     }
 }

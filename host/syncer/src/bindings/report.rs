@@ -485,8 +485,8 @@ fn paused(facts: &Facts<'_>) -> Option<Says> {
         return Some(says(Reason::Paused, message));
     }
     let message = if facts.counts.lent > 0 {
-        "The binding has mode: observe and lends nodes already: leases and mirroring continue, since pods would be evicted \
-         otherwise, and nothing is created, resized, evicted or deleted."
+        "The binding has mode: observe and lends nodes already: their leases are renewed, since pods would be evicted otherwise, \
+         and nothing else is written but this status."
     } else {
         "The binding has mode: observe: everything is decided, and nothing is written but this status."
     };

@@ -461,14 +461,14 @@ fn s11_until_physical_nodes_are_listed_the_lease_goes_by_the_virtual_node_and_no
 }
 
 #[test]
-fn s27_read_only_renews_leases_and_writes_nothing_and_observe_not_even_those() {
+fn s23_s27_read_only_and_observe_renew_leases_and_write_nothing() {
     let mut scene = Scene::lent();
     scene.edit_physical(json!({"metadata": {"labels": {"rack": "r9"}}}));
     scene.usage = amounts(&[("cpu", "4")]);
-    scene.bar(&[Bar::ReadOnly]);
-    assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)));
-    scene.bar(&[Bar::Observing]);
-    assert_eq!((scene.ordered(), scene.lease()), (vec![], None));
+    for bar in [Bar::ReadOnly, Bar::Observing] {
+        scene.bar(&[bar]);
+        assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)), "{bar}");
+    }
     let mut new = Scene::new();
     for bar in [Bar::ReadOnly, Bar::Observing, Bar::Suspect, Bar::Paused, Bar::Conflict, Bar::ClusterChanged] {
         new.bar(&[bar]);
