@@ -113,12 +113,14 @@ impl CsiNodes {
             CsiOrder::AskPhysical => evidence.live.physical = self.requests.physical(name).await?,
             CsiOrder::AskNode => evidence.live.node = self.requests.node(lent).await?,
             CsiOrder::Create(body) => self.create(work, body, evidence).await?,
-            CsiOrder::Patch { body, changes, .. } => self.patch(work, body, changes).await?,
+            CsiOrder::Patch { body, changes, .. } => self.patch(work, body, changes, evidence).await?,
             CsiOrder::Delete { precondition, .. } => match self.requests.delete(lent, precondition).await? {
                 Some(kept) => self.store(work, kept),
                 None => {
                     self.view().csi.answered(CsiTrouble::Writes);
                     self.view().lent_csi_node_gone(lent);
+                    // What was read before the deletion is none any more.
+                    evidence.existing = None;
                 }
             },
         }
@@ -146,10 +148,16 @@ impl CsiNodes {
         Ok(())
     }
 
-    async fn patch(&self, work: &CsiWork, body: &Value, changes: &[Change]) -> Result<(), Refusal> {
+    async fn patch(
+        &self,
+        work: &CsiWork,
+        body: &Value,
+        changes: &[Change],
+        evidence: &mut CsiEvidence,
+    ) -> Result<(), Refusal> {
         let counts = changes.iter().any(|change| matches!(change, Change::Count(_)));
         match self.requests.patch(&work.lent, body).await {
-            Ok(stored) => self.store(work, stored),
+            Ok(stored) => self.patched(work, stored, evidence),
             Err(refusal)
                 if counts && refusal.reason == RefusalReason::Invalid && refusal.message.contains(IMMUTABLE) =>
             {
@@ -159,6 +167,18 @@ impl CsiNodes {
             Err(refusal) => return Err(refusal),
         }
         Ok(())
+    }
+
+    /// The answer to a change counts for the object that is known. Where the watch shows it as gone, or another one, that is the
+    /// later news; and one that was read because none was known is known for this look.
+    fn patched(&self, work: &CsiWork, stored: VirtualCsiNode, evidence: &mut CsiEvidence) {
+        let is_known = self.view().csi.lent(&work.lent).is_some_and(|known| known.uid == stored.uid);
+        if is_known {
+            self.store(work, stored);
+            return;
+        }
+        self.view().csi.answered(CsiTrouble::Writes);
+        evidence.existing = evidence.existing.take().filter(|existing| existing.uid == stored.uid).map(|_| stored);
     }
 
     /// An answer shows what is stored: the next decision does not repeat a write that the watch has not shown yet.
