@@ -128,6 +128,20 @@ impl Ledger {
         self.lent.get(lent).map(|row| row.pods.values().cloned().collect()).unwrap_or_default()
     }
 
+    /// These pods of a virtual node, which were read live, with what is remembered of them.
+    #[must_use]
+    pub fn remembering(&self, lent: &str, mut pods: Vec<LentPod>) -> Vec<LentPod> {
+        let row = self.lent.get(lent);
+        for pod in &mut pods {
+            let known = row.and_then(|row| row.pods.get(&pod.pod.uid));
+            pod.refused = known.and_then(|known| known.refused);
+            if self.removed.contains(&pod.pod.uid) {
+                pod.existence = Existence::Terminating;
+            }
+        }
+        pods
+    }
+
     /// How many pods of the binding's nodes have not ended: what the guard's percent is of. Pods of other nodes of the virtual
     /// cluster are none of them, or a limit would allow more than it says.
     #[must_use]

@@ -7,7 +7,9 @@
 //!
 //! The first request that fails ends the work on a node: what follows depends on it. A conflict means that the node changed
 //! meanwhile; its watch brings it, and the queue tries again with a pause of this node alone. An answer shows what is stored:
-//! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet.
+//! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
+//! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
+//! request that was not answered counts for the guard as one that was carried out.
 
 mod requests;
 
@@ -20,17 +22,18 @@ use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::identity::Ownership;
 use topoloom_sync::liveness::Lease;
-use topoloom_sync::node::{NodeOrder, Now, PodRemoval, Question, RemovalMeans};
+use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create};
 use crate::ledger::PhysicalName;
 use crate::view::{Evidence, NodeWork, View};
 
-/// How often a decision may ask for something before it is left to the next try: each answer leads to another question at most
-/// twice.
-const QUESTIONS: usize = 4;
+/// How often a decision may ask for something before it is left to the next try. The longest way has four: the physical node is
+/// read, the bindings are listed, the pods are listed, and what follows is carried out.
+const QUESTIONS: usize = 6;
 
 /// The leases of virtual nodes, as the controller of nodes needs them.
 pub trait Leases: Send + Sync + 'static {
@@ -39,6 +42,15 @@ pub trait Leases: Send + Sync + 'static {
 
     /// It is renewed no more; an outstanding renewal has ended when this returns.
     fn stop(&self, node: &NodeName) -> impl Future<Output = ()> + Send;
+}
+
+/// What comes after an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// The next one.
+    Next,
+    /// Another decision: something else is stored than was known.
+    Decide,
 }
 
 /// The controller of the nodes of one binding.
@@ -80,18 +92,19 @@ impl<L: Leases> Nodes<L> {
     /// Looks at a node until nothing has to be read for it any more, and does what follows.
     async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
         let mut evidence = Evidence::default();
-        for _ in 0..QUESTIONS {
+        'looks: for _ in 0..QUESTIONS {
             let work = self.view().decide(name, &evidence, (self.now)());
             if let [NodeOrder::Ask(question)] = &work.orders[..] {
-                self.answer(name, question, &mut evidence).await?;
+                self.answer(name, &work, question, &mut evidence).await?;
                 continue;
             }
             self.lease(&work).await;
             for order in &work.orders {
-                if let Err(error) = self.carry(name, &work, order).await
-                    && !order.may_fail()
-                {
-                    return Err(error);
+                match self.carry(name, &work, order, &mut evidence).await {
+                    Ok(Then::Next) => {}
+                    Ok(Then::Decide) => continue 'looks,
+                    Err(_) if order.may_fail() => {}
+                    Err(error) => return Err(error),
                 }
             }
             return Ok(work);
@@ -100,7 +113,15 @@ impl<L: Leases> Nodes<L> {
     }
 
     /// Reads what a decision asked for.
-    async fn answer(&self, name: &PhysicalName, question: &Question, evidence: &mut Evidence) -> Result<(), NodeError> {
+    async fn answer(
+        &self,
+        name: &PhysicalName,
+        work: &NodeWork,
+        question: &Question,
+        evidence: &mut Evidence,
+    ) -> Result<(), NodeError> {
+        // Without a name of a virtual node neither of the two is asked for.
+        let lent = work.lent.as_deref().unwrap_or_default();
         let refused = |refusal| NodeError::Refused { order: question.to_string(), refusal };
         match question {
             Question::PhysicalNode => {
@@ -109,6 +130,8 @@ impl<L: Leases> Nodes<L> {
             Question::Binding(_) => {
                 evidence.bindings = Some(self.requests.bindings().await.map_err(refused)?);
             }
+            Question::LentNode => evidence.live_lent = self.requests.live_lent(lent).await.map_err(refused)?,
+            Question::PodsOfNode => evidence.pods = Some(self.requests.pods_of(lent).await.map_err(refused)?),
         }
         Ok(())
     }
@@ -134,7 +157,13 @@ impl<L: Leases> Nodes<L> {
         }
     }
 
-    async fn carry(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder) -> Result<(), NodeError> {
+    async fn carry(
+        &self,
+        name: &PhysicalName,
+        work: &NodeWork,
+        order: &NodeOrder,
+        evidence: &mut Evidence,
+    ) -> Result<Then, NodeError> {
         let stored = match order {
             NodeOrder::RemovePods(pods) => {
                 self.remove(name, work, pods).await?;
@@ -152,6 +181,13 @@ impl<L: Leases> Nodes<L> {
                     Err(refusal) => {
                         if refusal.reason.may_be_done() {
                             self.view().carried(name, work, order, (self.now)());
+                        }
+                        if let NodeOrder::Create { name: lent, .. } = order
+                            && refusal.reason == RefusalReason::AlreadyExists
+                            && let Ok(Some(node)) = self.requests.lent_node(lent).await
+                        {
+                            self.exists(lent, node, evidence);
+                            return Ok(Then::Decide);
                         }
                         return Err(self.refused(name, work, order, refusal).await);
                     }
@@ -178,21 +214,24 @@ impl<L: Leases> Nodes<L> {
                 self.leases.start(lent, &uid);
             }
         }
-        Ok(())
+        Ok(Then::Next)
+    }
+
+    /// A node of that name exists already. One that may be ours the watch shows, too.
+    fn exists(&self, lent: &NodeName, node: LentNode, evidence: &mut Evidence) {
+        let mut view = self.view();
+        match Ownership::of(&node.metadata.labels, &view.binding.identity) {
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => drop(view.lent_node(lent, node)),
+            Ownership::Foreign(_) | Ownership::None => evidence.existing = Some(Arc::new(node)),
+        }
     }
 
     fn version_of(&self, lent: &str) -> Option<String> {
         self.view().lent(lent).map(|node| node.version.to_string())
     }
 
-    /// A request about a node was refused. Where a node of that name exists already, what is stored is taken into the view.
+    /// A request about a node was refused.
     async fn refused(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, refusal: Refusal) -> NodeError {
-        if let (NodeOrder::Create { .. }, RefusalReason::AlreadyExists, Some(lent)) =
-            (order, refusal.reason, &work.lent)
-            && let Ok(Some(node)) = self.requests.lent_node(lent).await
-        {
-            self.view().lent_node(lent, node);
-        }
         if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
             && let Some(lent) = &work.lent
         {

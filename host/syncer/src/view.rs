@@ -29,7 +29,8 @@ use topoloom_sync::guard::{Act, Guard, Inherited, Safety, Size};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
-    Binding, Facts, LentNode, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical, PhysicalNode, VerbOnNode, draft,
+    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical,
+    PhysicalNode, PodsBy, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -49,6 +50,12 @@ use crate::ledger::{Ledger, PhysicalName, Touched};
 pub struct Evidence {
     /// Of the physical node.
     pub live: LiveNode,
+    /// Of the virtual node, where the cache has none.
+    pub live_lent: LiveLent,
+    /// The object of another that has the name of the virtual node. No watch shows it, so it is known for one look.
+    pub existing: Option<Arc<LentNode>>,
+    /// The pods of the virtual node.
+    pub pods: Option<Vec<LentPod>>,
     /// The UIDs of all ClusterBindings.
     pub bindings: Option<BTreeSet<Uid>>,
 }
@@ -297,11 +304,15 @@ impl View {
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
         let lent_name = self.ledger.node(name);
-        let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).cloned();
+        let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
         let (used, requested, pods) = match &lent_name {
             Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
+        };
+        let (pods, pods_by) = match (&evidence.pods, &lent_name) {
+            (Some(live), Some(lent)) => (self.ledger.remembering(lent, live.clone()), PodsBy::List),
+            (Some(_) | None, _) => (pods, PodsBy::Watch),
         };
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
@@ -318,11 +329,13 @@ impl View {
             },
             live: &evidence.live,
             lent: lent.as_deref(),
+            live_lent: &evidence.live_lent,
             bindings: evidence.bindings.as_ref(),
             policies: &self.policies,
             usage: &used,
             requested: &requested,
             pods: &pods,
+            pods_by,
             topology_keys: &topology_keys,
             bars: &self.bars,
             reach: self.reach,

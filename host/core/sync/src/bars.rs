@@ -69,6 +69,24 @@ impl Bar {
         }
     }
 
+    /// Whether what stands on physical nodes may be of another cluster, or of an earlier state of this one: then a claim of
+    /// another may be one that was released long ago.
+    #[must_use]
+    pub fn doubts_claims(self) -> bool {
+        match self {
+            Self::Restored | Self::ClusterChanged => true,
+            Self::Suspect
+            | Self::Unreachable
+            | Self::VirtualUnreachable
+            | Self::Conflict
+            | Self::Paused
+            | Self::Invalid
+            | Self::Orphaned
+            | Self::Observing
+            | Self::ReadOnly => false,
+        }
+    }
+
     /// Whether it forbids this.
     #[must_use]
     pub fn forbids(self, doing: Doing) -> bool {
@@ -195,6 +213,12 @@ impl Bars {
     #[must_use]
     pub fn allow(&self, doing: Doing) -> bool {
         self.forbid(doing).is_none()
+    }
+
+    /// Whether the claims of others on physical nodes may be those of another history.
+    #[must_use]
+    pub fn doubt_claims(&self) -> bool {
+        self.0.iter().any(|bar| bar.doubts_claims())
     }
 
     /// Those in force, in order.

@@ -58,6 +58,8 @@ pub enum DeletionCause {
     Operator,
     /// Another client deleted the virtual node.
     DeletedByOthers,
+    /// Another borrower, or another binding, claims the physical node, and the one that holds the claim lends it.
+    Claimed,
 }
 
 impl DeletionCause {
@@ -78,6 +80,7 @@ impl fmt::Display for DeletionCause {
             Self::BindingDeleted => "the binding is being deleted",
             Self::Operator => "an operator asked for it",
             Self::DeletedByOthers => "another client deleted the virtual node",
+            Self::Claimed => "another borrower or binding claims the physical node",
         })
     }
 }

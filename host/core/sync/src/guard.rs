@@ -114,6 +114,8 @@ pub enum Cause {
     Orphan,
     /// Another client deleted the virtual node.
     DeletedByOthers,
+    /// Another borrower, or another binding, claims the physical node.
+    Claimed,
 }
 
 impl fmt::Display for Cause {
@@ -128,6 +130,7 @@ impl fmt::Display for Cause {
             Self::BindingDeleted => "the binding is being deleted",
             Self::Orphan => "the physical pod has no virtual pod",
             Self::DeletedByOthers => "another client deleted the virtual node",
+            Self::Claimed => "another borrower or binding claims the physical node",
         })
     }
 }
@@ -478,7 +481,8 @@ impl Guard {
             | Cause::Policy
             | Cause::BindingDeleted
             | Cause::Orphan
-            | Cause::DeletedByOthers => false,
+            | Cause::DeletedByOthers
+            | Cause::Claimed => false,
         }
     }
 

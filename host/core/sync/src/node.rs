@@ -41,8 +41,8 @@ use jiff::Timestamp;
 pub use self::course::Course;
 use self::course::course;
 pub use self::facts::{
-    Binding, Chained, Facts, KubeletEndpoint, LentNode, LentPod, LiveNode, Memory, NodeClaims, Now, Physical,
-    PhysicalNode, VerbOnNode,
+    Binding, Chained, Facts, KubeletEndpoint, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeClaims, Now, Physical,
+    PhysicalNode, PodsBy, VerbOnNode,
 };
 use self::lend::Lending;
 pub use self::lend::{Details, Window};
@@ -126,6 +126,10 @@ pub enum Question {
     PhysicalNode,
     /// Whether a ClusterBinding with this UID exists.
     Binding(Uid),
+    /// The virtual node of the name that the physical one gives: before a claim is released.
+    LentNode,
+    /// The pods of the virtual node: before it is deleted.
+    PodsOfNode,
 }
 
 /// What follows for a node.
@@ -272,7 +276,7 @@ impl fmt::Display for Rest<'_> {
             Self::NameTaken(why) => {
                 write!(f, "not lent, another physical node has the name of its virtual node: {why}")
             }
-            Self::CacheBehind => f.write_str("the cache of physical nodes is behind what a live read showed"),
+            Self::CacheBehind => f.write_str("the cache of nodes is behind what a live read showed"),
             Self::Foreign(why) => write!(f, "the virtual node of that name is left alone: {why}"),
             Self::Claimed(claim) => write!(f, "not lent: {claim}"),
             Self::Unlisted => f.write_str("the physical nodes are not listed yet"),
@@ -286,6 +290,8 @@ impl fmt::Display for Question {
         match self {
             Self::PhysicalNode => f.write_str("the physical node is read"),
             Self::Binding(uid) => write!(f, "it is looked up whether a ClusterBinding with the UID {uid} exists"),
+            Self::LentNode => f.write_str("the virtual node is read"),
+            Self::PodsOfNode => f.write_str("the pods of the virtual node are read"),
         }
     }
 }

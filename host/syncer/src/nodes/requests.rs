@@ -14,9 +14,10 @@ use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
-use topoloom_sync::node::{LentNode, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
+use topoloom_sync::node::{LentNode, LentPod, LiveLent, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
 
 use crate::slices::node::NodeSlice;
+use crate::slices::pod::PodSlice;
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,6 +79,22 @@ impl NodeRequests {
         slice.map(|slice| slice.lent().map_err(|error| unreadable(&error))).transpose()
     }
 
+    /// Whether there is a virtual node of this name, live, and whose it is.
+    pub(super) async fn live_lent(&self, name: &str) -> Result<LiveLent, Refusal> {
+        let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
+        let found: Option<PartialObjectMeta<core_v1::Node>> =
+            answered(PATIENCE, found(name, api.get_metadata(name))).await?;
+        Ok(found.map_or(LiveLent::Gone, |node| LiveLent::Found(node.metadata.labels.unwrap_or_default())))
+    }
+
+    /// The pods that are bound to the virtual node of this name, live.
+    pub(super) async fn pods_of(&self, name: &str) -> Result<Vec<LentPod>, Refusal> {
+        let api: Api<PodSlice> = Api::all(self.clients.lent.clone());
+        let bound = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        let pods = answered(PATIENCE, api.list(&bound)).await?;
+        Ok(pods.items.into_iter().map(PodSlice::lent).collect())
+    }
+
     /// Carries out an order about a node. `before` is the version of the virtual node that the last answer showed.
     pub(super) async fn send(&self, name: &str, order: &NodeOrder, before: Option<&str>) -> Result<Stored, Refusal> {
         let merge = PatchParams::default();
@@ -116,10 +133,13 @@ impl NodeRequests {
                     uid: Some(precondition.uid().to_string()),
                     resource_version: Some(precondition.version().to_string()),
                 });
-                let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
-                let deleted = answered(PATIENCE, found(name, api.delete(name, &parameters))).await?;
-                // The watch shows what has become of it: its finalizer keeps it.
-                Ok(deleted.map_or_else(|| Stored::LentGone(name.clone()), |_| Stored::Nothing))
+                let deleted = answered(PATIENCE, found(name, self.lent().delete(name, &parameters))).await?;
+                let Some(answer) = deleted else { return Ok(Stored::LentGone(name.clone())) };
+                // What finalizers keep is returned as it is now: what is decided next sees that it terminates.
+                match answer.left().map(|slice| lent(name, slice)).transpose()? {
+                    Some(stored) if is_kept(&stored) => Ok(stored),
+                    Some(_) | None => Ok(Stored::LentGone(name.clone())),
+                }
             }
             NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) => Ok(Stored::Nothing),
         }
@@ -172,6 +192,12 @@ pub(crate) async fn binding_uids(lent: &kube::Client) -> Result<BTreeSet<Uid>, R
 fn lent(name: &NodeName, slice: NodeSlice) -> Result<Stored, Refusal> {
     let node = slice.lent().map_err(|error| unreadable(&error))?;
     Ok(Stored::Lent(name.clone(), Box::new(node)))
+}
+
+/// Whether a node whose deletion was requested is there still.
+fn is_kept(stored: &Stored) -> bool {
+    matches!(stored, Stored::Lent(_, node)
+        if node.existence == Existence::Terminating && !node.finalizers.is_empty())
 }
 
 fn with_version(body: &Value, version: &str) -> Value {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
 use kube::client::Body;
+use serde_json::{Value, json};
 use topoloom_sync::bars::Bar;
+use topoloom_sync::deletion::Existence;
 use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Reach;
@@ -33,16 +34,26 @@ struct Scene {
     nodes: Nodes<Remembered>,
     view: Arc<Mutex<View>>,
     leases: Remembered,
-    asked: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scene {
+    /// No request is answered well.
     fn of(view: View) -> Self {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
-        let serve = move |_: Request<Body>| {
-            count.fetch_add(1, Ordering::SeqCst);
-            let answer = Response::builder().status(500).body(Body::empty()).unwrap();
+        Self::served(view, |_| (500, Value::Null))
+    }
+
+    /// Each request has the answer that this gives to its method, path and selector.
+    fn served(view: View, answers: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let serve = move |request: Request<Body>| {
+            let uri = request.uri();
+            let selector = uri.query().filter(|query| query.contains("fieldSelector")).unwrap_or_default();
+            let line = format!("{} {}{selector}", request.method(), uri.path());
+            let (code, body) = answers(&line);
+            seen.lock().unwrap().push(line);
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
             async move { Ok::<_, Infallible>(answer) }
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
@@ -53,10 +64,15 @@ impl Scene {
         Self { nodes, view, leases, asked }
     }
 
+    /// What was asked since the last call.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+
     /// What became of leases by one look, which sends nothing.
     async fn look(&self) -> Vec<String> {
         self.nodes.work(&"w1".into()).await.unwrap();
-        assert_eq!(self.asked.load(Ordering::SeqCst), 0);
+        assert_eq!(self.asked(), [""; 0]);
         std::mem::take(&mut *self.leases.0.lock().unwrap())
     }
 }
@@ -74,17 +90,22 @@ async fn s6_the_lease_of_a_virtual_node_stops_when_its_labels_are_not_ours_any_m
     assert_eq!(scene.look().await, ["stop vnode-east-w1"]);
 }
 
-/// A view of ten nodes of which the selector does not select `w1` any more: it is marked, a pod runs on it, and the guard has
-/// gathered what follows.
-fn leaving() -> View {
-    let mut view = examples::view(10);
-    examples::lend(&mut view, 10);
-    let pod = serde_json::json!({
+fn pod() -> Value {
+    json!({
         "metadata": {"namespace": "shop", "name": "web-0", "uid": "v-uid", "resourceVersion": "5"},
         "spec": {"nodeName": "vnode-east-w1", "containers": [{"name": "c"}]},
         "status": {"phase": "Running"},
-    });
-    let _ = view.ledger.virtual_pod(serde_json::from_value(pod).unwrap()).unwrap();
+    })
+}
+
+/// A view of ten nodes of which the selector does not select `w1` any more: it is marked, these pods run on it, and the guard
+/// has gathered what follows.
+fn leaving(pods: &[Value]) -> View {
+    let mut view = examples::view(10);
+    examples::lend(&mut view, 10);
+    for pod in pods {
+        let _ = view.ledger.virtual_pod(serde_json::from_value(pod.clone()).unwrap()).unwrap();
+    }
     let not_w1 =
         RawRequirement { key: "metadata.name".to_owned(), operator: "NotIn".to_owned(), values: vec!["w1".to_owned()] };
     let term = RawTerm { match_expressions: vec![], match_fields: vec![not_w1] };
@@ -99,10 +120,110 @@ fn leaving() -> View {
 
 #[tokio::test]
 async fn s9_an_eviction_without_an_answer_counts() {
-    let scene = Scene::of(leaving());
+    let scene = Scene::of(leaving(&[pod()]));
     let ended = scene.nodes.work(&"w1".into()).await;
-    assert!(ended.is_err() && scene.asked.load(Ordering::SeqCst) == 1, "{ended:?}");
+    assert!(ended.is_err(), "{ended:?}");
+    assert_eq!(scene.asked(), ["POST /api/v1/namespaces/shop/pods/web-0/eviction"]);
     assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1);
+}
+
+fn list(items: &[Value]) -> (u16, Value) {
+    (200, json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items}))
+}
+
+fn refused(code: u16, reason: &str, name: &str) -> (u16, Value) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no",
+        "details": {"name": name, "kind": "nodes"},
+    });
+    (code, status)
+}
+
+const LIST: &str = "GET /api/v1/pods";
+const LENT: &str = "vnode-east-w1";
+
+#[tokio::test]
+async fn s10_a_node_is_deleted_after_a_live_list_of_its_pods_and_the_answer_shows_that_it_terminates() {
+    let view = leaving(&[]);
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let node = json!({"metadata": {
+        "name": LENT, "uid": "v1", "resourceVersion": "31", "labels": labels,
+        "deletionTimestamp": "2026-08-03T12:00:00Z", "finalizers": [keys::VNODE_FINALIZER],
+    }});
+    let scene = Scene::served(view, move |asked| match asked {
+        "DELETE /api/v1/nodes/vnode-east-w1" => (200, node.clone()),
+        asked if asked.starts_with(LIST) => list(&[]),
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    let asked = scene.asked();
+    assert!(asked.len() == 2 && asked[0].contains("spec.nodeName%3Dvnode-east-w1"), "{asked:?}");
+    // The next decision does not delete it a second time.
+    assert_eq!(scene.view.lock().unwrap().lent(LENT).unwrap().existence, Existence::Terminating);
+}
+
+#[tokio::test]
+async fn s10_a_pod_that_only_a_live_list_shows_keeps_its_node() {
+    let scene = Scene::served(leaving(&[]), |asked| match asked {
+        asked if asked.starts_with(LIST) => list(&[pod()]),
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked().len(), 1);
+    assert_eq!(scene.view.lock().unwrap().lent(LENT).unwrap().existence, Existence::Alive);
+}
+
+#[tokio::test]
+async fn s7_a_claim_is_released_once_a_live_read_finds_no_virtual_node() {
+    let view = || {
+        let mut view = leaving(&[]);
+        view.lent_node_gone(LENT);
+        view
+    };
+    let labels = leaving(&[]).lent(LENT).unwrap().metadata.labels.clone();
+    let there = json!({"metadata": {"name": LENT, "uid": "v1", "labels": labels}});
+    let scene = Scene::served(view(), move |_| (200, there.clone()));
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked(), ["GET /api/v1/nodes/vnode-east-w1"]);
+
+    let scene = Scene::served(view(), |asked| match asked {
+        "GET /api/v1/nodes/vnode-east-w1" => refused(404, "NotFound", LENT),
+        "PATCH /api/v1/nodes/w1" => {
+            (200, json!({"metadata": {"name": "w1", "uid": "u1", "resourceVersion": "9", "labels": {"pool": "gpu"}}}))
+        }
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked(), ["GET /api/v1/nodes/vnode-east-w1", "PATCH /api/v1/nodes/w1"]);
+    // A router that answers in place of the API server proves nothing.
+    let scene = Scene::served(view(), |_| (404, json!("default backend")));
+    assert!(scene.nodes.work(&"w1".into()).await.is_err());
+    assert_eq!(scene.asked(), ["GET /api/v1/nodes/vnode-east-w1"]);
+}
+
+#[tokio::test]
+async fn s22_an_object_of_another_that_has_the_name_is_known_for_one_look() {
+    let claim = examples::binding().identity.claim();
+    let machine = json!({
+        "metadata": {
+            "name": "w1", "uid": "u1", "resourceVersion": "8", "labels": {"pool": "gpu"},
+            "annotations": {keys::LEASED_BY: claim},
+        },
+        "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let other = json!({"metadata": {"name": LENT, "uid": "x", "resourceVersion": "3"}});
+    let scene = Scene::served(examples::view(1), move |asked| match asked {
+        "PATCH /api/v1/nodes/w1" => (200, machine.clone()),
+        "POST /api/v1/nodes" => refused(409, "AlreadyExists", LENT),
+        "GET /api/v1/nodes/vnode-east-w1" => (200, other.clone()),
+        other => panic!("{other}"),
+    });
+    assert_eq!(scene.nodes.work(&"w1".into()).await.unwrap(), WorkOutcome::Done);
+    assert_eq!(scene.asked().len(), 3);
+    assert_eq!(scene.view.lock().unwrap().size().nodes, 0, "no watch would show when it goes");
+    // The next sweep looks again.
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked(), ["POST /api/v1/nodes", "GET /api/v1/nodes/vnode-east-w1"]);
 }
 
 #[tokio::test]

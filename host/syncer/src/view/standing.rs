@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use topoloom_sync::conditions::READY;
+use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{Facts, LentNode, NodeDecision, NodeState, Physical, Rest, Window};
@@ -48,7 +49,10 @@ impl Standing {
             overcommitted: decision.details.as_ref().is_some_and(|details| details.overcommitted.is_overcommitted()),
             leaving: matches!(decision.state, NodeState::Leaving(_)) && facts.lent.is_some(),
             frozen: window == Some(Window::Kept) || is_frozen,
-            claimed: matches!(decision.state, NodeState::Rest(Rest::Claimed(_))),
+            claimed: matches!(
+                decision.state,
+                NodeState::Rest(Rest::Claimed(_)) | NodeState::Leaving(DeletionCause::Claimed)
+            ),
             renewed: decision.lease.filter(|_| facts.lent.is_some()).map(|lease| lease == Lease::Renew),
         }
     }

@@ -45,7 +45,10 @@ fn s9_a_selector_that_takes_all_nodes_away_marks_them_and_deletes_none_until_an_
     let hash = view.guard().held().unwrap().hash.clone();
     view.guard().confirm(&hash).unwrap();
     let confirmed = states(&mut view, 10, later(86_401));
-    assert!(confirmed.iter().all(|orders| orders.len() == 2), "{confirmed:?}");
+    assert!(confirmed.iter().all(|orders| *orders == ["the pods of the virtual node are read"]), "{confirmed:?}");
+    let read = Evidence { pods: Some(Vec::new()), ..Evidence::default() };
+    let orders = view.decide(&"w1".into(), &read, later(86_402)).orders;
+    assert!(matches!(&orders[..], [NodeOrder::StopLease(_), NodeOrder::Delete { .. }]), "{orders:?}");
 }
 
 #[test]

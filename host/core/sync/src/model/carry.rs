@@ -1,14 +1,14 @@
 //! What a process does about a node: it decides, reads what it was asked to read, and carries out one order after the other.
 //! And what the API servers make of each request.
 
-use super::objects::Pod;
+use super::objects::{Pod, labels_of};
 use super::process::{Decided, Evidence, Plan, Way};
 use super::server::{Changed, Refused};
 use super::world::Budgets;
 use super::*;
 use crate::deletion::RefusedEviction;
 use crate::liveness::Lease;
-use crate::node::{LiveNode, NodeOrder, PodRemoval, Question, RemovalMeans};
+use crate::node::{LiveLent, LiveNode, NodeOrder, PodRemoval, Question, RemovalMeans};
 use crate::precondition::Precondition;
 
 /// How often a decision may ask before it is left.
@@ -127,7 +127,23 @@ impl World {
                 let uid = self.server(Side::Physical).node(machine).and_then(|node| node["metadata"]["uid"].as_str());
                 evidence.live = uid.map_or(LiveNode::Gone, |uid| LiveNode::Found(uid.into()));
             }
-            Question::Binding(_) if self.is_gone(Side::Virtual) => return false,
+            // The cache has none: it was asked for because of that.
+            Question::LentNode if self.mutation == Mutation::CacheIsProof => evidence.lent = LiveLent::Gone,
+            Question::PodsOfNode if self.mutation == Mutation::CacheIsProof => {
+                let process = &self.processes[at];
+                evidence.pods = Some(process.pods_of(&process.lent_name(machine)).0);
+            }
+            Question::Binding(_) | Question::LentNode | Question::PodsOfNode if self.is_gone(Side::Virtual) => {
+                return false;
+            }
+            Question::LentNode => {
+                let node = self.server(Side::Virtual).node(&self.processes[at].lent_name(machine));
+                evidence.lent = node.map_or(LiveLent::Gone, |node| LiveLent::Found(labels_of(node)));
+            }
+            Question::PodsOfNode => {
+                let (process, store) = (&self.processes[at], &self.server(Side::Virtual).store);
+                evidence.pods = Some(process.stored_pods(&process.lent_name(machine), store));
+            }
             Question::Binding(_) => evidence.bindings = Some(UIDS.into_iter().map(Uid::from).collect()),
         }
         true
@@ -201,17 +217,9 @@ impl World {
             }
             Some(NodeOrder::Ask(_) | NodeOrder::StopLease(_)) | None => {}
             Some(order) => {
-                self.doubt(order);
                 let what = self.order(at, plan, order);
                 self.delay(Request { from: at, what });
             }
-        }
-    }
-
-    /// No process knows what has become of this order.
-    fn doubt(&mut self, order: &NodeOrder) {
-        if let NodeOrder::Create { name, .. } = order {
-            self.doubtful.insert(name.to_string());
         }
     }
 
@@ -223,13 +231,9 @@ impl World {
     fn send_order(&mut self, at: usize, plan: &Plan, order: &NodeOrder) -> bool {
         let what = self.order(at, plan, order);
         let answer = self.send(at, what);
-        if let NodeOrder::Create { name, .. } = order {
-            match answer {
-                // Whatever has the name: it is read, and decided about anew.
-                Answer::Refused(Refused::Exists) => self.see_lent(at, name),
-                Answer::None => self.doubt(order),
-                Answer::Done | Answer::Refused(_) => {}
-            }
+        if let (NodeOrder::Create { name, .. }, Answer::Refused(Refused::Exists)) = (order, answer) {
+            // Whatever has the name: it is read, and decided about anew.
+            self.see_lent(at, name);
         }
         answer == Answer::Done
     }

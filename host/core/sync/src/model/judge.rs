@@ -100,7 +100,9 @@ impl World {
     /// The guard, counted again: nodes that go within its memory, of those that there are.
     fn judge_share(&mut self, at: usize, plan: &Plan) {
         let counts = match plan.cause {
-            Some(Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::NodeTerminating) => true,
+            Some(Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::NodeTerminating | Cause::Claimed) => {
+                true
+            }
             Some(
                 Cause::WindowClosed { .. } | Cause::Operator | Cause::NodeGone | Cause::Orphan | Cause::DeletedByOthers,
             )

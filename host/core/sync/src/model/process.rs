@@ -6,14 +6,15 @@
 use super::cache::Cache;
 use super::desk::Desk;
 use super::objects::{Keys, Pod, is_ours};
+use super::server::Store;
 use super::*;
 use crate::copied::CopyRules;
 use crate::deletion::{DeletionTiming, Evictions, Existence, RefusedEviction};
 use crate::liveness::{Contact, ContactTiming, Lease, OnUnreachable};
 use crate::naming::{BindingName, ClusterId, virtual_node_name};
 use crate::node::{
-    Binding, Chained, Facts, LentNode, LentPod, LiveNode, Memory, NodeClaims, NodeOrder, Now, Physical, VerbOnNode,
-    draft,
+    Binding, Chained, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeClaims, NodeOrder, Now, Physical,
+    PodsBy, VerbOnNode, draft,
 };
 use crate::pods::{self, Looks, PodDecision, Twin};
 use crate::policy::growth::{GROW, Growth};
@@ -125,6 +126,9 @@ pub(super) struct Ghost {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     pub(super) live: LiveNode,
+    pub(super) lent: LiveLent,
+    /// The pods of the virtual node.
+    pub(super) pods: Option<Vec<LentPod>>,
     pub(super) bindings: Option<BTreeSet<Uid>>,
 }
 
@@ -222,7 +226,7 @@ impl Process {
     }
 
     /// The pods of a virtual node, and what they request in sum.
-    fn pods_of(&self, lent: &NodeName) -> (Vec<LentPod>, ResourceList) {
+    pub(super) fn pods_of(&self, lent: &NodeName) -> (Vec<LentPod>, ResourceList) {
         let mut requested = NodeUsage::default();
         let mut pods = Vec::new();
         for pod in self.cache.pods.values().filter(|pod| *pod.node == **lent) {
@@ -232,6 +236,12 @@ impl Process {
             pods.push(pod.lent(self.existence(pod), self.refused.get(&pod.uid).copied()));
         }
         (pods, requested.total())
+    }
+
+    /// The pods of a virtual node as they are stored, with what is remembered of them.
+    pub(super) fn stored_pods(&self, lent: &NodeName, store: &Store) -> Vec<LentPod> {
+        let pods = store.pods.values().filter(|pod| *pod.node == **lent);
+        pods.map(|pod| pod.lent(self.existence(pod), self.refused.get(&pod.uid).copied())).collect()
     }
 
     /// What counts as used of a machine.
@@ -274,6 +284,10 @@ impl Process {
         let physical = self.cache.machines.get(machine).cloned();
         let usage = self.usage(machine, &lent_name);
         let (pods, requested) = self.pods_of(&lent_name);
+        let (pods, pods_by) = match &evidence.pods {
+            Some(live) => (live.clone(), PodsBy::List),
+            None => (pods, PodsBy::Watch),
+        };
         let (none, reach, steps, size) = (BTreeSet::new(), self.contact.reach(now.steady), self.steps, self.size());
         let remembered = self.remembered.entry(machine.to_owned()).or_default();
         remembered.see(lent.as_deref(), steps);
@@ -284,11 +298,13 @@ impl Process {
             physical: physical.as_deref().map_or(Physical::Absent, Physical::Present),
             live: &evidence.live,
             lent: lent.as_deref(),
+            live_lent: &evidence.lent,
             bindings: evidence.bindings.as_ref(),
             policies: &self.cache.policies,
             usage: &usage,
             requested: &requested,
             pods: &pods,
+            pods_by,
             topology_keys: &none,
             bars,
             reach,

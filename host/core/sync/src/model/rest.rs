@@ -160,16 +160,14 @@ impl World {
         let is_taken = |binding: usize| lent[binding].is_some_and(|node| self.binding_by(&labels_of(node)).is_none());
         let machine = self.server(Side::Physical).node(&machine_name(node));
         let claim = machine.and_then(|machine| annotation(machine, keys::LEASED_BY));
-        let is_doubtful = [EAST, WEST].iter().any(|binding| self.doubtful.contains(&*lent_name(*binding, node)));
-        let was_restored = self.servers.iter().any(|server| server.epoch > 0);
-        // A name that another object has; a machine that another borrower has; two virtual nodes of one machine after a
-        // request whose answer was lost, or after a restore: each is left as it is and reported.
-        if is_taken(EAST) || is_taken(WEST) || claim == Some(OTHERS) {
+        // A name that another object has is left as it is and reported.
+        if is_taken(EAST) || is_taken(WEST) {
             return Ok(());
         }
         let lenders: Vec<usize> = [EAST, WEST].into_iter().filter(|binding| lent[*binding].is_some()).collect();
-        if lenders.len() > 1 && (is_doubtful || was_restored) {
-            return Ok(());
+        if claim == Some(OTHERS) {
+            let is_left = lenders.is_empty();
+            return if is_left { Ok(()) } else { Err(format!("is another borrower's, and lent by {lenders:?}")) };
         }
         let wanted: Vec<usize> = [EAST, WEST].into_iter().filter(|binding| self.wants(*binding, machine)).collect();
         if wanted.contains(&EAST) && matches!(self.standing(), Standing::Frozen) {

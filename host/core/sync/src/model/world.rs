@@ -130,8 +130,6 @@ pub(super) struct World {
     pub(super) uprooted: BTreeMap<String, usize>,
     /// When the taint of closed windows was first seen on a virtual node, by its UID.
     pub(super) closed: BTreeMap<String, Duration>,
-    /// Virtual nodes that were made by a request without an answer.
-    pub(super) doubtful: BTreeSet<String>,
     /// How many requests of processes changed something.
     pub(super) writes: usize,
     /// How many times another client changed something while it is calm.
@@ -174,7 +172,6 @@ impl World {
             bereft: BTreeMap::new(),
             uprooted: BTreeMap::new(),
             closed: BTreeMap::new(),
-            doubtful: BTreeSet::new(),
             writes: 0,
             moves: 0,
             broken: None,

@@ -1,8 +1,9 @@
 //! What becomes of a node: whose it is, whether it goes, and whether it is lent (6.1, 6.2 steps 1 to 7, decisions S6, S7, S8,
 //! S22).
 
-use super::facts::{Chained, Facts, LentNode, LiveNode, NodeClaims, Physical, PhysicalNode, VerbOnNode};
+use super::facts::{Chained, Facts, LentNode, LiveLent, LiveNode, NodeClaims, Physical, PhysicalNode, VerbOnNode};
 use super::{NotLendable, Question, Rest};
+use crate::bars::Doing;
 use crate::deletion::{DeletionCause, Existence};
 use crate::identity::{Claim, Earlier, Owner};
 use crate::keys;
@@ -115,10 +116,23 @@ fn replaced<'a>(facts: &Facts<'a>, lent: &LentNode, physical: &PhysicalNode) -> 
     })
 }
 
-/// The node is not lent any more. Where nothing of ours is left there is nothing to do.
+/// The node is not lent any more. Where nothing of ours is left there is nothing to do. A claim goes after its virtual node, and
+/// the cache is no proof that there is none: the answer to the request that made it may have been lost.
 fn leave<'a>(facts: &Facts<'a>, physical: &PhysicalNode, cause: DeletionCause) -> Course<'a> {
+    if facts.lent.is_some() {
+        return Course::Withdraw(cause);
+    }
     let is_claimed = facts.binding.claims == NodeClaims::Written && facts.claim(physical) == Claim::Ours;
-    if facts.lent.is_some() || is_claimed { Course::Withdraw(cause) } else { Course::Rest(Rest::Left(cause)) }
+    if !is_claimed {
+        return Course::Rest(Rest::Left(cause));
+    }
+    match facts.live_lent {
+        // Nothing is released now, so nothing is read for it.
+        _ if !facts.bars.allow(Doing::Physical) => Course::Withdraw(cause),
+        LiveLent::Unasked => Course::Ask(Question::LentNode),
+        LiveLent::Found(labels) if facts.may_be_ours(labels) => Course::Rest(Rest::CacheBehind),
+        LiveLent::Gone | LiveLent::Found(_) => Course::Withdraw(cause),
+    }
 }
 
 /// Whether the physical node is itself a virtual one (6.1). It is asked on every decision, whatever triggered it (S15).
@@ -173,8 +187,20 @@ fn claimable<'a>(facts: &Facts<'a>, physical: &PhysicalNode) -> Result<(), Cours
         Claim::OtherBinding(uid) => match earlier(uid) {
             Earlier::Unlisted => Err(Course::Ask(Question::Binding(uid.clone()))),
             Earlier::Gone => Ok(()),
-            Earlier::Stands => Err(Course::Rest(Rest::Claimed(claim))),
+            Earlier::Stands => Err(claimed(facts, claim)),
         },
-        Claim::Other { .. } | Claim::Malformed(_) => Err(Course::Rest(Rest::Claimed(claim))),
+        Claim::Other { .. } => Err(claimed(facts, claim)),
+        // A typing error is the claim of no one.
+        Claim::Malformed(_) => Err(Course::Rest(Rest::Claimed(claim))),
+    }
+}
+
+/// Another has the physical node. A virtual node of ours for it goes: two borrowers would fill one machine. Not while the claim
+/// may be one of another history.
+fn claimed<'a>(facts: &Facts<'a>, claim: Claim) -> Course<'a> {
+    if facts.lent.is_some() && !facts.bars.doubt_claims() {
+        Course::Withdraw(DeletionCause::Claimed)
+    } else {
+        Course::Rest(Rest::Claimed(claim))
     }
 }

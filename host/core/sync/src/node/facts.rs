@@ -207,6 +207,28 @@ pub enum LiveNode {
     Found(Uid),
 }
 
+/// What a live read of the virtual node said, where the cache has none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LiveLent {
+    /// It was not read.
+    #[default]
+    Unasked,
+    /// There is none of that name.
+    Gone,
+    /// There is one with these labels.
+    Found(BTreeMap<String, String>),
+}
+
+/// How the pods of the virtual node were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PodsBy {
+    /// As their watch has shown them: one that was bound a moment ago may be missing.
+    #[default]
+    Watch,
+    /// By a live list for this decision.
+    List,
+}
+
 /// What an operator asked for (decision S23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VerbOnNode {
@@ -270,6 +292,8 @@ pub struct Facts<'a> {
     pub live: &'a LiveNode,
     /// The virtual node of the name that it gives.
     pub lent: Option<&'a LentNode>,
+    /// What a live read of that said.
+    pub live_lent: &'a LiveLent,
     /// The UIDs of all ClusterBindings by a live list, where one was made for this decision.
     pub bindings: Option<&'a BTreeSet<Uid>>,
     /// The policies.
@@ -280,6 +304,8 @@ pub struct Facts<'a> {
     pub requested: &'a ResourceList,
     /// The pods of the virtual node.
     pub pods: &'a [LentPod],
+    /// How they were read.
+    pub pods_by: PodsBy,
     /// The keys that the `topologyKeys` of its CSINode name.
     pub topology_keys: &'a BTreeSet<String>,
     /// What may not be written.
@@ -315,6 +341,14 @@ impl<'a> Facts<'a> {
     /// Whether the virtual node is ours, or becomes ours with the next write.
     pub(super) fn is_ours(&self, lent: &LentNode) -> bool {
         matches!(self.owner(lent), Owner::Ours | Owner::Adoptable(_))
+    }
+
+    /// Whether a virtual node with these labels may be ours.
+    pub(super) fn may_be_ours(&self, labels: &BTreeMap<String, String>) -> bool {
+        match Ownership::of(labels, &self.binding.identity) {
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => true,
+            Ownership::Foreign(_) | Ownership::None => false,
+        }
     }
 
     /// Who claims a physical node.

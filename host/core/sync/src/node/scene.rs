@@ -31,6 +31,8 @@ pub(super) struct Scene {
     pub(super) lent: Option<Value>,
     pub(super) is_listed: bool,
     pub(super) live: LiveNode,
+    pub(super) live_lent: LiveLent,
+    pub(super) pods_by: PodsBy,
     pub(super) bindings: Option<BTreeSet<Uid>>,
     pub(super) policies: Policies,
     pub(super) usage: ResourceList,
@@ -66,6 +68,8 @@ impl Scene {
             lent: None,
             is_listed: true,
             live: LiveNode::Unasked,
+            live_lent: LiveLent::Unasked,
+            pods_by: PodsBy::Watch,
             bindings: None,
             policies,
             usage: ResourceList::new(),
@@ -133,11 +137,13 @@ impl Scene {
             },
             live: &self.live,
             lent: lent.as_ref(),
+            live_lent: &self.live_lent,
             bindings: self.bindings.as_ref(),
             policies: &self.policies,
             usage: &self.usage,
             requested: &self.requested,
             pods: &self.pods,
+            pods_by: self.pods_by,
             topology_keys: &BTreeSet::new(),
             bars: &self.bars,
             reach: self.reach,
@@ -196,12 +202,21 @@ impl Scene {
 
     fn carry(&mut self, order: NodeOrder) {
         self.sent.push(order.to_string());
+        if order.is_write() {
+            // What was read was read for the decision before.
+            (self.live_lent, self.pods_by) = (LiveLent::Unasked, PodsBy::Watch);
+        }
         match order {
             NodeOrder::Ask(Question::PhysicalNode) => {
                 let uid = self.physical.as_ref().map(|node| node["metadata"]["uid"].as_str().unwrap().into());
                 self.live = uid.map_or(LiveNode::Gone, LiveNode::Found);
             }
             NodeOrder::Ask(Question::Binding(_)) => self.bindings = Some(["b-1".into()].into()),
+            NodeOrder::Ask(Question::LentNode) => {
+                let labels = self.lent.as_ref().map(|node| map(&node["metadata"]["labels"]));
+                self.live_lent = labels.map_or(LiveLent::Gone, LiveLent::Found);
+            }
+            NodeOrder::Ask(Question::PodsOfNode) => self.pods_by = PodsBy::List,
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
                 self.version += 1;
                 patch_stored(self.physical.as_mut().unwrap(), &body, self.version);
@@ -348,7 +363,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn map(value: &Value) -> BTreeMap<String, String> {
+pub(super) fn map(value: &Value) -> BTreeMap<String, String> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
 

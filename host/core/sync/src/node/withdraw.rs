@@ -1,9 +1,9 @@
 //! A node that is not lent any more: the steps of [`deletion`](crate::deletion) as requests (6.9, decisions S9, S10).
 
-use super::facts::{Facts, LentNode, LiveNode, NodeClaims, Now};
+use super::facts::{Facts, LentNode, LiveNode, NodeClaims, Now, PodsBy};
 use super::objects;
 use super::orders::{NodeOrder, PodRemoval, RemovalMeans};
-use super::{NodeDecision, NodeState};
+use super::{NodeDecision, NodeState, Question};
 use crate::bars::Doing;
 use crate::deletion::{
     BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, Removal, next_step,
@@ -46,6 +46,7 @@ fn guarded(facts: &Facts<'_>, cause: DeletionCause) -> Cause {
         DeletionCause::BindingDeleted => Cause::BindingDeleted,
         DeletionCause::Operator => Cause::Operator,
         DeletionCause::DeletedByOthers => Cause::DeletedByOthers,
+        DeletionCause::Claimed => Cause::Claimed,
     }
 }
 
@@ -113,6 +114,10 @@ fn carry(facts: &Facts<'_>, lent: &LentNode, step: DeletionStep, decision: &mut 
                 PodRemoval::of(pod, means)
             };
             decision.orders.push(NodeOrder::RemovePods(pods.into_iter().filter_map(removal).collect()));
+        }
+        // A pod that was bound a moment before the mark may not have been shown.
+        DeletionStep::Delete { .. } | DeletionStep::RemoveFinalizer { .. } if facts.pods_by == PodsBy::Watch => {
+            decision.orders.push(NodeOrder::Ask(Question::PodsOfNode));
         }
         DeletionStep::Delete { precondition } => {
             decision.lease = None;

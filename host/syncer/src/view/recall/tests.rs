@@ -125,7 +125,7 @@ fn s9_an_act_that_waits_for_a_live_read_is_not_withdrawn_meanwhile() {
     let mut view = view(10);
     lend(&mut view, 10);
     view.physical_nodes([("w10".into(), physical(10))].into());
-    let gone = Evidence { live: topoloom_sync::node::LiveNode::Gone, bindings: None };
+    let gone = Evidence { live: topoloom_sync::node::LiveNode::Gone, ..Evidence::default() };
     let decide = |view: &mut View, evidence: &Evidence, at: Now| {
         for number in 1..=9 {
             view.decide(&format!("w{number}").into(), evidence, at);
