@@ -19,6 +19,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::header::CONNECTION;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::upgrade::OnUpgrade;
@@ -93,7 +94,8 @@ async fn page(State(pages): State<Arc<Pages>>, request: Request) -> Response {
                 why = denial.why,
                 "a stream to a lent pod was not opened"
             );
-            (denial.code, format!("{}\n", denial.why)).into_response()
+            // What comes behind a request for an upgrade is no request.
+            (denial.code, [(CONNECTION, "close")], format!("{}\n", denial.why)).into_response()
         }
     }
 }

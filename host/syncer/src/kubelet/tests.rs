@@ -280,6 +280,18 @@ async fn s26_what_is_not_served_says_so() {
 }
 
 #[tokio::test]
+async fn s26_a_connection_on_which_an_upgrade_was_refused_takes_no_other_request() {
+    let stage = Stage::new().await;
+    let node = stage.authority.client(&["system:node:w9"], &["system:nodes"]);
+    let mut stream = stage.connect(Some(&node)).await.unwrap();
+    let both = request(EXEC, UPGRADE) + &request("GET /healthz", "");
+    stream.write_all(both.as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(said.starts_with("HTTP/1.1 403") && said.contains("connection: close"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1").count(), 1, "{said}");
+}
+
+#[tokio::test]
 async fn s26_a_head_has_an_end() {
     let stage = Stage::new().await;
     let caller = stage.api_server();
