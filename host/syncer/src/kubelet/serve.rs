@@ -39,7 +39,7 @@ use super::crowd::{Crowd, Full, Place};
 use super::metrics::{Metrics, OpenStream, StreamOutcome};
 use super::pass::{Ends, Log, StreamEnd, both_ways};
 use super::path::{NotServed, StreamVerb, Wanted};
-use super::pods::{NoTwin, Reads, VirtualPod};
+use super::pods::{NoTwin, Reads, VirtualPod, still};
 use super::tls::Trust;
 use super::upstream::{Asked, NoAnswer, headers_for_caller};
 
@@ -232,19 +232,24 @@ impl Pages {
     ) -> Result<Response, Denial> {
         let found = self.reads.physical_pod(twin, &*self.lent).await;
         let (lender, physical) = found.map_err(|why| self.no_twin(wanted, why))?;
-        let ends = Ends { binding: lender.ends, server: self.stop.clone() };
+        let ends = Ends { binding: lender.ends.clone(), server: self.stop.clone() };
         let asked = Asked {
             method: &parts.method,
             query: parts.uri.query().unwrap_or_default(),
             headers: &parts.headers,
             wanted,
         };
+        let begun = async {
+            let answer = asked.open(lender.connection.streams(), &physical).await?;
+            still(&lender, &physical).await.map_err(|why| self.no_twin(wanted, why))?;
+            Ok::<_, Denial>(answer)
+        };
         let answer = tokio::select! {
             biased;
             end = ends.ended() => {
                 return Err(Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, end));
             }
-            answer = asked.open(lender.connection.streams(), &physical) => answer?,
+            answer = begun => answer?,
         };
         tracing::debug!(
             verb = wanted.verb.word(), user = %text::line(&caller.user, SHOWN), namespace = wanted.namespace, pod = wanted.pod,

@@ -131,6 +131,22 @@ async fn s26_a_pod_that_is_not_ours_has_no_stream_and_the_answer_says_what_is_wr
 }
 
 #[tokio::test]
+async fn s26_a_pod_that_is_made_again_under_its_name_while_a_stream_begins_is_not_the_one_that_was_judged() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    *stage.world.swaps.lock().unwrap() = true;
+    for line in [LOG, EXEC] {
+        stage.world.physical_pod("web-0-x", &json!(identity().labels()), &up("web-0", "V-web-0"));
+        let (mut stream, mut said) = stage.upgraded(&caller, line).await;
+        said.push_str(&rest(&mut stream).await);
+        assert_eq!(code(&said), 404, "{said}");
+        assert!(said.contains("lent/web-0-x (UID P), which does not exist"), "{said}");
+        assert!(!said.contains("the log of"), "{said}");
+    }
+    assert_eq!(stage.world.streams(), 2, "both had begun");
+}
+
+#[tokio::test]
 async fn s26_logs_come_from_the_physical_pod_with_the_credential_of_the_binding_and_no_header_of_the_caller() {
     let stage = Stage::new().await;
     let caller = stage.api_server();

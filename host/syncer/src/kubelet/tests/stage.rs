@@ -64,6 +64,8 @@ pub(super) struct World {
     pub(super) rights: Mutex<BTreeSet<(String, String)>>,
     /// Whether questions about rights are answered.
     pub(super) mute: Mutex<bool>,
+    /// Whether a physical pod is made again, under its name, before a stream to it begins.
+    pub(super) swaps: Mutex<bool>,
     pub(super) seen: Mutex<Vec<Seen>>,
     /// Lets a log that is followed say one more line.
     pub(super) line: Notify,
@@ -128,6 +130,13 @@ impl World {
         let is_stream =
             |seen: &&Seen| ["/log", "/exec", "/attach", "/portforward"].iter().any(|sub| seen.line.contains(sub));
         self.seen.lock().unwrap().iter().filter(is_stream).count()
+    }
+
+    /// Another pod, under the name of one that is gone.
+    fn swap(&self, name: &str) {
+        if *self.swaps.lock().unwrap() {
+            self.physicals.lock().unwrap().get_mut(name).unwrap()["uid"] = json!("Q");
+        }
     }
 
     fn virtual_client(self: &Arc<Self>) -> kube::Client {
@@ -200,6 +209,7 @@ async fn physical(
             answer(status(400, &format!("container bad is not valid for pod {name}")))
         }
         ["api", "v1", "namespaces", "lent", "pods", name, "log"] => {
+            world.swap(name);
             let first = format!("the log of {name}\n");
             let follows = uri.query().is_some_and(|query| query.contains("follow=true"));
             let rest = stream::unfold(Arc::clone(&world), move |world| async move {
@@ -213,10 +223,16 @@ async fn physical(
             let body = AxumBody::from_stream(pieces.map(Ok::<_, Infallible>));
             ([("content-type", "text/plain"), ("audit-id", "of-the-lender")], body).into_response()
         }
-        ["api", "v1", "namespaces", "lent", "pods", _, _] => {
+        ["api", "v1", "namespaces", "lent", "pods", name, _] => {
+            world.swap(name);
             let mut request = request;
             let upgraded = hyper::upgrade::on(&mut request);
-            world.tasks.lock().unwrap().spawn(async move { echo(TokioIo::new(upgraded.await.unwrap())).await });
+            world.tasks.lock().unwrap().spawn(async move {
+                // Where the stream is refused after all there is no connection any more.
+                if let Ok(stream) = upgraded.await {
+                    echo(TokioIo::new(stream)).await;
+                }
+            });
             let spoken = [
                 ("connection", "Upgrade"),
                 ("upgrade", "SPDY/3.1"),
