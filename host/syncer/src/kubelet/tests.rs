@@ -296,6 +296,23 @@ async fn s26_what_is_not_served_says_so() {
 }
 
 #[tokio::test]
+async fn s26_a_connection_is_upgraded_to_a_stream_and_to_nothing_else() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    for headers in [
+        "Connection: Upgrade\r\nUpgrade: h2c\r\n",
+        "Connection: noupgrade\r\nUpgrade: SPDY/3.1\r\n",
+        "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nUpgrade: h2c\r\n",
+    ] {
+        let mut stream = stage.connect(Some(&caller)).await.unwrap();
+        stream.write_all(request(EXEC, headers).as_bytes()).await.unwrap();
+        let said = rest(&mut stream).await;
+        assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{headers}: {said}");
+    }
+    assert_eq!(stage.world.streams(), 0, "none of it reached the physical API server");
+}
+
+#[tokio::test]
 async fn s26_a_connection_on_which_an_upgrade_was_refused_takes_no_other_request() {
     let stage = Stage::new().await;
     let node = stage.authority.client(&["system:node:w9"], &["system:nodes"]);

@@ -37,9 +37,11 @@ const SHOWN: usize = 2000;
 /// Which of several protocols is spoken within SPDY. A server names the one that it chose.
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
+/// What a connection may be upgraded to. Another protocol (HTTP/2) would carry requests that were never judged.
+const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
+
 /// Headers of an upgrade from a caller: what it can speak.
-static ASKED: [HeaderName; 6] = [
-    UPGRADE,
+static ASKED: [HeaderName; 5] = [
     HeaderName::from_static(STREAM_PROTOCOL),
     SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION,
@@ -77,10 +79,16 @@ pub(super) enum NoAnswer {
     },
 }
 
-/// Whether these headers ask for an upgrade, or grant one.
-fn is_upgrade(headers: &HeaderMap) -> bool {
-    let says = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("upgrade"));
-    headers.contains_key(UPGRADE) && headers.get_all(CONNECTION).iter().any(says)
+/// The protocol that these headers ask for, or grant, if it is one that is passed on.
+fn protocol(headers: &HeaderMap) -> Option<&'static str> {
+    let mut named = headers.get_all(UPGRADE).iter();
+    let (Some(named), None) = (named.next(), named.next()) else { return None };
+    let is_token = |token: &str| token.trim().eq_ignore_ascii_case("upgrade");
+    let says = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.split(',').any(is_token));
+    if !headers.get_all(CONNECTION).iter().any(says) {
+        return None;
+    }
+    PROTOCOLS.into_iter().find(|known| named.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The headers of these names, with every value.
@@ -106,11 +114,11 @@ impl Asked<'_> {
         let mut request =
             built.map_err(|error| NoAnswer::Refused { code: StatusCode::BAD_REQUEST, why: error.to_string() })?;
         if verb != StreamVerb::Logs {
-            if !is_upgrade(self.headers) {
-                return Err(NoAnswer::NoUpgrade(verb));
-            }
-            *request.headers_mut() = only(self.headers, &ASKED);
-            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            let protocol = protocol(self.headers).ok_or(NoAnswer::NoUpgrade(verb))?;
+            let headers = request.headers_mut();
+            *headers = only(self.headers, &ASKED);
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static(protocol));
         }
         Ok(request)
     }
@@ -132,7 +140,9 @@ impl Asked<'_> {
         let is_stream = match self.wanted.verb {
             StreamVerb::Logs => answer.status() == StatusCode::OK,
             StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
-                answer.status() == StatusCode::SWITCHING_PROTOCOLS && is_upgrade(answer.headers())
+                // To what was asked for: there is a protocol, since the request was made.
+                answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                    && protocol(answer.headers()) == protocol(self.headers)
             }
         };
         if is_stream { Ok(answer) } else { Err(refused(answer).await) }
@@ -278,7 +288,17 @@ mod tests {
     #[test]
     fn s26_a_command_without_an_upgrade_is_refused_before_anything_is_asked() {
         let wanted = wanted(StreamVerb::Exec);
-        for given in [HeaderMap::new(), headers([("upgrade", "SPDY/3.1")]), headers([("connection", "Upgrade")])] {
+        for given in [
+            HeaderMap::new(),
+            headers([("upgrade", "SPDY/3.1")]),
+            headers([("connection", "Upgrade")]),
+            headers([("connection", "noupgrade"), ("upgrade", "SPDY/3.1")]),
+            headers([("connection", "Upgrade"), ("upgrade", "h2c")]),
+            headers([("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAM")]),
+            headers([("connection", "Upgrade"), ("upgrade", "SPDY/3.1, h2c")]),
+            headers([("connection", "Upgrade"), ("upgrade", "SPDY/3.1"), ("upgrade", "h2c")]),
+            headers([("connection", "Upgrade"), ("upgrade", "")]),
+        ] {
             let asked = Asked { method: &Method::POST, query: "", headers: &given, wanted: &wanted };
             assert_eq!(asked.request(&pod()).unwrap_err(), NoAnswer::NoUpgrade(StreamVerb::Exec));
         }
@@ -286,9 +306,16 @@ mod tests {
 
     /// What a caller gets when the physical API server gives this answer.
     async fn answered(verb: StreamVerb, code: u16, body: String) -> Result<u16, (u16, String)> {
+        answered_with(verb, code, HeaderMap::new(), body).await
+    }
+
+    /// The same, with headers. Of a caller that can be upgraded to SPDY/3.1.
+    async fn answered_with(verb: StreamVerb, code: u16, said: HeaderMap, body: String) -> Result<u16, (u16, String)> {
         let serve = move |_: Request<Body>| {
             let body = Body::from(body.clone().into_bytes());
-            std::future::ready(Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()))
+            let mut answer = Response::builder().status(code).body(body).unwrap();
+            *answer.headers_mut() = said.clone();
+            std::future::ready(Ok::<_, Infallible>(answer))
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
         let (wanted, given) = (wanted(verb), headers([("connection", "upgrade"), ("upgrade", "SPDY/3.1")]));
@@ -323,6 +350,25 @@ mod tests {
         assert!(code == 502 && why.len() < SHOWN + 100, "{why}");
         // An answer that is none of an upgrade.
         assert_eq!(answered(StreamVerb::Exec, 200, "line".into()).await.unwrap_err().0, 502);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_a_connection_is_upgraded_to_what_was_asked_for_or_not_at_all() {
+        let upgraded = async |said: HeaderMap| {
+            answered_with(StreamVerb::Exec, 101, said, String::new()).await.map_err(|(code, _)| code)
+        };
+        for good in ["SPDY/3.1", "spdy/3.1"] {
+            assert_eq!(upgraded(headers([("connection", "upgrade"), ("upgrade", good)])).await, Ok(101));
+        }
+        for other in [
+            HeaderMap::new(),
+            headers([("connection", "upgrade"), ("upgrade", "websocket")]),
+            headers([("connection", "upgrade"), ("upgrade", "h2c")]),
+            headers([("connection", "upgrade"), ("upgrade", "SPDY/3.1"), ("upgrade", "h2c")]),
+            headers([("connection", "close"), ("upgrade", "SPDY/3.1")]),
+        ] {
+            assert_eq!(upgraded(other.clone()).await, Err(502), "{other:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
