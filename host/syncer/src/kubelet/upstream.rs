@@ -1,7 +1,8 @@
 //! The request to the physical API server, and what its answer means.
 //!
 //! Owns which headers go in which direction: those of an upgrade, the kind of a body, and nothing else. The credential is added by the
-//! connection of the binding, below this room, so it is never in an answer; and no header of a caller can replace it.
+//! connection of the binding, below this room, so it is never in an answer; and no header of a caller can replace it. A credential that
+//! a caller hides among the protocols of a WebSocket, as browsers have to, stays here.
 //!
 //! # Failure story
 //!
@@ -39,6 +40,9 @@ const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
 /// What a connection may be upgraded to. Another protocol (HTTP/2) would carry requests that were never judged.
 const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
+
+/// Before a token of a caller that is offered as a protocol of a WebSocket.
+const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Headers of an upgrade from a caller: what it can speak.
 static ASKED: [HeaderName; 5] = [
@@ -91,6 +95,29 @@ fn protocol(headers: &HeaderMap) -> Option<&'static str> {
     PROTOCOLS.into_iter().find(|known| named.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
 }
 
+/// The protocols that are offered for a WebSocket, without those that are a credential of the caller. What is no text offers nothing.
+fn without_credentials(headers: &mut HeaderMap) {
+    let offered: Vec<String> = headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|offer| !offer.is_empty() && !is_credential(offer))
+        .map(str::to_owned)
+        .collect();
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(offered) = HeaderValue::try_from(offered.join(", "))
+        && !offered.is_empty()
+    {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, offered);
+    }
+}
+
+fn is_credential(offer: &str) -> bool {
+    offer.get(..BEARER.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(BEARER))
+}
+
 /// The headers of these names, with every value.
 fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
     let mut kept = HeaderMap::new();
@@ -117,6 +144,7 @@ impl Asked<'_> {
             let protocol = protocol(self.headers).ok_or(NoAnswer::NoUpgrade(verb))?;
             let headers = request.headers_mut();
             *headers = only(self.headers, &ASKED);
+            without_credentials(headers);
             headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
             headers.insert(UPGRADE, HeaderValue::from_static(protocol));
         }
@@ -275,6 +303,25 @@ mod tests {
         assert_eq!(line, format!("GET {path}/portforward"));
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines.contains(&"sec-websocket-protocol: SPDY/3.1+portforward.k8s.io".to_owned()), "{lines:?}");
+        let offers = |offered: &[&'static str]| {
+            let mut given = headers([("connection", "Upgrade"), ("upgrade", "websocket")]);
+            for &offer in offered {
+                given.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(offer));
+            }
+            let (_, lines) = sent(StreamVerb::Exec, &Method::GET, "", &given);
+            assert!(!lines.concat().to_ascii_lowercase().contains("bearer"), "{lines:?}");
+            lines.into_iter().filter(|line| line.starts_with("sec-websocket-protocol")).collect::<Vec<_>>()
+        };
+        let token = "base64url.bearer.authorization.k8s.io.b2YtdGhlLWNhbGxlcg";
+        let upper = "v5.channel.k8s.io,BASE64URL.bearer.authorization.k8s.io.b2YtdGhlLWNhbGxlcg";
+        let both = "base64url.bearer.authorization.k8s.io.b2Y , v5.channel.k8s.io";
+        assert_eq!(offers(&[token]), [""; 0]);
+        assert_eq!(offers(&[token, "v5.channel.k8s.io"]), ["sec-websocket-protocol: v5.channel.k8s.io"]);
+        for offered in [both, upper] {
+            assert_eq!(offers(&[offered]), ["sec-websocket-protocol: v5.channel.k8s.io"]);
+        }
+        let list = "sec-websocket-protocol: v5.channel.k8s.io, v4.channel.k8s.io";
+        assert_eq!(offers(&["v5.channel.k8s.io,v4.channel.k8s.io"]), [list]);
     }
 
     #[test]
