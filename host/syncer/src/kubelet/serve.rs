@@ -233,6 +233,13 @@ impl Pages {
         let found = self.reads.physical_pod(twin, &*self.lent).await;
         let (lender, physical) = found.map_err(|why| self.no_twin(wanted, why))?;
         let ends = Ends { binding: lender.ends.clone(), server: self.stop.clone() };
+        // Before the physical API server is asked: a command that has begun cannot be taken back. HTTP/1.0 has no upgrade.
+        let from_caller = match wanted.verb {
+            StreamVerb::Logs => None,
+            StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
+                Some(parts.extensions.remove::<OnUpgrade>().ok_or(NoAnswer::NoUpgrade(wanted.verb))?)
+            }
+        };
         let asked = Asked {
             method: &parts.method,
             query: parts.uri.query().unwrap_or_default(),
@@ -257,15 +264,13 @@ impl Pages {
         );
         let headers = headers_for_caller(wanted.verb, answer.headers());
         let open = self.metrics.opened(wanted.verb);
-        let mut response = match wanted.verb {
-            StreamVerb::Logs => {
+        let mut response = match from_caller {
+            None => {
                 let held = Held { _place: place, _open: open, _seat: parts.extensions.remove::<AtWork>() };
                 Response::new(Body::from_stream(Log { body: answer.into_body(), ends, held }.pieces()))
             }
-            StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
+            Some(from_caller) => {
                 let held = Held { _place: place, _open: open, _seat: None };
-                let from_caller = parts.extensions.remove::<OnUpgrade>();
-                let from_caller = from_caller.ok_or(NoAnswer::NoUpgrade(wanted.verb))?;
                 let from_physical = hyper::upgrade::on(answer);
                 let stream = run(wanted.verb, from_caller, from_physical, ends, held).boxed();
                 // There is room for all that have a place, unless the server has stopped.

@@ -309,6 +309,12 @@ async fn s26_a_connection_is_upgraded_to_a_stream_and_to_nothing_else() {
         let said = rest(&mut stream).await;
         assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{headers}: {said}");
     }
+    // HTTP/1.0 knows no upgrade.
+    let old = request(EXEC, UPGRADE).replace("HTTP/1.1", "HTTP/1.0");
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(old.as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{said}");
     assert_eq!(stage.world.streams(), 0, "none of it reached the physical API server");
 }
 
