@@ -49,6 +49,9 @@ pub struct Bounds {
     pub header: Duration,
     /// How long a connection may be used; then it ends with the request that is under way.
     pub connection: Duration,
+    /// How long that request may go on then, before `grace` begins: the age is that of the connection, and an answer that takes hours
+    /// may have begun a moment ago.
+    pub late: Duration,
     /// Connections at a time; for one more, the one whose peer has kept us waiting longest ends.
     pub connections: usize,
     /// How long a request under way may take when the server stops, or its connection is too old.
@@ -60,6 +63,7 @@ impl Bounds {
     pub const PROBES: Self = Self {
         header: Duration::from_secs(1),
         connection: Duration::from_secs(120),
+        late: Duration::ZERO,
         connections: 128,
         grace: Duration::from_secs(5),
     };
@@ -235,7 +239,16 @@ async fn requests<S>(
     tokio::select! {
         _ = served.as_mut() => return,
         () = stop.cancelled() => {}
-        () = tokio::time::sleep(bounds.connection) => {}
+        () = tokio::time::sleep(bounds.connection) => {
+            served.as_mut().graceful_shutdown();
+            if !bounds.late.is_zero() {
+                tokio::select! {
+                    _ = served.as_mut() => return,
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(bounds.late) => {}
+                }
+            }
+        }
     }
     served.as_mut().graceful_shutdown();
     if tokio::time::timeout(bounds.grace, served).await.is_err() {

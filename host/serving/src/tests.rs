@@ -76,6 +76,32 @@ async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() 
     server.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_on_a_connection_that_is_too_old_has_as_long_as_the_bounds_say_unless_the_server_stops() {
+    let endless = Router::new().route("/endless", get(std::future::pending::<&'static str>));
+    // How late an answer may be, when the server stops, if it does, and when the connection ends: in seconds.
+    for (late, stops, ends) in
+        [(0, None, 125), (0, Some(121), 125), (60, None, 185), (60, Some(130), 135), (60, Some(7), 12)]
+    {
+        let bounds = Bounds { late: Duration::from_secs(late), ..Bounds::PROBES };
+        let (mut peer, ours) = tokio::io::duplex(4096);
+        let (seat, stop) = (Seats::new(1).seat().await, CancellationToken::new());
+        let (routes, stopped) = (endless.clone(), stop.clone());
+        let began = Instant::now();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            requests(ours, ClientCertificates::default(), routes, &seat, stopped, bounds).await;
+        });
+        peer.write_all(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        if let Some(stops) = stops {
+            tokio::time::sleep(Duration::from_secs(stops)).await;
+            stop.cancel();
+        }
+        serving.join_next().await.unwrap().unwrap();
+        assert_eq!(began.elapsed().as_secs(), ends, "{late} {stops:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_probe_is_answered_while_strangers_hold_every_connection_and_never_let_go() {
     // Nothing ends of itself, so that only a seat that is taken from a stranger lets the probe in.

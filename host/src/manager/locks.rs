@@ -119,6 +119,7 @@ async fn serve(
         // Longer than a client keeps a connection without a request (90 s in Go): it is the one that closes it.
         header: Duration::from_secs(100),
         connection: Duration::from_secs(86_400),
+        late: Duration::ZERO,
         connections: options.connections(),
         grace: drain,
     };

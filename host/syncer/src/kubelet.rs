@@ -93,6 +93,8 @@ const BOUNDS: Bounds = Bounds {
     header: Duration::from_secs(100),
     // As at a kubelet. A stream that took over its connection has bounds of its own.
     connection: Duration::from_secs(4 * 60 * 60),
+    // A log that began at the last moment has as long as one that began on a new connection.
+    late: pass::SILENCE,
     connections: STREAMS + SPARE,
     // Logs end at once when the server stops, and what is being judged by then is not worth more.
     grace: Duration::from_secs(5),

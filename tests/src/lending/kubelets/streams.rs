@@ -44,6 +44,7 @@ const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
 const BOUNDS: Bounds = Bounds {
     header: Duration::from_secs(100),
     connection: Duration::from_secs(3600),
+    late: Duration::from_secs(3600),
     connections: 1_000,
     grace: Duration::from_secs(1),
 };
