@@ -56,6 +56,27 @@ pub struct Bounds {
     pub connections: usize,
     /// How long a request under way may take when the server stops, or its connection is too old.
     pub grace: Duration,
+    /// What the server answers with.
+    pub answers: Answers,
+}
+
+/// What a server answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Pages, which are whole when they are sent.
+    Pages,
+    /// Streams, in which each byte is awaited: none waits until there are more.
+    Streams,
+}
+
+impl Answers {
+    /// Sets a connection up. A socket that takes no settings is at its end, which shows when it is read.
+    fn set_up(self, stream: &TcpStream) {
+        match self {
+            Self::Pages => {}
+            Self::Streams => drop(stream.set_nodelay(true)),
+        }
+    }
 }
 
 impl Bounds {
@@ -66,6 +87,7 @@ impl Bounds {
         late: Duration::ZERO,
         connections: 128,
         grace: Duration::from_secs(5),
+        answers: Answers::Pages,
     };
 }
 
@@ -164,6 +186,7 @@ impl Server {
                 }
             };
             let Some(stream) = stream else { break };
+            bounds.answers.set_up(&stream);
             let seat = tokio::select! {
                 () = stop.cancelled() => break,
                 seat = seats.seat() => seat,

@@ -103,6 +103,17 @@ async fn an_answer_on_a_connection_that_is_too_old_has_as_long_as_the_bounds_say
 }
 
 #[tokio::test]
+async fn the_bytes_of_streams_are_sent_at_once_and_those_of_pages_as_the_kernel_likes() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    for (answers, at_once) in [(Answers::Pages, false), (Answers::Streams, true)] {
+        let (_peer, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        answers.set_up(&stream);
+        assert_eq!(stream.nodelay().unwrap(), at_once, "{answers:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_probe_is_answered_while_strangers_hold_every_connection_and_never_let_go() {
     // Nothing ends of itself, so that only a seat that is taken from a stranger lets the probe in.
     let bounds = Bounds { header: Duration::from_secs(3600), connection: Duration::from_secs(3600), ..Bounds::PROBES };

@@ -29,7 +29,7 @@ use crate::extender::{ExtenderOptions, ServingFiles};
 use crate::nodelock::lock::NodeLock;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics};
 use crate::nodelock::sweeper::Sweeper;
-use crate::serving::{Bounds, Server};
+use crate::serving::{Answers, Bounds, Server};
 use crate::work::{self, WorkQueue, run_workers};
 
 /// More nodes than a cluster has.
@@ -122,6 +122,7 @@ async fn serve(
         late: Duration::ZERO,
         connections: options.connections(),
         grace: drain,
+        answers: Answers::Pages,
     };
     let ready = tokio::select! {
         () = stop.cancelled() => false,

@@ -63,7 +63,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_cluster::Restores;
 use topoloom_core::seldom::Seldom;
 use topoloom_core::text;
-use topoloom_serving::{Bounds, ListenError, Server};
+use topoloom_serving::{Answers, Bounds, ListenError, Server};
 use topoloom_sync::identity::Identity;
 
 use self::access::Access;
@@ -98,6 +98,7 @@ const BOUNDS: Bounds = Bounds {
     connections: STREAMS + SPARE,
     // Logs end at once when the server stops, and what is being judged by then is not worth more.
     grace: Duration::from_secs(5),
+    answers: Answers::Streams,
 };
 
 /// The bindings that streams are passed on for.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many streams there may be. Each has a connection to an API server of either cluster, and 32 KiB of bytes under way.
+/// How many streams there may be. Each has a connection to an API server of either cluster, and 32 KiB of bytes under way, or 64 KiB
+/// of a log.
 pub const STREAMS: usize = 1_000;
 /// How many streams one user may have.
 pub const STREAMS_OF_ONE: usize = 500;

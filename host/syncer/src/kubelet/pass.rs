@@ -1,7 +1,7 @@
 //! A stream, passed on: bytes between a caller and the API server of the physical cluster.
 //!
 //! Owns the end of each stream and how fast it goes. Each direction reads no more than the other side has taken, so a side that does
-//! not read holds up its own stream and no other; 16 KiB per direction are under way. Bytes are not looked at.
+//! not read holds up its own stream and no other; 16 KiB per direction are under way, and 64 KiB of a log. Bytes are not looked at.
 //!
 //! | what ends a stream | when |
 //! |---|---|
@@ -14,6 +14,10 @@
 //! # Failure story
 //!
 //! A stream that is cut off is closed on both sides without a farewell: a log that was cut off must not look as if it were whole.
+//!
+//! A machine of the physical cluster that is gone ends its streams within minutes: the kernel asks for it. The machine of a caller does
+//! not: its streams end when something is to be passed on to it, and a silent one after 4 h. Callers are API servers, which ask by
+//! themselves.
 
 use std::fmt;
 use std::io;

@@ -31,7 +31,7 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use topoloom::serving::{Bounds, Server};
+use topoloom::serving::{Answers, Bounds, Server};
 
 use spdy::{Frame, Reader, Writer};
 
@@ -47,6 +47,7 @@ const BOUNDS: Bounds = Bounds {
     late: Duration::from_secs(3600),
     connections: 1_000,
     grace: Duration::from_secs(1),
+    answers: Answers::Streams,
 };
 
 /// The server. It ends when what has to be run for it is dropped.
