@@ -104,7 +104,16 @@ pub struct ClientCertificates(pub Arc<[CertificateDer<'static>]>);
 /// whose answer takes long keeps one in the body of that answer.
 #[derive(Clone)]
 pub struct AtWork {
-    _work: Arc<RequestUnderWay>,
+    work: Arc<RequestUnderWay>,
+}
+
+impl AtWork {
+    /// What cuts the connection off when it is cancelled, with everything on it: for an answer that has to end although its peer does
+    /// not read, so that its body is not asked for anything. It does not keep the seat, and means whatever request is under way then.
+    #[must_use]
+    pub fn cut(&self) -> CancellationToken {
+        self.work.cut()
+    }
 }
 
 /// Why there is no server.
@@ -247,7 +256,7 @@ async fn requests<S>(
     server.timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
     let routes = TowerToHyperService::new(routes);
     let at_work = service_fn(|mut request: hyper::Request<Incoming>| {
-        let work = AtWork { _work: Arc::new(seat.work()) };
+        let work = AtWork { work: Arc::new(seat.work()) };
         request.extensions_mut().insert(client.clone());
         request.extensions_mut().insert(work.clone());
         let answer = routes.call(request);

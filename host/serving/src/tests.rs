@@ -206,6 +206,35 @@ async fn an_answer_that_keeps_its_seat_ends_for_no_stranger() {
 }
 
 #[tokio::test]
+async fn a_page_cuts_off_a_peer_that_does_not_read_its_answer_and_no_other() {
+    let bounds = Bounds { header: Duration::from_secs(3600), connection: Duration::from_secs(3600), ..Bounds::PROBES };
+    let (sender, mut cuts) = tokio::sync::mpsc::unbounded_channel();
+    let gone = CancellationToken::new();
+    let ends = gone.clone();
+    let endless = get(move |Extension(seat): Extension<AtWork>| {
+        sender.send(seat.cut()).unwrap();
+        let held = (ends.clone().drop_guard(), seat);
+        let pieces = stream::repeat_with(move || {
+            let _held_with_the_body = &held;
+            Ok::<_, Infallible>(vec![0_u8; 1 << 16])
+        });
+        std::future::ready(Body::from_stream(pieces))
+    });
+    let server = Running::start(pages().route("/endless", endless), bounds).await;
+    let deaf = server.connected("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let cut = cuts.recv().await.unwrap();
+    let mut other = server.connected("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    other.readable().await.unwrap();
+    assert!(!gone.is_cancelled());
+    cut.cancel();
+    tokio::time::timeout(PATIENCE, gone.cancelled()).await.expect("the answer is held");
+    other.write_all(PROBE.as_bytes()).await.unwrap();
+    assert!(rest(&mut other).await.ends_with("ok"));
+    drop(deaf);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_connection_that_a_page_has_taken_over_is_the_page_s_with_what_was_sent_behind_the_request() {
     let (sender, mut taken) = tokio::sync::mpsc::unbounded_channel();
     let page = get(move |mut request: Request| {

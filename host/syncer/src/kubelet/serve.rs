@@ -26,7 +26,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::UnixTime;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use topoloom_cluster::{Refusal, Side};
 use topoloom_core::seldom::Seldom;
 use topoloom_core::text;
@@ -62,7 +62,7 @@ pub(super) struct Pages {
     /// Requests of all others, until it is known which node they are about.
     pub(super) strangers: Arc<Crowd>,
     pub(super) metrics: Metrics,
-    /// The owner of streams that took over their connection.
+    /// The owner of streams that took over their connection, and of what watches over the others.
     pub(super) streams: mpsc::Sender<Stream>,
     pub(super) stop: CancellationToken,
     pub(super) trouble: Seldom,
@@ -151,10 +151,17 @@ impl From<NoAnswer> for Denial {
 
 /// What is held as long as a stream is open.
 struct Held {
-    _place: Place,
+    _place: Arc<Place>,
     _open: OpenStream,
-    /// The seat of its connection, where the stream is an answer.
-    _seat: Option<AtWork>,
+    _answer: Option<Answer>,
+}
+
+/// What is held in addition where the stream is an answer.
+struct Answer {
+    /// Ends what watches over the answer.
+    _gone: DropGuard,
+    /// The seat of its connection. Free with the answer: another request may follow at once.
+    _seat: AtWork,
 }
 
 impl Pages {
@@ -221,6 +228,12 @@ impl Pages {
         }
     }
 
+    /// Gives a stream to its owner. There is room for all that have a place, unless the server has stopped.
+    fn own(&self, stream: Stream) -> Result<(), Denial> {
+        let stopped = |_| Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, StreamEnd::Server);
+        self.streams.try_send(stream).map_err(stopped)
+    }
+
     /// Opens the stream of a caller that may.
     async fn open(
         &self,
@@ -263,20 +276,24 @@ impl Pages {
             node = twin.node, "a stream to a lent pod is open"
         );
         let headers = headers_for_caller(wanted.verb, answer.headers());
-        let open = self.metrics.opened(wanted.verb);
+        let (place, open) = (Arc::new(place), self.metrics.opened(wanted.verb));
         let mut response = match from_caller {
             None => {
-                let held = Held { _place: place, _open: open, _seat: parts.extensions.remove::<AtWork>() };
+                let answer_held = match parts.extensions.remove::<AtWork>() {
+                    Some(seat) => {
+                        let gone = CancellationToken::new();
+                        self.own(watch_over(seat.cut(), ends.clone(), gone.clone(), Arc::clone(&place)).boxed())?;
+                        Some(Answer { _gone: gone.drop_guard(), _seat: seat })
+                    }
+                    None => None,
+                };
+                let held = Held { _place: place, _open: open, _answer: answer_held };
                 Response::new(Body::from_stream(Log { body: answer.into_body(), ends, held }.pieces()))
             }
             Some(from_caller) => {
-                let held = Held { _place: place, _open: open, _seat: None };
+                let held = Held { _place: place, _open: open, _answer: None };
                 let from_physical = hyper::upgrade::on(answer);
-                let stream = run(wanted.verb, from_caller, from_physical, ends, held).boxed();
-                // There is room for all that have a place, unless the server has stopped.
-                self.streams
-                    .try_send(stream)
-                    .map_err(|_| Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, StreamEnd::Server))?;
+                self.own(run(wanted.verb, from_caller, from_physical, ends, held).boxed())?;
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
                 response
@@ -284,6 +301,16 @@ impl Pages {
         };
         *response.headers_mut() = headers;
         Ok(response)
+    }
+}
+
+/// Ends an answer together with what it depends on: a body is asked for nothing, and sees nothing, while its peer does not read.
+async fn watch_over(cut: CancellationToken, ends: Ends, gone: CancellationToken, _place: Arc<Place>) {
+    tokio::select! {
+        // First: another request may be under way on the connection by now.
+        biased;
+        () = gone.cancelled() => {}
+        _ = ends.ended() => cut.cancel(),
     }
 }
 

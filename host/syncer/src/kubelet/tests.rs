@@ -278,6 +278,38 @@ async fn s26_streams_end_when_their_binding_loses_its_connection_and_when_the_se
 }
 
 #[tokio::test]
+async fn s26_a_log_whose_caller_does_not_read_ends_with_its_binding_and_its_place_is_free() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(request("GET /containerLogs/shop/web-0/flood?follow=true", "").as_bytes()).await.unwrap();
+    assert!(head(&mut stream).await.starts_with("HTTP/1.1 200"));
+    // Until every buffer on the way is full.
+    while tokio::time::timeout(Duration::from_secs(1), stage.world.piece.notified()).await.is_ok() {}
+    assert!(!stage.world.ended.is_cancelled());
+    stage.ends.cancel();
+    tokio::time::timeout(PATIENCE, stage.world.ended.cancelled()).await.expect("the connection of the lender is held");
+    assert!(stage.shown().contains("virtual_kubelet_open_streams{verb=\"logs\"} 0"), "{}", stage.shown());
+    drop(stream);
+}
+
+#[tokio::test]
+async fn s26_an_answer_that_has_ended_is_watched_over_no_longer() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(request(LOG, "").as_bytes()).await.unwrap();
+    let mut said = head(&mut stream).await;
+    while !said.ends_with("\r\n0\r\n\r\n") {
+        said.push_str(&String::from_utf8(exactly(&mut stream, 1).await).unwrap());
+    }
+    stage.ends.cancel();
+    stream.write_all(request("GET /healthz", "Connection: close\r\n").as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("ok"), "{said}");
+}
+
+#[tokio::test]
 async fn s26_what_is_not_served_says_so() {
     let stage = Stage::new().await;
     let caller = stage.api_server();

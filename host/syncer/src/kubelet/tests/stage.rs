@@ -69,6 +69,10 @@ pub(super) struct World {
     pub(super) seen: Mutex<Vec<Seen>>,
     /// Lets a log that is followed say one more line.
     pub(super) line: Notify,
+    /// A log without an end has said one more piece.
+    pub(super) piece: Notify,
+    /// The physical API server has ended such a log.
+    pub(super) ended: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -207,6 +211,17 @@ async fn physical(
             if uri.query().is_some_and(|query| query.contains("bad")) =>
         {
             answer(status(400, &format!("container bad is not valid for pod {name}")))
+        }
+        ["api", "v1", "namespaces", "lent", "pods", _, "log"]
+            if uri.query().is_some_and(|query| query.contains("flood")) =>
+        {
+            let held = world.ended.clone().drop_guard();
+            let pieces = stream::repeat_with(move || {
+                let _held_with_the_body = &held;
+                world.piece.notify_one();
+                Ok::<_, Infallible>(vec![b'x'; 1 << 16])
+            });
+            AxumBody::from_stream(pieces).into_response()
         }
         ["api", "v1", "namespaces", "lent", "pods", name, "log"] => {
             world.swap(name);
