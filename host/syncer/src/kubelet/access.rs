@@ -2,6 +2,10 @@
 //!
 //! Owns the question and how long its answer counts. Never guesses: an answer that did not come is no permission.
 //!
+//! Reading a log is `get`, and everything else is `create`, whatever the method of the request. A kubelet goes by the method: there a
+//! command that is run by GET, as WebSocket has it, needs no more than the right to read. API servers are not affected: their ClusterRole
+//! `system:kubelet-api-admin` has every verb.
+//!
 //! | answer | counts for | at a kubelet |
 //! |---|---|---|
 //! | allowed | 1 min | 5 min |
@@ -19,7 +23,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Method;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
 use kube::api::PostParams;
@@ -27,6 +30,7 @@ use tokio::time::Instant;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 
 use super::caller::Caller;
+use super::path::StreamVerb;
 
 /// How long a question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,12 +70,12 @@ impl Access {
         Self { reviews: Api::all(client), answers: Mutex::default() }
     }
 
-    /// Whether the caller may send a request with this method to this node, or to every one.
+    /// Whether the caller may do this on this node, or on every one.
     ///
     /// # Errors
     /// The API server did not say.
-    pub(super) async fn may(&self, caller: &Caller, method: &Method, node: Option<&str>) -> Result<Verdict, Refusal> {
-        let question = Question { caller: caller.clone(), verb: verb(method), node: node.map(str::to_owned) };
+    pub(super) async fn may(&self, caller: &Caller, what: StreamVerb, node: Option<&str>) -> Result<Verdict, Refusal> {
+        let question = Question { caller: caller.clone(), verb: verb(what), node: node.map(str::to_owned) };
         if let Some(verdict) = self.answers().kept(&question, Instant::now()) {
             return Ok(verdict);
         }
@@ -103,16 +107,11 @@ impl Access {
     }
 }
 
-/// The verb of a method, as a kubelet names it.
-pub(super) fn verb(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "get",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        // No rule allows it, unless it allows everything.
-        _ => "",
+/// The verb of the right that is needed.
+pub(super) fn verb(what: StreamVerb) -> &'static str {
+    match what {
+        StreamVerb::Logs => "get",
+        StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => "create",
     }
 }
 
@@ -229,15 +228,22 @@ mod tests {
             );
             review(json!({"allowed": true}))
         });
-        let verdict = access.may(&caller("a"), &Method::POST, Some("vnode-east-w1")).await;
-        assert_eq!(verdict, Ok(Verdict::Allowed));
+        for what in [StreamVerb::Exec, StreamVerb::Attach, StreamVerb::PortForward] {
+            let verdict = access.may(&caller("a"), what, Some("vnode-east-w1")).await;
+            assert_eq!(verdict, Ok(Verdict::Allowed));
+        }
+        let (access, _) = server(|sent| {
+            assert_eq!(sent["spec"]["resourceAttributes"]["verb"], "get");
+            review(json!({"allowed": true}))
+        });
+        assert_eq!(access.may(&caller("a"), StreamVerb::Logs, None).await, Ok(Verdict::Allowed));
     }
 
     #[tokio::test(start_paused = true)]
     async fn s26_a_permission_counts_for_a_minute_and_a_refusal_for_ten_seconds() {
         let (access, asked) = server(|sent| review(json!({"allowed": sent["spec"]["user"] == "good"})));
         let counted = async |user: &str| {
-            let verdict = access.may(&caller(user), &Method::GET, Some("n")).await.unwrap();
+            let verdict = access.may(&caller(user), StreamVerb::Logs, Some("n")).await.unwrap();
             (verdict, asked.swap(0, Ordering::Relaxed))
         };
         assert_eq!(counted("good").await, (Verdict::Allowed, 1));
@@ -248,9 +254,9 @@ mod tests {
         advance(50 * S).await;
         assert_eq!(counted("good").await, (Verdict::Allowed, 1));
         // Another node, and another verb, are other questions.
-        access.may(&caller("good"), &Method::GET, Some("m")).await.unwrap();
-        access.may(&caller("good"), &Method::POST, Some("n")).await.unwrap();
-        access.may(&caller("good"), &Method::GET, None).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Logs, Some("m")).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Exec, Some("n")).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Logs, None).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 3);
     }
 
@@ -262,7 +268,7 @@ mod tests {
         for (code, part) in [(500, "boom"), (403, "boom"), (429, "boom")] {
             let (access, asked) = server(move |_| status("boom", code));
             for _ in 0..2 {
-                let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+                let refusal = access.may(&caller("a"), StreamVerb::Logs, None).await.unwrap_err();
                 assert!(
                     refusal.message.contains(part) && refusal.message.starts_with("the virtual cluster"),
                     "{refusal}"
@@ -271,9 +277,9 @@ mod tests {
             assert_eq!(asked.load(Ordering::Relaxed), 2);
         }
         let (access, _) = server(|_| review(json!({"allowed": true, "denied": true})));
-        assert_eq!(access.may(&caller("a"), &Method::GET, None).await, Ok(Verdict::Refused));
+        assert_eq!(access.may(&caller("a"), StreamVerb::Logs, None).await, Ok(Verdict::Refused));
         let (access, _) = server(|_| review(Value::Null));
-        assert!(access.may(&caller("a"), &Method::GET, None).await.is_err());
+        assert!(access.may(&caller("a"), StreamVerb::Logs, None).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,7 +287,7 @@ mod tests {
         let serve = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
         let access = Access::new(kube::Client::new(tower::service_fn(serve), "default"));
         let began = Instant::now();
-        let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+        let refusal = access.may(&caller("a"), StreamVerb::Logs, None).await.unwrap_err();
         assert_eq!((refusal.reason, began.elapsed().as_secs()), (RefusalReason::Unreachable, 10));
     }
 

@@ -170,7 +170,7 @@ impl Pages {
         let caller = self.caller(&parts)?;
         let wanted = Wanted::read(&parts.method, parts.uri.path())?;
         // Whether it may reach every node: those are the API servers, and few others.
-        let everywhere = self.may(&caller, &parts.method, None).await?;
+        let everywhere = self.may(&caller, wanted.verb, None).await?;
         let crowd = match everywhere {
             Verdict::Allowed => &self.crowd,
             Verdict::Refused => &self.strangers,
@@ -178,11 +178,11 @@ impl Pages {
         let mut place = crowd.enter(&caller.user)?;
         let twin = match self.reads.virtual_pod(&wanted).await {
             Ok(twin) => twin,
-            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, &parts.method)),
+            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),
             Err(why) => return Err(self.no_twin(&wanted, why)),
         };
-        if self.may(&caller, &parts.method, Some(&twin.node)).await? == Verdict::Refused {
-            return Err(forbidden(&caller, &parts.method));
+        if self.may(&caller, wanted.verb, Some(&twin.node)).await? == Verdict::Refused {
+            return Err(forbidden(&caller, wanted.verb));
         }
         if everywhere == Verdict::Refused {
             place = self.crowd.enter(&caller.user)?;
@@ -196,8 +196,8 @@ impl Pages {
         Caller::of(&shown.0, &*trust, UnixTime::now())
     }
 
-    async fn may(&self, caller: &Caller, method: &Method, node: Option<&str>) -> Result<Verdict, Denial> {
-        self.access.may(caller, method, node).await.map_err(|refusal| {
+    async fn may(&self, caller: &Caller, what: StreamVerb, node: Option<&str>) -> Result<Verdict, Denial> {
+        self.access.may(caller, what, node).await.map_err(|refusal| {
             self.log("who may open streams to lent pods cannot be asked", &refusal);
             let why = "the API server of the virtual cluster did not say whether this is allowed; try again later";
             Denial::new(StreamOutcome::Undecided, StatusCode::INTERNAL_SERVER_ERROR, why)
@@ -331,8 +331,8 @@ async fn run(verb: StreamVerb, caller: OnUpgrade, physical: OnUpgrade, ends: End
 }
 
 /// In the words of a kubelet, without the node: it may be that there is no such pod.
-fn forbidden(caller: &Caller, method: &Method) -> Denial {
-    let (user, verb) = (text::line(&caller.user, SHOWN), access::verb(method));
+fn forbidden(caller: &Caller, what: StreamVerb) -> Denial {
+    let (user, verb) = (text::line(&caller.user, SHOWN), access::verb(what));
     let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource=proxy)");
     Denial::new(StreamOutcome::Forbidden, StatusCode::FORBIDDEN, why)
 }

@@ -57,6 +57,11 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
     }
     assert_eq!(answers[0], "Forbidden (user=system:node:w9, verb=get, resource=nodes, subresource=proxy)\n");
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    let by_get = EXEC.replace("POST", "GET");
+    for line in [EXEC, by_get.as_str()] {
+        let (code, said) = stage.ask(Some(&node), line).await;
+        assert!(code == 403 && said.contains("verb=create"), "a command is more than reading: {said}");
+    }
     assert_eq!(stage.world.streams(), 0);
 
     // A right on one node is enough for its pods, and for no others.
