@@ -181,8 +181,12 @@ impl Pages {
             Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),
             Err(why) => return Err(self.no_twin(&wanted, why)),
         };
-        if self.may(&caller, wanted.verb, Some(&twin.node)).await? == Verdict::Refused {
-            return Err(forbidden(&caller, wanted.verb));
+        match self.may(&caller, wanted.verb, Some(&twin.node)).await {
+            Ok(Verdict::Allowed) => {}
+            Ok(Verdict::Refused) => return Err(forbidden(&caller, wanted.verb)),
+            // Another answer than for a pod that does not exist would show that this one does.
+            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),
+            Err(denial) => return Err(denial),
         }
         if everywhere == Verdict::Refused {
             place = self.crowd.enter(&caller.user)?;

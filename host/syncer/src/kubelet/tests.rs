@@ -70,6 +70,17 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
     let one = stage.authority.client(&["one-node"], &[]);
     assert_eq!(stage.ask(Some(&one), LOG).await.0, 200);
     assert_eq!(stage.ask(Some(&one), "GET /containerLogs/shop/elsewhere/app").await.0, 403);
+
+    // It learns nothing either where it cannot be asked whether the right is enough.
+    *stage.world.mute_about_nodes.lock().unwrap() = true;
+    stage.world.allow("another", "vnode-east-w1");
+    let another = stage.authority.client(&["another"], &[]);
+    let mut answers = Vec::new();
+    for line in [LOG, "GET /containerLogs/shop/nothing/app"] {
+        let (code, said) = stage.ask(Some(&another), line).await;
+        answers.push((code, said.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()));
+    }
+    assert!(answers[0].0 == 403 && answers[0] == answers[1], "{answers:?}");
 }
 
 #[tokio::test]

@@ -62,8 +62,10 @@ pub(super) struct World {
     pub(super) physicals: Mutex<BTreeMap<String, Value>>,
     /// Which user may reach which node; `*` for every one.
     pub(super) rights: Mutex<BTreeSet<(String, String)>>,
-    /// Whether questions about rights are answered.
+    /// Whether questions about rights have no answer.
     pub(super) mute: Mutex<bool>,
+    /// The same for those about one node.
+    pub(super) mute_about_nodes: Mutex<bool>,
     /// Whether a physical pod is made again, under its name, before a stream to it begins.
     pub(super) swaps: Mutex<bool>,
     pub(super) seen: Mutex<Vec<Seen>>,
@@ -178,6 +180,9 @@ impl World {
                 }
                 let mut review: Value = serde_json::from_slice(sent).unwrap();
                 let attributes = &review["spec"]["resourceAttributes"];
+                if attributes["name"].is_string() && *self.mute_about_nodes.lock().unwrap() {
+                    return status(500, "etcd is away");
+                }
                 assert_eq!((&attributes["resource"], &attributes["subresource"]), (&json!("nodes"), &json!("proxy")));
                 let text = |value: &Value| value.as_str().unwrap_or("*").to_owned();
                 let (user, node) = (text(&review["spec"]["user"]), text(&attributes["name"]));
