@@ -59,6 +59,8 @@ pub(super) struct Pages {
     pub(super) lent: Arc<dyn Lent>,
     /// Streams of callers that may reach every node.
     pub(super) crowd: Arc<Crowd>,
+    /// Requests of callers about whom nothing is known yet, until it is known whether they may reach every node.
+    pub(super) unjudged: Arc<Crowd>,
     /// Requests of all others, until it is known which node they are about.
     pub(super) strangers: Arc<Crowd>,
     pub(super) metrics: Metrics,
@@ -169,13 +171,22 @@ impl Pages {
     async fn answer(&self, mut parts: Parts) -> Result<Response, Denial> {
         let caller = self.caller(&parts)?;
         let wanted = Wanted::read(&parts.method, parts.uri.path())?;
+        // A place comes before every question. One that might reach every node a while ago waits for no stranger.
+        let first = match self.access.last(&caller, wanted.verb) {
+            Some(Verdict::Allowed) => &self.crowd,
+            Some(Verdict::Refused) => &self.strangers,
+            None => &self.unjudged,
+        };
+        let mut place = first.enter(&caller.user)?;
         // Whether it may reach every node: those are the API servers, and few others.
         let everywhere = self.may(&caller, wanted.verb, None).await?;
         let crowd = match everywhere {
             Verdict::Allowed => &self.crowd,
             Verdict::Refused => &self.strangers,
         };
-        let mut place = crowd.enter(&caller.user)?;
+        if !Arc::ptr_eq(first, crowd) {
+            place = crowd.enter(&caller.user)?;
+        }
         let twin = match self.reads.virtual_pod(&wanted).await {
             Ok(twin) => twin,
             Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),

@@ -4,8 +4,11 @@ pub(crate) mod authority;
 mod stage;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use topoloom_sync::keys;
@@ -14,6 +17,7 @@ use self::authority::Authority;
 use self::stage::{
     API_SERVER, PATIENCE, SECRET, Stage, UPGRADE, code, down, exactly, head, identity, request, rest, up,
 };
+use super::UNJUDGED_OF_ONE;
 
 const LOG: &str = "GET /containerLogs/shop/web-0/app?tailLines=5";
 const EXEC: &str = "POST /exec/shop/web-0/app?command=cat&input=1&output=1";
@@ -81,6 +85,22 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
         answers.push((code, said.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()));
     }
     assert!(answers[0].0 == 403 && answers[0] == answers[1], "{answers:?}");
+}
+
+#[tokio::test]
+async fn s26_a_caller_about_whom_nothing_is_known_takes_no_place_of_others_and_one_question() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    assert_eq!(stage.ask(Some(&caller), LOG).await.0, 200);
+    let stranger = stage.authority.client(&["stranger"], &[]);
+    let before = stage.world.reviews.load(Ordering::Relaxed);
+    *stage.world.hold.lock().unwrap() = true;
+    let all = (0..=UNJUDGED_OF_ONE).map(|_| stage.ask(Some(&stranger), LOG));
+    let mut all: FuturesUnordered<_> = all.collect();
+    let (code, said) = all.next().await.unwrap();
+    assert!(code == 429 && said.contains("which is the most for one"), "{said}");
+    assert_eq!(stage.world.reviews.load(Ordering::Relaxed) - before, 1);
+    assert_eq!(stage.ask(Some(&caller), LOG).await.0, 200, "another one is known, and has places of its own");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -62,9 +63,13 @@ pub(super) struct World {
     pub(super) physicals: Mutex<BTreeMap<String, Value>>,
     /// Which user may reach which node; `*` for every one.
     pub(super) rights: Mutex<BTreeSet<(String, String)>>,
-    /// Whether questions about rights have no answer.
+    /// Whether questions about rights are answered with an error.
     pub(super) mute: Mutex<bool>,
-    /// The same for those about one node.
+    /// Whether they have no answer at all.
+    pub(super) hold: Mutex<bool>,
+    /// How many there were.
+    pub(super) reviews: AtomicUsize,
+    /// The same as `mute` for those about one node.
     pub(super) mute_about_nodes: Mutex<bool>,
     /// Whether a physical pod is made again, under its name, before a stream to it begins.
     pub(super) swaps: Mutex<bool>,
@@ -152,6 +157,13 @@ impl World {
             async move {
                 let (parts, body) = request.into_parts();
                 let sent = body.collect().await.unwrap().to_bytes();
+                if parts.uri.path().ends_with("/subjectaccessreviews") {
+                    world.reviews.fetch_add(1, Ordering::Relaxed);
+                    let holds = *world.hold.lock().unwrap();
+                    if holds {
+                        std::future::pending::<()>().await;
+                    }
+                }
                 let (code, body) = world.virtual_answer(parts.uri.path(), &sent);
                 let body = Body::from(body.to_string().into_bytes());
                 Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
