@@ -19,8 +19,8 @@ use tower::{Layer, Service};
 /// From an answer out of the watch cache to one that waited for etcd. Watches count until their first byte.
 const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// The resources that we use, with the subresources that we write.
-const RESOURCES: [&str; 20] = [
+/// The resources that we use, with the subresources that we write, or pass streams of on.
+const RESOURCES: [&str; 24] = [
     "configmaps",
     "csinodes",
     "customresourcedefinitions",
@@ -33,7 +33,11 @@ const RESOURCES: [&str; 20] = [
     "namespaces",
     "nodes",
     "pods",
+    "pods/attach",
     "pods/binding",
+    "pods/exec",
+    "pods/log",
+    "pods/portforward",
     "resourceleasingpolicies",
     "resourceleasingpolicies/status",
     "secrets",
@@ -216,6 +220,10 @@ mod tests {
         check("PATCH", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h/status", "patch", "hypernodes/status");
         check("DELETE", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h", "delete", "hypernodes");
         check("POST", "/api/v1/namespaces/a/pods/p/binding", "create", "pods/binding");
+        check("GET", "/api/v1/namespaces/a/pods/p/log?follow=true", "get", "pods/log");
+        check("POST", "/api/v1/namespaces/a/pods/p/exec?command=sh", "create", "pods/exec");
+        check("POST", "/api/v1/namespaces/a/pods/p/attach", "create", "pods/attach");
+        check("POST", "/api/v1/namespaces/a/pods/p/portforward", "create", "pods/portforward");
         check("GET", "/api/v1/namespaces/kube-system", "get", "namespaces");
         check("GET", "/readyz", "get", "other");
         check("GET", "/apis/example.com/v1/secretthings/x", "get", "other");
