@@ -87,6 +87,14 @@ fn status(code: u16, message: &str) -> (u16, Value) {
     (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}))
 }
 
+/// The answer about an object that does not exist.
+fn missing(kind: &str, name: &str) -> (u16, Value) {
+    let (code, mut body) = status(404, &format!("{kind} {name:?} not found"));
+    body["reason"] = "NotFound".into();
+    body["details"] = json!({"kind": kind, "name": name});
+    (code, body)
+}
+
 fn partial(metadata: &Value) -> (u16, Value) {
     (200, json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}))
 }
@@ -177,14 +185,11 @@ impl World {
         match parts.as_slice() {
             ["api", "v1", "namespaces", namespace, "pods", name] => {
                 let found = self.virtuals.lock().unwrap().get(&format!("{namespace}/{name}")).cloned();
-                found.map_or_else(|| status(404, &format!("pods {name:?} not found")), |pod| (200, pod))
+                found.map_or_else(|| missing("pods", name), |pod| (200, pod))
             }
             ["api", "v1", "nodes", name] => {
                 let found = self.nodes.lock().unwrap().get(*name).cloned();
-                found.map_or_else(
-                    || status(404, &format!("nodes {name:?} not found")),
-                    |labels| partial(&json!({"name": name, "labels": labels})),
-                )
+                found.map_or_else(|| missing("nodes", name), |labels| partial(&json!({"name": name, "labels": labels})))
             }
             ["apis", "authorization.k8s.io", "v1", "subjectaccessreviews"] => {
                 if *self.mute.lock().unwrap() {
