@@ -393,6 +393,7 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
     }
     for controller in registry.into_controllers() {
         let (name, group, configuration) = (controller.name(), controller.group(), controller.configuration());
+        let lifetimes = controller.lifetimes();
         if !parts.options.controllers.enables(name) {
             tracing::info!(controller = name, "disabled");
             parts.health.controller(name, health::Controller::Disabled);
@@ -400,7 +401,7 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
         }
         let stands = match start(parts, controller)? {
             Ok(Initialized::Runs(run)) => {
-                ready.push(Ready { name, group, configuration, run });
+                ready.push(Ready { name, group, lifetimes, configuration, run });
                 health::Controller::Running
             }
             Ok(Initialized::Waits(why)) => {
