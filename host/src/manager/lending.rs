@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
@@ -37,7 +38,7 @@ use topoloom_core::controllers::BOTTOMUP_SYNCER;
 use topoloom_core::names::Uid;
 use topoloom_sync::naming::{self, BindingName};
 
-use self::bindings::Bindings;
+use self::bindings::{Bindings, Seen};
 use self::crew::Crew;
 use self::keeper::{Keeper, Office};
 use self::members::{Announcements, Announcer};
@@ -52,7 +53,7 @@ use crate::cluster::{Check, Restores};
 
 pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
 
-/// So many bindings are served; of more, the first by name.
+/// So many bindings are served; of more, the oldest: one that is added ends the group of no other.
 const MOST: usize = 500;
 /// How much of the drain timeout is left for giving leases back after the groups have ended.
 const LAST_WRITES: Duration = Duration::from_secs(6);
@@ -207,7 +208,9 @@ impl LendingParts {
 /// The keepers of the bindings that there are.
 struct Keepers {
     office: Arc<Office>,
-    wanted: Bindings,
+    wanted: BTreeMap<BindingName, Uid>,
+    /// Whether there are more than are served.
+    has_more: bool,
     kept: BTreeMap<BindingName, Kept>,
     tasks: JoinSet<()>,
     names: HashMap<Id, BindingName>,
@@ -220,15 +223,31 @@ struct Kept {
 
 impl Keepers {
     fn new(office: Arc<Office>) -> Self {
-        Self { office, wanted: Bindings::new(), kept: BTreeMap::new(), tasks: JoinSet::new(), names: HashMap::new() }
+        Self {
+            office,
+            wanted: BTreeMap::new(),
+            has_more: false,
+            kept: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+        }
     }
 
     /// These bindings are to be kept from now on.
     fn want(&mut self, bindings: Bindings) {
-        if bindings.len() > MOST {
-            tracing::warn!(bindings = bindings.len(), most = MOST, "there are more bindings than one process serves");
+        let had_more = std::mem::replace(&mut self.has_more, bindings.len() > MOST);
+        if self.has_more && !had_more {
+            tracing::warn!(
+                bindings = bindings.len(),
+                most = MOST,
+                "there are more bindings than one process serves: the newest are not served"
+            );
         }
-        self.wanted = bindings.into_iter().take(MOST).collect();
+        let by_age = bindings.into_iter().map(|(name, Seen { uid, created })| (created, name, uid));
+        let mut oldest: Vec<(Option<Timestamp>, BindingName, Uid)> = by_age.collect();
+        oldest.sort();
+        oldest.truncate(MOST);
+        self.wanted = oldest.into_iter().map(|(_, name, uid)| (name, uid)).collect();
         self.settle();
     }
 

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::PartialObjectMeta;
 use tokio::sync::watch;
@@ -26,7 +27,15 @@ use crate::cluster::watches::{self, Config};
 use crate::cluster::{Check, Refusal, RefusalReason, Restores};
 
 /// The bindings by name.
-pub(super) type Bindings = BTreeMap<BindingName, Uid>;
+pub(super) type Bindings = BTreeMap<BindingName, Seen>;
+
+/// What is known of a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) uid: Uid,
+    /// When it was made. The API server leaves that out of no object.
+    pub(super) created: Option<Timestamp>,
+}
 
 /// The metadata of a binding.
 pub(super) type BindingMeta = PartialObjectMeta<ClusterBinding>;
@@ -35,10 +44,11 @@ pub(super) type BindingMeta = PartialObjectMeta<ClusterBinding>;
 #[derive(Default)]
 pub(super) struct Known(pub(super) Bindings);
 
-/// Name and UID; nothing for an object without them, which the API server does not make.
-fn read(object: &BindingMeta) -> Option<(BindingName, Uid)> {
+/// Nothing for an object without name or UID, which the API server does not make.
+fn read(object: &BindingMeta) -> Option<(BindingName, Seen)> {
     let name = BindingName::parse(object.metadata.name.as_deref()?).ok()?;
-    Some((name, object.metadata.uid.as_deref()?.into()))
+    let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    Some((name, Seen { uid: object.metadata.uid.as_deref()?.into(), created }))
 }
 
 impl Index<BindingMeta> for Known {
@@ -62,8 +72,8 @@ impl Index<BindingMeta> for Known {
     }
 
     fn delete(&mut self, object: BindingMeta) {
-        if let Some((name, uid)) = read(&object)
-            && self.0.get(&name) == Some(&uid)
+        if let Some((name, gone)) = read(&object)
+            && self.0.get(&name).is_some_and(|known| known.uid == gone.uid)
         {
             self.0.remove(&name);
         }

@@ -28,7 +28,8 @@ fn id(name: &str, uid: &str) -> BindingId {
 }
 
 fn bindings(all: &[(&str, &str)]) -> Bindings {
-    all.iter().map(|(name, uid)| (BindingName::parse(name).unwrap(), Uid::from(*uid))).collect()
+    let seen = |uid: &str| Seen { uid: uid.into(), created: None };
+    all.iter().map(|(name, uid)| (BindingName::parse(name).unwrap(), seen(uid))).collect()
 }
 
 /// Elections whose results a test sets.
@@ -50,6 +51,12 @@ impl Ballot {
         let stood = self.stood.lock().unwrap();
         let (_, staged, _) = stood.iter().rfind(|(name, ..)| name == binding).unwrap();
         does(staged)
+    }
+
+    /// How many elections were begun, and how many of them were ended.
+    fn counts(&self) -> (usize, usize) {
+        let stood = self.stood.lock().unwrap();
+        (stood.len(), stood.iter().filter(|(_, staged, _)| staged.is_released()).count())
     }
 
     fn election(&self, binding: &str) -> Election {

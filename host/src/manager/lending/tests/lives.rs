@@ -140,15 +140,33 @@ async fn s11_a_keeper_that_is_cut_off_gives_the_lease_back_and_leaves_no_task() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_more_bindings_than_one_process_serves_do_not_harm_the_first() {
+async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_one_that_is_added_ends_no_group() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
     let replica = Replica::new();
     let mut keepers = replica.keepers();
-    let names: Vec<String> = (0..MOST + 10).map(|number| format!("b{number:04}")).collect();
-    let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "u")).collect();
-    keepers.want(bindings(&all));
+    // The older one is, the later its name.
+    let name = |number: usize| format!("b{:04}", 9999 - number);
+    let of = |number: usize| {
+        let created = Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
+        let seen = Seen { uid: format!("u{number}").into(), created: Some(created) };
+        (BindingName::parse(&name(number)).unwrap(), seen)
+    };
+    keepers.want((0..MOST + 10).map(of).collect());
     passes(S, &mut keepers).await;
-    let stood = replica.ballot.stood.lock().unwrap().len();
-    assert_eq!((stood, replica.ballot.count("b0000"), replica.ballot.count("b0509")), (MOST, 1, 0));
+    assert_eq!(replica.ballot.counts(), (MOST, 0));
+    assert_eq!((replica.ballot.count(&name(0)), replica.ballot.count(&name(MOST))), (1, 0));
+    keepers.want((0..MOST + 11).map(of).collect());
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.ballot.counts(), (MOST, 0), "the new one is the first by name");
+    assert_eq!(lines.count("more bindings than"), 1, "{}", lines.text());
+    // The oldest is deleted, and the next by age has its place.
+    keepers.want((1..MOST + 11).map(of).collect());
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.ballot.counts(), replica.ballot.count(&name(MOST))), ((MOST + 1, 1), 1));
+    // That there are more is news again where it was not so in between.
+    keepers.want((1..MOST).map(of).collect());
+    keepers.want((1..MOST + 11).map(of).collect());
+    assert_eq!(lines.count("more bindings than"), 2, "{}", lines.text());
 }
 
 #[tokio::test(start_paused = true)]

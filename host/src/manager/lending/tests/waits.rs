@@ -111,3 +111,14 @@ fn that_bindings_cannot_be_read_any_more_ends_no_group_and_a_late_deletion_of_an
     take(Event::Init(Earlier::Valid));
     assert_eq!(known.0, super::bindings(&[("east", "u3"), ("west", "u2")]));
 }
+
+#[test]
+fn it_is_known_when_a_binding_was_made() {
+    use crate::cluster::watched::Index;
+    let mut object = object("east", "u1");
+    object["metadata"]["creationTimestamp"] = json!("2026-03-01T12:00:00Z");
+    let mut known = bindings::Known::default();
+    known.apply(serde_json::from_value(object).unwrap());
+    let seen = Seen { uid: "u1".into(), created: Some("2026-03-01T12:00:00Z".parse().unwrap()) };
+    assert_eq!(known.0.into_values().collect::<Vec<_>>(), [seen]);
+}
