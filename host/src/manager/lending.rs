@@ -24,7 +24,7 @@ mod groups;
 mod keeper;
 mod members;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,6 +211,8 @@ struct Keepers {
     wanted: BTreeMap<BindingName, Uid>,
     /// Whether there are more than are served.
     has_more: bool,
+    /// Those for which there can be no lease: they are in the log.
+    refused: BTreeSet<BindingName>,
     kept: BTreeMap<BindingName, Kept>,
     tasks: JoinSet<()>,
     names: HashMap<Id, BindingName>,
@@ -227,6 +229,7 @@ impl Keepers {
             office,
             wanted: BTreeMap::new(),
             has_more: false,
+            refused: BTreeSet::new(),
             kept: BTreeMap::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
@@ -275,6 +278,7 @@ impl Keepers {
     }
 
     fn settle(&mut self) {
+        self.refused.retain(|name| self.wanted.contains_key(name));
         for (name, kept) in &self.kept {
             if self.wanted.get(name) != Some(&kept.uid) {
                 kept.stop.cancel();
@@ -283,7 +287,7 @@ impl Keepers {
         let missing: Vec<BindingId> = self
             .wanted
             .iter()
-            .filter(|(name, _)| !self.kept.contains_key(*name))
+            .filter(|(name, _)| !self.kept.contains_key(*name) && !self.refused.contains(*name))
             .map(|(name, uid)| BindingId { name: name.clone(), uid: uid.clone() })
             .collect();
         for binding in missing {
@@ -299,6 +303,7 @@ impl Keepers {
                     tracing::error!(
                         binding = &*binding.name, %error, "there can be no lease for a binding, so no replica serves it"
                     );
+                    self.refused.insert(binding.name);
                     return;
                 }
             },

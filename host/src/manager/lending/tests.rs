@@ -193,10 +193,15 @@ struct Replica {
 
 impl Replica {
     fn new() -> Self {
+        Self::with_leases("l")
+    }
+
+    /// One whose leases have names that begin with this.
+    fn with_leases(base: &str) -> Self {
         let begun = Instant::now();
         let leases = LeaseOptions {
             namespace: "n".into(),
-            name: "l".into(),
+            name: base.into(),
             duration: 15 * S,
             renew_deadline: 10 * S,
             retry_period: 2 * S,

@@ -170,6 +170,21 @@ async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_there_can_be_no_lease_for_a_binding_is_said_once() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::with_leases("");
+    let mut keepers = replica.keepers();
+    for wanted in [&[("east", "u1")][..], &[("east", "u1"), ("west", "u2")], &[("west", "u2")]] {
+        keepers.want(bindings(wanted));
+        passes(S, &mut keepers).await;
+    }
+    assert_eq!((lines.count("no lease for a binding"), replica.ballot.counts()), (2, (0, 0)), "{}", lines.text());
+    // It is said again of one that was deleted and made again.
+    keepers.want(bindings(&[("east", "u3"), ("west", "u2")]));
+    assert_eq!(lines.count("no lease for a binding"), 3, "{}", lines.text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn s11_what_a_group_says_is_shown_for_as_long_as_it_runs() {
     let replica = Replica::new();
     let mut keepers = replica.keepers();
