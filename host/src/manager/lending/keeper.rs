@@ -13,7 +13,7 @@
 //! # Failure story
 //!
 //! A lost lease closes both gates at once, ends this group and nothing else; after one lease duration this replica stands again
-//! (decision S11). A group that ends by itself or crashes gives its lease back, so that another replica takes it, and this one
+//! (decision S11). That holds for a lease that is lost while its group ends for another reason, too. A group that ends by itself or crashes gives its lease back, so that another replica takes it, and this one
 //! rests as after a loss. A group that does not end in time is dropped with all its tasks; its gates are closed by then or close
 //! with the lease. A keeper that is dropped gives the lease back without waiting.
 
@@ -24,6 +24,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use topoloom_core::election::Lost;
 use topoloom_core::text;
 
 use super::crew::Crew;
@@ -153,11 +154,7 @@ impl Keeper {
             biased;
             () = stop.cancelled() => (Next::Ends, self.office.drain),
             lost = election.lost() => {
-                tracing::warn!(
-                    binding, why = %lost, "the lease of a binding is lost: its group ends, and the others continue"
-                );
-                election.gate().close();
-                election.held().close();
+                self.close(election, &lost);
                 (Next::Rests, self.after_loss())
             }
             ended = group.next() => {
@@ -172,13 +169,38 @@ impl Keeper {
             }
         };
         ends.cancel();
-        if timeout(bound, group.finish()).await.is_err() {
+        let mut is_lost = next == Next::Rests;
+        let ending = async {
+            if is_lost {
+                group.finish().await;
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                () = group.finish() => return Ok(()),
+                lost = election.lost() => self.close(election, &lost),
+            }
+            is_lost = true;
+            timeout(self.after_loss(), group.finish()).await
+        };
+        if !matches!(timeout(bound, ending).await, Ok(Ok(()))) {
             tracing::warn!(binding, ?bound, "the group of a binding did not end in time and is cut off");
         }
         group.cut_off().await;
         self.office.health.binding_follows(binding);
         tracing::info!(binding, "the group of a binding has ended");
-        next
+        // What is lost is not handed over.
+        if is_lost && next == Next::Stands { Next::Rests } else { next }
+    }
+
+    /// The lease is lost: the group writes nothing more, and has to end.
+    fn close(&self, election: &Election, lost: &Lost) {
+        tracing::warn!(
+            binding = &*self.binding.name, why = %lost,
+            "the lease of a binding is lost: its group ends, and the others continue"
+        );
+        election.gate().close();
+        election.held().close();
     }
 
     /// How long what is under way may take after a loss: until another replica may hold the lease.

@@ -82,6 +82,31 @@ async fn s11_what_a_group_does_after_a_loss_is_cut_off_when_another_replica_may_
 }
 
 #[tokio::test(start_paused = true)]
+async fn s11_a_lease_that_is_lost_while_its_group_ends_closes_the_gates_and_leaves_the_time_of_a_loss() {
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Ends(1_000_000 * S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    let held = replica.groups.held();
+    // The binding is deleted: its group has 20 s, with its gates open.
+    keepers.want(Bindings::new());
+    passes(3 * S, &mut keepers).await;
+    assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (Ok(()), Ok(()), 2));
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Taken("another".into()))));
+    settled().await;
+    let closed = Err(Closed::NotLeader);
+    assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (closed.clone(), closed, 2));
+    passes(4 * S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 2);
+    // 15 s of the lease without the 10 s of the deadline.
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn s11_a_group_that_fails_or_crashes_gives_its_lease_back_and_harms_no_other() {
     for manner in [Manner::Fails(3 * S), Manner::Breaks(3 * S)] {
         let replica = Replica::new();
