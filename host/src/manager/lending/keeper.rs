@@ -7,25 +7,28 @@
 //!            ┌────── stands ◄───────────────┐ handed over
 //!            │ granted                      │
 //!            ▼                              │
-//!          holds ── lost, or group ended ──► rests, for one lease duration
+//!          holds ── lost, or group ended ──► rests, for one lease duration or longer
 //! ```
 //!
 //! # Failure story
 //!
 //! A lost lease closes both gates at once, ends this group and nothing else; after one lease duration this replica stands again
-//! (decision S11). That holds for a lease that is lost while its group ends for another reason, too. A group that ends by itself or crashes gives its lease back, so that another replica takes it, and this one
-//! rests as after a loss. A group that does not end in time is dropped with all its tasks; its gates are closed by then or close
-//! with the lease. A keeper that is dropped gives the lease back without waiting.
+//! (decision S11). That holds for a lease that is lost while its group ends for another reason, too. A group that ends by itself
+//! or crashes gives its lease back, so that another replica takes it, and this one rests as after a loss, twice as long after each
+//! further failure: a binding that fails everywhere is taken over and given back a few times an hour, and not all the time. A
+//! group that does not end in time is dropped with all its tasks; its gates are closed by then or close with the lease. A keeper
+//! that is dropped gives the lease back without waiting.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use topoloom_core::election::Lost;
 use topoloom_core::text;
+use topoloom_sync::spread::KEPT;
 
 use super::crew::Crew;
 use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
@@ -35,6 +38,8 @@ use crate::manager::tasks::Tasks;
 
 /// How long this replica rests where it runs without leases.
 const REST: Duration = Duration::from_secs(15);
+/// So often its rest is doubled: after that it is about as long as a replica keeps what it has taken.
+const DOUBLED: u32 = 5;
 
 /// What the keepers of a replica share.
 pub(super) struct Office {
@@ -61,6 +66,8 @@ enum Next {
     Stands,
     /// It stands again after one lease duration.
     Rests,
+    /// The group ended by itself: it stands again after one lease duration, or later where that has happened before.
+    Fails,
     /// It ends.
     Ends,
 }
@@ -77,23 +84,32 @@ impl Drop for Stood {
 impl Keeper {
     /// Keeps the binding until `stop` is cancelled. Then its group has ended and its lease was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
+        // In a row, without a long tenure in between.
+        let mut failures = 0_u32;
         loop {
-            let next = AssertUnwindSafe(self.stand(stop)).catch_unwind().await.unwrap_or_else(|panic| {
+            let standing = AssertUnwindSafe(self.stand(stop, &mut failures)).catch_unwind();
+            let next = standing.await.unwrap_or_else(|panic| {
                 let panic = text::of_panic(&*panic);
                 tracing::error!(
                     binding = &*self.binding.name,
                     panic,
                     "the keeper of a binding crashed; it begins again"
                 );
-                Next::Rests
+                Next::Fails
             });
-            match next {
-                Next::Stands => {}
-                Next::Rests => {
-                    // Stopping ends a rest, too.
-                    let _stopped = stop.run_until_cancelled(tokio::time::sleep(self.rest())).await;
+            let rest = match next {
+                Next::Stands => None,
+                Next::Rests => Some(self.rest()),
+                Next::Fails => {
+                    let rest = self.rest() * (1_u32 << failures.min(DOUBLED));
+                    failures = failures.saturating_add(1);
+                    Some(rest)
                 }
                 Next::Ends => break,
+            };
+            if let Some(rest) = rest {
+                // Stopping ends a rest, too.
+                let _stopped = stop.run_until_cancelled(tokio::time::sleep(rest)).await;
             }
             if stop.is_cancelled() {
                 break;
@@ -108,7 +124,7 @@ impl Keeper {
     }
 
     /// Stands for the lease, from the first request to the last.
-    async fn stand(&self, stop: &CancellationToken) -> Next {
+    async fn stand(&self, stop: &CancellationToken, failures: &mut u32) -> Next {
         let Office { elections, crew, health, .. } = &*self.office;
         let candidacy = crew.stand(&self.binding.uid);
         let name: Arc<str> = (&self.binding.name).into();
@@ -130,14 +146,15 @@ impl Keeper {
                 );
                 Next::Rests
             }
-            () = election.granted() => self.hold(election, stop).await,
+            () = election.granted() => self.hold(election, stop, failures).await,
         };
         election.release().await;
         next
     }
 
-    /// Runs the group while the lease is held.
-    async fn hold(&self, election: &Election, stop: &CancellationToken) -> Next {
+    /// Runs the group while the lease is held. What failed before a long tenure does not count.
+    async fn hold(&self, election: &Election, stop: &CancellationToken, failures: &mut u32) -> Next {
+        let begun = Instant::now();
         let (binding, ends) = (&*self.binding.name, CancellationToken::new());
         let tenure = self.office.crew.hold(&self.binding.uid);
         let held = HeldBinding {
@@ -158,10 +175,18 @@ impl Keeper {
                 (Next::Rests, self.after_loss())
             }
             ended = group.next() => {
-                tracing::error!(
-                    binding, %ended, "the group of a binding ended by itself; its lease is released for other replicas"
-                );
-                (Next::Rests, self.office.drain)
+                if *failures == 0 || begun.elapsed() > KEPT {
+                    tracing::error!(
+                        binding, %ended,
+                        "the group of a binding ended by itself; its lease is released for other replicas"
+                    );
+                } else {
+                    tracing::warn!(
+                        binding, %ended, failures = *failures,
+                        "the group of a binding ended by itself once more; its lease is released for other replicas"
+                    );
+                }
+                (Next::Fails, self.office.drain)
             }
             () = tenure.is_handed_over() => {
                 tracing::info!(binding, "a binding is handed over to a replica that ranks higher for it");
@@ -189,6 +214,9 @@ impl Keeper {
         group.cut_off().await;
         self.office.health.binding_follows(binding);
         tracing::info!(binding, "the group of a binding has ended");
+        if begun.elapsed() > KEPT {
+            *failures = 0;
+        }
         // What is lost is not handed over.
         if is_lost && next == Next::Stands { Next::Rests } else { next }
     }

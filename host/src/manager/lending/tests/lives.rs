@@ -126,6 +126,44 @@ async fn s11_a_group_that_fails_or_crashes_gives_its_lease_back_and_harms_no_oth
     }
 }
 
+/// The lease is granted, and the group fails: after how long the replica stands again.
+async fn stands_again(replica: &Replica, keepers: &mut Keepers) -> u64 {
+    let (begun, before) = (Instant::now(), replica.ballot.count("east"));
+    replica.ballot.last("east", Staged::leads);
+    for _ in 0..2000 {
+        passes(S, keepers).await;
+        if replica.ballot.count("east") > before {
+            break;
+        }
+    }
+    begun.elapsed().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_it_has_run_for_long() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Fails(S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        pauses.push(stands_again(&replica, &mut keepers).await);
+    }
+    // From one lease duration, and a little more, to 32 of them.
+    assert!((16..=20).contains(&pauses[0]) && (481..=602).contains(&pauses[5]), "{pauses:?}");
+    assert!(pauses[..6].is_sorted_by(|one, next| one < next), "{pauses:?}");
+    assert_eq!(pauses[6..], [pauses[5]; 2]);
+    let (failed, loud) = ("ended by itself", "ERROR topoloom");
+    assert_eq!((lines.count(failed), lines.count(loud)), (8, 1), "{}", lines.text());
+    // It runs for more than ten minutes, and fails then.
+    replica.groups.behaves(Manner::Fails(601 * S));
+    let pause = stands_again(&replica, &mut keepers).await;
+    assert_eq!((lines.count(failed), lines.count(loud)), (9, 2), "{}", lines.text());
+    assert_eq!(pause - 601, pauses[0] - 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s11_a_binding_that_is_deleted_ends_its_group_and_one_that_is_applied_again_begins_after_that() {
     let replica = Replica::new();
