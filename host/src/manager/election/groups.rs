@@ -69,8 +69,11 @@ impl GroupElections {
         Self { identity, switch: switch.clone(), elected: None }
     }
 
-    /// For one of several replicas.
-    pub(in crate::manager) fn on(identity: Arc<str>, switch: &Switch, elected: Elected) -> Self {
+    /// For one of several replicas. There may be many bindings: their leases are renewed three times within the deadline and
+    /// not more often, however short the period of the flag is.
+    pub(in crate::manager) fn on(identity: Arc<str>, switch: &Switch, mut elected: Elected) -> Self {
+        let leases = &mut elected.options;
+        leases.retry_period = leases.retry_period.max(leases.renew_deadline / 3);
         Self { identity, switch: switch.clone(), elected: Some(elected) }
     }
 }

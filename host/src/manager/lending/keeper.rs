@@ -10,6 +10,9 @@
 //!          holds ── lost, or group ended ──► rests, for one lease duration or longer
 //! ```
 //!
+//! Bindings that come, or are lost, at one moment are stood for one after the other, so that an API server does not get the
+//! requests of all of them at once.
+//!
 //! # Failure story
 //!
 //! A lost lease closes both gates at once, ends this group and nothing else; after one lease duration this replica stands again
@@ -28,7 +31,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use topoloom_core::election::Lost;
 use topoloom_core::text;
-use topoloom_sync::spread::KEPT;
+use topoloom_sync::spread::{KEPT, stagger};
 
 use super::crew::Crew;
 use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
@@ -84,6 +87,12 @@ impl Drop for Stood {
 impl Keeper {
     /// Keeps the binding until `stop` is cancelled. Then its group has ended and its lease was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
+        if let Some(leases) = self.office.elections.leases() {
+            let turn = tokio::time::sleep(stagger(&self.binding.uid, leases.retry_period));
+            if stop.run_until_cancelled(turn).await.is_none() {
+                return;
+            }
+        }
         // In a row, without a long tenure in between.
         let mut failures = 0_u32;
         loop {
@@ -118,9 +127,10 @@ impl Keeper {
         self.office.health.binding_gone(&self.binding.name);
     }
 
-    /// One lease duration.
+    /// One lease duration, and up to a quarter of it.
     fn rest(&self) -> Duration {
-        self.office.elections.leases().map_or(REST, |leases| leases.duration)
+        let rest = self.office.elections.leases().map_or(REST, |leases| leases.duration);
+        rest + stagger(&self.binding.uid, rest / 4)
     }
 
     /// Stands for the lease, from the first request to the last.

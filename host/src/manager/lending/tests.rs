@@ -1,6 +1,7 @@
 //! Bindings that come and go on one replica, with elections that a test decides and groups that count their tasks.
 //!
-//! Time is paused: a lease lasts 15 s and has to be renewed within 10 s, and a group may take 20 s to end.
+//! Time is paused: a lease lasts 15 s and has to be renewed within 10 s, and a group may take 20 s to end. A replica stands for a
+//! binding within half a second, and rests for 19 s at most.
 
 mod hands;
 mod lives;
@@ -204,7 +205,7 @@ impl Replica {
             name: base.into(),
             duration: 15 * S,
             renew_deadline: 10 * S,
-            retry_period: 2 * S,
+            retry_period: S / 2,
         };
         let identity: Arc<str> = "pod-0".into();
         let ballot = Arc::new(Ballot { identity: Arc::clone(&identity), leases, stood: Mutex::default() });
