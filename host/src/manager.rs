@@ -333,6 +333,7 @@ fn elections(
                 courtesy: None,
                 identity: Arc::clone(&identity),
                 connection,
+                asks: None,
                 metrics: metrics.clone(),
                 requests: process.requests.clone(),
                 check: lease_check(health, group, lease),

@@ -17,7 +17,8 @@ use topoloom_core::election::{
 };
 use topoloom_core::version::ResourceVersion;
 
-use super::{Group, History, Metrics, Pulse, Role, lease};
+use super::groups::made_aside;
+use super::{Group, History, Metrics, Pulse, Role, SharedClient, lease};
 use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
 use crate::cluster::{Check, Connection, Refusal, RefusalReason, Restores, client, requests, single};
@@ -105,6 +106,19 @@ impl Runner {
     ) -> Result<Leases, client::ConnectError> {
         let behind = |gate| connection.behind(gate, requests, &RateLimit::default());
         Ok(Leases::new(behind(&Gate::none())?, behind(&self.held)?, &self.namespace))
+    }
+
+    /// The same for one of many elections, which come while others are renewed: made beside this thread, and what needs no gate
+    /// with the client of all.
+    pub(super) async fn connect_aside(
+        &self,
+        connection: &Connection,
+        requests: &requests::Metrics,
+        asks: &SharedClient,
+    ) -> Result<Leases, client::ConnectError> {
+        let asks = asks.get(connection, requests).await?;
+        let holds = made_aside(connection, &self.held, requests).await?;
+        Ok(Leases::new(asks, holds, &self.namespace))
     }
 
     pub(super) async fn run(mut self, leases: Leases) {
