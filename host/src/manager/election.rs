@@ -295,6 +295,11 @@ impl Election {
         self.release.cancel();
         self.ended.cancelled().await;
         self.held.close();
+        match self.group.ends() {
+            LossEnds::Process => {}
+            // It may have crashed: then nothing renews any more, and no loop of a process that lives is stuck.
+            LossEnds::Group => self.pulse.until.store(0, Ordering::SeqCst),
+        }
     }
 
     /// Nothing of the group is written any more, and the lease is given back without waiting for it. For one whose work

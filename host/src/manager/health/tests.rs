@@ -414,3 +414,14 @@ async fn s11_a_holder_of_a_binding_whose_renew_loop_is_stuck_is_not_alive() {
     assert_eq!(code, 500);
     assert!(text.starts_with("the renewal of the lease of binding east is stuck: "), "{text}");
 }
+
+#[tokio::test]
+async fn s11_a_replica_whose_election_for_a_binding_crashed_is_alive_when_its_group_has_ended() {
+    let (health, staged) = (Health::default(), Staged::binding("east", S));
+    health.binding(&"east".into(), staged.election.clone());
+    staged.becomes(Role::Leader);
+    // Nothing sets it back after a crash.
+    staged.confirmed_until(boot_time() - 3 * S);
+    staged.election.release().await;
+    assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()));
+}
