@@ -1,4 +1,5 @@
-//! What `/readyz` shows of the bindings that this replica stands for. None of it makes a replica unready (decision S11).
+//! What `/readyz` shows of the bindings that this replica stands for. What is wrong with one makes no replica unready (decision
+//! S11), and why its lease cannot be had is one line in the log for each cause, whichever bindings it holds for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use topoloom_core::text;
 
 use super::Health;
-use crate::cluster::{Check, Judge, Refusal};
+use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 use crate::manager::election::{Election, Role};
 
 /// So many bindings have a line; of more, the number is shown.
@@ -21,14 +22,30 @@ pub(super) struct ShownBinding {
     pub(super) election: Election,
     /// What is wrong with it, by the part that says so.
     troubles: BTreeMap<&'static str, String>,
+    /// Why its lease cannot be had, as the log says.
+    reported: Option<(RefusalReason, String)>,
+}
+
+impl ShownBinding {
+    fn trouble(&mut self, part: &'static str, why: &str) {
+        self.troubles.insert(part, text::line(why, SHOWN));
+    }
+
+    fn is_reported(&self, reason: RefusalReason, cause: &str) -> bool {
+        self.reported.as_ref().is_some_and(|(reported, of)| *reported == reason && of == cause)
+    }
 }
 
 impl Health {
     /// This replica stands for a binding, by this election from now on.
     pub fn binding(&self, name: &Arc<str>, election: Election) {
         let mut inner = self.lock();
-        let troubles = inner.bindings.remove(name).map(|shown| shown.troubles).unwrap_or_default();
-        inner.bindings.insert(Arc::clone(name), ShownBinding { election, troubles });
+        if let Some(shown) = inner.bindings.get_mut(name) {
+            shown.election = election;
+            return;
+        }
+        let shown = ShownBinding { election, troubles: BTreeMap::new(), reported: None };
+        inner.bindings.insert(Arc::clone(name), shown);
     }
 
     /// What is wrong with a binding, as a part of it sees it: that its cluster does not answer, that it is held, or wrong.
@@ -36,7 +53,7 @@ impl Health {
         let mut inner = self.lock();
         let Some(shown) = inner.bindings.get_mut(name) else { return };
         match why {
-            Some(why) => drop(shown.troubles.insert(part, text::line(why, SHOWN))),
+            Some(why) => shown.trouble(part, why),
             None => drop(shown.troubles.remove(part)),
         }
     }
@@ -75,11 +92,30 @@ struct LeaseOfBinding {
 
 impl Judge for LeaseOfBinding {
     fn pass(&self) {
-        self.health.binding_trouble(&self.name, LEASE, None);
+        if let Some(shown) = self.health.lock().bindings.get_mut(&self.name) {
+            shown.troubles.remove(LEASE);
+            shown.reported = None;
+        }
     }
 
     fn fail(&self, refusal: &Refusal) {
-        self.health.binding_trouble(&self.name, LEASE, Some(&format!("its lease: {refusal}")));
+        let (reason, cause) = refusal.cause();
+        let is_known = {
+            let mut inner = self.health.lock();
+            let is_known = inner.bindings.values().any(|shown| shown.is_reported(reason, cause));
+            let Some(shown) = inner.bindings.get_mut(&self.name) else { return };
+            shown.trouble(LEASE, &format!("its lease: {refusal}"));
+            if !shown.is_reported(reason, cause) {
+                shown.reported = Some((reason, cause.to_owned()));
+            }
+            is_known
+        };
+        if !is_known {
+            tracing::warn!(
+                binding = &*self.name, reason = reason.as_str(), error = %refusal,
+                "the lease of a binding cannot be read or written"
+            );
+        }
     }
 
     fn absent(&self, why: &str) {

@@ -425,3 +425,25 @@ async fn s11_a_replica_whose_election_for_a_binding_crashed_is_alive_when_its_gr
     staged.election.release().await;
     assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()));
 }
+
+#[test]
+fn s11_why_leases_of_bindings_cannot_be_had_is_one_line_in_the_log_for_each_cause() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let health = Health::default();
+    let leases = ["east", "west"].map(|name| {
+        let name: Arc<str> = name.into();
+        health.binding(&name, Staged::binding(&name, S).election);
+        health.binding_lease(&name)
+    });
+    let said = |refusal: &Refusal| {
+        for _ in 0..3 {
+            leases.iter().for_each(|lease| lease.fail(refusal));
+        }
+        lines.count("the lease of a binding cannot be")
+    };
+    assert_eq!((said(&trouble()), said(&forbidden()), said(&trouble())), (1, 2, 3), "{}", lines.text());
+    leases[0].pass();
+    assert_eq!(said(&trouble()), 3, "the other one has failed all the time");
+    leases.iter().for_each(Check::pass);
+    assert_eq!(said(&trouble()), 4, "{}", lines.text());
+}
