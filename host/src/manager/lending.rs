@@ -3,7 +3,7 @@
 //! It runs on every replica. It waits only while the definition of ClusterBindings is absent, or may not be read; from then on
 //! it stands for the lease of every binding, and runs the group of each that it holds. Owns that these groups come and go, that
 //! one ends without the others, and in which order all of it stops. What a group does is behind [`BindingGroups`]; this room
-//! reads of a binding its name and UID alone, and writes nothing but leases.
+//! reads of a binding its name, UID and age alone, and writes nothing but leases.
 //!
 //! | room | owns |
 //! |---|---|
@@ -34,11 +34,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
-use topoloom_core::controllers::BOTTOMUP_SYNCER;
+use topoloom_core::controllers::{BOTTOMUP_SYNCER, OURS};
 use topoloom_core::names::Uid;
 use topoloom_sync::naming::{self, BindingName};
 
-use self::bindings::{Bindings, Seen};
+use self::bindings::{Bindings, Seen, Work};
 use self::crew::Crew;
 use self::keeper::{Keeper, Office};
 use self::members::{Announcements, Announcer};
@@ -111,14 +111,14 @@ impl Controller for BottomupSyncerController {
         let crew = Crew::new(elections.identity(), Arc::new(boot_time));
         dump(debug, health, &crew);
         let drain = options.drain.saturating_sub(LAST_WRITES).max(options.drain / 2);
-        let office = Office { groups, elections, crew, health: health.clone(), drain };
-        let parts = LendingParts {
-            office: Arc::new(office),
-            own,
-            client,
-            restores,
-            check: health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+        let runs_another = OURS.into_iter().any(|name| name != BOTTOMUP_SYNCER && options.controllers.enables(name));
+        let work = if runs_another { Work::BesideOthers } else { Work::BindingsAlone };
+        let check = match work {
+            Work::BindingsAlone => health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER),
+            Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER),
         };
+        let office = Office { groups, elections, crew, health: health.clone(), drain };
+        let parts = LendingParts { office: Arc::new(office), own, client, restores, check: check.into(), work };
         Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
     }
 }
@@ -150,6 +150,7 @@ struct LendingParts {
     client: kube::Client,
     restores: Restores,
     check: Check,
+    work: Work,
 }
 
 impl LendingParts {
@@ -157,8 +158,8 @@ impl LendingParts {
         let (sender, mut wanted) = watch::channel(None);
         let (mut watches, mut warm) = (Tasks::default(), Tasks::default());
         let (cools, leaves) = (CancellationToken::new(), CancellationToken::new());
-        watches
-            .spawn("bindings", bindings::watch(self.client.clone(), self.restores.clone(), self.check.clone(), sender));
+        let (client, restores, check) = (self.client.clone(), self.restores.clone(), self.check.clone());
+        watches.spawn("bindings", bindings::watch(client, restores, check, self.work, sender));
         let crew = Arc::clone(&self.office.crew);
         watches.spawn("ranks of replicas", async move { crew.rank().await });
         warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));

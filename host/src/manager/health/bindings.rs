@@ -1,12 +1,13 @@
 //! What `/readyz` shows of the bindings that this replica stands for. What is wrong with one makes no replica unready (decision
-//! S11), and why its lease cannot be had is one line in the log for each cause, whichever bindings it holds for.
+//! S11), and why its lease cannot be had is one line in the log for each cause, whichever bindings it holds for. A process that
+//! serves nothing else is not ready where the rules never allowed it the lease of any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use topoloom_core::text;
 
-use super::Health;
+use super::{CheckSlot, Health, Inner};
 use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 use crate::manager::election::{Election, Role};
 
@@ -24,6 +25,8 @@ pub(super) struct ShownBinding {
     troubles: BTreeMap<&'static str, String>,
     /// Why its lease cannot be had, as the log says.
     reported: Option<(RefusalReason, String)>,
+    /// Whether it was refused for want of a right since it was had last.
+    is_forbidden: bool,
 }
 
 impl ShownBinding {
@@ -36,7 +39,23 @@ impl ShownBinding {
     }
 }
 
+impl Inner {
+    /// Whether this replica could do its work, as far as rules are concerned.
+    pub(super) fn may_serve_bindings(&self) -> bool {
+        let is_forbidden = || self.bindings.values().any(|shown| shown.is_forbidden);
+        !self.serves_only_bindings || self.had_lease_of_binding || !is_forbidden()
+    }
+}
+
 impl Health {
+    /// This process serves bindings and does nothing else: it is not ready while the rules do not allow it to. Adds the check
+    /// of what this controller serves, which has not passed yet.
+    #[must_use]
+    pub fn check_of_bindings_alone(&self, name: &'static str, controller: &'static str) -> CheckSlot {
+        self.lock().serves_only_bindings = true;
+        CheckSlot { controller: Some(controller), ..self.check(name) }
+    }
+
     /// This replica stands for a binding, by this election from now on.
     pub fn binding(&self, name: &Arc<str>, election: Election) {
         let mut inner = self.lock();
@@ -44,7 +63,7 @@ impl Health {
             shown.election = election;
             return;
         }
-        let shown = ShownBinding { election, troubles: BTreeMap::new(), reported: None };
+        let shown = ShownBinding { election, troubles: BTreeMap::new(), reported: None, is_forbidden: false };
         inner.bindings.insert(Arc::clone(name), shown);
     }
 
@@ -92,9 +111,12 @@ struct LeaseOfBinding {
 
 impl Judge for LeaseOfBinding {
     fn pass(&self) {
-        if let Some(shown) = self.health.lock().bindings.get_mut(&self.name) {
+        let mut inner = self.health.lock();
+        inner.had_lease_of_binding = true;
+        if let Some(shown) = inner.bindings.get_mut(&self.name) {
             shown.troubles.remove(LEASE);
             shown.reported = None;
+            shown.is_forbidden = false;
         }
     }
 
@@ -108,6 +130,8 @@ impl Judge for LeaseOfBinding {
             if !shown.is_reported(reason, cause) {
                 shown.reported = Some((reason, cause.to_owned()));
             }
+            // Another failure after it does not say that the right is there.
+            shown.is_forbidden |= reason == RefusalReason::Forbidden;
             is_known
         };
         if !is_known {

@@ -447,3 +447,48 @@ fn s11_why_leases_of_bindings_cannot_be_had_is_one_line_in_the_log_for_each_caus
     leases.iter().for_each(Check::pass);
     assert_eq!(said(&trouble()), 4, "{}", lines.text());
 }
+
+#[tokio::test]
+async fn s11_a_replica_that_was_never_allowed_the_lease_of_a_binding_is_not_ready_until_it_has_one() {
+    let health = Health::default();
+    health.check_of_bindings_alone("clusterbindings", "bottomup-syncer").pass();
+    let names = ["east", "west"].map(Arc::<str>::from);
+    let stands = |name: &Arc<str>| health.binding(name, Staged::binding(name, S).election);
+    names.iter().for_each(stands);
+    let [east, west] = names.each_ref().map(|name| health.binding_lease(name));
+    let code = async || ask(&health, "/readyz").await.0;
+    east.fail(&trouble());
+    assert_eq!(code().await, 200, "an API server that fails, fails for all");
+    east.fail(&forbidden());
+    let (found, text) = ask(&health, "/readyz").await;
+    assert_eq!(found, 503);
+    assert!(text.contains("[!] leases of bindings forbidden, so this replica could serve none\n"), "{text}");
+    // It stands again, and the API server fails now.
+    stands(&names[0]);
+    east.fail(&trouble());
+    assert_eq!(code().await, 503);
+    health.binding_gone("east");
+    assert_eq!(code().await, 200, "there is nothing to serve");
+    stands(&names[0]);
+    east.fail(&forbidden());
+    assert_eq!(code().await, 503);
+    east.pass();
+    assert_eq!(code().await, 200);
+    // What worked once is shown.
+    for lease in [&east, &west] {
+        lease.fail(&forbidden());
+    }
+    let (found, text) = ask(&health, "/readyz").await;
+    assert_eq!((found, text.matches("nodes is forbidden").count()), (200, 2), "{text}");
+}
+
+#[tokio::test]
+async fn s11_where_other_controllers_run_that_leases_of_bindings_are_forbidden_makes_no_replica_unready() {
+    let health = Health::default();
+    health.optional_of_controller("clusterbindings", "bottomup-syncer").pass();
+    let name: Arc<str> = "east".into();
+    health.binding(&name, Staged::binding("east", S).election);
+    health.binding_lease(&name).fail(&forbidden());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert!(code == 200 && text.contains("[!] binding east: ") && !text.contains("could serve none"), "{text}");
+}

@@ -1,13 +1,14 @@
 //! Which ClusterBindings there are: the watch of their metadata.
 //!
-//! Owns the list, and the one reason for which the controller waits. Never reads a spec: a binding that cannot be read has a
-//! group all the same, which says so in its status.
+//! Owns the list, and the reasons for which the controller waits. Never reads a spec: a binding that cannot be read has a group
+//! all the same, which says so in its status.
 //!
 //! # Failure story
 //!
 //! While the definition of ClusterBindings is absent, or this replica may not read them and never could, the controller waits,
-//! and the watch is opened again with pauses that grow to half a minute. A watch that breaks later changes nothing: that a list
-//! cannot be read never means that a binding is gone.
+//! and the watch is opened again with pauses that grow to half a minute. In a process that does nothing else, a right that is
+//! missing is a failure, and no reason to wait: the process is not ready, and replaces none that works. A watch that breaks later
+//! changes nothing: that a list cannot be read never means that a binding is gone.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,15 @@ pub(super) struct Seen {
     pub(super) uid: Uid,
     /// When it was made. The API server leaves that out of no object.
     pub(super) created: Option<Timestamp>,
+}
+
+/// What this process does beside bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Nothing: without bindings it is of no use.
+    BindingsAlone,
+    /// Other controllers run, which may need no binding at all.
+    BesideOthers,
 }
 
 /// The metadata of a binding.
@@ -85,6 +95,7 @@ pub(super) async fn watch(
     client: kube::Client,
     restores: Restores,
     check: Check,
+    work: Work,
     bindings: watch::Sender<Option<Bindings>>,
 ) {
     let api: Api<BindingMeta> = Api::all(client);
@@ -107,17 +118,21 @@ pub(super) async fn watch(
                     check.pass();
                 }
             }
-            Err(refusal) => report(&refusal, bindings.borrow().is_some(), &check),
+            Err(refusal) => {
+                let is_needed = work == Work::BindingsAlone || bindings.borrow().is_some();
+                report(&refusal, is_needed, &check);
+            }
         }
     }
 }
 
-/// What a failure of the watch means for the controller.
-fn report(refusal: &Refusal, was_read: bool, check: &Check) {
+/// What a failure of the watch means for the controller. It is needed where bindings were read before, or are all that there
+/// is to do.
+fn report(refusal: &Refusal, is_needed: bool, check: &Check) {
     match refusal.reason {
         RefusalReason::Expired => {}
         RefusalReason::NoSuchResource => check.absent(&format!("{CLUSTER_BINDING_CRD} is absent: {refusal}")),
-        RefusalReason::Forbidden if !was_read => {
+        RefusalReason::Forbidden if !is_needed => {
             check.absent(&format!("{CLUSTER_BINDING_CRD} may not be read: {refusal}"))
         }
         RefusalReason::Forbidden

@@ -73,7 +73,7 @@ async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_t
     let check: Check = health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into();
     let (sender, bindings) = watch::channel(None);
     let mut tasks = Tasks::default();
-    tasks.spawn("bindings", bindings::watch(server(&answer), Restores::default(), check, sender));
+    tasks.spawn("bindings", bindings::watch(server(&answer), Restores::default(), check, Work::BesideOthers, sender));
     let says = |words: &str| {
         let (ready, text) = health.report();
         assert!(ready && text.contains(words), "{words}: {text}");
@@ -90,6 +90,38 @@ async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_t
     says("[+] controller bottomup-syncer runs\n");
     assert_eq!(*bindings.borrow(), Some(super::bindings(&[("east", "u1"), ("west", "u2")])));
     assert_eq!(health.controllers().get(BOTTOMUP_SYNCER), Some(&health::Controller::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_process_for_bindings_alone_is_not_ready_while_it_may_not_read_them_and_never_could() {
+    let answer = Arc::new(Mutex::new(FORBIDDEN));
+    let health = Health::default();
+    let check: Check = health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into();
+    let (sender, bindings) = watch::channel(None);
+    let mut tasks = Tasks::default();
+    let watched = bindings::watch(server(&answer), Restores::default(), check, Work::BindingsAlone, sender);
+    tasks.spawn("bindings", watched);
+    let says = |is_ready: bool, words: &str| {
+        let (ready, text) = health.report();
+        assert!(ready == is_ready && text.contains(words), "{words}: {text}");
+    };
+    says(false, "[ ] clusterbindings starting: waiting\n");
+    tokio::time::sleep(S).await;
+    says(false, "[ ] clusterbindings starting: clusterbindings.topoloom.dev is forbidden: ");
+    *answer.lock().unwrap() = Answer::Listed(json!([object("east", "u1")]));
+    tokio::time::sleep(60 * S).await;
+    says(true, "[+] clusterbindings ok\n");
+    assert!(bindings.borrow().is_some());
+    // Where there is no definition, there is nothing to serve.
+    let health = Health::default();
+    let check: Check = health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into();
+    let (sender, _bindings) = watch::channel(None);
+    let absent = server(&Arc::new(Mutex::new(ABSENT)));
+    tasks.spawn("bindings", bindings::watch(absent, Restores::default(), check, Work::BindingsAlone, sender));
+    tokio::time::sleep(S).await;
+    let (ready, text) = health.report();
+    let waits = "[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev is absent: ";
+    assert!(ready && text.contains(waits), "{text}");
 }
 
 #[test]
