@@ -135,6 +135,8 @@ fn report(refusal: &Refusal, is_needed: bool, check: &Check) {
         RefusalReason::Forbidden if !is_needed => {
             check.absent(&format!("{CLUSTER_BINDING_CRD} may not be read: {refusal}"))
         }
+        // Whether there are any may never be of interest here, and the checks of the others say that the API server fails.
+        RefusalReason::TooManyRequests | RefusalReason::ServerError | RefusalReason::Unreachable if !is_needed => {}
         RefusalReason::Forbidden
         | RefusalReason::Conflict
         | RefusalReason::AlreadyExists

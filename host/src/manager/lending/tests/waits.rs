@@ -93,6 +93,28 @@ async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_is_no_failure_of_bindings_where_none_was_ever_read_and_other_controllers_run() {
+    for (work, words) in [
+        (Work::BesideOthers, "[-] clusterbindings absent: not needed yet\n"),
+        (Work::BindingsAlone, "[ ] clusterbindings starting: the server is shutting down\n"),
+    ] {
+        for (code, reason) in [(503, "ServiceUnavailable"), (429, "TooManyRequests")] {
+            let health = Health::default();
+            let check: Check = match work {
+                Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+                Work::BindingsAlone => health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into(),
+            };
+            let (sender, _bindings) = watch::channel(None);
+            let server = server(&Arc::new(Mutex::new(Answer::Refused(code, reason, "the server is shutting down"))));
+            let mut tasks = Tasks::default();
+            tasks.spawn("bindings", bindings::watch(server, Restores::default(), check, work, sender));
+            tokio::time::sleep(60 * S).await;
+            assert_eq!(health.report(), (work == Work::BesideOthers, words.to_owned()), "{work:?} {code}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn s11_a_process_for_bindings_alone_is_not_ready_while_it_may_not_read_them_and_never_could() {
     let answer = Arc::new(Mutex::new(FORBIDDEN));
     let health = Health::default();
