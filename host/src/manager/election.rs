@@ -81,6 +81,15 @@ impl Group {
         }
     }
 
+    /// The binding that it is about, for the log.
+    #[must_use]
+    pub fn binding(&self) -> Option<&str> {
+        match self {
+            Self::Controllers(_) => None,
+            Self::Binding(name) => Some(name),
+        }
+    }
+
     /// What ends when its lease is lost.
     #[must_use]
     pub fn ends(&self) -> LossEnds {
