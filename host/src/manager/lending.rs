@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
@@ -55,6 +56,9 @@ pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
 
 /// So many bindings are served; of more, the oldest: one that is added ends the group of no other.
 const MOST: usize = 500;
+/// So many files a process that serves bindings may open, where the machine allows it: each binding has connections for its lease
+/// and to two clusters.
+const FILES: u64 = 1 << 16;
 /// How much of the drain timeout is left for giving leases back after the groups have ended.
 const LAST_WRITES: Duration = Duration::from_secs(6);
 
@@ -123,6 +127,17 @@ impl Controller for BottomupSyncerController {
     }
 }
 
+/// A process begins with a limit that is often no more than 1024, and may raise it as far as the machine allows.
+fn allow_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(FILES, |most| most.min(FILES));
+    if current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    {
+        tracing::warn!(%error, wanted, "the number of files that this process may open cannot be raised");
+    }
+}
+
 /// What `topoloom debug dump` shows of it.
 fn dump(debug: &mut Debug, health: &Health, crew: &Arc<Crew>) {
     let (health, crew) = (health.clone(), Arc::clone(crew));
@@ -176,6 +191,9 @@ impl LendingParts {
                 // The sender is with the watch, which has not ended.
                 Ok(()) = wanted.changed() => {
                     let bindings = wanted.borrow_and_update().clone().unwrap_or_default();
+                    if !bindings.is_empty() {
+                        allow_files();
+                    }
                     if !bindings.is_empty() && announcing.is_empty() {
                         self.announce(&mut watches, &mut announcing, &leaves);
                     }

@@ -251,3 +251,13 @@ async fn passes(time: Duration, keepers: &mut Keepers) {
     }
     settled().await;
 }
+
+#[test]
+fn a_process_that_serves_bindings_may_open_as_many_files_as_the_machine_allows_up_to_a_bound() {
+    let files = || getrlimit(Resource::Nofile);
+    let maximum = files().maximum;
+    let most = maximum.map_or(FILES, |most| most.min(FILES));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most - 1), maximum }).unwrap();
+    allow_files();
+    assert_eq!((files().current, files().maximum), (Some(most), maximum));
+}
