@@ -1,14 +1,17 @@
 //! Lending on real API servers: the world of the bottom-up syncer by itself (the kubelets and the top-down half that its tests rely
 //! on), one binding in this process, and streams to lent pods.
 
+mod bindings;
 mod csi;
 mod group;
 mod kubelets;
+mod lent;
 mod logs;
 mod machines;
 mod pair;
 mod player;
 mod pods;
+mod policies;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

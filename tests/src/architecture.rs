@@ -1,5 +1,5 @@
-//! Checks two pages: every path that `host/ARCHITECTURE.md` names exists, and so does every test and every file that
-//! `docs/security.md` cites.
+//! Checks three pages: every path that `host/ARCHITECTURE.md` names exists, and so does every test and every file that
+//! `docs/security.md` and `docs/top-down-contract.md` cite.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,8 +11,8 @@ const PAGE: &str = "host/ARCHITECTURE.md";
 /// A path of the page begins at the top, or at any folder below these.
 const HOUSES: [&str; 2] = ["host", "plugins"];
 
-/// The page that cites a test for each promise.
-const PROMISES: &str = "docs/security.md";
+/// The pages that cite a test for each promise.
+const PROMISES: [&str; 2] = ["docs/security.md", "docs/top-down-contract.md"];
 /// Where tests are.
 const TESTED: [&str; 4] = ["host", "plugins", "sdk", "tests"];
 
@@ -26,7 +26,6 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 fn promises(root: &Path) -> Result<()> {
-    let page = std::fs::read_to_string(root.join(PROMISES)).context(PROMISES)?;
     let mut files = BTreeSet::new();
     for folder in TESTED {
         below(&root.join(folder), folder, &mut files)?;
@@ -36,16 +35,19 @@ fn promises(root: &Path) -> Result<()> {
         let text = std::fs::read_to_string(root.join(file)).with_context(|| file.clone())?;
         tests.extend(functions(&text));
     }
-    let quoted = page.split('`').skip(1).step_by(2);
-    let lost: Vec<&str> = quoted
-        .filter(|text| match () {
-            () if is_test(text) => !tests.contains(*text),
-            () if text.ends_with(".rs") && text.contains('/') => !root.join(text).exists(),
-            () => false,
-        })
-        .collect();
-    if !lost.is_empty() {
-        bail!("{PROMISES} cites what is not there: {}", lost.join(", "));
+    for name in PROMISES {
+        let page = std::fs::read_to_string(root.join(name)).context(name)?;
+        let quoted = page.split('`').skip(1).step_by(2);
+        let lost: Vec<&str> = quoted
+            .filter(|text| match () {
+                () if is_test(text) => !tests.contains(*text),
+                () if text.ends_with(".rs") && text.contains('/') => !root.join(text).exists(),
+                () => false,
+            })
+            .collect();
+        if !lost.is_empty() {
+            bail!("{name} cites what is not there: {}", lost.join(", "));
+        }
     }
     Ok(())
 }
@@ -145,11 +147,17 @@ mod tests {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         std::fs::write(root.path().join("host/src/lib.rs"), "#[test]\nasync fn it_is_as_it_should_be() {}\n").unwrap();
-        let write = |page: &str| std::fs::write(root.path().join(PROMISES), page).unwrap();
-        write("| `host/src/lib.rs` `it_is_as_it_should_be` | `topoloom_a_b_total`, `limits.rs`, `compile_cpu` |");
+        let write = |name: &str, page: &str| std::fs::write(root.path().join(name), page).unwrap();
+        let kept = "| `host/src/lib.rs` `it_is_as_it_should_be` | `topoloom_a_b_total`, `limits.rs`, `compile_cpu` |";
+        for name in PROMISES {
+            write(name, kept);
+        }
         promises(root.path()).unwrap();
-        write("| `host/src/gone.rs` `it_was_as_it_should_be` |");
-        let error = promises(root.path()).unwrap_err().to_string();
-        assert!(error.ends_with("host/src/gone.rs, it_was_as_it_should_be"), "{error}");
+        for name in PROMISES {
+            write(name, "| `host/src/gone.rs` `it_was_as_it_should_be` |");
+            let error = promises(root.path()).unwrap_err().to_string();
+            assert_eq!(error, format!("{name} cites what is not there: host/src/gone.rs, it_was_as_it_should_be"));
+            write(name, kept);
+        }
     }
 }

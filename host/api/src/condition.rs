@@ -279,6 +279,12 @@ words! {
         BindingExists,
         /// Another physical cluster answers at the address of the kubeconfig.
         AnotherCluster,
+        /// The kubeconfig leads to the virtual cluster itself: no cluster lends to itself.
+        SameCluster,
+        /// The namespace `mountNamespace` does not exist in the physical cluster.
+        NamespaceMissing,
+        /// The definition of policies is not installed in the cluster that they are read from.
+        DefinitionMissing,
         /// The virtual cluster was set back to an earlier state.
         VirtualClusterRestored,
         /// The physical cluster was set back to an earlier state.

@@ -58,8 +58,9 @@ pub const RUN_ANNOTATION: &str = key!("run");
 /// while it is `true`, leases are renewed and facts are mirrored, and nothing is created, resized, evicted or deleted.
 pub const PAUSE_ANNOTATION: &str = key!("pause");
 
-/// Annotation on a ClusterBinding, or on one of its virtual nodes: while it is `true`, the node, or all of them, takes
-/// no new pods, and its pods are evicted as their disruption budgets allow.
+/// Annotation on a ClusterBinding: while it is `true`, all of its nodes take no new pods, their pods are evicted as their
+/// disruption budgets allow, and then the virtual nodes go. Names of nodes with commas between them: these nodes. On a
+/// virtual node: while it is `true`, that one; a node that went is lent again.
 pub const DRAIN_ANNOTATION: &str = key!("drain");
 
 /// Annotation on a ClusterBinding: the UID of an earlier binding, or of one whose virtual cluster is gone. Its claims,

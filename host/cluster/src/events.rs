@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
-use topoloom_api::{discovery_source, object_name};
+use topoloom_api::{cluster_binding, discovery_source, object_name};
 use topoloom_core::names::{NodeName, SourceName};
 use topoloom_core::nodelock::PodId;
 use topoloom_core::text;
@@ -138,6 +138,18 @@ impl Events {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
             name: Some(name.to_string()),
+            uid: uid.map(str::to_owned),
+            ..Default::default()
+        };
+        self.publish(&reference, urgency.into(), text.reason, text.note.to_owned(), text.action).await;
+    }
+
+    /// Says something about a ClusterBinding.
+    pub async fn binding(&self, name: &str, uid: Option<&str>, urgency: Urgency, text: EventText<'_>) {
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some(cluster_binding::API_VERSION.into()),
+            kind: Some(cluster_binding::KIND.into()),
+            name: Some(name.to_owned()),
             uid: uid.map(str::to_owned),
             ..Default::default()
         };

@@ -111,7 +111,7 @@ impl Taken {
 }
 
 impl Seat {
-    /// Another peer has this seat now.
+    /// Another peer has this seat now, or its connection was cut off.
     pub(super) async fn left(&self) {
         self.left.cancelled().await;
     }
@@ -134,6 +134,13 @@ impl Seat {
         let mut taken = self.seats.lock();
         let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
         *stands = change(&mut taken, *stands);
+    }
+}
+
+impl RequestUnderWay {
+    /// Ends its connection when it is cancelled, as if another peer had the seat.
+    pub(super) fn cut(&self) -> CancellationToken {
+        self.0.left.clone()
     }
 }
 

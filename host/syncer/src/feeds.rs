@@ -39,8 +39,9 @@ fn locked(view: &SharedView) -> MutexGuard<'_, View> {
 }
 
 /// The pods of the physical cluster that one of two watches shows: those with the label of the virtual cluster, in every phase,
-/// and all others that use room (decision S21).
-#[derive(Debug)]
+/// and all others that use room (decision S21). Clones are the same: a watch that is opened again continues with what the one
+/// before it has shown.
+#[derive(Debug, Clone)]
 pub struct PhysicalPods {
     view: SharedView,
     which: PodWatch,

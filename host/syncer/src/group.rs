@@ -1,28 +1,35 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
-//! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then both clusters are listed, then
-//! nodes and pods are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object by
-//! itself but for the first list of virtual nodes.
+//! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then the virtual cluster is listed, then
+//! the physical one, then nodes and pods are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object
+//! by itself but for the first list of virtual nodes. Which connection is used, and what may be written, is the
+//! [binding's](crate::bindings) to say.
 //!
 //! # Failure story
 //!
-//! The group runs until it is stopped. A cluster that was gone and answers again is listed anew: its watches are ended and
-//! opened again, since what they show after a gap may leave out what happened in it. If the virtual API server does not answer
-//! the first lists, they are tried again; until then nothing is decided.
+//! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
+//! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
+//! listed, too. If the virtual API server does not answer the first lists, they are tried again; until then nothing is decided. A
+//! physical cluster that says that it has no nodes, where some are known, is listed once more after half a minute before that counts.
 
-use std::sync::{Arc, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
 use kube::api::ListParams;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use topoloom_api::ResourceLeasingPolicy;
+use topoloom_api::cluster_binding::PolicySource;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::watches::Config;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
-use topoloom_cluster::{Refusal, Restores, Side};
+use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Doubt, Listed, Reach};
@@ -33,13 +40,15 @@ use crate::feeds::{
     WatchNews, follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
-use crate::ledger::PhysicalName;
+use crate::ledger::{PhysicalName, Touched};
 use crate::nodes::{Leases, Nodes};
-use crate::physical::Physical;
+use crate::physical::{Physical, Signs};
 use crate::pods::{self, Pods};
+use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
 use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
-use crate::view::CsiTrouble;
+use crate::troubles::{Thing, Troubles};
+use crate::view::{CsiTrouble, Part, View};
 
 /// Pods that use no room, which need not be watched unless they are ours.
 const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
@@ -60,12 +69,34 @@ pub struct Group {
     pub csi_nodes: Arc<CsiNodes>,
     /// The leases of its virtual nodes.
     pub heartbeats: Heartbeats,
-    /// The connection to the physical cluster.
-    pub physical: Arc<Physical>,
+    /// The connection to the physical cluster that is watched; none as long as the binding does not allow it.
+    pub physical: watch::Receiver<Option<Arc<Physical>>>,
+    /// For how long a physical cluster has to say that it has no nodes any more (`spec.timing.empty`).
+    pub empty: watch::Receiver<Duration>,
     /// Reads of the virtual cluster.
     pub lent: kube::Client,
     /// The watches of the virtual cluster.
     pub restores: Restores,
+    /// Metrics of the workers.
+    pub work: work::Options,
+    /// The policies.
+    pub policies: Lenders,
+    /// What is refused.
+    pub troubles: Troubles,
+    /// Whether the physical cluster was listed since it was last connected.
+    pub lists: Arc<Lists>,
+}
+
+/// The policies of a group.
+pub struct Lenders {
+    /// Their way into the view.
+    pub feed: PolicyFeed,
+    /// In which cluster they are.
+    pub source: watch::Receiver<PolicySource>,
+    /// Those whose status waits for a look.
+    pub queue: WorkQueue<PolicyName>,
+    /// How it is looked at.
+    pub statuses: Arc<PolicyStatuses>,
     /// Metrics of the workers.
     pub work: work::Options,
 }
@@ -83,33 +114,61 @@ impl Leases for Heartbeats {
 }
 
 impl Group {
-    /// Runs until it is stopped. Leases stay as they are then: the next holder of the binding renews them.
+    /// Runs until it is stopped, and what is under way then has ended. Leases stay as they are: the next holder of the binding renews
+    /// them.
     pub async fn run(self, stop: CancellationToken) {
+        let identity = self.identity();
+        let lent = Arc::new(Lists::new(2));
+        // Aborted when dropped.
+        let mut tasks = JoinSet::new();
+        let take_over = async {
+            self.adopt_leases().await;
+            for task in self.lent_watches(&identity, &lent) {
+                tasks.spawn(task);
+            }
+            // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
+            lent.whole().await;
+        };
+        if stop.run_until_cancelled(take_over).await.is_none() {
+            return;
+        }
+        let known = PhysicalPods::both(&self.view);
+        let physical = self.connected(|physical| {
+            self.lists.begin_again();
+            self.physical_watches(physical, &identity, known.clone())
+        });
+        let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes()) };
         tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.take_over_and_work(&stop) => {}
+            () = self.workers(&stop) => {}
+            _ = shown => {}
         }
     }
 
-    async fn take_over_and_work(&self, stop: &CancellationToken) {
-        self.adopt_leases().await;
-        let identity = self.identity();
-        let mut tasks = JoinSet::new();
-        for task in self.lent_watches(&identity) {
-            tasks.spawn(task);
-        }
-        let workers = run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone());
+    /// The workers of all queues, until they are stopped and what each does has ended.
+    async fn workers(&self, stop: &CancellationToken) {
         let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
-        let queue = self.pods.inbox().queue().clone();
-        let pod_workers = run_workers(queue, of_pods, Arc::clone(&self.pods), stop.clone());
-        let csi_workers =
-            run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone());
-        let csi_nodes = async { tokio::join!(self.queue_csi_nodes(), csi_workers) };
-        tokio::join!(self.physical_watches(&identity), self.follow_reach(), workers, pod_workers, csi_nodes);
+        let Lenders { queue: of_policies, work: lenders, statuses, .. } = &self.policies;
+        tokio::join!(
+            run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone()),
+            run_workers(of_policies.clone(), lenders.clone(), Arc::clone(statuses), stop.clone()),
+            run_workers(self.pods.inbox().queue().clone(), of_pods, Arc::clone(&self.pods), stop.clone()),
+            run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone()),
+        );
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn identity(&self) -> Identity {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.clone()
+        self.view().binding.identity.clone()
+    }
+
+    fn look_at(&self, nodes: Touched) {
+        for name in nodes {
+            // A full queue is counted, and the next sweep adds what it refused.
+            let _refused = self.queue.add(name);
+        }
     }
 
     /// The first thing after a take-over: every lease that is there is renewed before anything is read of the physical cluster.
@@ -143,12 +202,13 @@ impl Group {
     }
 
     /// The watches of the virtual cluster.
-    fn lent_watches(&self, identity: &Identity) -> Vec<futures::future::BoxFuture<'static, ()>> {
+    fn lent_watches(&self, identity: &Identity, lists: &Arc<Lists>) -> Vec<BoxFuture<'static, ()>> {
         let config = Config::of(&self.restores);
         let nodes: Api<NodeSlice> = Api::all(self.lent.clone());
         let of_binding = of_binding(identity);
         let index = Feed::<LentNodes>::of(&self.view);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), |_| ());
+        let report = self.report(Thing::LentNodes, Side::Virtual, lists, 0, None);
+        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
         let csi_nodes = follow(
             Api::<CsiNodeSlice>::all(self.lent.clone()),
             config.clone().labels(&of_binding),
@@ -161,77 +221,105 @@ impl Group {
             config.fields("spec.nodeName!="),
             LentPods::new(&self.view, self.pods.inbox().clone()),
             self.queue.clone(),
-            |_| (),
+            self.report(Thing::LentPods, Side::Virtual, lists, 1, Some(Part::LentPods)),
         );
         vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
     }
 
-    /// The watches of the physical cluster, opened again whenever it has been gone.
-    async fn physical_watches(&self, identity: &Identity) {
-        let client = self.physical.connection().reads().clone();
-        let mut reach = self.physical.signs().changes();
-        loop {
-            let config = Config::of(self.physical.restores()).heard(&self.physical.signs().heard());
-            let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
-            let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
-            let [our_pods, other_pods] = PhysicalPods::both(&self.view);
-            let lists = Arc::new(Lists::default());
-            let listed = |which: usize| {
-                let (lists, signs) = (Arc::clone(&lists), self.physical.signs().clone());
-                move |news: WatchNews<'_>| {
-                    if matches!(news, WatchNews::Listed) && lists.add(which) {
-                        signs.listed(Listed::Some);
-                    }
+    /// What becomes of the news of a watch: its list counts among these, and a refusal is a trouble.
+    fn report(
+        &self,
+        thing: Thing,
+        side: Side,
+        lists: &Arc<Lists>,
+        which: usize,
+        part: Option<Part>,
+    ) -> impl Fn(WatchNews<'_>) + Send + use<> {
+        let (troubles, lists, view) = (self.troubles.clone(), Arc::clone(lists), Arc::clone(&self.view));
+        move |news| match news {
+            WatchNews::Changed => {}
+            WatchNews::Listed => {
+                troubles.over(thing);
+                if let Some(part) = part {
+                    view.lock().unwrap_or_else(PoisonError::into_inner).listed(part);
                 }
+                lists.add(which);
+            }
+            WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
+        }
+    }
+
+    /// Watches with each connection that there is, and again whenever its cluster has been gone.
+    async fn connected<F: Future<Output = ()>>(&self, watch: impl Fn(Arc<Physical>) -> F) {
+        let mut connections = self.physical.clone();
+        loop {
+            let physical = connections.borrow_and_update().clone();
+            let Some(physical) = physical else {
+                changed(&mut connections).await;
+                continue;
             };
-            let our_pods = OurPods::new(our_pods, self.pods.inbox().clone());
-            let all = async {
-                tokio::join!(
-                    follow(
-                        Api::<NodeSlice>::all(client.clone()),
-                        config.clone(),
-                        Feed::<PhysicalNodes>::of(&self.view),
-                        self.queue.clone(),
-                        listed(0),
-                    ),
-                    follow(
-                        Api::all(client.clone()),
-                        config.clone().labels(&ours),
-                        our_pods,
-                        self.queue.clone(),
-                        listed(1),
-                    ),
-                    follow(
-                        Api::all(client.clone()),
-                        config.clone().labels(&others).fields(USES_ROOM),
-                        other_pods,
-                        self.queue.clone(),
-                        listed(2),
-                    ),
-                    // Not one of the lists that make the cluster reachable: where the right to read CSINodes is missing no list of
-                    // them is ever whole, and the nodes have to be lent all the same. What depends on CSINodes waits for this list
-                    // by itself (`view::CsiView`).
-                    follow(
-                        Api::<CsiNodeSlice>::all(client.clone()),
-                        config.clone(),
-                        Feed::<PhysicalCsiNodes>::of(&self.view),
-                        self.queue.clone(),
-                        csi_news(&self.view, Side::Physical),
-                    ),
-                )
-            };
+            let mut reach = physical.signs().changes();
             tokio::select! {
-                _ = all => {}
+                () = watch(physical) => {}
                 () = returned(&mut reach) => {}
+                () = changed(&mut connections) => {}
             }
         }
     }
 
+    /// The watches of the physical cluster.
+    async fn physical_watches(&self, physical: Arc<Physical>, identity: &Identity, known: [PhysicalPods; 2]) {
+        let client = physical.connection().reads().clone();
+        let config = Config::of(physical.restores()).heard(&physical.signs().heard());
+        let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
+        let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
+        let [our_pods, other_pods] = known;
+        let listed = |which: usize, thing: Thing, part: Part| {
+            let report = self.report(thing, Side::Physical, &self.lists, which, Some(part));
+            let (lists, signs, view) = (Arc::clone(&self.lists), physical.signs().clone(), Arc::clone(&self.view));
+            move |news: WatchNews<'_>| {
+                report(news);
+                if matches!(news, WatchNews::Listed) {
+                    let content = content(&view.lock().unwrap_or_else(PoisonError::into_inner));
+                    lists.tell(&signs, content);
+                }
+            }
+        };
+        let our_pods = OurPods::new(our_pods, self.pods.inbox().clone());
+        tokio::join!(
+            self.physical_nodes(&physical, &config),
+            follow(
+                Api::all(client.clone()),
+                config.clone().labels(&ours),
+                our_pods,
+                self.queue.clone(),
+                listed(1, Thing::OurPods, Part::OurPods),
+            ),
+            follow(
+                Api::all(client.clone()),
+                config.clone().labels(&others).fields(USES_ROOM),
+                other_pods,
+                self.queue.clone(),
+                listed(2, Thing::OtherPods, Part::OtherPods),
+            ),
+            // Not one of the lists that make the cluster reachable: where the right to read CSINodes is missing no list of them is
+            // ever whole, and the nodes have to be lent all the same. What depends on CSINodes waits for this list by itself
+            // (`view::CsiView`).
+            follow(
+                Api::<CsiNodeSlice>::all(client.clone()),
+                config.clone(),
+                Feed::<PhysicalCsiNodes>::of(&self.view),
+                self.queue.clone(),
+                csi_news(&self.view, Side::Physical),
+            ),
+        );
+    }
+
     /// The view says which CSINodes something happened to, whatever it was: a CSINode, its node, or what allows writes.
     async fn queue_csi_nodes(&self) {
-        let news = self.view.lock().unwrap_or_else(PoisonError::into_inner).csi.news();
+        let news = self.view().csi.news();
         loop {
-            let due = self.view.lock().unwrap_or_else(PoisonError::into_inner).csi.take_due();
+            let due = self.view().csi.take_due();
             for name in due {
                 // A full queue is counted, and the next sweep adds what it refused.
                 let _refused = self.csi_queue.add(name);
@@ -240,27 +328,94 @@ impl Group {
         }
     }
 
-    /// What the connection allows is what the view allows.
-    async fn follow_reach(&self) {
-        let mut changes = self.physical.signs().changes();
+    /// The watch of the physical nodes. Where they are all gone at once, they are listed again before that counts (decision S5).
+    async fn physical_nodes(&self, physical: &Arc<Physical>, config: &Config) {
         loop {
-            let reach = *changes.borrow_and_update();
-            {
-                let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-                view.reach = reach;
-                let bars: Bars = Bar::of(reach).into_iter().collect();
-                view.bars = bars;
-                for name in view.all() {
-                    // A full queue is counted, and the next sweep adds what it refused.
-                    let _refused = self.queue.add(name);
-                }
-                view.look_at_csi_nodes();
-            }
-            self.pods.inbox().wake();
-            if changes.changed().await.is_err() {
-                return;
+            let in_doubt = Notify::new();
+            let report = self.report(Thing::PhysicalNodes, Side::Physical, &self.lists, 0, None);
+            let nodes = follow(
+                Api::all(physical.connection().reads().clone()),
+                config.clone(),
+                Feed::<PhysicalNodes>::of(&self.view),
+                self.queue.clone(),
+                |news| {
+                    report(news);
+                    if matches!(news, WatchNews::Listed) {
+                        self.nodes_listed(physical, &in_doubt);
+                    }
+                },
+            );
+            let again = async {
+                in_doubt.notified().await;
+                let time = *self.empty.borrow();
+                tokio::time::sleep(time).await;
+            };
+            tokio::select! {
+                () = nodes => {}
+                () = again => tracing::info!("a physical cluster that said that it has no nodes is listed once more"),
             }
         }
+    }
+
+    fn nodes_listed(&self, physical: &Physical, in_doubt: &Notify) {
+        let content = content(&self.view());
+        self.lists.tell(physical.signs(), content);
+        if content == Listed::Some {
+            return;
+        }
+        if physical.signs().is_empty_confirmed() {
+            tracing::warn!("a physical cluster has no nodes any more: two lists agree");
+            let gone = self.view().believe_empty();
+            physical.signs().emptied();
+            self.look_at(gone);
+        } else {
+            in_doubt.notify_one();
+        }
+    }
+
+    /// The watch of the policies, in the cluster where they are.
+    async fn policy_watch(&self) {
+        let mut sources = self.policies.source.clone();
+        loop {
+            let source = *sources.borrow_and_update();
+            let watch = async {
+                match source {
+                    PolicySource::Virtual => {
+                        self.watch_policies(self.lent.clone(), Config::of(&self.restores), Side::Virtual).await;
+                    }
+                    PolicySource::Physical => {
+                        let watch = |physical: Arc<Physical>| async move {
+                            let config = Config::of(physical.restores()).heard(&physical.signs().heard());
+                            let client = physical.connection().reads().clone();
+                            self.watch_policies(client, config, Side::Physical).await;
+                        };
+                        self.connected(watch).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = watch => {}
+                () = changed(&mut sources) => {}
+            }
+            // Policies of the one cluster are none of the other.
+            self.look_at(self.policies.feed.lost());
+        }
+    }
+
+    async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
+        let policies: Api<ResourceLeasingPolicy> = Api::all(client);
+        let feed = self.policies.feed.clone();
+        let report = |news: WatchNews<'_>| match news {
+            WatchNews::Changed => {}
+            WatchNews::Listed => self.troubles.over(Thing::Policies),
+            WatchNews::Failed(refusal) => {
+                self.troubles.met(Thing::Policies, refusal, side);
+                if makes_unknown(refusal.reason) {
+                    self.look_at(self.policies.feed.lost());
+                }
+            }
+        };
+        follow(policies, config, feed, self.queue.clone(), report).await;
     }
 }
 
@@ -280,8 +435,26 @@ fn csi_news(view: &SharedView, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sy
     }
 }
 
+/// What the last list of physical nodes said.
+fn content(view: &View) -> Listed {
+    if view.doubts_empty() { Listed::NoneWhereSomeWere } else { Listed::Some }
+}
+
+/// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
+/// A server that does not answer shows in the state of its connection.
+fn makes_unknown(reason: RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::NoSuchResource)
+}
+
+/// Ends with the next value, and never where there will be none: then the binding has ended, and with it this group.
+async fn changed<T>(values: &mut watch::Receiver<T>) {
+    if values.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Ends when a cluster that was gone answers again.
-async fn returned(reach: &mut tokio::sync::watch::Receiver<Reach>) {
+async fn returned(reach: &mut watch::Receiver<Reach>) {
     let was_gone = |reach: &Reach| matches!(reach, Reach::Unreachable { .. });
     let is_back = |reach: &Reach| matches!(reach, Reach::Suspect(Doubt::NotListed));
     if reach.wait_for(was_gone).await.is_err() || reach.wait_for(is_back).await.is_err() {
@@ -290,25 +463,115 @@ async fn returned(reach: &mut tokio::sync::watch::Receiver<Reach>) {
     }
 }
 
-fn of_binding(identity: &Identity) -> String {
+/// The labels by which objects of a binding are found, whatever the UID of the binding was then.
+#[must_use]
+pub fn of_binding(identity: &Identity) -> String {
     let labels = identity.labels();
     let label = |key: &str| labels.get(key).map(|value| format!("{key}={value}"));
     [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
 }
 
-/// Which of the lists of a cluster were read to their end since it was opened, of those without which nothing is known about its
-/// nodes.
-#[derive(Debug, Default)]
-struct Lists(std::sync::Mutex<std::collections::BTreeSet<usize>>);
+/// Which of some lists were read to their end.
+#[derive(Debug)]
+pub struct Lists {
+    all: usize,
+    read: Mutex<BTreeSet<usize>>,
+    whole: watch::Sender<bool>,
+}
 
 impl Lists {
-    /// How many there are.
-    const ALL: usize = 3;
+    /// So many, of which none was.
+    #[must_use]
+    pub fn new(all: usize) -> Self {
+        Self { all, read: Mutex::default(), whole: watch::Sender::new(false) }
+    }
 
-    /// One was. Whether all were, then.
-    fn add(&self, which: usize) -> bool {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.insert(which);
-        lists.len() == Self::ALL
+    /// Those of a physical cluster: nodes, pods of ours, and all other pods.
+    #[must_use]
+    pub fn physical() -> Self {
+        Self::new(3)
+    }
+
+    /// Whether all were; is notified when that changes.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.whole.subscribe()
+    }
+
+    fn read(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None was: the connection is another one, or its cluster was gone.
+    fn begin_again(&self) {
+        self.read().clear();
+        self.whole.send_replace(false);
+    }
+
+    /// One was.
+    fn add(&self, which: usize) {
+        let mut read = self.read();
+        read.insert(which);
+        let is_whole = read.len() == self.all;
+        // Under the lock, so that an older answer replaces no newer one.
+        self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
+    }
+
+    /// A connection is as good as listed once all lists are.
+    fn tell(&self, signs: &Signs, content: Listed) {
+        if *self.whole.borrow() {
+            signs.listed(content);
+        }
+    }
+
+    /// Ends when all were.
+    async fn whole(&self) {
+        // The sender is in `self`.
+        let mut changes = self.changes();
+        let _ended = changes.wait_for(|whole| *whole).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_sync::liveness::ContactTiming;
+
+    use super::*;
+    use crate::physical::Clock;
+
+    #[tokio::test]
+    async fn s5_a_connection_counts_as_listed_when_its_nodes_and_all_its_pods_are() {
+        let (lists, signs) = (Lists::physical(), Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO)));
+        for which in [0, 1, 1, 0] {
+            lists.add(which);
+            lists.tell(&signs, Listed::Some);
+            assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed), "{which}");
+        }
+        lists.add(2);
+        lists.tell(&signs, Listed::Some);
+        assert_eq!(signs.reach(), Reach::Reachable);
+        lists.whole().await;
+        lists.begin_again();
+        assert!(!*lists.changes().borrow());
+    }
+
+    #[test]
+    fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next() {
+        let (lists, signs) = (Lists::physical(), Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO)));
+        (0..3).for_each(|which| lists.add(which));
+        lists.tell(&signs, Listed::NoneWhereSomeWere);
+        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
+        lists.tell(&signs, Listed::NoneWhereSomeWere);
+        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
+        lists.tell(&signs, Listed::Some);
+        assert_eq!(signs.reach(), Reach::Reachable);
+    }
+
+    #[test]
+    fn s8_policies_that_may_not_be_read_are_not_known() {
+        for reason in RefusalReason::ALL {
+            let wanted = [RefusalReason::Forbidden, RefusalReason::Unauthorized, RefusalReason::NoSuchResource];
+            assert_eq!(makes_unknown(reason), wanted.contains(&reason), "{reason:?}");
+        }
     }
 }

@@ -17,8 +17,12 @@
 //! | [`nodes`] | the controller of nodes |
 //! | [`pods`] | the controller of pods |
 //! | [`csi`] | the controller of CSINodes |
+//! | [`troubles`] | what is refused, for the conditions of a binding |
+//! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
+//! | [`bindings`] | the controller of a ClusterBinding: connection, claims, verbs, status, deletion |
 
+pub mod bindings;
 pub mod convert;
 pub mod csi;
 pub mod feeds;
@@ -30,7 +34,9 @@ pub mod ledger;
 pub mod nodes;
 pub mod physical;
 pub mod pods;
+pub mod policies;
 pub mod slices;
+pub mod troubles;
 pub mod view;
 
 #[cfg(test)]

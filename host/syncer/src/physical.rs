@@ -8,6 +8,7 @@
 //! | [`probe`] | the two questions that are asked again and again |
 //! | [`registry`] | who shares a connection, and its end |
 //! | [`credentials`] | the Secret of a binding, and which connection is used because of it |
+//! | [`forward`] | clients that always lead to the connection in use |
 //!
 //! Never decides what is written there. Never reads another Secret than the one of the binding.
 //!
@@ -21,6 +22,7 @@
 pub mod connection;
 pub mod contact;
 pub mod credentials;
+pub mod forward;
 pub mod probe;
 pub mod registry;
 pub mod signs;
@@ -28,6 +30,7 @@ pub mod signs;
 pub use connection::{Connection, Dialer, Opens, Writers};
 pub use contact::ContactError;
 pub use credentials::{CredentialState, Expected, Follow, Problem, Terms};
+pub use forward::Forward;
 pub use registry::{Physical, Registry};
 pub use signs::{Clock, Signs};
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
@@ -94,8 +94,8 @@ pub struct View {
     is_empty_in_doubt: bool,
     /// Counts what changes which policy selects which node.
     placement: u64,
-    /// Is notified when something was decided or carried out.
-    news: Arc<Notify>,
+    /// Counts what was decided, carried out and listed.
+    news: watch::Sender<u64>,
     recall: recall::Recall,
     lent: HashMap<NodeName, Arc<LentNode>>,
     is_lent_listed: bool,
@@ -161,7 +161,7 @@ impl View {
             is_listed: false,
             is_empty_in_doubt: false,
             placement: 0,
-            news: Arc::default(),
+            news: watch::Sender::new(0),
             recall: recall::Recall::default(),
             lent: HashMap::new(),
             is_lent_listed: false,
@@ -352,7 +352,7 @@ impl View {
         if !is_asking {
             self.recall.decided(name);
         }
-        self.news.notify_one();
+        self.tell();
         work.0
     }
 
@@ -376,7 +376,7 @@ impl View {
         for act in happened.iter().filter(|act| remembered.asked.acts.contains(*act)) {
             self.guard.happened(act, now.steady);
         }
-        self.news.notify_one();
+        self.tell();
     }
 
     /// Asks the guard whether a physical pod of this name that is an orphan may be deleted; again for as long as it is one.
@@ -404,6 +404,11 @@ impl View {
     /// The wall clock was set by so much.
     pub fn stepped(&mut self, by: SignedDuration) {
         self.steps = self.steps.saturating_add(by);
+    }
+
+    /// Something is new.
+    fn tell(&self) {
+        self.news.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn physical_of(&self, name: &str, node: &LentNode) -> Option<PhysicalName> {

@@ -1,6 +1,7 @@
 //! CSINodes of lent nodes, between two real clusters.
 
-use std::sync::PoisonError;
+use std::fs::read_to_string;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -8,12 +9,15 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use topoloom_sync::copied::{CopyRules, KeyRules, Map};
 use topoloom_sync::keys;
 use topoloom_tests::controlplane::{ControlPlane, WriteKind, eventually};
 use topoloom_tests::scene::PATIENCE;
 
-use super::group::{Account, Lent, Terms, ready, role, rule, rules};
+use super::group::ready;
+use super::lent::{Lent, condition, now, says};
+
+/// The ServiceAccount of the syncer in the physical cluster, and its ClusterRole.
+const SYNCER: &str = "syncer";
 
 /// By this annotation the attach-detach controller takes a node for its own.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
@@ -38,6 +42,45 @@ async fn register(plane: &ControlPlane, name: &str, drivers: &[Value]) -> Result
     Ok(())
 }
 
+/// The rule of the ClusterRole [`SYNCER`] for one resource.
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+}
+
+/// A ClusterRole with these rules.
+fn role(rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": SYNCER}, "rules": rules,
+    })
+}
+
+/// What the syncer needs of a physical cluster beside CSINodes.
+fn rules() -> Vec<Value> {
+    vec![
+        rule("", "nodes", &["get", "list", "watch", "patch"]),
+        rule("", "pods", &["get", "list", "watch"]),
+        rule("", "namespaces", &["get"]),
+        rule("coordination.k8s.io", "leases", &["get", "create", "patch", "delete"]),
+        rule("topoloom.dev", "resourceleasingpolicies", &["get", "list", "watch"]),
+        rule("topoloom.dev", "resourceleasingpolicies/status", &["patch"]),
+    ]
+}
+
+/// The kubeconfig of an account that may not read CSINodes.
+async fn limited(plane: &ControlPlane) -> Result<PathBuf> {
+    let subject = json!({"kind": "ServiceAccount", "name": SYNCER, "namespace": "default"});
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": SYNCER});
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SYNCER, "namespace": "default"},
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": SYNCER},
+        "subjects": [subject], "roleRef": role_ref,
+    });
+    plane.apply(&[account, role(&rules()), binding]).await?;
+    plane.kubeconfig_for("default", SYNCER).await
+}
+
 /// Waits until a virtual CSINode is as it is wanted.
 async fn until(lent: &Lent, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     eventually(&format!("CSINode {name} {what}"), PATIENCE, async || {
@@ -57,8 +100,7 @@ fn drivers(node: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn csinodes_follow_those_of_the_machines_and_go_with_their_nodes() -> Result<()> {
-    let copy = CopyRules { labels: KeyRules::parse(Map::Labels, &[], &["*".to_owned()])?, ..CopyRules::default() };
-    let lent = Lent::with(&["w1", "w2"], Terms { copy, ..Terms::default() }).await?;
+    let lent = Lent::east(&["w1", "w2"], json!({"copy": {"labels": {"deny": ["*"]}}})).await?;
     let (ours, theirs) = (&lent.virtual_plane, &lent.physical_plane);
     for name in ["vnode-east-w1", "vnode-east-w2"] {
         let node = lent.until(name, "is ready", |node| ready(node) == "True").await;
@@ -138,17 +180,16 @@ async fn csinodes_follow_those_of_the_machines_and_go_with_their_nodes() -> Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_lent_where_the_right_to_read_csinodes_is_missing_and_csinodes_follow_once_it_is_there() -> Result<()>
 {
-    let terms = Terms { account: Account::WithoutCsiNodes, ..Terms::default() };
-    let lent = Lent::with(&["w1"], terms).await?;
+    let mut lent = Lent::new(&["w1"], now).await?;
+    lent.secret("east", &read_to_string(limited(&lent.physical_plane).await?)?).await?;
+    lent.binding("east", json!({})).await?;
+    lent.serve("east").await?;
     make(&lent.physical_plane, "w1", &[driver("ebs", "i-1", &["rack"])]).await?;
     lent.until("vnode-east-w1", "is ready", |node| ready(node) == "True").await;
-    let sentence = eventually("the missing right is known", PATIENCE, async || {
-        let view = lent.view.lock().unwrap_or_else(PoisonError::into_inner);
-        view.csi.troubles().next().map(|(_, refusal)| refusal.to_string()).ok_or_else(|| "nothing".to_owned())
-    })
-    .await;
-    let missing = "resources: [\"csinodes\"], verbs: [\"list\"]} in the physical cluster";
-    assert!(sentence.ends_with(missing), "{sentence}");
+    let is_forbidden = |binding: &Value| says(binding, "Ready", "False", "Forbidden");
+    let binding = lent.until_binding("east", "misses a right", is_forbidden).await;
+    let [_, _, message] = condition(&binding, "Ready");
+    assert!(message.contains("resources: [\"csinodes\"], verbs: [\"list\"]} in the physical cluster"), "{message}");
     let all = csi_nodes(&lent.virtual_plane).list(&ListParams::default()).await?.items;
     assert!(all.is_empty(), "{all:?}");
 
@@ -156,11 +197,8 @@ async fn nodes_are_lent_where_the_right_to_read_csinodes_is_missing_and_csinodes
     rules.push(rule("storage.k8s.io", "csinodes", &["get", "list", "watch"]));
     lent.physical_plane.apply(&[role(&rules)]).await?;
     until(&lent, "vnode-east-w1", "has its driver", |node| drivers(node) == [("ebs", "i-1")]).await;
-    eventually("nothing is missing any more", PATIENCE, async || {
-        let troubles = lent.view.lock().unwrap_or_else(PoisonError::into_inner).csi.troubles().count();
-        if troubles == 0 { Ok(()) } else { Err(troubles.to_string()) }
-    })
-    .await;
+    let is_ready = |binding: &Value| says(binding, "Ready", "True", "Ok");
+    lent.until_binding("east", "misses nothing any more", is_ready).await;
     lent.stop().await
 }
 
@@ -212,7 +250,7 @@ async fn attached(plane: &ControlPlane) -> Result<Vec<String>, kube::Error> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s13_no_volume_attachment_is_made_for_a_lent_node_and_garbage_collection_leaves_its_csinode() -> Result<()> {
-    let mut lent = Lent::with(&["w1"], Terms::default()).await?;
+    let mut lent = Lent::east(&["w1"], json!({})).await?;
     let managed = json!({"metadata": {"annotations": {MANAGED: "true", "example.com/last": "1"}}});
     lent.machines().patch("w1", &PatchParams::default(), &Patch::Merge(managed.clone())).await?;
     make(&lent.physical_plane, "w1", &[driver("ebs", "i-1", &[])]).await?;

@@ -1,7 +1,5 @@
 //! Pods of a binding between two real clusters: they are scheduled on lent nodes, run on machines, and their status comes up.
 
-use std::collections::BTreeSet;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,7 +9,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::naming::physical_pod_name;
 use topoloom_tests::controlplane::{ControlPlane, Scheduler, WriteKind, eventually};
@@ -19,8 +16,9 @@ use topoloom_tests::lending::kubelets::{RUN, STOP};
 use topoloom_tests::lending::player::{self, Player};
 use topoloom_tests::scene::PATIENCE;
 
-use super::group::{Lent, ready};
-use super::pair::{BORROWED, annotation, namespace};
+use super::group::ready;
+use super::lent::Lent;
+use super::pair::{BORROWED, annotation};
 use super::{condition, phase, reason, until_gone, until_pod};
 
 /// The controllers of the virtual cluster.
@@ -36,12 +34,11 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Result<Self> {
-        let mut lent = Lent::new(&["w1", "w2"]).await?;
-        namespace(&lent.physical_plane, BORROWED).await?;
+        let mut lent = Lent::east(&["w1", "w2"], json!({})).await?;
         lent.virtual_plane.start_controllers(&CONTROLLERS)?;
         let scheduler = lent.virtual_plane.scheduler(&[]).await?;
         let settings = player::Settings {
-            identity: identity(&lent),
+            identity: lent.identity("east").await?,
             mount_namespace: BORROWED.to_owned(),
             // The syncer copies every end in time, or the test ends before the top-down half writes one.
             patience: 2 * PATIENCE,
@@ -83,10 +80,6 @@ impl Stage {
         assert_eq!(self.player.mistakes(), [""; 0]);
         self.lent.stop().await
     }
-}
-
-fn identity(lent: &Lent) -> Identity {
-    lent.view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.clone()
 }
 
 /// Of a pod that may be on lent nodes.
@@ -220,12 +213,10 @@ async fn s10_a_pod_of_a_job_that_is_deleted_while_it_runs_counts_as_it_ended() -
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_an_orphan_of_ours_goes_after_two_looks_and_pods_of_others_are_never_touched() -> Result<()> {
     const DELAY: Duration = Duration::from_secs(3);
-    let lent = Lent::new(&["w1"]).await?;
-    lent.pods.configure(BTreeSet::new(), DELAY);
-    namespace(&lent.physical_plane, BORROWED).await?;
+    let lent = Lent::east(&["w1"], json!({"timing": {"orphanDelay": "3s"}})).await?;
     lent.until("vnode-east-w1", "is ready", |node| ready(node) == "True").await;
     let pods: Api<Pod> = Api::namespaced(lent.physical_plane.client(), BORROWED);
-    let mut ours = identity(&lent).labels();
+    let mut ours = lent.identity("east").await?.labels();
     ours.insert(keys::MANAGED_BY_LABEL.to_owned(), keys::MANAGED_BY.to_owned());
     let began = Instant::now();
     for (name, key, value) in [

@@ -60,6 +60,15 @@ pub const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 /// Finalizer of every virtual node.
 pub const VNODE_FINALIZER: &str = key!("vnode");
 
+/// Finalizer of a ClusterBinding that lends, or has claimed anything.
+pub const BINDING_FINALIZER: &str = key!("clusterbinding-syncer");
+
+/// Annotation on the Lease that replicas stand for to serve a binding: the counter of the witness, and the copy of it that was
+/// confirmed last (decision S25).
+pub const WITNESS: &str = key!("witness");
+/// Annotation on the Lease of the borrower in the physical cluster: the copy of the witness's counter.
+pub const WITNESS_COPY: &str = key!("witness-copy");
+
 /// Label on a physical node: the policy in force.
 pub const POLICY_APPLIED: &str = key!("policy-applied");
 /// Annotation on a physical node: the binding that claims it.

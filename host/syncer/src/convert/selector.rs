@@ -49,7 +49,7 @@ fn written(requirements: &[RawRequirement]) -> Option<Vec<NodeSelectorRequiremen
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::json;
     use topoloom_sync::selector::NodeSelector as Parsed;

@@ -69,7 +69,7 @@ impl View {
     /// A list of pods is whole.
     pub fn listed(&mut self, part: Part) {
         self.recall.listed.insert(part);
-        self.news.notify_one();
+        self.tell();
     }
 
     /// Whether nothing that a disruption follows from is missing.

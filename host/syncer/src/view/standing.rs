@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
+use jiff::Timestamp;
+use tokio::sync::watch;
 use topoloom_sync::conditions::READY;
+use topoloom_sync::keys;
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{Facts, LentNode, NodeDecision, NodeState, Physical, Rest, Window};
 use topoloom_sync::phase::Phase;
@@ -110,10 +112,24 @@ impl View {
         counts
     }
 
-    /// Is notified a moment after something was decided, carried out or listed.
+    /// How many physical nodes the binding claims.
     #[must_use]
-    pub fn news(&self) -> Arc<Notify> {
-        Arc::clone(&self.news)
+    pub fn claims(&self) -> usize {
+        let claim = self.binding.identity.claim();
+        self.physical.values().filter(|node| node.annotations.get(keys::LEASED_BY) == Some(&claim)).count()
+    }
+
+    /// When the windows of a policy of the binding open or close next.
+    #[must_use]
+    pub fn next_transition(&self, now: Timestamp) -> Option<Timestamp> {
+        let policies = self.policies.of(self.binding.identity.binding());
+        policies.filter_map(|policy| policy.terms()?.schedule.next_transition(now)).min()
+    }
+
+    /// Is notified when something was decided, carried out or listed.
+    #[must_use]
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
     }
 
     /// Whether the physical cluster says that it has no nodes any more, where some are known (decision S5).

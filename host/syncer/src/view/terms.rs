@@ -38,6 +38,7 @@ impl View {
         self.placement += 1;
         let is_selector_alone = Binding { selector: self.binding.selector.clone(), ..before.clone() } == self.binding;
         if !is_selector_alone {
+            self.look_at_csi_nodes();
             return self.all();
         }
         // What neither selected nor is selected is outside, as before.

@@ -1,0 +1,274 @@
+//! The controller of a ClusterBinding: from the object and a Secret to lent nodes, and back into the object's status
+//! (`bottomup-syncer.md` 2.1 and 11.1, decisions S2, S6, S7, S9, S10, S20, S22, S23, S25).
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`conductor`] | one binding: what is done in which order after each change |
+//! | [`bars`] | what may not be written, by everything that is known |
+//! | [`keeper`] | that the view has these bars at once, whatever the conductor waits for |
+//! | [`life`] | the tasks of one binding, of one UID |
+//! | [`borrower`] | the Lease in `mountNamespace` |
+//! | [`witness`] | the rounds by which a restored cluster is found |
+//! | [`going`] | the deletion of a binding |
+//! | [`verbs`] | annotations of operators |
+//! | [`report`] | what the status says |
+//! | [`requests`] | the requests of all these |
+//!
+//! Runs one binding for as long as its lease is held: [`run`] is called by the replica that holds it, and ends when it is stopped.
+//! Never decides about a node: that is [`topoloom_sync::node`]'s. Never writes anything for a binding before it is known that the
+//! physical cluster is the right one and its namespace is ours.
+//!
+//! # Failure story
+//!
+//! Everything that outlives a process stands in the status: which cluster it is, what was spent and held, what was confirmed, and
+//! what was set back. A process that takes over reads that first. A spec with a mistake changes nothing: the last valid one of this
+//! process stays in force, and where there is none the binding is served without being changed. A binding that is deleted by force
+//! leaves its nodes as they are.
+
+mod bars;
+mod borrower;
+mod conductor;
+mod going;
+mod keeper;
+mod life;
+mod report;
+mod requests;
+#[cfg(test)]
+mod staged;
+mod verbs;
+mod witness;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use topoloom_api::ClusterBinding;
+use topoloom_cluster::events::Events;
+use topoloom_cluster::gate::Gate;
+use topoloom_cluster::{Refusal, Restores, single, work};
+use topoloom_core::names::Uid;
+use topoloom_sync::deletion::Evictions;
+use topoloom_sync::guard::Inherited;
+use topoloom_sync::node::{KubeletEndpoint, Now};
+
+pub use self::requests::LeaseName;
+use crate::convert::binding::{self, Surroundings};
+use crate::kubeconfig::Loopback;
+use crate::physical::{Registry, Signs, probe};
+use crate::{heartbeats, pods};
+
+/// What all bindings of a process have in common.
+pub struct Process {
+    /// Reads of the virtual cluster.
+    pub lent: kube::Client,
+    /// The watches of the virtual cluster.
+    pub restores: Restores,
+    /// Whether the virtual API server answers. [`Process::watch_over`] keeps them.
+    pub lent_signs: Signs,
+    /// The connections to physical clusters.
+    pub registry: Arc<Registry>,
+    /// The Secrets in the namespace of the syncer.
+    pub secrets: Api<Secret>,
+    /// The identity of the virtual cluster.
+    pub virtual_cluster: Uid,
+    /// The UID of its namespace `kube-system`, which is the identity unless a flag says otherwise.
+    pub kube_system: Uid,
+    /// Whether the Eviction API may be used.
+    pub evictions: Evictions,
+    /// Where the kubelet's API of virtual nodes is served, where it is.
+    pub endpoint: Option<KubeletEndpoint>,
+    /// Whether this machine may be a physical cluster.
+    pub loopback: Loopback,
+    /// The name of this replica, for the status.
+    pub holder: String,
+    /// Events about bindings, nodes and policies, in the virtual cluster.
+    pub events: Events,
+    /// Metrics of heartbeats.
+    pub beats: heartbeats::metrics::Metrics,
+    /// Metrics of pods.
+    pub pods: pods::metrics::Metrics,
+    /// How the queues are worked on.
+    pub work: work::Options,
+    /// Both clocks.
+    pub now: fn() -> Now,
+    /// The same for heartbeats.
+    pub clock: heartbeats::Clock,
+    /// How often the witness makes a round: each minute.
+    pub witness: Duration,
+}
+
+/// What comes with the lease of one binding.
+#[derive(Clone)]
+pub struct Holding {
+    /// The name of the ClusterBinding.
+    pub name: String,
+    /// Opens with the lease, and listens to the switch of all writes. Writes in both clusters go through it.
+    pub gate: Gate,
+    /// Writes in the virtual cluster, behind that gate.
+    pub lent: kube::Client,
+    /// Heartbeats, behind a gate that opens with the lease and has no other switch.
+    pub beats: kube::Client,
+    /// The lease, which keeps the counter of the witness.
+    pub lease: LeaseName,
+}
+
+/// How often the witness makes a round (decision S25).
+pub const WITNESS: Duration = Duration::from_secs(60);
+
+/// The ClusterBinding, as its watch shows it.
+#[derive(Debug, Clone)]
+enum Seen {
+    /// It has not been read yet.
+    Unread,
+    /// There is none.
+    Gone,
+    /// It is this.
+    Present(Arc<ClusterBinding>),
+}
+
+/// Why the life of a binding ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ended {
+    /// It is gone, and nothing of it is left, or another one has its name.
+    Gone,
+    /// A part of its spec changed that everything is made of: it begins again with what its guard knows.
+    Again(Inherited),
+}
+
+impl Process {
+    fn around(&self) -> Surroundings {
+        Surroundings {
+            virtual_cluster: self.virtual_cluster.clone(),
+            evictions: self.evictions,
+            endpoint: self.endpoint.clone(),
+        }
+    }
+
+    /// Probes the virtual API server, until it is dropped: while it does not answer nothing is written to physical ones.
+    pub async fn watch_over(&self) {
+        let trouble = watch::Sender::<Option<Refusal>>::new(None);
+        tokio::join!(self.lent_signs.keep(), probe::probes(self.lent.clone(), self.lent_signs.clone(), trouble));
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("holder", &self.holder)
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Serves one binding until it is stopped, and what is under way then has ended. The caller holds its lease meanwhile, and closes its
+/// gates when it loses that. Everything that was started here ends with this future.
+pub async fn run(process: Arc<Process>, holding: Holding, stop: CancellationToken) {
+    let objects = watch::Sender::new(Seen::Unread);
+    let seen = objects.subscribe();
+    tokio::select! {
+        () = watch_object(&process, &holding.name, &objects) => {}
+        () = live(&process, &holding, seen, &stop) => {}
+    }
+}
+
+async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<Seen>) {
+    let api: Api<ClusterBinding> = Api::all(process.lent.clone());
+    let mut states = std::pin::pin!(single::watch(api, name, &process.restores));
+    while let Some(state) = states.next().await {
+        match state {
+            Ok(Some(object)) => drop(objects.send_replace(Seen::Present(Arc::new(object)))),
+            Ok(None) => drop(objects.send_replace(Seen::Gone)),
+            Err(refusal) => {
+                tracing::debug!(binding = name, reason = refusal.reason.as_str(), error = %refusal, "the watch of a binding broke");
+            }
+        }
+    }
+}
+
+/// One life after the other: of each binding that has the name.
+async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Receiver<Seen>, stop: &CancellationToken) {
+    let mut earlier = None;
+    while let Some(Some(object)) = stop.run_until_cancelled(next(&mut objects)).await {
+        let reading = match binding::read(&object, &process.around()) {
+            Ok(reading) => reading,
+            Err(problems) => {
+                conductor::unusable(process, holding, &object, &problems).await;
+                // Until it is another one; an error means that the watch has ended, and with it this task.
+                let _ended = stop.run_until_cancelled(objects.changed()).await;
+                continue;
+            }
+        };
+        tracing::info!(binding = holding.name, "a binding is served");
+        match life::live(process, holding, objects.clone(), &object, reading, earlier.take(), stop).await {
+            None => return,
+            Some(Ended::Gone) => {
+                tracing::info!(binding = holding.name, "a binding is gone");
+                let _stopped = stop.run_until_cancelled(wait_for_another(&mut objects, &object)).await;
+            }
+            Some(Ended::Again(inherited)) => earlier = Some(inherited),
+        }
+    }
+}
+
+/// The binding, as soon as there is one.
+async fn next(objects: &mut watch::Receiver<Seen>) -> Option<Arc<ClusterBinding>> {
+    loop {
+        if let Seen::Present(object) = objects.borrow_and_update().clone() {
+            return Some(object);
+        }
+        objects.changed().await.ok()?;
+    }
+}
+
+/// Ends when there is another binding than this one, or none.
+async fn wait_for_another(objects: &mut watch::Receiver<Seen>, last: &ClusterBinding) {
+    let is_another = |seen: &Seen| match seen {
+        Seen::Unread => false,
+        Seen::Gone => true,
+        Seen::Present(object) => object.metadata.uid != last.metadata.uid,
+    };
+    // An error means that the watch has ended, and with it this task.
+    let _ended = objects.wait_for(is_another).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn seen(uid: &str) -> Seen {
+        let mut object = ClusterBinding::new("east", topoloom_api::ClusterBindingSpec::default());
+        object.metadata.uid = Some(uid.to_owned());
+        Seen::Present(Arc::new(object))
+    }
+
+    #[tokio::test]
+    async fn a_binding_is_served_once_it_is_read_and_again_when_another_one_has_its_name() {
+        let objects = watch::Sender::new(Seen::Unread);
+        let mut receiver = objects.subscribe();
+        let ready = Arc::new(Notify::new());
+        let waits = Arc::clone(&ready);
+        let serving = async {
+            let first = next(&mut receiver).await.unwrap();
+            waits.notify_one();
+            wait_for_another(&mut receiver, &first).await;
+            next(&mut receiver).await.unwrap().metadata.uid.clone()
+        };
+        let writing = async {
+            objects.send_replace(Seen::Gone);
+            objects.send_replace(seen("b1"));
+            ready.notified().await;
+            objects.send_replace(seen("b1"));
+            objects.send_replace(Seen::Gone);
+            objects.send_replace(seen("b2"));
+        };
+        let (uid, ()) = tokio::join!(serving, writing);
+        assert_eq!(uid.as_deref(), Some("b2"));
+    }
+}

@@ -1,0 +1,607 @@
+//! One binding: what is done in which order after each change.
+//!
+//! Owns the state of a binding that is no node's: which connection is used, whose its namespace is, what was set back, held and
+//! confirmed, and what the status says. After each change everything is looked at again, in one order: connect, verbs, bars, guard,
+//! deletion, status. So a step that failed is tried with the next change, or the next tick, and none depends on the event that
+//! caused it.
+//!
+//! ```text
+//! Secret ─► connection ─► status.physicalClusterUID ─► finalizer ─► Lease of the borrower ─► the physical cluster is watched
+//! ```
+//!
+//! # Failure story
+//!
+//! A request that fails is tried again after a pause, and shows in a condition where a person has to do something. The order above is
+//! kept in every failure: nothing is written to a physical cluster before its UID is stored, and the first thing there is the Lease.
+//! Bars do not wait for any of this: see [`super::keeper`].
+
+mod link;
+mod status;
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::{ClusterBindingStatus, Mode, PolicySource, Side as StoredSide};
+use topoloom_api::condition::Reason;
+use topoloom_api::names::CONFIRM_ANNOTATION;
+use topoloom_cluster::events::{EventText, Urgency};
+use topoloom_cluster::gate::Gate;
+use topoloom_cluster::pause::Pauses;
+use topoloom_cluster::work::WorkQueue;
+use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::deletion::Existence;
+use topoloom_sync::guard::{HeldBatch, Inherited, Spent};
+use topoloom_sync::identity::Identity;
+use topoloom_sync::keys;
+use topoloom_sync::node::Now;
+
+pub(super) use self::status::unusable;
+use super::bars::Hindrances;
+use super::going::{self, Left};
+use super::life::link_terms;
+use super::report::{Conflict, Going, Kept};
+use super::requests::{Clients, LeaseName};
+use super::verbs::Verbs;
+use super::witness::Why;
+use super::{Ended, Holding, Process, Seen};
+use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
+use crate::feeds::SharedView;
+use crate::ledger::{PhysicalName, Touched};
+use crate::physical::{self, CredentialState, Forward, Physical};
+use crate::pods::Inbox;
+use crate::policies::PolicyFeed;
+use crate::troubles::{Thing, Troubles};
+use crate::view::{VerbOnBinding, View};
+
+/// How often the clocks are compared, the guard is reviewed, and what failed is tried again.
+const TICK: Duration = Duration::from_secs(5);
+/// A moment after the first of many changes: they are one report.
+const SETTLES: Duration = Duration::from_millis(500);
+
+/// What a conductor works with.
+pub(super) struct Parts {
+    pub(super) clients: Clients,
+    pub(super) view: SharedView,
+    pub(super) nodes: WorkQueue<PhysicalName>,
+    pub(super) pods: Inbox,
+    pub(super) policies: PolicyFeed,
+    pub(super) forward: Forward,
+    pub(super) troubles: Troubles,
+    /// The connection that there is.
+    pub(super) link: watch::Sender<Option<Arc<Physical>>>,
+    /// The one that is watched: once the namespace is ours.
+    pub(super) watched: watch::Sender<Option<Arc<Physical>>>,
+    pub(super) link_terms: watch::Sender<physical::Terms>,
+    pub(super) link_state: watch::Receiver<CredentialState>,
+    pub(super) source: watch::Sender<PolicySource>,
+    pub(super) empty: watch::Sender<Duration>,
+    pub(super) hindrances: watch::Sender<Hindrances>,
+}
+
+/// The controller of one binding of one UID.
+pub(super) struct Conductor {
+    process: Arc<Process>,
+    name: String,
+    lease: LeaseName,
+    gate: Gate,
+    parts: Parts,
+    identity: Identity,
+    /// As it was read or written last.
+    object: Arc<ClusterBinding>,
+    /// What is wrong with its spec.
+    problems: Option<Problems>,
+    /// What is in force of it.
+    terms: Terms,
+    /// Whether that is without a mistake.
+    is_valid: bool,
+    is_gone: bool,
+    kept: Kept,
+    conflict: Option<Conflict>,
+    is_same_cluster: bool,
+    /// The namespace is ours.
+    is_taken: bool,
+    verbs: Verbs,
+    held: Option<HeldBatch>,
+    is_recalling: bool,
+    spent: Spent,
+    going: Option<Going>,
+    /// What failed last on the way to the physical cluster, and when it is tried again.
+    pauses: Pauses,
+    again: Option<Instant>,
+    written: Option<Instant>,
+    /// A status that differs waits until then.
+    report_at: Option<Instant>,
+    clock: Now,
+    placement: u64,
+    restored_physical: Option<watch::Receiver<u64>>,
+}
+
+/// What woke the conductor.
+enum Woke {
+    Object,
+    Changed,
+    News,
+    VirtualSetBack,
+    PhysicalSetBack,
+    Tick,
+    Minute,
+    Ended,
+}
+
+impl Conductor {
+    pub(super) fn new(
+        process: &Arc<Process>,
+        holding: &Holding,
+        parts: Parts,
+        object: Arc<ClusterBinding>,
+        reading: Reading,
+        kept: Kept,
+    ) -> Self {
+        let Reading { terms, problems } = reading;
+        Self {
+            process: Arc::clone(process),
+            name: holding.name.clone(),
+            lease: holding.lease.clone(),
+            gate: holding.gate.clone(),
+            identity: terms.binding.identity.clone(),
+            is_valid: problems.is_none(),
+            object,
+            problems,
+            terms,
+            is_gone: false,
+            kept,
+            conflict: None,
+            is_same_cluster: false,
+            is_taken: false,
+            verbs: Verbs::default(),
+            held: None,
+            is_recalling: false,
+            spent: Spent::default(),
+            going: None,
+            pauses: Pauses::default(),
+            again: None,
+            written: None,
+            report_at: None,
+            clock: (process.now)(),
+            placement: 0,
+            restored_physical: None,
+            parts,
+        }
+    }
+
+    /// Serves the binding until it is gone, or has to begin again.
+    pub(super) async fn run(mut self, mut objects: watch::Receiver<Seen>) -> Ended {
+        let (mut news, troubled) = (self.view().news(), self.parts.troubles.changed());
+        let mut virtual_restores = self.process.restores.changes();
+        let mut switch = self.gate.switch().changes();
+        let mut state = self.parts.link_state.clone();
+        let (mut ticks, mut rounds) = (interval(TICK), interval(self.process.witness.max(Duration::from_secs(1))));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick comes at once, and the first round is made when the namespace is ours.
+        let mut news_at: Option<Instant> = None;
+        loop {
+            if let Some(ended) = self.settle().await {
+                return ended;
+            }
+            let woke = loop {
+                let report_at = self.report_at;
+                let woke = tokio::select! {
+                    changed = objects.changed() => if changed.is_ok() { Woke::Object } else { Woke::Ended },
+                    changed = state.changed() => if changed.is_ok() { Woke::Changed } else { Woke::Ended },
+                    changed = virtual_restores.changed() => {
+                        if changed.is_ok() { Woke::VirtualSetBack } else { Woke::Ended }
+                    }
+                    () = set_back(self.restored_physical.as_mut()) => Woke::PhysicalSetBack,
+                    changed = switch.changed() => if changed.is_ok() { Woke::Changed } else { Woke::Ended },
+                    () = troubled.notified() => Woke::Changed,
+                    _ = ticks.tick() => Woke::Tick,
+                    _ = rounds.tick() => Woke::Minute,
+                    () = due(report_at) => Woke::Changed,
+                    () = due(news_at), if news_at.is_some() => Woke::News,
+                    changed = news.changed(), if news_at.is_none() => {
+                        if changed.is_err() {
+                            break Woke::Ended;
+                        }
+                        news_at = Some(Instant::now() + SETTLES);
+                        continue;
+                    }
+                };
+                break woke;
+            };
+            match woke {
+                Woke::Object => {
+                    let seen = objects.borrow_and_update().clone();
+                    if let Some(ended) = self.seen(seen) {
+                        return ended;
+                    }
+                }
+                Woke::News => news_at = None,
+                Woke::Changed => {}
+                Woke::VirtualSetBack => {
+                    let why = "the virtual API server went back to an earlier version";
+                    self.is_set_back(StoredSide::Virtual, why.to_owned(), None);
+                }
+                Woke::PhysicalSetBack => {
+                    let why = "the physical API server went back to an earlier version";
+                    self.is_set_back(StoredSide::Physical, why.to_owned(), None);
+                }
+                Woke::Tick => self.tick(),
+                Woke::Minute => self.minute().await,
+                // A sender is gone, and with it the process.
+                Woke::Ended => std::future::pending().await,
+            }
+        }
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.parts.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_at(&self, nodes: Touched) {
+        for name in nodes {
+            // A full queue is counted, and the next sweep adds what it refused.
+            let _refused = self.parts.nodes.add(name);
+        }
+    }
+
+    fn now(&self) -> Now {
+        (self.process.now)()
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    fn version(&self) -> &str {
+        self.object.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn observes(&self) -> bool {
+        self.terms.mode == Mode::Observe
+    }
+
+    /// Whether the operator has said that the physical cluster of a binding that is being deleted is gone for good.
+    fn is_detached(&self) -> bool {
+        let said = self.verbs.detach.as_deref();
+        self.is_terminating() && said.is_some() && said == self.kept.physical_cluster.as_deref()
+    }
+
+    /// Everything that follows from what is known.
+    async fn settle(&mut self) -> Option<Ended> {
+        self.verbs = Verbs::read(self.object.metadata.annotations.as_ref());
+        if !self.is_gone {
+            self.connect().await;
+            self.confirm().await;
+        }
+        // Also what may be done again.
+        self.say_what_hinders();
+        self.review().await;
+        if !self.is_gone && self.is_terminating() {
+            let ended = self.leave().await;
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        if !self.is_gone {
+            self.write_status().await;
+        }
+        None
+    }
+
+    /// The binding is as it is now.
+    fn seen(&mut self, seen: Seen) -> Option<Ended> {
+        let object = match seen {
+            Seen::Unread => return None,
+            Seen::Gone => return self.gone(),
+            Seen::Present(object) => object,
+        };
+        if object.metadata.uid != self.object.metadata.uid {
+            return Some(Ended::Gone);
+        }
+        let version = |object: &ClusterBinding| ResourceVersion::from(object.metadata.resource_version.as_deref());
+        // An event that is behind the answer to our own write says nothing new.
+        if version(&object).is_older_than(&version(&self.object)) {
+            return None;
+        }
+        self.object = object;
+        self.read_spec()
+    }
+
+    /// The object is gone. Where nothing is lent any more, that is all.
+    fn gone(&mut self) -> Option<Ended> {
+        let (is_known, lent) = {
+            let view = self.view();
+            (view.is_lent_listed(), view.size().nodes)
+        };
+        if is_known && lent == 0 {
+            return Some(Ended::Gone);
+        }
+        if !self.is_gone {
+            tracing::error!(
+                binding = self.name,
+                nodes = lent,
+                "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
+                 again to adopt them"
+            );
+        }
+        self.is_gone = true;
+        None
+    }
+
+    /// What the spec says counts from now on.
+    fn read_spec(&mut self) -> Option<Ended> {
+        let reading = read(&self.object, &self.process.around());
+        let before = self.terms.clone();
+        match reading {
+            Ok(Reading { terms, problems }) => {
+                let existence = terms.binding.existence;
+                let is_valid = problems.is_none();
+                // With a mistake in it, the last one that had none stays in force; where there is none, its defaults do, barred.
+                if is_valid || !self.is_valid {
+                    self.terms = terms;
+                    self.is_valid = is_valid;
+                }
+                // That it is being deleted is no part of the spec.
+                self.terms.binding.existence = existence;
+                self.problems = problems;
+            }
+            // The names never change, so this is another definition.
+            Err(problems) => {
+                self.terms.binding.existence =
+                    if self.is_terminating() { Existence::Terminating } else { Existence::Alive };
+                self.problems = Some(problems);
+            }
+        }
+        if before.heartbeats != self.terms.heartbeats || before.secret != self.terms.secret {
+            return Some(Ended::Again(self.inheritance()));
+        }
+        let touched = self.view().set_terms(self.terms.binding.clone(), self.terms.safety);
+        self.look_at(touched);
+        if before.mode != self.terms.mode {
+            self.again = None;
+        }
+        if before.pod_metadata != self.terms.pod_metadata || before.orphan_delay != self.terms.orphan_delay {
+            self.parts.pods.configure(self.terms.pod_metadata.clone(), self.terms.orphan_delay);
+        }
+        replace(&self.parts.source, self.terms.policy_source);
+        replace(&self.parts.empty, self.terms.contact.empty);
+        replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+        None
+    }
+
+    /// What the guard knows, for the next life of this binding.
+    fn inheritance(&self) -> Inherited {
+        let status = ClusterBindingStatus {
+            held: match (&self.held, self.is_recalling) {
+                (Some(batch), false) => Some(held(batch, String::new())),
+                _ => self.object.status.held.clone(),
+            },
+            ..ClusterBindingStatus::default()
+        };
+        let spent = self.view().guard().committed();
+        Inherited { spent, ..inherited(&status) }
+    }
+
+    // Verbs.
+
+    async fn confirm(&mut self) {
+        let Some(hash) = self.verbs.confirm.clone() else { return };
+        let wall = self.now().wall;
+        let other = self.kept.other_cluster.as_ref().filter(|other| other.hash == hash).map(|other| other.uid.clone());
+        let is_restored = self.kept.restored.as_ref().is_some_and(|restored| restored.hash == hash);
+        if let Some(uid) = other {
+            tracing::warn!(binding = self.name, cluster = uid, "an operator confirmed another physical cluster");
+            self.kept.physical_cluster = Some(uid);
+            self.kept.other_cluster = None;
+            self.is_taken = false;
+            self.again = None;
+            replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+        } else if is_restored {
+            if let Err(refusal) = self.make_confirmed_round().await {
+                tracing::debug!(binding = self.name, error = %refusal, "the numbers of a restored cluster could not be written yet");
+                return;
+            }
+            tracing::warn!(binding = self.name, "an operator confirmed a restored cluster");
+            self.kept.restored = None;
+        } else {
+            let confirmed = {
+                let mut view = self.view();
+                // What an earlier process held is complete in a moment, and until then it is not known what is confirmed.
+                if view.guard().is_recalling() {
+                    return;
+                }
+                view.confirm(&hash)
+            };
+            match confirmed {
+                Ok(touched) => {
+                    tracing::warn!(binding = self.name, hash, "an operator confirmed a held batch");
+                    self.look_at(touched);
+                    self.parts.pods.wake();
+                }
+                // It was carried out, and the annotation could not be taken off then.
+                Err(_) if self.kept.confirmed.iter().any(|confirmed| confirmed.hash == hash) => {}
+                Err(not_held) => {
+                    self.event(Urgency::Warning, Reason::Confirmed, &not_held.to_string()).await;
+                    self.take_off(CONFIRM_ANNOTATION).await;
+                    return;
+                }
+            }
+        }
+        self.kept.confirm(&hash, wall);
+        if self.store_status().await.is_ok() {
+            self.take_off(CONFIRM_ANNOTATION).await;
+        }
+    }
+
+    /// After a confirmation the numbers agree. Where nothing may be written to the physical cluster, there are none to write.
+    async fn make_confirmed_round(&mut self) -> Result<(), Refusal> {
+        if self.parts.link.borrow().is_none() || self.observes() || self.conflict.is_some() {
+            return Ok(());
+        }
+        self.make_round(Why::Confirmed).await
+    }
+
+    async fn take_off(&mut self, key: &str) {
+        let stored = self.parts.clients.take_annotation(&self.name, self.version(), key).await;
+        match self.told(Thing::Binding, Side::Virtual, stored) {
+            Ok(object) => self.object = Arc::new(object),
+            Err(refusal) => {
+                tracing::debug!(binding = self.name, error = %refusal, "a verb's annotation could not be removed");
+            }
+        }
+        self.verbs = Verbs::read(self.object.metadata.annotations.as_ref());
+    }
+
+    /// At once where something new hinders: no request is waited for in between.
+    fn say_what_hinders(&self) {
+        let hindrances = Hindrances {
+            mode: self.terms.mode,
+            is_paused: self.verbs.is_paused,
+            is_invalid: !self.is_valid,
+            is_orphaned: self.is_gone,
+            is_in_conflict: self.conflict.is_some(),
+            is_another_cluster: self.kept.other_cluster.is_some(),
+            is_restored: self.kept.restored.is_some(),
+            is_detached: self.is_detached(),
+        };
+        replace(&self.parts.hindrances, hindrances);
+        let verb = if self.is_detached() { VerbOnBinding::Detach } else { self.verbs.drain.clone() };
+        let touched = self.view().set_verb(verb);
+        self.look_at(touched);
+    }
+
+    // What time alone changes.
+
+    fn tick(&mut self) {
+        let now = self.now();
+        let stepped = now.stepped_since(self.clock);
+        self.clock = now;
+        if let Some(by) = stepped {
+            tracing::warn!(
+                binding = self.name,
+                seconds = by.as_secs(),
+                "the wall clock was set; every window is judged again"
+            );
+            let touched = {
+                let mut view = self.view();
+                view.stepped(by);
+                view.all()
+            };
+            self.look_at(touched);
+            self.parts.policies.look_at_all();
+        }
+        let placement = self.view().placement();
+        if std::mem::replace(&mut self.placement, placement) != placement {
+            // Another policy may be in force somewhere, and one may be shadowed that was not.
+            self.parts.policies.look_at_all();
+        }
+    }
+
+    /// Judges again what is held.
+    async fn review(&mut self) {
+        let now = self.now();
+        let (reviewed, spent) = {
+            let mut view = self.view();
+            (view.review(now), view.guard().committed())
+        };
+        self.look_at(reviewed.touched);
+        self.spent = spent;
+        self.is_recalling = reviewed.is_recalling;
+        let is_news = match (&self.held, &reviewed.held) {
+            (_, None) => false,
+            (None, Some(batch)) => self.object.status.held.as_ref().is_none_or(|known| known.hash != batch.hash),
+            (Some(before), Some(batch)) => before.hash != batch.hash,
+        };
+        if self.held != reviewed.held {
+            // What was held of pods without a node may be allowed now.
+            self.parts.pods.wake();
+        }
+        self.held = reviewed.held;
+        if let Some(batch) = self.held.clone().filter(|_| is_news && !self.is_recalling) {
+            tracing::warn!(
+                binding = self.name,
+                hash = batch.hash,
+                nodes = batch.nodes,
+                pods = batch.pods,
+                "a batch is held: {batch}"
+            );
+            self.event(Urgency::Warning, Reason::TooManyNodesRemoved, &format!("held: {batch}")).await;
+        }
+    }
+
+    async fn event(&self, urgency: Urgency, reason: Reason, note: &str) {
+        let uid = self.identity.binding_uid().to_string();
+        let text = EventText { reason: reason.as_str(), action: "Lending", note };
+        self.process.events.binding(&self.name, Some(&uid), urgency, text).await;
+    }
+
+    // The end.
+
+    /// A binding that is being deleted: its nodes go first, and its finalizer last.
+    async fn leave(&mut self) -> Option<Ended> {
+        let is_held = self.object.metadata.finalizers.iter().flatten().any(|it| it == keys::BINDING_FINALIZER);
+        if !is_held {
+            // The API server removes it when the finalizers of others are gone.
+            self.going = Some(Going::Done);
+            return None;
+        }
+        let left = Left {
+            clients: &self.parts.clients,
+            identity: &self.identity,
+            cluster: &self.terms.binding.cluster,
+            namespace: &self.terms.mount_namespace,
+            view: &self.parts.view,
+            has_connected: self.kept.physical_cluster.is_some(),
+            is_connected: self.parts.link.borrow().is_some(),
+            is_detached: self.is_detached(),
+        };
+        let going = going::look(&left).await;
+        let is_done = going == Going::Done;
+        self.going = Some(going);
+        if !is_done {
+            return None;
+        }
+        let others: Vec<String> = self.object.metadata.finalizers.iter().flatten().cloned().collect();
+        let others: Vec<String> = others.into_iter().filter(|it| it != keys::BINDING_FINALIZER).collect();
+        let stored = self.parts.clients.finalizers(&self.name, self.version(), &others).await;
+        match self.told(Thing::Binding, Side::Virtual, stored) {
+            Ok(_) => Some(Ended::Gone),
+            Err(refusal) if refusal.reason == RefusalReason::NotFound => Some(Ended::Gone),
+            Err(_) => None,
+        }
+    }
+}
+
+/// Puts a value in place of another one, and notifies only where they differ.
+fn replace<T: PartialEq>(values: &watch::Sender<T>, value: T) {
+    values.send_if_modified(|before| {
+        let differs = *before != value;
+        *before = value;
+        differs
+    });
+}
+
+/// Ends at this time; never, where there is none.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends when the store of a physical cluster was set back; never, where there is no connection.
+async fn set_back(restores: Option<&mut watch::Receiver<u64>>) {
+    match restores {
+        Some(restores) => {
+            if restores.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        None => std::future::pending().await,
+    }
+}

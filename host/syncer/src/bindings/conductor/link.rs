@@ -1,0 +1,333 @@
+//! The way to the physical cluster, and whether both clusters are what they were.
+//!
+//! Owns the steps from a Secret to the watch of the physical cluster, each of which is done once, and the rounds of the witness.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as StoredSide};
+use topoloom_api::condition::Reason;
+use topoloom_cluster::events::Urgency;
+use topoloom_cluster::{Refusal, Side};
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::identity::borrower::Borrower;
+use topoloom_sync::keys;
+use topoloom_sync::witness::{Pair, Store, hash};
+
+use super::{Conductor, replace};
+use crate::bindings::borrower::{Access, Taken, take};
+use crate::bindings::life::link_terms;
+use crate::bindings::report::{self, Conflict};
+use crate::bindings::witness::{self, Found, Places, Why};
+use crate::convert::binding::Terms;
+use crate::physical::{self, CredentialState, Expected, Physical, Problem};
+use crate::troubles::Thing;
+
+impl Conductor {
+    pub(super) async fn connect(&mut self) {
+        let state = self.parts.link_state.borrow().clone();
+        self.judge_cluster(&state);
+        let Some(physical) = state.in_use.filter(|_| !self.is_same_cluster) else {
+            self.use_link(None);
+            return;
+        };
+        self.use_link(Some(&physical));
+        if self.again.is_some_and(|again| Instant::now() < again) {
+            return;
+        }
+        match self.take(&physical).await {
+            Ok(()) => {
+                // A namespace that is not ours may be free with the next round.
+                self.again = (!self.is_taken).then(|| Instant::now() + self.process.witness);
+                self.pauses.succeeded(Instant::now());
+            }
+            Err(refusal) => {
+                tracing::debug!(
+                    binding = self.name, reason = refusal.reason.as_str(), error = %refusal,
+                    "the way to the physical cluster is not complete"
+                );
+                self.again = Some(Instant::now() + self.pauses.failed(Instant::now(), refusal.retry_after));
+            }
+        }
+    }
+
+    /// Whether the cluster that answers is the one that the binding borrows from, and another one than its own.
+    fn judge_cluster(&mut self, state: &CredentialState) {
+        let now = report::second(self.now().wall);
+        match (&state.problem, &state.in_use) {
+            // Nothing is borrowed from the first one yet, so the Secret may lead elsewhere.
+            (Some(Problem::ClusterChanged { found, .. }), _) if self.kept.physical_cluster.is_none() => {
+                let expected = Expected::Cluster(found.clone());
+                let terms = link_terms(&self.terms, &self.kept, self.process.loopback);
+                replace(&self.parts.link_terms, physical::Terms { expected, ..terms });
+            }
+            (Some(Problem::ClusterChanged { found, .. }), _) => {
+                let is_known = self.kept.other_cluster.as_ref().is_some_and(|known| known.uid == **found);
+                if !is_known {
+                    tracing::warn!(binding = self.name, cluster = %found, "another physical cluster answers");
+                    let (uid, hash) = (found.to_string(), short_hash(&["cluster", &self.identity.claim(), found]));
+                    self.kept.other_cluster = Some(OtherClusterStatus { uid, hash, since: now });
+                }
+            }
+            // The first one is back, or the other one was confirmed.
+            (_, Some(_)) => {
+                if self.kept.other_cluster.take().is_some() {
+                    self.again = None;
+                }
+            }
+            (_, None) => {}
+        }
+        self.is_same_cluster = state.in_use.as_ref().is_some_and(|physical| {
+            *physical.cluster() == self.process.kube_system || *physical.cluster() == self.process.virtual_cluster
+        });
+        self.say_what_hinders();
+    }
+
+    fn use_link(&mut self, physical: Option<&Arc<Physical>>) {
+        let is_same = same(self.parts.link.borrow().as_ref(), physical);
+        if is_same {
+            return;
+        }
+        self.restored_physical = physical.map(|physical| physical.restores().changes());
+        if let Some(physical) = physical
+            && let Err(error) = self.parts.forward.lead(physical.connection(), &self.gate)
+        {
+            tracing::error!(binding = self.name, %error, "no clients can be made for a physical cluster");
+            return;
+        }
+        self.again = None;
+        self.parts.link.send_replace(physical.cloned());
+    }
+
+    /// Each step to the watch of the physical cluster that is not done yet.
+    async fn take(&mut self, physical: &Arc<Physical>) -> Result<(), Refusal> {
+        if self.kept.other_cluster.is_some() || self.is_detached() {
+            return Ok(());
+        }
+        if self.kept.physical_cluster.is_none() {
+            self.kept.physical_cluster = Some(physical.cluster().to_string());
+            // Before anything is made there: a process that takes over has to know it.
+            if let Err(refusal) = self.store_status().await {
+                self.kept.physical_cluster = None;
+                return Err(refusal);
+            }
+        }
+        replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+        if !self.is_terminating() && !self.observes() {
+            self.hold_object().await?;
+        }
+        if !self.is_taken {
+            self.take_namespace().await?;
+        }
+        // Also where it is another's: what was lent before is watched, and bars keep it as it is.
+        let is_first_conflict = !self.is_taken && self.conflict.is_some() && self.parts.watched.borrow().is_none();
+        let is_watched = same(self.parts.watched.borrow().as_ref(), Some(physical));
+        if !is_watched && !is_first_conflict {
+            self.parts.watched.send_replace(Some(Arc::clone(physical)));
+        }
+        Ok(())
+    }
+
+    /// The finalizer is on the object before anything is made for it.
+    async fn hold_object(&mut self) -> Result<(), Refusal> {
+        let mut finalizers = self.object.metadata.finalizers.clone().unwrap_or_default();
+        if finalizers.iter().any(|finalizer| finalizer == keys::BINDING_FINALIZER) {
+            return Ok(());
+        }
+        finalizers.push(keys::BINDING_FINALIZER.to_owned());
+        let stored = self.parts.clients.finalizers(&self.name, self.version(), &finalizers).await;
+        let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
+        self.object = Arc::new(stored);
+        Ok(())
+    }
+
+    async fn take_namespace(&mut self) -> Result<(), Refusal> {
+        if self.shares_id().await? {
+            return Ok(());
+        }
+        let access = if self.observes() { Access::Look } else { Access::Write };
+        let (identity, cluster) = (self.identity.clone(), self.terms.binding.cluster.clone());
+        let borrower = Borrower { identity: &identity, cluster: &cluster };
+        let taken = take(&self.parts.clients, &self.terms.mount_namespace, &borrower, access).await;
+        match self.told(Thing::BorrowerLease, Side::Physical, taken)? {
+            Taken::Ours(_) => {
+                self.conflict = None;
+                self.is_taken = true;
+                // A cluster that was set back while no syncer ran is found before anything is judged by what it shows.
+                self.round().await;
+            }
+            Taken::Another(why) => self.is_anothers(why).await,
+            Taken::Free => self.conflict = None,
+        }
+        Ok(())
+    }
+
+    /// Whether another binding that was made earlier has the same `clusterID`.
+    async fn shares_id(&mut self) -> Result<bool, Refusal> {
+        let all = self.parts.clients.all_bindings().await;
+        let all = self.told(Thing::AllBindings, Side::Virtual, all)?;
+        let Some(other) = earlier_of_same_id(&self.object, &self.terms, &all) else { return Ok(false) };
+        let id = &*self.terms.binding.cluster;
+        self.conflict = Some(Conflict::ClusterId(format!("ClusterBinding {other} has the same clusterID {id:?}")));
+        self.is_taken = false;
+        self.say_what_hinders();
+        Ok(true)
+    }
+
+    async fn is_anothers(&mut self, why: String) {
+        self.is_taken = false;
+        let note = format!("the Lease of the borrower in {} belongs to another: {why}", self.terms.mount_namespace);
+        let before = self.conflict.replace(Conflict::Borrower(why));
+        self.say_what_hinders();
+        if self.conflict != before {
+            self.event(Urgency::Warning, Reason::BorrowerLeaseTaken, &note).await;
+        }
+    }
+
+    /// A refusal is a trouble until the same succeeds.
+    pub(super) fn told<T>(&self, thing: Thing, side: Side, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        match &answer {
+            Ok(_) => self.parts.troubles.over(thing),
+            Err(refusal) => self.parts.troubles.met(thing, refusal, side),
+        }
+        answer
+    }
+
+    /// What is looked at each minute: who has what the binding needs, and whether a cluster was set back.
+    pub(super) async fn minute(&mut self) {
+        if self.is_gone {
+            return;
+        }
+        if !self.is_taken {
+            // The Lease of another may be gone by now.
+            self.again = None;
+            return;
+        }
+        match self.shares_id().await {
+            Ok(true) => {}
+            Ok(false) => self.round().await,
+            Err(refusal) => {
+                tracing::debug!(
+                    binding = self.name, reason = refusal.reason.as_str(), error = %refusal,
+                    "the bindings could not be listed"
+                );
+            }
+        }
+    }
+
+    /// A round of the witness, where it may write.
+    async fn round(&mut self) {
+        let may_write = !self.observes() && self.gate.check().is_ok();
+        if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
+            return;
+        }
+        if let Err(refusal) = self.make_round(Why::Time).await {
+            tracing::debug!(binding = self.name, reason = refusal.reason.as_str(), error = %refusal, "a round of the witness failed");
+        }
+    }
+
+    pub(super) async fn make_round(&mut self, why: Why) -> Result<(), Refusal> {
+        let Some(pair) = self.pair() else { return Ok(()) };
+        let (identity, cluster) = (self.identity.clone(), self.terms.binding.cluster.clone());
+        let places = Places {
+            lease: &self.lease,
+            namespace: &self.terms.mount_namespace,
+            borrower: Borrower { identity: &identity, cluster: &cluster },
+            pair: &pair,
+        };
+        let found = witness::make(&self.parts.clients, &places, why).await;
+        match self.told(Thing::Witness, Side::Physical, found)? {
+            Found::Agree => {}
+            Found::NoLease => {
+                tracing::debug!(binding = self.name, "there is no lease that keeps the counter of the witness")
+            }
+            Found::Taken(why) => self.is_anothers(why).await,
+            Found::SetBack(found) => {
+                let hash = hash(&pair, &found);
+                let sentence: Vec<String> = found.iter().map(ToString::to_string).collect();
+                let side = match found.first().map(|found| found.store) {
+                    Some(Store::Physical) => StoredSide::Physical,
+                    Some(Store::Virtual) | None => StoredSide::Virtual,
+                };
+                // Versions may show nothing: then the watches are told here that what they know is of another history.
+                let (before, after) = (ResourceVersion::default(), ResourceVersion::default());
+                match (side, self.parts.link.borrow().as_ref()) {
+                    (StoredSide::Physical, Some(physical)) => physical.restores().contradicted(&before, &after),
+                    (StoredSide::Physical, None) => {}
+                    (StoredSide::Virtual | StoredSide::Unknown, _) => {
+                        self.process.restores.contradicted(&before, &after);
+                    }
+                }
+                self.is_set_back(side, sentence.join("; and "), Some(hash));
+            }
+        }
+        Ok(())
+    }
+
+    fn pair(&self) -> Option<Pair> {
+        let physical = Uid::from(self.kept.physical_cluster.as_deref()?);
+        Some(Pair { binding: self.identity.binding_uid().clone(), physical })
+    }
+
+    /// A cluster was set back: nothing is judged by what is missing there until an operator confirms it.
+    pub(super) fn is_set_back(&mut self, cluster: StoredSide, sentence: String, hash: Option<String>) {
+        if self.kept.restored.is_some() {
+            return;
+        }
+        let since = report::second(self.now().wall);
+        tracing::warn!(
+            binding = self.name,
+            ?cluster,
+            sentence,
+            "a cluster of a binding was set back; confirm that to continue"
+        );
+        let hash =
+            hash.unwrap_or_else(|| short_hash(&["restored", &self.identity.claim(), &format!("{cluster:?}"), &since]));
+        let mut sentence = sentence;
+        if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
+            sentence = format!("{first}{}", sentence.get(1..).unwrap_or_default());
+        }
+        self.kept.restored = Some(RestoredStatus { cluster, sentence, hash, since });
+        // Claims are read again.
+        self.is_taken = false;
+        self.again = None;
+        self.say_what_hinders();
+    }
+}
+
+/// Another binding that has the same `clusterID` and had it first.
+fn earlier_of_same_id(ours: &ClusterBinding, terms: &Terms, all: &[ClusterBinding]) -> Option<String> {
+    let age = |binding: &ClusterBinding| {
+        let created = binding.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
+        (created, binding.metadata.uid.clone().unwrap_or_default())
+    };
+    let has_same =
+        |binding: &&ClusterBinding| binding.spec.as_ref().is_ok_and(|spec| spec.cluster_id == *terms.binding.cluster);
+    let is_earlier = |binding: &&ClusterBinding| binding.metadata.uid != ours.metadata.uid && age(binding) < age(ours);
+    all.iter().filter(has_same).find(is_earlier).map(|binding| binding.metadata.name.clone().unwrap_or_default())
+}
+
+/// Whether both are the same connection.
+fn same(one: Option<&Arc<Physical>>, other: Option<&Arc<Physical>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+/// Twelve digits that stand for these texts.
+fn short_hash(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+        hasher.update([0]);
+    }
+    hasher.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The status of a binding at the API server: what it follows from, and when it is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::ClusterBindingStatus;
+use topoloom_cluster::{Refusal, Side};
+
+use super::Conductor;
+use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report};
+use crate::bindings::requests::Clients;
+use crate::bindings::{Holding, Process};
+use crate::convert::binding::{Problems, inherited};
+use crate::convert::difference::merge_patch;
+use crate::physical::CredentialState;
+use crate::troubles::{Thing, lasts};
+use crate::view::{Counts, VerbOnBinding};
+
+/// The least time between two writes of a status, where more than numbers differ.
+const SOON: Duration = Duration::from_secs(1);
+/// The same where only numbers differ: they change with every pod.
+const LATER: Duration = Duration::from_secs(10);
+
+impl Conductor {
+    fn facts<'a>(
+        &'a self,
+        state: &'a CredentialState,
+        sentence: Option<&'a str>,
+        troubles: &'a [Refusal],
+    ) -> Facts<'a> {
+        let now = self.now().wall;
+        let (counts, next_transition) = {
+            let view = self.view();
+            (view.counts(), view.next_transition(now))
+        };
+        let link = self.parts.link.borrow();
+        Facts {
+            now,
+            generation: self.object.metadata.generation,
+            holder: &self.process.holder,
+            spec: match (&self.problems, self.is_valid) {
+                (None, _) => Spec::Valid,
+                (Some(problems), true) => Spec::Earlier(problems),
+                (Some(problems), false) => Spec::Invalid(problems),
+            },
+            link: Link {
+                problem: state.problem.as_ref(),
+                sentence,
+                reach: link.as_ref().map(|_| self.view().reach),
+                end: state.end,
+                is_same_cluster: self.is_same_cluster,
+            },
+            kept: &self.kept,
+            conflict: self.conflict.as_ref(),
+            held: match (&self.held, self.is_recalling) {
+                (None, _) => Held::Nothing,
+                (Some(_), true) => Held::Recalling,
+                (Some(batch), false) => Held::Batch(batch),
+            },
+            spent: self.spent,
+            is_paused: self.verbs.is_paused,
+            observes: self.observes(),
+            is_draining: self.verbs.drain != VerbOnBinding::None,
+            is_read_only: self.gate.switch().is_read_only(),
+            troubles,
+            counts,
+            next_transition,
+            going: self.going.as_ref(),
+        }
+    }
+
+    /// What is refused, of everything.
+    fn troubles(&self) -> Vec<Refusal> {
+        let mut troubles = self.parts.troubles.all();
+        let view = self.view();
+        let of_csi_nodes = view.csi.troubles().map(|(_, refusal)| refusal).filter(|refusal| lasts(refusal.reason));
+        troubles.extend(of_csi_nodes.cloned());
+        troubles
+    }
+
+    /// The status that has to be stored, where it differs from what is.
+    fn due_status(&self) -> Option<(ClusterBindingStatus, Value)> {
+        let state = self.parts.link_state.borrow().clone();
+        let (sentence, troubles) = (state.sentence(), self.troubles());
+        let facts = self.facts(&state, sentence.as_deref(), &troubles);
+        let now = facts.now;
+        let mut wanted = report(&self.object.status, &facts);
+        if wanted == self.object.status {
+            return None;
+        }
+        wanted.last_sync_time = Some(report::second(now));
+        let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
+        let patch = merge_patch(&json(&self.object.status), &json(&wanted))?;
+        Some((wanted, patch))
+    }
+
+    /// Writes the status, not more often than its kind of change deserves.
+    pub(super) async fn write_status(&mut self) {
+        let Some((wanted, _)) = self.due_status() else {
+            self.report_at = None;
+            return;
+        };
+        let least = if is_urgent(&self.object.status, &wanted) { SOON } else { LATER };
+        let due = self.written.map(|written| written + least).filter(|due| Instant::now() < *due);
+        if due.is_some() {
+            self.report_at = due;
+            return;
+        }
+        if self.store_status().await.is_err() {
+            // A conflict is resolved by the watch; all else is tried again after a moment.
+            self.report_at = Some(Instant::now() + LATER);
+        }
+    }
+
+    /// Writes the status now, if it differs.
+    pub(super) async fn store_status(&mut self) -> Result<(), Refusal> {
+        let Some((_, patch)) = self.due_status() else { return Ok(()) };
+        self.written = Some(Instant::now());
+        self.report_at = None;
+        let stored = self.parts.clients.patch_status(&self.name, self.version(), &patch).await;
+        let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
+        self.object = Arc::new(stored);
+        Ok(())
+    }
+}
+
+/// A binding without right names: nothing is done for it but to say so.
+pub(in crate::bindings) async fn unusable(
+    process: &Process,
+    holding: &Holding,
+    object: &ClusterBinding,
+    problems: &Problems,
+) {
+    let kept = Kept::of(&object.status);
+    let facts = Facts {
+        now: (process.now)().wall,
+        generation: object.metadata.generation,
+        holder: &process.holder,
+        spec: Spec::Unusable(problems),
+        link: Link { problem: None, sentence: None, reach: None, end: None, is_same_cluster: false },
+        kept: &kept,
+        conflict: None,
+        // What an earlier process held is not known to be gone.
+        held: if object.status.held.is_some() { Held::Recalling } else { Held::Nothing },
+        spent: inherited(&object.status).spent,
+        is_paused: false,
+        observes: false,
+        is_draining: false,
+        is_read_only: false,
+        troubles: &[],
+        counts: Counts::default(),
+        next_transition: None,
+        going: None,
+    };
+    tracing::warn!(binding = holding.name, error = %problems, "a ClusterBinding cannot be served");
+    let mut wanted = report(&object.status, &facts);
+    if wanted == object.status {
+        return;
+    }
+    wanted.last_sync_time = Some(report::second(facts.now));
+    let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
+    let Some(patch) = merge_patch(&json(&object.status), &json(&wanted)) else { return };
+    let clients = Clients {
+        lent: process.lent.clone(),
+        lent_writes: holding.lent.clone(),
+        physical: process.lent.clone(),
+        physical_writes: holding.lent.clone(),
+    };
+    let version = object.metadata.resource_version.as_deref().unwrap_or_default();
+    if let Err(refusal) = clients.patch_status(&holding.name, version, &patch).await {
+        tracing::debug!(binding = holding.name, error = %refusal, "the status of a binding could not be written");
+    }
+}

@@ -1,0 +1,124 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::super::staged::{Server, clients};
+use super::*;
+use crate::view::examples;
+
+const NODES: &str = "/api/v1/nodes";
+const PODS: &str = "/api/v1/namespaces/lent/pods";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/lent/leases";
+
+struct World {
+    lent: Server,
+    physical: Server,
+    view: SharedView,
+    identity: Identity,
+    cluster: ClusterId,
+    has_connected: bool,
+    is_connected: bool,
+    is_detached: bool,
+}
+
+impl World {
+    /// A binding whose nodes are all listed, of which these are lent.
+    fn new(nodes: usize) -> Self {
+        let mut view = examples::view(nodes);
+        examples::lend(&mut view, nodes);
+        let (identity, cluster) = (view.binding.identity.clone(), view.binding.cluster.clone());
+        let (lent, physical) = (Server::default(), Server::default());
+        let view = Arc::new(Mutex::new(view));
+        Self { lent, physical, view, identity, cluster, has_connected: true, is_connected: true, is_detached: false }
+    }
+
+    async fn look(&self) -> Going {
+        let left = Left {
+            clients: &clients(&self.lent, &self.physical),
+            identity: &self.identity,
+            cluster: &self.cluster,
+            namespace: "lent",
+            view: &self.view,
+            has_connected: self.has_connected,
+            is_connected: self.is_connected,
+            is_detached: self.is_detached,
+        };
+        look(&left).await
+    }
+
+    async fn take(&self) -> Taken {
+        let borrower = Borrower { identity: &self.identity, cluster: &self.cluster };
+        take(&clients(&self.lent, &self.physical), "lent", &borrower, Access::Write).await.unwrap()
+    }
+
+    fn lease(&self) -> String {
+        format!("{LEASES}/{}", Borrower { identity: &self.identity, cluster: &self.cluster }.lease())
+    }
+
+    /// The virtual nodes are gone, as the watch says.
+    fn withdrawn(&self) {
+        self.view.lock().unwrap().lent_nodes([].into());
+    }
+
+    /// So are the claims on the physical ones.
+    fn freed(&self) {
+        let claimed = (1..=2).map(|number| (format!("w{number}").into(), examples::physical(number)));
+        self.view.lock().unwrap().physical_nodes(claimed.collect());
+    }
+}
+
+#[tokio::test]
+async fn s10_the_nodes_go_first_then_claims_then_pods_and_the_lease_last() {
+    let world = World::new(2);
+    world.take().await;
+    world.physical.writes();
+    assert_eq!(world.look().await, Going::Nodes);
+    world.withdrawn();
+    world.lent.put(&format!("{NODES}/vnode-east-w1"), json!({"metadata": {"name": "vnode-east-w1"}}));
+    assert_eq!(world.look().await, Going::Nodes, "the cache is ahead of the store, or of another one");
+    world.lent.remove(&format!("{NODES}/vnode-east-w1"));
+    assert_eq!(world.look().await, Going::Claims(2));
+    world.freed();
+    world.physical.put(&format!("{PODS}/p1"), json!({"metadata": {"name": "p1"}}));
+    assert_eq!(world.look().await, Going::Pods(1));
+    assert_eq!(world.physical.writes(), [""; 0], "nothing is deleted by looking");
+    world.physical.remove(&format!("{PODS}/p1"));
+    assert_eq!(world.look().await, Going::Done);
+    assert_eq!(world.physical.get(&world.lease()), None);
+    assert_eq!(world.look().await, Going::Done, "it may be looked at twice");
+}
+
+#[tokio::test]
+async fn s7_the_lease_of_another_stays() {
+    let world = World::new(0);
+    let lease = json!({"metadata": {"name": "x", "labels": {"topoloom.dev/virtual-cluster": "other"}}});
+    world.physical.put(&world.lease(), lease);
+    assert_eq!(world.look().await, Going::Done);
+    assert!(world.physical.get(&world.lease()).is_some());
+}
+
+#[tokio::test]
+async fn s3_what_cannot_be_read_is_not_gone() {
+    let mut world = World::new(0);
+    world.is_connected = false;
+    assert!(matches!(world.look().await, Going::Unknown(why) if why.contains("no connection")));
+    world.is_connected = true;
+    world.physical.put(&world.lease(), json!({"metadata": {"labels": 5}}));
+    assert!(matches!(world.look().await, Going::Unknown(_)));
+}
+
+#[tokio::test]
+async fn s23_a_physical_cluster_that_is_gone_for_good_is_not_waited_for_but_the_nodes_are() {
+    let mut world = World::new(1);
+    (world.is_connected, world.is_detached) = (false, true);
+    assert_eq!(world.look().await, Going::Nodes);
+    world.withdrawn();
+    assert_eq!(world.look().await, Going::Done);
+}
+
+#[tokio::test]
+async fn a_binding_that_never_had_a_cluster_leaves_nothing() {
+    let mut world = World::new(0);
+    (world.is_connected, world.has_connected) = (false, false);
+    assert_eq!(world.look().await, Going::Done);
+}

@@ -1,0 +1,229 @@
+//! The tasks of one binding, of one UID.
+//!
+//! Owns what they share, and how each of them gets it. When it is stopped, nodes, pods and leases that are worked on are finished
+//! first.
+//!
+//! # Failure story
+//!
+//! A life that ends leaves leases and nodes as they are: the next one, in this process or in another, takes them over.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use topoloom_api::ClusterBinding;
+use topoloom_cluster::work::WorkQueue;
+use topoloom_core::names::Uid;
+use topoloom_core::queue::{Backoff, Bucket, Limiter};
+use topoloom_sync::guard::Inherited;
+
+use super::bars::Hindrances;
+use super::conductor::{Conductor, Parts};
+use super::keeper::Keeper;
+use super::report::Kept;
+use super::requests::Clients;
+use super::{Ended, Holding, Process, Seen};
+use crate::convert::binding::{Reading, Terms, inherited};
+use crate::csi::{CsiClients, CsiNodes, CsiRequests};
+use crate::feeds::SharedView;
+use crate::group::{Group, Lenders, Lists};
+use crate::heartbeats::{BeatNews, Heartbeats};
+use crate::kubeconfig::{Allowed, Loopback};
+use crate::ledger::PhysicalName;
+use crate::nodes::{NodeClients, NodeRequests, Nodes};
+use crate::physical::{self, Clock, Expected, Follow, Forward, Signs};
+use crate::pods::{Inbox, PodClients, PodKey, Pods};
+use crate::policies::{PolicyClients, PolicyFeed, PolicyName, PolicyStatuses};
+use crate::troubles::Troubles;
+use crate::view::View;
+
+/// Nodes that wait for a look, or have been dropped: more than any cluster has.
+const NODES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+/// The same for policies.
+const POLICIES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+/// The same for pods.
+const PODS: NonZeroUsize = NonZeroUsize::new(500_000).unwrap();
+/// After a failure of one node: from a second to five minutes (`bottomup-syncer.md` section 12).
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What the Secret of a binding may lead to.
+pub(super) fn link_terms(terms: &Terms, kept: &Kept, loopback: Loopback) -> physical::Terms {
+    physical::Terms {
+        allowed: Allowed { insecure: terms.insecure, loopback },
+        expected: match &kept.physical_cluster {
+            Some(uid) => Expected::Cluster(Uid::from(uid.as_str())),
+            None => Expected::First,
+        },
+        timing: terms.contact,
+    }
+}
+
+/// Serves a binding until this life of it ends; nothing: it was stopped, and what was under way then has ended.
+pub(super) async fn live(
+    process: &Arc<Process>,
+    holding: &Holding,
+    objects: watch::Receiver<Seen>,
+    object: &Arc<ClusterBinding>,
+    reading: Reading,
+    earlier: Option<Inherited>,
+    stop: &CancellationToken,
+) -> Option<Ended> {
+    let terms = reading.terms.clone();
+    let (identity, now) = (terms.binding.identity.clone(), process.now);
+    let kept = Kept::of(&object.status);
+    let clock = process.clock.clone();
+    let absent = Signs::new(terms.contact, &Clock::new(move || clock.boot()));
+    let earlier = earlier.unwrap_or_else(|| inherited(&object.status));
+    let view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
+    let view: SharedView = Arc::new(Mutex::new(view));
+
+    let (nodes_queue, csi_queue) = (queue::<PhysicalName>("nodes", NODES), queue::<PhysicalName>("csinodes", NODES));
+    let statuses = queue::<PolicyName>("policies", POLICIES);
+    let inbox = Inbox::new(&identity, &terms.binding.cluster, queue::<PodKey>("pods", PODS));
+    inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
+    let counted = process.pods.of(identity.binding());
+    let (forward, troubles, lists) = (Forward::new(), Troubles::default(), Arc::new(Lists::physical()));
+    let feed = PolicyFeed::new(&view, &statuses);
+    let link_terms = watch::Sender::new(link_terms(&terms, &kept, process.loopback));
+    let follow = Follow::new(&process.registry, link_terms.subscribe());
+    let (link, watched) = (watch::Sender::new(None), watch::Sender::new(None));
+    let (source, empty) = (watch::Sender::new(terms.policy_source), watch::Sender::new(terms.contact.empty));
+    let hindrances = watch::Sender::new(Hindrances { mode: terms.mode, ..Hindrances::default() });
+
+    let name = holding.name.clone();
+    let (beats, renewer) = Heartbeats::new(
+        holding.beats.clone(),
+        identity,
+        terms.heartbeats,
+        &process.beats,
+        process.clock.clone(),
+        Box::new(move |news| beat_news(&name, &news)),
+    );
+    let clients = NodeClients { physical: forward.reads(), claims: forward.nodes(), lent: holding.lent.clone() };
+    let nodes = Nodes::new(
+        Arc::clone(&view),
+        NodeRequests::new(clients),
+        beats.clone(),
+        process.events.clone().unattended(),
+        now,
+    );
+    let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
+    let events = process.events.clone().unattended();
+    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, counted, now);
+    let csi_clients = CsiClients { physical: forward.reads(), lent: holding.lent.clone() };
+    let events = process.events.clone().unattended();
+    let csi_nodes = CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now);
+    let policy_clients = PolicyClients { physical: forward.others(), lent: holding.lent.clone() };
+    let lenders = Lenders {
+        feed: feed.clone(),
+        source: source.subscribe(),
+        queue: statuses.clone(),
+        statuses: Arc::new(PolicyStatuses::new(
+            &view,
+            feed.clone(),
+            nodes_queue.clone(),
+            policy_clients,
+            source.subscribe(),
+            process.events.clone().unattended(),
+            troubles.clone(),
+            now,
+        )),
+        work: process.work.clone(),
+    };
+    let group = Group {
+        view: Arc::clone(&view),
+        queue: nodes_queue.clone(),
+        nodes: Arc::new(nodes),
+        pods: Arc::new(pods),
+        csi_queue,
+        csi_nodes: Arc::new(csi_nodes),
+        heartbeats: beats,
+        physical: watched.subscribe(),
+        empty: empty.subscribe(),
+        lent: process.lent.clone(),
+        restores: process.restores.clone(),
+        work: process.work.clone(),
+        policies: lenders,
+        troubles: troubles.clone(),
+        lists: Arc::clone(&lists),
+    };
+    let keeper = Keeper {
+        view: Arc::clone(&view),
+        queue: nodes_queue.clone(),
+        pods: inbox.clone(),
+        policies: feed.clone(),
+        hindrances: hindrances.subscribe(),
+        link: link.subscribe(),
+        absent: absent.clone(),
+        lists,
+        lent: process.lent_signs.clone(),
+        gate: holding.gate.clone(),
+    };
+    let conductor = Conductor::new(
+        process,
+        holding,
+        Parts {
+            clients: Clients {
+                lent: process.lent.clone(),
+                lent_writes: holding.lent.clone(),
+                physical: forward.reads(),
+                physical_writes: forward.others(),
+            },
+            view,
+            nodes: nodes_queue,
+            pods: inbox,
+            policies: feed,
+            forward,
+            troubles,
+            link,
+            watched,
+            link_terms,
+            link_state: follow.state(),
+            source,
+            empty,
+            hindrances,
+        },
+        Arc::clone(object),
+        reading,
+        kept,
+    );
+    let secret = terms.secret.clone();
+    let works = async { tokio::join!(group.run(stop.clone()), renewer.run(stop.clone())) };
+    let follows = async {
+        tokio::join!(follow.run(process.secrets.clone(), &secret, &process.restores), keeper.run(), absent.keep())
+    };
+    let conducts = async {
+        match stop.run_until_cancelled(conductor.run(objects)).await {
+            Some(ended) => Some(ended),
+            // What is under way ends first, and with it all the rest.
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = conducts => ended,
+        _ = works => None,
+        _ = follows => None,
+    }
+}
+
+fn queue<K: topoloom_cluster::work::WorkKey>(name: &'static str, capacity: NonZeroUsize) -> WorkQueue<K> {
+    let limiter = Limiter::new(Backoff::new(PAUSES.0, PAUSES.1), Bucket::STANDARD);
+    WorkQueue::new(name, capacity, limiter)
+}
+
+/// What a person should know of the heartbeats of a binding.
+fn beat_news(binding: &str, news: &BeatNews) {
+    match news {
+        BeatNews::Foreign { node, why } => {
+            tracing::warn!(binding, %node, %why, "the lease of a virtual node is another's, so it is not renewed");
+        }
+        BeatNews::Skew { node, ahead } => {
+            tracing::warn!(binding, %node, ?ahead, "a lease was renewed by a clock that is ahead of ours: one of two clocks is wrong");
+        }
+        BeatNews::Refused { node, refusal, failing } => {
+            tracing::warn!(binding, %node, failing, error = %refusal, "leases cannot be renewed");
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! What the status of a ClusterBinding has to say (decisions S3, S9, S18, S23, S25; `bottomup-syncer.md` 2.1).
+//!
+//! Owns phase, conditions, numbers, and the sentence for a person at night. A function of what is known; nothing is sent here. A
+//! status that says what is already stored is equal to it, so a binding at rest is never written.
+
+use jiff::Timestamp;
+use topoloom_api::cluster_binding::{
+    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, LeaseCounts, NodeCounts,
+    OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide, SpentStatus,
+};
+use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
+use topoloom_sync::liveness::{Doubt, Reach};
+
+use crate::convert::binding::{Problems, held, number};
+use crate::kubeconfig::{CredentialEnd, Ending};
+use crate::physical::Problem;
+use crate::view::Counts;
+
+/// How many refusals one message repeats.
+const SHOWN: usize = 3;
+
+/// What the status keeps for the process that takes over, beside what the guard leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Kept {
+    /// The physical cluster that the binding borrows from.
+    pub(super) physical_cluster: Option<String>,
+    /// Another one that answers in its place.
+    pub(super) other_cluster: Option<OtherClusterStatus>,
+    /// A cluster that was set back.
+    pub(super) restored: Option<RestoredStatus>,
+    /// What was confirmed, newest first.
+    pub(super) confirmed: Vec<ConfirmedStatus>,
+}
+
+impl Kept {
+    pub(super) fn of(status: &ClusterBindingStatus) -> Self {
+        Self {
+            physical_cluster: status.physical_cluster_uid.clone().filter(|uid| !uid.is_empty()),
+            other_cluster: status.other_cluster.clone(),
+            restored: status.restored.clone(),
+            confirmed: status.confirmed.clone(),
+        }
+    }
+
+    /// An operator confirmed this, and it was carried out.
+    pub(super) fn confirm(&mut self, hash: &str, now: Timestamp) {
+        self.confirmed.retain(|confirmed| confirmed.hash != hash);
+        self.confirmed.insert(0, ConfirmedStatus { hash: hash.to_owned(), at: second(now) });
+        self.confirmed.truncate(ClusterBindingStatus::CONFIRMED_MAX);
+    }
+}
+
+/// How the spec is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Spec<'a> {
+    /// Valid.
+    Valid,
+    /// It has mistakes, and an earlier one that had none is in force.
+    Earlier(&'a Problems),
+    /// It has mistakes, and nothing is changed because of it.
+    Invalid(&'a Problems),
+    /// Without right names nothing can be done.
+    Unusable(&'a Problems),
+}
+
+/// What is held.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Held<'a> {
+    /// Nothing.
+    Nothing,
+    /// What an earlier process held; not all of it is known again.
+    Recalling,
+    /// This.
+    Batch(&'a HeldBatch),
+}
+
+/// Who has what the binding needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Conflict {
+    /// The Lease in `mountNamespace` is another's.
+    Borrower(String),
+    /// Another binding has the same `clusterID`.
+    ClusterId(String),
+}
+
+/// How the deletion of the binding is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Going {
+    /// Virtual nodes are there still.
+    Nodes,
+    /// Claims on physical nodes are.
+    Claims(usize),
+    /// Pods of its identity are in the physical cluster.
+    Pods(usize),
+    /// What is left cannot be read.
+    Unknown(String),
+    /// Nothing is left.
+    Done,
+}
+
+/// The connection to the physical cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link<'a> {
+    /// What keeps the Secret from being used as it is.
+    pub(super) problem: Option<&'a Problem>,
+    /// The same in a sentence.
+    pub(super) sentence: Option<&'a str>,
+    /// How the connection in use is doing; `None`: there is none yet.
+    pub(super) reach: Option<Reach>,
+    /// When its credential ends.
+    pub(super) end: Option<CredentialEnd>,
+    /// It leads to the virtual cluster itself.
+    pub(super) is_same_cluster: bool,
+}
+
+/// What a status follows from.
+pub(super) struct Facts<'a> {
+    pub(super) now: Timestamp,
+    pub(super) generation: Option<i64>,
+    pub(super) holder: &'a str,
+    pub(super) spec: Spec<'a>,
+    pub(super) link: Link<'a>,
+    pub(super) kept: &'a Kept,
+    pub(super) conflict: Option<&'a Conflict>,
+    pub(super) held: Held<'a>,
+    pub(super) spent: Spent,
+    pub(super) is_paused: bool,
+    pub(super) observes: bool,
+    pub(super) is_draining: bool,
+    pub(super) is_read_only: bool,
+    pub(super) troubles: &'a [Refusal],
+    pub(super) counts: Counts,
+    pub(super) next_transition: Option<Timestamp>,
+    pub(super) going: Option<&'a Going>,
+}
+
+/// One statement: a reason and a sentence.
+struct Says {
+    reason: Reason,
+    message: String,
+}
+
+fn says(reason: Reason, message: impl Into<String>) -> Says {
+    Says { reason, message: message.into() }
+}
+
+/// The status that has to be stored where this one is.
+pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> ClusterBindingStatus {
+    let now = second(facts.now);
+    let ready = not_ready(facts);
+    let mut conditions = before.conditions.clone();
+    let mut set = |kind, status, Says { reason, message }: Says| {
+        let condition = Condition::new(kind, status, reason, message).observed(facts.generation);
+        set_condition(&mut conditions, condition, &now);
+    };
+    let (phase, message) = match ready {
+        None => {
+            let message = "The binding serves what its spec and the policies ask for.";
+            set(ConditionType::Ready, ConditionStatus::True, says(Reason::Ok, message));
+            (BindingPhase::Ready, message.to_owned())
+        }
+        Some(why) => {
+            let (phase, message) = (phase(why.reason), why.message.clone());
+            set(ConditionType::Ready, ConditionStatus::False, why);
+            (phase, message)
+        }
+    };
+    let (connected, why) = connected(facts);
+    set(ConditionType::Connected, connected, why);
+    if let Some((status, why)) = held_condition(facts.held) {
+        set(ConditionType::Held, status, why);
+    }
+    let yes_or = |why: Option<Says>, otherwise: &str| match why {
+        Some(why) => (ConditionStatus::True, why),
+        None => (ConditionStatus::False, says(Reason::Ok, otherwise)),
+    };
+    for (kind, why, otherwise) in [
+        (ConditionType::Conflict, conflict(facts), "Nothing that the binding needs belongs to another."),
+        (
+            ConditionType::PhysicalClusterChanged,
+            another_cluster(facts),
+            "The physical cluster is the one that the binding borrows from.",
+        ),
+        (ConditionType::Restored, restored(facts), "No cluster was set back to an earlier state."),
+        (ConditionType::Paused, paused(facts), "The binding is not paused."),
+    ] {
+        let (status, why) = yes_or(why, otherwise);
+        set(kind, status, why);
+    }
+    let status = ClusterBindingStatus {
+        observed_generation: facts.generation,
+        phase: Some(phase),
+        message,
+        conditions,
+        physical_cluster_uid: facts.kept.physical_cluster.clone(),
+        other_cluster: facts.kept.other_cluster.clone(),
+        restored: facts.kept.restored.clone(),
+        held: match facts.held {
+            Held::Nothing => None,
+            Held::Recalling => before.held.clone(),
+            Held::Batch(batch) => {
+                let same = before.held.as_ref().filter(|known| known.hash == batch.hash);
+                Some(held(batch, same.map_or_else(|| now.clone(), |known| known.since.clone())))
+            }
+        },
+        spent: spent(before.spent.as_ref(), facts.spent, &now),
+        confirmed: facts.kept.confirmed.clone(),
+        connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
+        holder: Some(facts.holder.to_owned()),
+        nodes: None,
+        pods: None,
+        leases: None,
+        next_transition: facts.next_transition.map(second),
+        last_sync_time: before.last_sync_time.clone(),
+    };
+    counted(status, facts.counts)
+}
+
+/// Whether the two differ in more than numbers that change with every pod, which are written less often.
+pub(super) fn is_urgent(before: &ClusterBindingStatus, after: &ClusterBindingStatus) -> bool {
+    let without_numbers = |status: &ClusterBindingStatus| ClusterBindingStatus {
+        nodes: None,
+        pods: None,
+        leases: None,
+        last_sync_time: None,
+        ..status.clone()
+    };
+    without_numbers(before) != without_numbers(after)
+}
+
+/// A time as the object keeps it.
+pub(super) fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// Why the binding does not serve what it should, the most basic reason first.
+fn not_ready(facts: &Facts<'_>) -> Option<Says> {
+    let link = &facts.link;
+    deletion(facts)
+        .or_else(|| spec(facts.spec))
+        .or_else(|| link.is_same_cluster.then(|| says(Reason::SameCluster, SAME_CLUSTER)))
+        .or_else(|| another_cluster(facts))
+        .or_else(|| link.reach.is_none().then(|| not_connected(link)))
+        .or_else(|| facts.conflict.map(|conflict| says(reason_of_conflict(conflict), sentence_of_conflict(conflict))))
+        .or_else(|| refused(facts.troubles))
+        .or_else(|| restored(facts))
+        .or_else(|| link.reach.and_then(out_of_reach))
+        .or_else(|| match facts.held {
+            Held::Nothing => None,
+            Held::Recalling => Some(says(Reason::Pending, "What an earlier replica held is judged again.")),
+            Held::Batch(batch) => Some(batch_is_held(batch)),
+        })
+        .or_else(|| paused(facts))
+        .or_else(|| facts.is_draining.then(|| says(Reason::Draining, "An operator drains nodes of the binding.")))
+        .or_else(|| facts.is_read_only.then(|| says(Reason::ReadOnly, "Writes are switched off in this replica.")))
+}
+
+const SAME_CLUSTER: &str = "The kubeconfig leads to this cluster itself, and no cluster lends to itself: point secretRef to a \
+    Secret with the kubeconfig of the physical cluster.";
+
+fn phase(reason: Reason) -> BindingPhase {
+    match reason {
+        Reason::ValidationError
+        | Reason::SameCluster
+        | Reason::AnotherCluster
+        | Reason::BorrowerLeaseTaken
+        | Reason::ClusterIdTaken
+        | Reason::VirtualClusterRestored
+        | Reason::PhysicalClusterRestored
+        | Reason::CredentialsInvalid
+        | Reason::CredentialsMissing
+        | Reason::Unauthorized
+        | Reason::Forbidden
+        | Reason::NamespaceMissing
+        | Reason::DefinitionMissing
+        | Reason::WriteFailed => BindingPhase::Failed,
+        // It does what it may, and waits for no one but the operator who wanted that.
+        Reason::TooManyNodesRemoved
+        | Reason::TooManyPodsRemoved
+        | Reason::Paused
+        | Reason::Observing
+        | Reason::Draining
+        | Reason::ReadOnly => BindingPhase::Ready,
+        _ => BindingPhase::Pending,
+    }
+}
+
+fn deletion(facts: &Facts<'_>) -> Option<Says> {
+    let message = match facts.going? {
+        Going::Nodes => format!("The binding is being deleted: {} virtual nodes go first.", facts.counts.lent),
+        Going::Claims(count) => format!("The binding is being deleted: {count} physical nodes are claimed still."),
+        Going::Pods(count) => {
+            format!("The binding is being deleted: {count} of its pods are in the physical cluster still.")
+        }
+        Going::Unknown(why) => format!("The binding is being deleted, and what is left of it cannot be read: {why}"),
+        Going::Done => "The binding is being deleted, and nothing is left of it.".to_owned(),
+    };
+    // A held deletion waits for an operator, and says so.
+    match facts.held {
+        Held::Batch(batch) => Some(says(batch_is_held(batch).reason, format!("{message} Held: {batch}."))),
+        Held::Nothing | Held::Recalling => Some(says(Reason::Deleting, message)),
+    }
+}
+
+fn spec(spec: Spec<'_>) -> Option<Says> {
+    let (problems, then) = match spec {
+        Spec::Valid => return None,
+        Spec::Earlier(problems) => (problems, "The last valid version stays in force."),
+        Spec::Invalid(problems) => (problems, "Until it is corrected nothing is created, resized, evicted or deleted."),
+        Spec::Unusable(problems) => (problems, "Until it is corrected nothing is done."),
+    };
+    Some(says(Reason::ValidationError, format!("The spec is invalid: {problems}. {then}")))
+}
+
+fn not_connected(link: &Link<'_>) -> Says {
+    match (link.problem, link.sentence) {
+        (Some(problem), sentence) => {
+            let sentence = sentence.map_or_else(|| problem.to_string(), str::to_owned);
+            says(reason_of_problem(problem), format!("There is no connection to the physical cluster: {sentence}."))
+        }
+        (None, _) => says(Reason::Pending, "The connection to the physical cluster is being made."),
+    }
+}
+
+fn reason_of_problem(problem: &Problem) -> Reason {
+    match problem {
+        Problem::Missing | Problem::Deleted => Reason::CredentialsMissing,
+        Problem::Kubeconfig(_) | Problem::Client(_) => Reason::CredentialsInvalid,
+        Problem::Unwatched(refusal) => reason_of_refusal(refusal.reason),
+        Problem::Contact(error) => reason_of_refusal(error.refusal.reason),
+        Problem::ClusterChanged { .. } => Reason::AnotherCluster,
+    }
+}
+
+fn reason_of_refusal(reason: RefusalReason) -> Reason {
+    match reason {
+        RefusalReason::Forbidden => Reason::Forbidden,
+        RefusalReason::Unauthorized => Reason::Unauthorized,
+        RefusalReason::NotFound => Reason::NamespaceMissing,
+        RefusalReason::NoSuchResource => Reason::DefinitionMissing,
+        RefusalReason::Invalid | RefusalReason::DeniedByAdmission | RefusalReason::WebhookUnreachable => {
+            Reason::WriteFailed
+        }
+        RefusalReason::Conflict
+        | RefusalReason::AlreadyExists
+        | RefusalReason::TooManyRequests
+        | RefusalReason::Expired
+        | RefusalReason::ServerError
+        | RefusalReason::Unreachable
+        | RefusalReason::NotLeader
+        | RefusalReason::ReadOnly => Reason::PhysicalClusterUnreachable,
+    }
+}
+
+fn refused(troubles: &[Refusal]) -> Option<Says> {
+    let first = troubles.first()?;
+    let shown: Vec<String> = troubles.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = troubles.len().saturating_sub(SHOWN);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    Some(says(reason_of_refusal(first.reason), format!("Requests are refused: {}{more}.", shown.join("; "))))
+}
+
+fn out_of_reach(reach: Reach) -> Option<Says> {
+    match reach {
+        Reach::Reachable => None,
+        Reach::Suspect(Doubt::NotListed) => Some(says(Reason::Pending, "The physical cluster is being listed.")),
+        Reach::Suspect(doubt @ (Doubt::Silent | Doubt::Empty)) => {
+            Some(says(Reason::PhysicalClusterSuspect, sentence(doubt)))
+        }
+        Reach::Unreachable { .. } => {
+            Some(says(Reason::PhysicalClusterUnreachable, "The physical API server does not answer."))
+        }
+    }
+}
+
+/// The words of a doubt as a sentence.
+fn sentence(doubt: Doubt) -> String {
+    let words = doubt.to_string();
+    let mut chars = words.chars();
+    let first = chars.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
+}
+
+fn connected(facts: &Facts<'_>) -> (ConditionStatus, Says) {
+    let link = &facts.link;
+    if link.is_same_cluster {
+        return (ConditionStatus::False, says(Reason::SameCluster, SAME_CLUSTER));
+    }
+    let Some(reach) = link.reach else { return (ConditionStatus::False, not_connected(link)) };
+    if let Some(why) = out_of_reach(reach) {
+        let status = match reach {
+            Reach::Unreachable { .. } => ConditionStatus::False,
+            Reach::Suspect(_) | Reach::Reachable => ConditionStatus::Unknown,
+        };
+        return (status, why);
+    }
+    if let (Some(problem), Some(sentence)) = (link.problem, link.sentence) {
+        let message = format!("The physical API server answers, but the Secret is not used as it is: {sentence}.");
+        return (ConditionStatus::True, says(reason_of_problem(problem), message));
+    }
+    let ending = link.end.map(|end| (end, end.ending(facts.now)));
+    match ending {
+        Some((end, Ending::Soon { .. } | Ending::Past)) => {
+            let message = format!("The physical API server answers; {end}.");
+            (ConditionStatus::True, says(Reason::CredentialsExpiring, message))
+        }
+        Some((_, Ending::Later)) | None => {
+            (ConditionStatus::True, says(Reason::Ok, "The physical API server answers, and was listed."))
+        }
+    }
+}
+
+/// `None`: it stays as it is.
+fn held_condition(held: Held<'_>) -> Option<(ConditionStatus, Says)> {
+    match held {
+        Held::Nothing => Some((ConditionStatus::False, says(Reason::Ok, "Nothing is held."))),
+        Held::Recalling => None,
+        Held::Batch(batch) => Some((ConditionStatus::True, batch_is_held(batch))),
+    }
+}
+
+fn batch_is_held(batch: &HeldBatch) -> Says {
+    let reason = match batch.broken.first() {
+        Some(BrokenLimit::Pods { .. }) => Reason::TooManyPodsRemoved,
+        Some(BrokenLimit::Nodes { .. }) | None => Reason::TooManyNodesRemoved,
+    };
+    says(reason, format!("{batch}."))
+}
+
+fn reason_of_conflict(conflict: &Conflict) -> Reason {
+    match conflict {
+        Conflict::Borrower(_) => Reason::BorrowerLeaseTaken,
+        Conflict::ClusterId(_) => Reason::ClusterIdTaken,
+    }
+}
+
+fn sentence_of_conflict(conflict: &Conflict) -> String {
+    match conflict {
+        Conflict::Borrower(why) => {
+            format!("The Lease of the borrower in mountNamespace belongs to another, so nothing is written: {why}.")
+        }
+        Conflict::ClusterId(why) => format!("{why}, so nothing is written."),
+    }
+}
+
+fn conflict(facts: &Facts<'_>) -> Option<Says> {
+    if let Some(conflict) = facts.conflict {
+        return Some(says(reason_of_conflict(conflict), sentence_of_conflict(conflict)));
+    }
+    let claimed = facts.counts.claimed;
+    let message = format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
+    (claimed > 0).then(|| says(Reason::NodesClaimed, message))
+}
+
+fn another_cluster(facts: &Facts<'_>) -> Option<Says> {
+    let other = facts.kept.other_cluster.as_ref()?;
+    let known = facts.kept.physical_cluster.as_deref().unwrap_or_default();
+    let message = format!(
+        "Another physical cluster answers: its UID is {}, and the binding borrows from {known}. Nothing is created, evicted or \
+         deleted; confirm with hash {}, or point the Secret back.",
+        other.uid, other.hash
+    );
+    Some(says(Reason::AnotherCluster, message))
+}
+
+fn restored(facts: &Facts<'_>) -> Option<Says> {
+    let restored = facts.kept.restored.as_ref()?;
+    let reason = match restored.cluster {
+        StoredSide::Physical => Reason::PhysicalClusterRestored,
+        StoredSide::Virtual | StoredSide::Unknown => Reason::VirtualClusterRestored,
+    };
+    let message = format!(
+        "{}. Nothing is created, evicted or deleted until that is confirmed with hash {}.",
+        restored.sentence, restored.hash
+    );
+    Some(says(reason, message))
+}
+
+fn paused(facts: &Facts<'_>) -> Option<Says> {
+    if facts.is_paused {
+        let message = "An operator paused the binding: leases and mirroring continue, and nothing is created, resized, evicted or \
+            deleted.";
+        return Some(says(Reason::Paused, message));
+    }
+    let message = if facts.counts.lent > 0 {
+        "The binding has mode: observe and lends nodes already: leases and mirroring continue, since pods would be evicted \
+         otherwise, and nothing is created, resized, evicted or deleted."
+    } else {
+        "The binding has mode: observe: everything is decided, and nothing is written but this status."
+    };
+    facts.observes.then(|| says(Reason::Observing, message))
+}
+
+fn spent(before: Option<&SpentStatus>, spent: Spent, now: &str) -> Option<SpentStatus> {
+    if spent == Spent::default() {
+        return None;
+    }
+    let (nodes, pods) = (number(spent.nodes), number(spent.pods));
+    let same = before.filter(|known| (known.nodes, known.pods) == (nodes, pods));
+    Some(SpentStatus { nodes, pods, at: same.map_or_else(|| now.to_owned(), |known| known.at.clone()) })
+}
+
+fn connection(before: Option<&ConnectionStatus>, link: &Link<'_>, now: &str) -> ConnectionStatus {
+    let state = match link.reach {
+        None => ConnectionState::Connecting,
+        Some(Reach::Reachable) => ConnectionState::Reachable,
+        Some(Reach::Suspect(_)) => ConnectionState::Suspect,
+        Some(Reach::Unreachable { .. }) => ConnectionState::Unreachable,
+    };
+    let same = before.filter(|known| known.state == state && !known.since.is_empty());
+    ConnectionStatus {
+        state,
+        since: same.map_or_else(|| now.to_owned(), |known| known.since.clone()),
+        server_version: before.and_then(|known| known.server_version.clone()),
+        credentials_end: link.end.map(|end| second(end.at)),
+    }
+}
+
+fn counted(status: ClusterBindingStatus, counts: Counts) -> ClusterBindingStatus {
+    ClusterBindingStatus {
+        nodes: Some(NodeCounts {
+            selected: number(counts.selected),
+            lent: number(counts.lent),
+            ready: number(counts.ready),
+            outside_windows: number(counts.outside),
+            overcommitted: number(counts.overcommitted),
+            leaving: number(counts.leaving),
+            frozen: number(counts.frozen),
+            claimed_by_others: number(counts.claimed),
+        }),
+        pods: Some(PodCounts {
+            bound: number(counts.bound),
+            running: number(counts.running),
+            orphans: number(counts.orphans),
+        }),
+        leases: Some(LeaseCounts { renewed: number(counts.renewed), stopped: number(counts.stopped) }),
+        ..status
+    }
+}
+
+#[cfg(test)]
+mod tests;

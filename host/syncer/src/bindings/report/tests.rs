@@ -1,0 +1,295 @@
+use std::time::Duration;
+
+use topoloom_api::cluster_binding::HeldBatchStatus;
+use topoloom_sync::guard::Size;
+
+use super::*;
+use crate::convert::binding::tests::{around, binding};
+use crate::kubeconfig::{CredentialKind, KubeconfigError};
+
+const WELL: Link<'static> =
+    Link { problem: None, sentence: None, reach: Some(Reach::Reachable), end: None, is_same_cluster: false };
+const GONE: Reach = Reach::Unreachable { since: Duration::ZERO };
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn kept() -> Kept {
+    Kept { physical_cluster: Some("c1".to_owned()), ..Kept::default() }
+}
+
+fn facts(kept: &Kept) -> Facts<'_> {
+    Facts {
+        now: at("2026-08-03T12:00:00.25Z"),
+        generation: Some(1),
+        holder: "topoloom-0",
+        spec: Spec::Valid,
+        link: WELL,
+        kept,
+        conflict: None,
+        held: Held::Nothing,
+        spent: Spent::default(),
+        is_paused: false,
+        observes: false,
+        is_draining: false,
+        is_read_only: false,
+        troubles: &[],
+        counts: Counts { selected: 9, lent: 8, ready: 7, ..Counts::default() },
+        next_transition: None,
+        going: None,
+    }
+}
+
+fn first(facts: &Facts<'_>) -> ClusterBindingStatus {
+    report(&ClusterBindingStatus::default(), facts)
+}
+
+/// Type, status and reason of a condition.
+fn condition(status: &ClusterBindingStatus, kind: ConditionType) -> String {
+    let found = status.conditions.iter().find(|condition| condition.type_ == kind.as_str()).unwrap();
+    format!("{} {}", found.status, found.reason)
+}
+
+fn batch() -> HeldBatch {
+    HeldBatch {
+        hash: "abc".to_owned(),
+        nodes: 6,
+        pods: 4,
+        size: Size { nodes: 10, pods: 100 },
+        spent: Spent { nodes: 1, pods: 0 },
+        causes: std::collections::BTreeMap::new(),
+        broken: vec![BrokenLimit::Nodes { percent: 20 }],
+    }
+}
+
+#[test]
+fn a_binding_that_serves_has_all_seven_conditions_and_is_ready() {
+    let kept = kept();
+    let status = first(&facts(&kept));
+    assert_eq!(status.phase, Some(BindingPhase::Ready));
+    let words: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| format!("{} {} {}", condition.type_, condition.status, condition.reason))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "Ready True Ok",
+            "Connected True Ok",
+            "Held False Ok",
+            "Conflict False Ok",
+            "PhysicalClusterChanged False Ok",
+            "Restored False Ok",
+            "Paused False Ok",
+        ]
+    );
+    assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(1)));
+    assert_eq!(status.nodes.unwrap().ready, 7);
+    assert_eq!((status.physical_cluster_uid.as_deref(), status.holder.as_deref()), (Some("c1"), Some("topoloom-0")));
+    assert_eq!(status.connection.unwrap().since, "2026-08-03T12:00:00Z");
+}
+
+#[test]
+fn a_status_that_says_what_is_stored_is_equal_to_it_at_any_later_time() {
+    let (kept, batch) = (kept(), batch());
+    let mut facts = facts(&kept);
+    facts.held = Held::Batch(&batch);
+    facts.spent = Spent { nodes: 1, pods: 9 };
+    let stored = first(&facts);
+    facts.now = at("2026-08-03T15:00:00Z");
+    assert_eq!(report(&stored, &facts), stored);
+    let read: ClusterBindingStatus = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
+    assert_eq!(read, stored);
+}
+
+#[test]
+fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
+    let kept = kept();
+    let invalid = crate::convert::binding::read(&binding(serde_json::json!({"mode": "x"})), &around()).unwrap();
+    let problems = invalid.problems.unwrap();
+    let missing = Problem::Missing;
+    let bad = Problem::Kubeconfig(KubeconfigError::NoKey);
+    let borrower = Conflict::Borrower("its label is another's".to_owned());
+    let same_id = Conflict::ClusterId("binding \"west\" has the same clusterID \"east\"".to_owned());
+    let forbidden = [Refusal {
+        reason: RefusalReason::Forbidden,
+        message: "the physical cluster: no".to_owned(),
+        retry_after: None,
+    }];
+    let (batch, going) = (batch(), Going::Nodes);
+    let base = || facts(&kept);
+    let unlinked = |problem| Link { problem: Some(problem), sentence: Some("a sentence"), reach: None, ..WELL };
+    let rows = [
+        (Facts { spec: Spec::Earlier(&problems), ..base() }, "ValidationError", BindingPhase::Failed),
+        (Facts { spec: Spec::Invalid(&problems), ..base() }, "ValidationError", BindingPhase::Failed),
+        (
+            Facts { link: Link { is_same_cluster: true, reach: None, ..WELL }, ..base() },
+            "SameCluster",
+            BindingPhase::Failed,
+        ),
+        (Facts { link: unlinked(&missing), ..base() }, "CredentialsMissing", BindingPhase::Failed),
+        (Facts { link: unlinked(&bad), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
+        (Facts { link: Link { reach: None, ..WELL }, ..base() }, "Pending", BindingPhase::Pending),
+        (Facts { conflict: Some(&borrower), ..base() }, "BorrowerLeaseTaken", BindingPhase::Failed),
+        (Facts { conflict: Some(&same_id), ..base() }, "ClusterIdTaken", BindingPhase::Failed),
+        (Facts { troubles: &forbidden, ..base() }, "Forbidden", BindingPhase::Failed),
+        (
+            Facts { link: Link { reach: Some(GONE), ..WELL }, ..base() },
+            "PhysicalClusterUnreachable",
+            BindingPhase::Pending,
+        ),
+        (Facts { held: Held::Batch(&batch), ..base() }, "TooManyNodesRemoved", BindingPhase::Ready),
+        (Facts { is_paused: true, ..base() }, "Paused", BindingPhase::Ready),
+        (Facts { observes: true, ..base() }, "Observing", BindingPhase::Ready),
+        (Facts { is_draining: true, ..base() }, "Draining", BindingPhase::Ready),
+        (Facts { is_read_only: true, ..base() }, "ReadOnly", BindingPhase::Ready),
+        (Facts { going: Some(&going), ..base() }, "Deleting", BindingPhase::Pending),
+        // The first of several.
+        (
+            Facts { spec: Spec::Invalid(&problems), conflict: Some(&borrower), is_paused: true, ..base() },
+            "ValidationError",
+            BindingPhase::Failed,
+        ),
+    ];
+    for (facts, reason, phase) in rows {
+        let status = first(&facts);
+        assert_eq!(condition(&status, ConditionType::Ready), format!("False {reason}"));
+        assert_eq!(status.phase, Some(phase), "{reason}");
+        assert!(status.message.ends_with('.') && status.message.len() > 20, "{}", status.message);
+    }
+    let message = first(&Facts { spec: Spec::Earlier(&problems), ..base() }).message;
+    assert_eq!(
+        message,
+        "The spec is invalid: spec.mode must be \"enforce\" or \"observe\", got \"x\". The last valid version stays in force."
+    );
+}
+
+#[test]
+fn s5_the_connection_is_unknown_while_it_is_suspect_and_false_where_it_is_gone() {
+    let kept = kept();
+    for (reach, wanted, state) in [
+        (Some(Reach::Reachable), "True Ok", ConnectionState::Reachable),
+        (Some(Reach::Suspect(Doubt::Silent)), "Unknown PhysicalClusterSuspect", ConnectionState::Suspect),
+        (Some(Reach::Suspect(Doubt::NotListed)), "Unknown Pending", ConnectionState::Suspect),
+        (Some(GONE), "False PhysicalClusterUnreachable", ConnectionState::Unreachable),
+        (None, "False Pending", ConnectionState::Connecting),
+    ] {
+        let status = first(&Facts { link: Link { reach, ..WELL }, ..facts(&kept) });
+        assert_eq!(condition(&status, ConditionType::Connected), wanted);
+        assert_eq!(status.connection.unwrap().state, state);
+    }
+}
+
+#[test]
+fn s20_a_secret_that_is_not_used_and_a_credential_that_ends_soon_show_while_the_connection_is_kept() {
+    let kept = kept();
+    let bad = Problem::Kubeconfig(KubeconfigError::Empty);
+    let link = Link { problem: Some(&bad), sentence: Some("the key is empty; it is kept"), ..WELL };
+    let status = first(&Facts { link, ..facts(&kept) });
+    assert_eq!(condition(&status, ConditionType::Connected), "True CredentialsInvalid");
+    assert_eq!(condition(&status, ConditionType::Ready), "True Ok", "it serves by the earlier one");
+    for (end, wanted) in [("2026-08-09T00:00:00Z", "True CredentialsExpiring"), ("2026-09-09T00:00:00Z", "True Ok")] {
+        let end = CredentialEnd { kind: CredentialKind::Token, at: at(end) };
+        let status = first(&Facts { link: Link { end: Some(end), ..WELL }, ..facts(&kept) });
+        assert_eq!(condition(&status, ConditionType::Connected), wanted);
+        assert_eq!(status.connection.unwrap().credentials_end, Some(end.at.to_string()));
+    }
+}
+
+#[test]
+fn s9_a_held_batch_has_its_numbers_and_the_time_at_which_it_was_first_held() {
+    let (kept, batch) = (kept(), batch());
+    let mut facts = facts(&kept);
+    facts.held = Held::Batch(&batch);
+    let stored = first(&facts);
+    let held = stored.held.clone().unwrap();
+    assert_eq!((held.hash.as_str(), held.extent.nodes, held.size.nodes, held.spent.nodes), ("abc", 6, 10, 1));
+    assert!(stored.message.contains("confirm with hash abc"), "{}", stored.message);
+    assert_eq!(condition(&stored, ConditionType::Held), "True TooManyNodesRemoved");
+    facts.now = at("2026-08-03T13:00:00Z");
+    assert_eq!(report(&stored, &facts).held.unwrap().since, held.since);
+    let other = HeldBatch { hash: "def".to_owned(), ..batch.clone() };
+    facts.held = Held::Batch(&other);
+    assert_eq!(report(&stored, &facts).held.unwrap().since, "2026-08-03T13:00:00Z");
+    // A process that takes over leaves what it has not judged yet as it is.
+    facts.held = Held::Recalling;
+    let recalling = report(&stored, &facts);
+    assert_eq!(recalling.held, stored.held);
+    assert_eq!(condition(&recalling, ConditionType::Held), "True TooManyNodesRemoved");
+    facts.held = Held::Nothing;
+    assert_eq!(report(&stored, &facts).held, None::<HeldBatchStatus>);
+}
+
+#[test]
+fn s6_s25_another_and_a_restored_cluster_say_what_confirms_them() {
+    let mut kept = kept();
+    kept.other_cluster =
+        Some(OtherClusterStatus { uid: "c2".into(), hash: "h2".into(), since: "2026-08-03T12:00:00Z".into() });
+    let status = first(&facts(&kept));
+    assert_eq!(condition(&status, ConditionType::PhysicalClusterChanged), "True AnotherCluster");
+    assert!(status.message.contains("its UID is c2") && status.message.contains("with hash h2"), "{}", status.message);
+    kept.other_cluster = None;
+    for (cluster, reason) in
+        [(StoredSide::Virtual, "VirtualClusterRestored"), (StoredSide::Physical, "PhysicalClusterRestored")]
+    {
+        kept.restored =
+            Some(RestoredStatus { cluster, sentence: "it was set back".into(), hash: "h3".into(), since: "t".into() });
+        let status = first(&facts(&kept));
+        assert_eq!(condition(&status, ConditionType::Restored), format!("True {reason}"));
+        assert!(status.message.contains("with hash h3"), "{}", status.message);
+    }
+}
+
+#[test]
+fn s7_claims_of_others_show_and_do_not_keep_the_rest_from_being_served() {
+    let kept = kept();
+    let counts = Counts { claimed: 2, ..Counts::default() };
+    let status = first(&Facts { counts, ..facts(&kept) });
+    assert_eq!(condition(&status, ConditionType::Conflict), "True NodesClaimed");
+    assert_eq!(condition(&status, ConditionType::Ready), "True Ok");
+}
+
+#[test]
+fn a_hash_confirms_once_and_the_oldest_are_forgotten() {
+    let mut kept = Kept::default();
+    for number in 0..20 {
+        kept.confirm(&format!("h{number}"), at("2026-08-03T12:00:00Z"));
+    }
+    kept.confirm("h10", at("2026-08-03T13:00:00Z"));
+    assert_eq!(kept.confirmed.len(), ClusterBindingStatus::CONFIRMED_MAX);
+    assert_eq!((kept.confirmed[0].hash.as_str(), kept.confirmed[0].at.as_str()), ("h10", "2026-08-03T13:00:00Z"));
+    assert_eq!(kept.confirmed.iter().filter(|confirmed| confirmed.hash == "h10").count(), 1);
+    assert_eq!(Kept::of(&ClusterBindingStatus { confirmed: kept.confirmed.clone(), ..Default::default() }), kept);
+}
+
+#[test]
+fn numbers_of_pods_alone_are_not_urgent() {
+    let kept = kept();
+    let stored = first(&facts(&kept));
+    let counts = Counts { bound: 5, ..facts(&kept).counts };
+    let counted = report(&stored, &Facts { counts, ..facts(&kept) });
+    assert_ne!(counted, stored);
+    assert!(!is_urgent(&stored, &counted));
+    assert!(is_urgent(&stored, &report(&stored, &Facts { is_paused: true, ..facts(&kept) })));
+    assert!(is_urgent(&stored, &report(&stored, &Facts { spent: Spent { nodes: 0, pods: 1 }, ..facts(&kept) })));
+}
+
+#[test]
+fn s11_a_deletion_says_what_it_waits_for() {
+    let (kept, batch) = (kept(), batch());
+    for (going, part) in [
+        (Going::Nodes, "8 virtual nodes go first"),
+        (Going::Claims(3), "3 physical nodes are claimed still"),
+        (Going::Pods(2), "2 of its pods are in the physical cluster still"),
+        (Going::Unknown("no answer".to_owned()), "cannot be read: no answer"),
+    ] {
+        let status = first(&Facts { going: Some(&going), ..facts(&kept) });
+        assert!(status.message.contains(part), "{}", status.message);
+    }
+    let going = Going::Nodes;
+    let held = first(&Facts { going: Some(&going), held: Held::Batch(&batch), ..facts(&kept) });
+    assert_eq!(condition(&held, ConditionType::Ready), "False TooManyNodesRemoved");
+    assert!(held.message.contains("confirm with hash abc"), "{}", held.message);
+}

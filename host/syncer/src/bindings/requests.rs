@@ -1,0 +1,237 @@
+//! The requests of a binding about itself: its object, its Lease in the physical cluster, and the lease with its witness.
+//!
+//! Owns their bodies and deadlines. Each write carries the resourceVersion that it was decided on, and a create fails where the object
+//! exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::{Value, json};
+use topoloom_api::ClusterBinding;
+use topoloom_cluster::deadline::answered;
+use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::Uid;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::identity::borrower::Borrower;
+use topoloom_sync::keys;
+
+use crate::group::of_binding;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the Lease that replicas stand for to serve a binding is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The clients of a binding.
+#[derive(Clone)]
+pub(super) struct Clients {
+    /// Reads of the virtual cluster.
+    pub(super) lent: kube::Client,
+    /// Writes there, behind the gate of the binding.
+    pub(super) lent_writes: kube::Client,
+    /// Reads of the physical cluster.
+    pub(super) physical: kube::Client,
+    /// Writes there, behind the gate of the binding.
+    pub(super) physical_writes: kube::Client,
+}
+
+/// A Lease, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct SeenLease {
+    pub(super) uid: String,
+    pub(super) version: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+impl From<Lease> for SeenLease {
+    fn from(lease: Lease) -> Self {
+        let ObjectMeta { uid, resource_version, labels, annotations, .. } = lease.metadata;
+        Self {
+            uid: uid.unwrap_or_default(),
+            version: resource_version.unwrap_or_default(),
+            labels: labels.unwrap_or_default(),
+            annotations: annotations.unwrap_or_default(),
+        }
+    }
+}
+
+impl Clients {
+    fn bindings(client: &kube::Client) -> Api<ClusterBinding> {
+        Api::all(client.clone())
+    }
+
+    /// Merges this into the status of the binding in that version. Returns what is stored.
+    pub(super) async fn patch_status(
+        &self,
+        name: &str,
+        version: &str,
+        status: &Value,
+    ) -> Result<ClusterBinding, Refusal> {
+        let body = json!({"metadata": {"resourceVersion": version}, "status": status});
+        let api = Self::bindings(&self.lent_writes);
+        answered(PATIENCE, api.patch_status(name, &PatchParams::default(), &Patch::Merge(&body))).await
+    }
+
+    /// Takes an annotation off the binding in that version: a newer one of the operator stays.
+    pub(super) async fn take_annotation(
+        &self,
+        name: &str,
+        version: &str,
+        key: &str,
+    ) -> Result<ClusterBinding, Refusal> {
+        let body = json!({"metadata": {"resourceVersion": version, "annotations": {key: null}}});
+        let api = Self::bindings(&self.lent_writes);
+        answered(PATIENCE, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
+    }
+
+    /// Writes all finalizers of the binding in that version.
+    pub(super) async fn finalizers(
+        &self,
+        name: &str,
+        version: &str,
+        finalizers: &[String],
+    ) -> Result<ClusterBinding, Refusal> {
+        let body = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+        let api = Self::bindings(&self.lent_writes);
+        answered(PATIENCE, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
+    }
+
+    /// All bindings, live.
+    pub(super) async fn all_bindings(&self) -> Result<Vec<ClusterBinding>, Refusal> {
+        Ok(answered(PATIENCE, Self::bindings(&self.lent).list(&ListParams::default())).await?.items)
+    }
+
+    /// The UIDs of all bindings, live.
+    pub(super) async fn binding_uids(&self) -> Result<BTreeSet<Uid>, Refusal> {
+        let list = answered(PATIENCE, Self::bindings(&self.lent).list_metadata(&ListParams::default())).await?;
+        Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
+    }
+
+    /// How many virtual nodes of the binding there are, live.
+    pub(super) async fn count_lent(&self, identity: &Identity) -> Result<usize, Refusal> {
+        let api: Api<Node> = Api::all(self.lent.clone());
+        let list = ListParams::default().labels(&of_binding(identity));
+        Ok(answered(PATIENCE, api.list_metadata(&list)).await?.items.len())
+    }
+
+    /// How many physical pods of the binding there are in its namespace, live.
+    pub(super) async fn count_pods(&self, identity: &Identity, namespace: &str) -> Result<usize, Refusal> {
+        let api: Api<Pod> = Api::namespaced(self.physical.clone(), namespace);
+        let list = ListParams::default().labels(&of_binding(identity));
+        Ok(answered(PATIENCE, api.list_metadata(&list)).await?.items.len())
+    }
+
+    /// The lease that replicas stand for to serve the binding, live.
+    pub(super) async fn lease(&self, lease: &LeaseName) -> Result<Option<SeenLease>, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.lent.clone(), &lease.namespace);
+        Ok(answered(PATIENCE, api.get_opt(&lease.name)).await?.map(SeenLease::from))
+    }
+
+    /// Writes the witness into it. Another writer of the lease, which renews it, may come in between: then it is read again.
+    pub(super) async fn write_witness(
+        &self,
+        lease: &LeaseName,
+        version: &str,
+        text: &str,
+    ) -> Result<SeenLease, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.lent_writes.clone(), &lease.namespace);
+        let mut version = version.to_owned();
+        for _ in 0..3 {
+            let body = json!({"metadata": {"resourceVersion": version, "annotations": {keys::WITNESS: text}}});
+            let (merge, patch) = (PatchParams::default(), Patch::Merge(&body));
+            match answered(PATIENCE, api.patch(&lease.name, &merge, &patch)).await {
+                Err(refusal) if refusal.reason == RefusalReason::Conflict => {
+                    let seen = self.lease(lease).await?;
+                    version = seen.ok_or(refusal)?.version;
+                }
+                answer => return answer.map(SeenLease::from),
+            }
+        }
+        let message = "other writers of the lease of the binding come in between all the time".to_owned();
+        Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None })
+    }
+
+    /// The Lease of the borrower in the physical cluster, live.
+    pub(super) async fn borrower_lease(&self, namespace: &str, name: &str) -> Result<Option<SeenLease>, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.physical.clone(), namespace);
+        Ok(answered(PATIENCE, api.get_opt(name)).await?.map(SeenLease::from))
+    }
+
+    /// Makes it. Where one exists that is a refusal, so that of two that come at once only one has made it.
+    pub(super) async fn make_borrower_lease(
+        &self,
+        namespace: &str,
+        borrower: &Borrower<'_>,
+    ) -> Result<SeenLease, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
+        let metadata =
+            ObjectMeta { name: Some(borrower.lease()), labels: Some(borrower.labels()), ..ObjectMeta::default() };
+        let mut lease = Lease { metadata, ..Lease::default() };
+        lease.spec.get_or_insert_default().holder_identity = Some(borrower.holder());
+        answered(PATIENCE, api.create(&PostParams::default(), &lease)).await.map(SeenLease::from)
+    }
+
+    /// Writes our labels and our name into one that an earlier binding left, in that version. Its copy of the witness is not ours.
+    pub(super) async fn adopt_borrower_lease(
+        &self,
+        namespace: &str,
+        borrower: &Borrower<'_>,
+        version: &str,
+    ) -> Result<SeenLease, Refusal> {
+        let body = json!({
+            "metadata": {
+                "resourceVersion": version,
+                "labels": borrower.labels(),
+                "annotations": {keys::WITNESS_COPY: null},
+            },
+            "spec": {"holderIdentity": borrower.holder()},
+        });
+        self.patch_borrower_lease(namespace, &borrower.lease(), &body).await
+    }
+
+    /// Writes the copy of the witness into it, in that version.
+    pub(super) async fn write_copy(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        text: &str,
+    ) -> Result<SeenLease, Refusal> {
+        let body = json!({"metadata": {"resourceVersion": version, "annotations": {keys::WITNESS_COPY: text}}});
+        self.patch_borrower_lease(namespace, name, &body).await
+    }
+
+    async fn patch_borrower_lease(&self, namespace: &str, name: &str, body: &Value) -> Result<SeenLease, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
+        let (merge, patch) = (PatchParams::default(), Patch::Merge(body));
+        answered(PATIENCE, api.patch(name, &merge, &patch)).await.map(SeenLease::from)
+    }
+
+    /// Deletes it, if it is still that one. One that is gone is deleted.
+    pub(super) async fn delete_borrower_lease(
+        &self,
+        namespace: &str,
+        name: &str,
+        seen: &SeenLease,
+    ) -> Result<(), Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
+        let parameters = DeleteParams::default()
+            .preconditions(Preconditions { uid: Some(seen.uid.clone()), resource_version: Some(seen.version.clone()) });
+        match answered(PATIENCE, api.delete(name, &parameters)).await {
+            Err(refusal) if refusal.reason == RefusalReason::NotFound => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+}

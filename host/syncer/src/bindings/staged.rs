@@ -1,0 +1,172 @@
+//! API servers that keep objects in memory, for tests: get, list, create, merge patch and delete, with versions and preconditions.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::requests::Clients;
+
+/// One API server. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Server(Arc<Mutex<Store>>);
+
+#[derive(Default)]
+struct Store {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    writes: Vec<String>,
+    /// So many writes are answered, and the next one is not.
+    dies_after: Option<usize>,
+}
+
+impl Server {
+    pub(super) fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let serve = move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                let (code, answer) = server.0.lock().unwrap().serve(&method, &path, body);
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+            }
+        };
+        kube::Client::new(tower::service_fn(serve), "default")
+    }
+
+    /// An object as it is stored.
+    pub(super) fn get(&self, path: &str) -> Option<Value> {
+        self.0.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// Stores an object, as another client would.
+    pub(super) fn put(&self, path: &str, object: Value) {
+        self.0.lock().unwrap().store(path, object);
+    }
+
+    pub(super) fn remove(&self, path: &str) {
+        self.0.lock().unwrap().objects.remove(path);
+    }
+
+    /// The writes since the last call.
+    pub(super) fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().writes)
+    }
+
+    /// The server is set back to what it kept then.
+    pub(super) fn restore(&self, objects: BTreeMap<String, Value>) {
+        self.0.lock().unwrap().objects = objects;
+    }
+
+    pub(super) fn save(&self) -> BTreeMap<String, Value> {
+        self.0.lock().unwrap().objects.clone()
+    }
+
+    /// So many more writes succeed.
+    pub(super) fn dies_after(&self, writes: Option<usize>) {
+        self.0.lock().unwrap().dies_after = writes;
+    }
+}
+
+/// The clients of a binding between two of them.
+pub(super) fn clients(lent: &Server, physical: &Server) -> Clients {
+    Clients {
+        lent: lent.client(),
+        lent_writes: lent.client(),
+        physical: physical.client(),
+        physical_writes: physical.client(),
+    }
+}
+
+impl Store {
+    fn store(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = format!("uid-{}", self.version).into();
+        }
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+
+    fn serve(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
+        let object = path.strip_suffix("/status").unwrap_or(path);
+        if *method == Method::GET {
+            return self.read(object);
+        }
+        match &mut self.dies_after {
+            Some(0) => return refused(500, "InternalError"),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.writes.push(format!("{method} {path}"));
+        if *method == Method::POST {
+            let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+            if self.objects.contains_key(&path) {
+                return refused(409, "AlreadyExists");
+            }
+            return (201, self.store(&path, body));
+        }
+        let Some(stored) = self.objects.get(object).cloned() else { return refused(404, "NotFound") };
+        if *method == Method::DELETE {
+            let wanted = &body["preconditions"];
+            let fits = |key: &str| wanted[key].is_null() || wanted[key] == stored["metadata"][key];
+            if !fits("uid") || !fits("resourceVersion") {
+                return refused(409, "Conflict");
+            }
+            self.objects.remove(object);
+            return (200, stored);
+        }
+        let version = &body["metadata"]["resourceVersion"];
+        assert!(version.is_string(), "each write carries the version that it was decided on: {body}");
+        if *version != stored["metadata"]["resourceVersion"] {
+            return refused(409, "Conflict");
+        }
+        let mut patched = stored;
+        apply(&mut patched, &body);
+        (200, self.store(object, patched))
+    }
+
+    fn read(&self, path: &str) -> (u16, Value) {
+        if let Some(object) = self.objects.get(path) {
+            return (200, object.clone());
+        }
+        let lists = ["clusterbindings", "leases", "nodes", "pods"];
+        if !lists.iter().any(|plural| path.ends_with(plural)) {
+            return refused(404, "NotFound");
+        }
+        let below = format!("{path}/");
+        let items: Vec<&Value> =
+            self.objects.iter().filter(|(path, _)| path.starts_with(&below)).map(|(_, object)| object).collect();
+        let metadata = json!({"resourceVersion": self.version.to_string()});
+        (200, json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}))
+    }
+}
+
+fn refused(code: u16, reason: &str) -> (u16, Value) {
+    (code, json!({"kind": "Status", "status": "Failure", "message": "no", "reason": reason, "code": code}))
+}
+
+/// As an API server applies a merge patch.
+fn apply(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(key);
+        } else {
+            apply(&mut target[key.as_str()], value);
+        }
+    }
+}

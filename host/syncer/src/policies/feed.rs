@@ -1,0 +1,167 @@
+//! Policies on their way into the view.
+//!
+//! Owns what is stored of each policy, in one version together: its spec as it was judged, and its status. The status is decided on
+//! both, and its write carries that version: otherwise a spec that was replaced meanwhile could become the last valid one of an
+//! object that never held it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use topoloom_api::{ResourceLeasingPolicy, ResourceLeasingPolicyStatus};
+use topoloom_cluster::watched::{Earlier, Index};
+use topoloom_cluster::work::WorkQueue;
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::naming::BindingName;
+use topoloom_sync::policy::object::Policy;
+
+use super::PolicyName;
+use crate::convert;
+use crate::feeds::SharedView;
+use crate::ledger::Touched;
+
+/// The policies of a cluster on their way into the view of a binding. Clones are the same.
+#[derive(Clone)]
+pub struct PolicyFeed(Arc<Shared>);
+
+struct Shared {
+    view: SharedView,
+    stored: Mutex<HashMap<PolicyName, StoredPolicy>>,
+    statuses: WorkQueue<PolicyName>,
+    binding: BindingName,
+    virtual_cluster: Uid,
+}
+
+/// A policy as it is stored, in one version.
+#[derive(Debug, Clone)]
+pub struct StoredPolicy {
+    pub(super) version: ResourceVersion,
+    pub(super) policy: Arc<Policy>,
+    pub(super) status: ResourceLeasingPolicyStatus,
+}
+
+impl PolicyFeed {
+    /// Into this view. Policies whose status may have to change are added to the queue.
+    #[must_use]
+    pub fn new(view: &SharedView, statuses: &WorkQueue<PolicyName>) -> Self {
+        let identity = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.clone();
+        Self(Arc::new(Shared {
+            view: Arc::clone(view),
+            stored: Mutex::default(),
+            statuses: statuses.clone(),
+            binding: identity.binding().clone(),
+            virtual_cluster: identity.virtual_cluster().clone(),
+        }))
+    }
+
+    /// The policies cannot be read any more, or are read from another cluster.
+    pub fn lost(&self) -> Touched {
+        self.stored().clear();
+        self.view().policies_lost()
+    }
+
+    /// Every policy whose status this binding writes is looked at again.
+    pub fn look_at_all(&self) {
+        for name in self.names() {
+            // A full queue is counted, and the next sweep adds what it refused.
+            let _refused = self.0.statuses.add(name);
+        }
+    }
+
+    /// The policies whose status this binding writes.
+    pub(super) fn names(&self) -> Vec<PolicyName> {
+        let names = |(name, stored): (&PolicyName, &StoredPolicy)| self.is_ours(stored).then(|| Arc::clone(name));
+        self.stored().iter().filter_map(names).collect()
+    }
+
+    /// A policy whose status this binding writes, as it is stored.
+    pub(super) fn ours(&self, name: &str) -> Option<StoredPolicy> {
+        self.stored().get(name).filter(|stored| self.is_ours(stored)).cloned()
+    }
+
+    /// Whether the policy, as it is now, is for this binding: of several syncers that see it, only that one writes its status.
+    fn is_ours(&self, stored: &StoredPolicy) -> bool {
+        stored.policy.names(&self.0.binding, &self.0.virtual_cluster)
+    }
+
+    /// The answer to a write of ours. A policy that is gone meanwhile stays gone.
+    pub(super) fn answered(&self, object: &ResourceLeasingPolicy) -> Touched {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let is_known = self.stored().get(name).is_some_and(|stored| *stored.policy.object().uid == *uid(object));
+        if is_known { self.take(object) } else { Touched::new() }
+    }
+
+    fn take(&self, object: &ResourceLeasingPolicy) -> Touched {
+        let (name, stored) = self.read(object);
+        {
+            let mut all = self.stored();
+            // An event that is behind the answer to our own write says nothing new.
+            if all.get(&name).is_some_and(|known| stored.version.is_older_than(&known.version)) {
+                return Touched::new();
+            }
+            all.insert(Arc::clone(&name), stored.clone());
+        }
+        let touched = self.view().policy(Policy::clone(&stored.policy));
+        if self.is_ours(&stored) {
+            let _refused = self.0.statuses.add(name);
+        }
+        touched
+    }
+
+    fn read(&self, object: &ResourceLeasingPolicy) -> (PolicyName, StoredPolicy) {
+        let policy = Policy::new(convert::policy::object(object, &self.0.binding));
+        let name = PolicyName::from(policy.name());
+        let version = ResourceVersion::from(object.metadata.resource_version.as_deref());
+        (name, StoredPolicy { version, policy: Arc::new(policy), status: object.status.clone() })
+    }
+
+    fn stored(&self) -> MutexGuard<'_, HashMap<PolicyName, StoredPolicy>> {
+        self.0.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view(&self) -> MutexGuard<'_, crate::view::View> {
+        self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn uid(object: &ResourceLeasingPolicy) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
+}
+
+impl Index<ResourceLeasingPolicy> for PolicyFeed {
+    type List = HashMap<PolicyName, StoredPolicy>;
+    type Change = Touched;
+
+    fn begin(&mut self, _: Earlier) -> Self::List {
+        HashMap::new()
+    }
+
+    fn list(&mut self, list: &mut Self::List, object: ResourceLeasingPolicy) {
+        list.extend([self.read(&object)]);
+    }
+
+    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
+        let policies = list.values().map(|stored| Policy::clone(&stored.policy)).collect();
+        *self.stored() = list;
+        let touched = self.view().policies_listed(policies);
+        self.look_at_all();
+        touched
+    }
+
+    fn apply(&mut self, object: ResourceLeasingPolicy) -> Touched {
+        self.take(&object)
+    }
+
+    fn delete(&mut self, object: ResourceLeasingPolicy) -> Touched {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        self.stored().remove(name);
+        self.view().policy_gone(name)
+    }
+}
+
+impl fmt::Debug for PolicyFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyFeed").field("binding", &self.0.binding).finish_non_exhaustive()
+    }
+}

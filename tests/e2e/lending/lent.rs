@@ -1,0 +1,282 @@
+//! Bindings of this process between two real clusters, each made of a ClusterBinding and a Secret alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use prometheus_client::registry::Registry as Metrics;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding, resource_leasing_policy};
+use topoloom_cluster::events::Events;
+use topoloom_cluster::gate::Gate;
+use topoloom_cluster::{Restores, requests, work};
+use topoloom_core::names::Uid;
+use topoloom_sync::deletion::Evictions;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::liveness::ContactTiming;
+use topoloom_sync::naming::BindingName;
+use topoloom_sync::node::Now;
+use topoloom_syncer::bindings::{self, Holding, LeaseName, Process};
+use topoloom_syncer::kubeconfig::{KEY, Loopback};
+use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
+use topoloom_syncer::{heartbeats, pods};
+use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::lending::Background;
+use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
+use topoloom_tests::scene::PATIENCE;
+
+use super::pair::BORROWED;
+
+/// Where the pods of a second binding would be.
+pub(super) const ELSEWHERE: &str = "elsewhere";
+/// Where the syncer is.
+const SYSTEM: &str = "topoloom-system";
+/// How often the witness makes a round here.
+const WITNESS: Duration = Duration::from_secs(2);
+
+/// Two clusters, and the process that lends the machines of one to the other.
+pub(super) struct Lent {
+    pub(super) virtual_plane: ControlPlane,
+    pub(super) physical_plane: ControlPlane,
+    pub(super) kubelets: Kubelets,
+    pub(super) background: Background,
+    process: Arc<Process>,
+    stop: CancellationToken,
+}
+
+/// The clocks of this machine.
+pub(super) fn now() -> Now {
+    Now { wall: Timestamp::now(), steady: topoloom_cluster::gate::boot_time() }
+}
+
+impl Lent {
+    /// Without any binding, and with these machines, each in its rack `r1`. Policies can be stored in both clusters.
+    pub(super) async fn new(machines: &[&str], now: fn() -> Now) -> Result<Self> {
+        let lent = Self::without_policies(machines, now).await?;
+        lent.physical_plane.apply_crd(resource_leasing_policy::definition()).await?;
+        Ok(lent)
+    }
+
+    /// The same where the physical cluster does not know what a policy is.
+    pub(super) async fn without_policies(machines: &[&str], now: fn() -> Now) -> Result<Self> {
+        let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
+        let [virtual_plane, physical_plane] = planes;
+        virtual_plane.apply_crd(cluster_binding::definition()).await?;
+        virtual_plane.apply_crd(resource_leasing_policy::definition()).await?;
+        let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        virtual_plane.apply(&[namespace(SYSTEM)]).await?;
+        physical_plane.apply(&[namespace(BORROWED), namespace(ELSEWHERE)]).await?;
+
+        let mut background = Background::new();
+        let (kubelets, run) = Kubelets::new(physical_plane.client(), &Settings::default());
+        background.spawn(run);
+        kubelets.register(machines.iter().map(|name| NewNode::named(*name).label("rack", "r1"))).await?;
+
+        let cluster = cluster(&virtual_plane).await?;
+        let mut metrics = Metrics::default();
+        let counted = requests::Metrics::register(&mut metrics);
+        let clock = Clock::default();
+        let process = Arc::new(Process {
+            lent: virtual_plane.client(),
+            restores: Restores::default(),
+            lent_signs: Signs::new(ContactTiming::default(), &clock),
+            registry: Arc::new(Registry::new(Dialer::new(&counted, 200), clock)),
+            secrets: Api::namespaced(virtual_plane.client(), SYSTEM),
+            virtual_cluster: cluster.clone(),
+            kube_system: cluster,
+            evictions: Evictions::Allowed,
+            endpoint: None,
+            loopback: Loopback::Allowed,
+            holder: "replica-0".to_owned(),
+            events: Events::new(virtual_plane.client()),
+            beats: heartbeats::metrics::Metrics::register(&mut metrics),
+            pods: pods::metrics::Metrics::register(&mut metrics),
+            work: work::Options::default(),
+            now,
+            clock: heartbeats::Clock::machine(),
+            witness: WITNESS,
+        });
+        let watched_over = Arc::clone(&process);
+        background.spawn(async move { watched_over.watch_over().await });
+        let stop = CancellationToken::new();
+        Ok(Self { virtual_plane, physical_plane, kubelets, process, background, stop })
+    }
+
+    /// A binding `east` with these fields that lends these machines.
+    pub(super) async fn east(machines: &[&str], fields: Value) -> Result<Self> {
+        let mut lent = Self::new(machines, now).await?;
+        lent.bind("east", fields).await?;
+        Ok(lent)
+    }
+
+    /// A binding with these fields beside those that it has to have, its Secret, and a replica that serves it.
+    pub(super) async fn bind(&mut self, name: &str, fields: Value) -> Result<()> {
+        self.secret(name, &std::fs::read_to_string(self.physical_plane.kubeconfig())?).await?;
+        self.binding(name, fields).await?;
+        self.serve(name).await
+    }
+
+    /// Stores the Secret of a binding.
+    pub(super) async fn secret(&self, name: &str, kubeconfig: &str) -> Result<()> {
+        let secrets: Api<Secret> = Api::namespaced(self.virtual_plane.client(), SYSTEM);
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {KEY: kubeconfig},
+        });
+        secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(secret)).await?;
+        Ok(())
+    }
+
+    /// Stores a binding, with times that suit a test.
+    pub(super) async fn binding(&self, name: &str, fields: Value) -> Result<()> {
+        let mut spec = json!({
+            "clusterID": name, "secretRef": {"name": name}, "mountNamespace": BORROWED,
+            "safety": {"maxNodesPercent": 100},
+            "timing": {"lease": "4s", "suspect": "5s", "unreachable": "10s", "empty": "3s", "recheck": "1s", "grow": "1s"},
+        });
+        for (key, value) in fields.as_object().into_iter().flatten() {
+            match (spec[key].as_object_mut(), value) {
+                (Some(known), Value::Object(more)) => known.extend(more.clone()),
+                _ => spec[key] = value.clone(),
+            }
+        }
+        let (version, kind) = (cluster_binding::API_VERSION, cluster_binding::KIND);
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec});
+        self.virtual_plane.apply(&[object]).await
+    }
+
+    /// Serves a binding from now on, as the replica that holds its lease.
+    pub(super) async fn serve(&mut self, name: &str) -> Result<()> {
+        let stop = self.stop.child_token();
+        self.serve_until(name, stop).await
+    }
+
+    /// The same until it is stopped.
+    pub(super) async fn serve_until(&mut self, name: &str, stop: CancellationToken) -> Result<()> {
+        let lease = LeaseName { namespace: SYSTEM.to_owned(), name: format!("topoloom-binding-{name}") };
+        let object = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {"holderIdentity": "replica-0"},
+        });
+        self.virtual_plane.apply(&[object]).await?;
+        let holding = Holding {
+            name: name.to_owned(),
+            gate: Gate::none(),
+            lent: self.virtual_plane.client(),
+            beats: self.virtual_plane.client(),
+            lease,
+        };
+        self.background.spawn(bindings::run(Arc::clone(&self.process), holding, stop));
+        Ok(())
+    }
+
+    /// Stores a policy in the physical cluster.
+    pub(super) async fn policy(&self, name: &str, spec: Value) -> Result<()> {
+        self.physical_plane.apply(&[policy(name, spec)]).await
+    }
+
+    /// Whose the objects of a binding are.
+    pub(super) async fn identity(&self, name: &str) -> Result<Identity> {
+        let uid = self.bindings().get(name).await?.metadata.uid.context("a binding has a UID")?;
+        Ok(Identity::new(cluster(&self.virtual_plane).await?, BindingName::parse(name)?, uid.into())?)
+    }
+
+    /// The virtual nodes.
+    pub(super) fn lent(&self) -> Api<Node> {
+        Api::all(self.virtual_plane.client())
+    }
+
+    /// The physical ones.
+    pub(super) fn machines(&self) -> Api<Node> {
+        Api::all(self.physical_plane.client())
+    }
+
+    pub(super) fn bindings(&self) -> Api<ClusterBinding> {
+        Api::all(self.virtual_plane.client())
+    }
+
+    pub(super) fn policies(&self) -> Api<ResourceLeasingPolicy> {
+        Api::all(self.physical_plane.client())
+    }
+
+    /// Waits until a virtual node is as it is wanted.
+    pub(super) async fn until(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        until(&self.lent(), name, what, is_so).await
+    }
+
+    /// Waits until a binding is as it is wanted.
+    pub(super) async fn until_binding(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        until(&self.bindings(), name, what, is_so).await
+    }
+
+    /// Waits until a policy of the physical cluster is as it is wanted.
+    pub(super) async fn until_policy(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        until(&self.policies(), name, what, is_so).await
+    }
+
+    /// Waits until these are the virtual nodes.
+    pub(super) async fn until_nodes(&self, names: &[&str]) {
+        eventually(&format!("the virtual nodes are {names:?}"), PATIENCE, async || {
+            let nodes = self.lent().list_metadata(&ListParams::default()).await.map_err(|error| error.to_string())?;
+            let mut found: Vec<String> = nodes.items.into_iter().filter_map(|node| node.metadata.name).collect();
+            found.sort();
+            if found == names { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    }
+
+    /// Writes an annotation on a binding, as an operator does.
+    pub(super) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        self.bindings().patch(name, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    pub(super) async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        assert_eq!(self.kubelets.mistakes(), [""; 0]);
+        self.background.stop().await;
+        self.virtual_plane.stop().await?;
+        self.physical_plane.stop().await
+    }
+}
+
+/// A policy as it is applied.
+pub(super) fn policy(name: &str, spec: Value) -> Value {
+    let (version, kind) = (resource_leasing_policy::API_VERSION, resource_leasing_policy::KIND);
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// The UID of a cluster.
+pub(super) async fn cluster(plane: &ControlPlane) -> Result<Uid> {
+    let namespaces: Api<Namespace> = Api::all(plane.client());
+    Ok(namespaces.get("kube-system").await?.metadata.uid.context("a namespace has a UID")?.into())
+}
+
+async fn until<K>(api: &Api<K>, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
+where
+    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    eventually(&format!("{name} {what}"), PATIENCE, async || {
+        let object = api.get(name).await.map_err(|error| error.to_string())?;
+        let object = serde_json::to_value(object).map_err(|error| error.to_string())?;
+        if is_so(&object) { Ok(object) } else { Err(object.to_string()) }
+    })
+    .await
+}
+
+/// A condition of an object: status, reason and message.
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> [&'a str; 3] {
+    let conditions = object["status"]["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == kind);
+    ["status", "reason", "message"].map(|field| found.and_then(|found| found[field].as_str()).unwrap_or_default())
+}
+
+/// Whether a condition of an object has this status for this reason.
+pub(super) fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
+    let [found, why, _] = condition(object, kind);
+    (found, why) == (status, reason)
+}
