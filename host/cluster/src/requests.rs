@@ -20,7 +20,9 @@ use tower::{Layer, Service};
 const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 /// The resources that we use, with the subresources that we write, or pass streams of on.
-const RESOURCES: [&str; 24] = [
+const RESOURCES: [&str; 29] = [
+    "clusterbindings",
+    "clusterbindings/status",
     "configmaps",
     "csinodes",
     "customresourcedefinitions",
@@ -32,12 +34,15 @@ const RESOURCES: [&str; 24] = [
     "leases",
     "namespaces",
     "nodes",
+    "nodes/status",
     "pods",
     "pods/attach",
     "pods/binding",
+    "pods/eviction",
     "pods/exec",
     "pods/log",
     "pods/portforward",
+    "pods/status",
     "resourceleasingpolicies",
     "resourceleasingpolicies/status",
     "secrets",
@@ -220,6 +225,10 @@ mod tests {
         check("PATCH", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h/status", "patch", "hypernodes/status");
         check("DELETE", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h", "delete", "hypernodes");
         check("POST", "/api/v1/namespaces/a/pods/p/binding", "create", "pods/binding");
+        check("PATCH", "/apis/topoloom.dev/v1alpha1/clusterbindings/b/status", "patch", "clusterbindings/status");
+        check("PATCH", "/api/v1/nodes/n1/status", "patch", "nodes/status");
+        check("PATCH", "/api/v1/namespaces/a/pods/p/status", "patch", "pods/status");
+        check("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "pods/eviction");
         check("GET", "/api/v1/namespaces/a/pods/p/log?follow=true", "get", "pods/log");
         check("POST", "/api/v1/namespaces/a/pods/p/exec?command=sh", "create", "pods/exec");
         check("POST", "/api/v1/namespaces/a/pods/p/attach", "create", "pods/attach");
