@@ -24,7 +24,7 @@ use crate::bindings::life::link_terms;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
 use crate::convert::binding::Terms;
-use crate::physical::{self, CredentialState, Expected, Physical, Problem};
+use crate::physical::{CredentialState, Expected, Physical, Problem};
 use crate::troubles::Thing;
 
 impl Conductor {
