@@ -333,6 +333,7 @@ fn elections(
                 courtesy: None,
                 identity: Arc::clone(&identity),
                 connection,
+                asks: None,
                 metrics: metrics.clone(),
                 requests: process.requests.clone(),
                 check: lease_check(health, group, lease),
@@ -393,6 +394,7 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
     }
     for controller in registry.into_controllers() {
         let (name, group, configuration) = (controller.name(), controller.group(), controller.configuration());
+        let lifetimes = controller.lifetimes();
         if !parts.options.controllers.enables(name) {
             tracing::info!(controller = name, "disabled");
             parts.health.controller(name, health::Controller::Disabled);
@@ -400,7 +402,7 @@ fn initialise(parts: &mut ProcessParts<'_>, registry: Registry) -> Result<Vec<Re
         }
         let stands = match start(parts, controller)? {
             Ok(Initialized::Runs(run)) => {
-                ready.push(Ready { name, group, configuration, run });
+                ready.push(Ready { name, group, lifetimes, configuration, run });
                 health::Controller::Running
             }
             Ok(Initialized::Waits(why)) => {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{ClientBuilder, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -23,8 +23,13 @@ use super::requests;
 /// How long one request may take until its answer's head is there; watches answer at once and then stream.
 const READ_TIMEOUT: Duration = Duration::from_secs(305);
 
-/// After so much silence the kernel asks whether the other machine is still there, as it does for connections of Go programs.
+/// After so much silence on the connection of a stream the kernel asks whether the other machine is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// And so often, until it gives up: as for connections of Go programs. With the nine times of Linux a connection to a machine that is
+/// gone ends within three minutes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// How much of a stream is read ahead, and how long the head of an answer may be. By itself hyper reads up to 408 KiB ahead.
+const READ_AHEAD: usize = 64 << 10;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +86,8 @@ impl Connection {
     pub fn bounded(config: kube::Config, bounds: Bounds, metrics: &requests::Metrics) -> Result<Self, ConnectError> {
         let config = settled(config);
         bounds.dial.check_literal(config.cluster_url.host().unwrap_or_default())?;
-        let client = stack(&config, bounds, &Gate::none(), metrics, &RateLimit::default(), &Lane::default())?;
+        let (gate, limit, lane) = (Gate::none(), RateLimit::default(), Lane::default());
+        let client = stack(&config, bounds, Carries::Requests, &gate, metrics, &limit, &lane)?;
         Ok(Self { client, server: config.cluster_url.clone(), config, bounds })
     }
 
@@ -110,11 +116,12 @@ impl Connection {
         metrics: &requests::Metrics,
         limit: &RateLimit,
     ) -> Result<kube::Client, ConnectError> {
-        stack(&self.config, self.bounds, gate, metrics, limit, &Lane::default())
+        stack(&self.config, self.bounds, Carries::Requests, gate, metrics, limit, &Lane::default())
     }
 
     /// A client with connections of its own for what has no end: followed logs, and connections that are upgraded. Only connecting is
-    /// bounded in time, and no answer in size: its user bounds the rest. It sends whatever it is asked to: no gate, and no lane.
+    /// bounded in time, and no answer in size: its user bounds the rest. A machine that is gone ends its connections within minutes, and
+    /// 64 KiB of each are read ahead. It sends whatever it is asked to: no gate, and no lane.
     ///
     /// # Errors
     /// As [`Self::behind`].
@@ -122,7 +129,8 @@ impl Connection {
         let mut config = self.config.clone();
         (config.read_timeout, config.write_timeout) = (None, None);
         let bounds = Bounds { deadline: None, ..self.bounds };
-        stack(&config, bounds, &Gate::none(), metrics, &RateLimit::default(), &Lane::default())
+        let (gate, limit, lane) = (Gate::none(), RateLimit::default(), Lane::default());
+        stack(&config, bounds, Carries::Streams, &gate, metrics, &limit, &lane)
     }
 
     /// The same, whose writes go in a lane.
@@ -130,7 +138,46 @@ impl Connection {
     /// # Errors
     /// As [`Self::behind`].
     pub fn in_lane(&self, lane: &Lane, gate: &Gate, metrics: &requests::Metrics) -> Result<kube::Client, ConnectError> {
-        stack(&self.config, self.bounds, gate, metrics, &RateLimit::default(), lane)
+        stack(&self.config, self.bounds, Carries::Requests, gate, metrics, &RateLimit::default(), lane)
+    }
+}
+
+/// What the connections of a client are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    /// Requests with answers, and watches.
+    Requests,
+    /// What has no end, may be silent for hours, and may be typed.
+    Streams,
+}
+
+impl Carries {
+    /// What connects to a machine. TLS is added on top.
+    fn wire(self, dial: Dial) -> HttpConnector<Resolver> {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(dial));
+        tcp.enforce_http(false);
+        match self {
+            Self::Requests => {}
+            Self::Streams => {
+                // A machine that is gone ends no connection by itself.
+                tcp.set_keepalive(Some(KEEPALIVE));
+                tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+                tcp.set_nodelay(true);
+            }
+        }
+        tcp
+    }
+
+    /// What speaks HTTP.
+    fn http(self) -> Builder {
+        let mut builder = Client::builder(TokioExecutor::new());
+        match self {
+            Self::Requests => {}
+            Self::Streams => {
+                builder.http1_max_buf_size(READ_AHEAD);
+            }
+        }
+        builder
     }
 }
 
@@ -138,18 +185,14 @@ impl Connection {
 fn stack(
     config: &kube::Config,
     bounds: Bounds,
+    carries: Carries,
     gate: &Gate,
     metrics: &requests::Metrics,
     limit: &RateLimit,
     lane: &Lane,
 ) -> Result<kube::Client, ConnectError> {
     let refused = |error: kube::Error| ConnectError::Client(chain(&error));
-    let mut tcp = HttpConnector::new_with_resolver(Resolver::new(bounds.dial));
-    // TLS is added on top.
-    tcp.enforce_http(false);
-    // A machine that is gone ends no connection, and one that is upgraded may be silent for hours.
-    tcp.set_keepalive(Some(KEEPALIVE));
-    let wire = gate::Connector::new(gate.clone(), tcp);
+    let wire = gate::Connector::new(gate.clone(), carries.wire(bounds.dial));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -167,7 +210,7 @@ fn stack(
         .option_layer(config.auth_layer().map_err(refused)?)
         .layer(config.extra_headers_layer().map_err(refused)?)
         .map_err(BoxError::from)
-        .service(Client::builder(TokioExecutor::new()).build(connector));
+        .service(carries.http().build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
@@ -263,11 +306,37 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use prometheus_client::registry::Registry;
+    use tokio::net::TcpListener;
+    use tower::ServiceExt as _;
 
     use super::*;
     use crate::gate::{ReadOnly, Switch};
     use crate::{Refusal, RefusalReason};
+
+    /// Whether the kernel has a timer for the socket on this port: on a connection without a byte under way, that of keepalive.
+    fn has_timer(port: u16) -> bool {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let local = format!("0100007F:{port:04X}");
+        let line =
+            table.lines().find(|line| line.split_whitespace().nth(1) == Some(local.as_str())).expect("it is connected");
+        // The sixth column: which timer, and when it is due.
+        line.split_whitespace().nth(5).unwrap().starts_with("02:")
+    }
+
+    #[tokio::test]
+    async fn connections_of_streams_notice_a_machine_that_is_gone_and_wait_for_no_more_bytes_and_no_others_do() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let server: http::Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        for (carries, is_of_streams) in [(Carries::Requests, false), (Carries::Streams, true)] {
+            let connected = carries.wire(Dial::default()).oneshot(server.clone()).await.unwrap();
+            let socket = connected.inner();
+            assert_eq!(socket.nodelay().unwrap(), is_of_streams, "{carries:?}");
+            assert_eq!(has_timer(socket.local_addr().unwrap().port()), is_of_streams, "{carries:?}");
+        }
+    }
 
     #[tokio::test]
     async fn what_is_refused_at_the_door_is_no_request() {

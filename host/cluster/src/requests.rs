@@ -19,8 +19,10 @@ use tower::{Layer, Service};
 /// From an answer out of the watch cache to one that waited for etcd. Watches count until their first byte.
 const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// The resources that we use, with the subresources that we write.
-const RESOURCES: [&str; 20] = [
+/// The resources that we use, with the subresources that we write, or pass streams of on.
+const RESOURCES: [&str; 29] = [
+    "clusterbindings",
+    "clusterbindings/status",
     "configmaps",
     "csinodes",
     "customresourcedefinitions",
@@ -32,8 +34,15 @@ const RESOURCES: [&str; 20] = [
     "leases",
     "namespaces",
     "nodes",
+    "nodes/status",
     "pods",
+    "pods/attach",
     "pods/binding",
+    "pods/eviction",
+    "pods/exec",
+    "pods/log",
+    "pods/portforward",
+    "pods/status",
     "resourceleasingpolicies",
     "resourceleasingpolicies/status",
     "secrets",
@@ -216,6 +225,14 @@ mod tests {
         check("PATCH", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h/status", "patch", "hypernodes/status");
         check("DELETE", "/apis/topology.volcano.sh/v1alpha1/hypernodes/h", "delete", "hypernodes");
         check("POST", "/api/v1/namespaces/a/pods/p/binding", "create", "pods/binding");
+        check("PATCH", "/apis/topoloom.dev/v1alpha1/clusterbindings/b/status", "patch", "clusterbindings/status");
+        check("PATCH", "/api/v1/nodes/n1/status", "patch", "nodes/status");
+        check("PATCH", "/api/v1/namespaces/a/pods/p/status", "patch", "pods/status");
+        check("POST", "/api/v1/namespaces/a/pods/p/eviction", "create", "pods/eviction");
+        check("GET", "/api/v1/namespaces/a/pods/p/log?follow=true", "get", "pods/log");
+        check("POST", "/api/v1/namespaces/a/pods/p/exec?command=sh", "create", "pods/exec");
+        check("POST", "/api/v1/namespaces/a/pods/p/attach", "create", "pods/attach");
+        check("POST", "/api/v1/namespaces/a/pods/p/portforward", "create", "pods/portforward");
         check("GET", "/api/v1/namespaces/kube-system", "get", "namespaces");
         check("GET", "/readyz", "get", "other");
         check("GET", "/apis/example.com/v1/secretthings/x", "get", "other");

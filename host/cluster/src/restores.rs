@@ -89,14 +89,16 @@ impl Restores {
         );
     }
 
-    /// One more watch, which has listed nothing yet: its first list replaces everything.
+    /// One more watch, which has listed nothing yet: its first list replaces everything, and shows what is there after all restores
+    /// until now, so none of them waits for it.
     #[must_use]
     pub fn member(&self) -> RestoreWatch {
         let changes = self.0.count.subscribe();
         let mut watches = self.watches();
         let id = watches.next;
         watches.next += 1;
-        watches.listed.insert(id, 0);
+        let now = *changes.borrow();
+        watches.listed.insert(id, now);
         drop(watches);
         RestoreWatch { restores: self.clone(), id, seen: 0, changes }
     }
@@ -238,6 +240,29 @@ mod tests {
         assert_eq!(pods.lists(), Earlier::Valid, "one step back is one");
         pods.went_back(&version(7), &version(6));
         assert!(gate.check().is_err());
+    }
+
+    #[test]
+    fn a_watch_that_comes_after_a_restore_is_not_outdated_and_forgets_what_it_may_have_from_before() {
+        let switch = Switch::new(ReadOnly::No);
+        let (gate, restores) = (Gate::open(&switch), Restores::holding(&switch));
+        let [mut first, second] = [restores.member(), restores.member()];
+        first.lists();
+        first.went_back(&version(10), &version(7));
+        first.lists();
+        first.listed();
+        let mut late = restores.member();
+        assert_eq!((restores.0.outdated.get(), gate.check().is_err()), (1, true), "the second was there before");
+        drop(second);
+        assert_eq!((restores.0.outdated.get(), gate.check()), (0, Ok(())));
+        // One that comes and goes, as those of leases of bindings do.
+        drop(restores.member());
+        assert_eq!(restores.0.outdated.get(), 0);
+        assert_eq!(late.lists(), Earlier::Void, "what another watch has shown may be known beside it");
+        late.listed();
+        // The next restore waits for it as for any.
+        first.went_back(&version(7), &version(6));
+        assert_eq!((restores.0.outdated.get(), gate.check().is_err()), (2, true));
     }
 
     #[test]

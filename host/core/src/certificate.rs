@@ -11,8 +11,10 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
+const OBJECT_IDENTIFIER: u8 = 0x06;
 /// The strings that a name can be: UTF-8, printable, IA5.
-const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
+const UTF_8: u8 = 0x0c;
+const STRINGS: [u8; 3] = [UTF_8, 0x13, 0x16];
 
 /// `id-at-commonName`, 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -65,8 +67,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// `None`: it is not formed as a certificate is. Names of another alphabet than UTF-8 and ASCII are left out: no name of
-    /// Kubernetes is written in one.
+    /// `None`: it is not formed as a certificate is, or a common name or an organization is of another alphabet than UTF-8 and ASCII.
+    /// API servers read some of those, too (T61, numbers, BMP): one that was left out here would make another name the only one.
     #[must_use]
     pub fn read(der: &[u8]) -> Option<Self> {
         let mut subject = Self::default();
@@ -75,14 +77,20 @@ impl Subject {
             let mut pairs = Reader(sets.value(SET)?);
             while !pairs.0.is_empty() {
                 let mut pair = Reader(pairs.value(SEQUENCE)?);
-                let (_, id) = pair.next()?;
+                let id = pair.value(OBJECT_IDENTIFIER)?;
                 let (tag, value) = pair.next()?;
-                let text = STRINGS.contains(&tag).then(|| std::str::from_utf8(value).ok()).flatten();
-                match text {
-                    Some(text) if id == COMMON_NAME => subject.common_names.push(text.to_owned()),
-                    Some(text) if id == ORGANIZATION => subject.organizations.push(text.to_owned()),
-                    _ => {}
+                if !pair.0.is_empty() {
+                    return None;
                 }
+                let names = match id {
+                    COMMON_NAME => &mut subject.common_names,
+                    ORGANIZATION => &mut subject.organizations,
+                    _ => continue,
+                };
+                if !STRINGS.contains(&tag) || (tag != UTF_8 && !value.is_ascii()) {
+                    return None;
+                }
+                names.push(std::str::from_utf8(value).ok()?.to_owned());
             }
         }
         Some(subject)
@@ -159,7 +167,7 @@ fn time((tag, text): (u8, &[u8])) -> Option<u64> {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Tag and content of the next value.
+    /// Tag and content of the next value. A length has one form in DER, the shortest one (X.690, 10.1).
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, mut rest) = rest.split_first()?;
@@ -168,10 +176,14 @@ impl<'a> Reader<'a> {
         } else {
             let (bytes, behind) = rest.split_at_checked(usize::from(first & 0x7f))?;
             rest = behind;
-            if bytes.len() > 4 {
+            if bytes.is_empty() || bytes.len() > 4 || bytes.first() == Some(&0) {
                 return None;
             }
-            bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte))
+            let length = bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte));
+            if length < 0x80 {
+                return None;
+            }
+            length
         };
         let (content, behind) = rest.split_at_checked(length)?;
         self.0 = behind;
@@ -201,16 +213,15 @@ mod tests {
         assert_eq!(time((SEQUENCE, b"700101000001Z")), None);
     }
 
-    const OBJECT: u8 = 0x06;
-    const UTF8: u8 = 0x0c;
     const PRINTABLE: u8 = 0x13;
+    const IA5: u8 = 0x16;
 
     fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
         [&[tag, u8::try_from(content.len()).unwrap()], content].concat()
     }
 
     fn name(id: &[u8], tag: u8, text: &str) -> Vec<u8> {
-        let pair = [tagged(OBJECT, id), tagged(tag, text.as_bytes())].concat();
+        let pair = [tagged(OBJECT_IDENTIFIER, id), tagged(tag, text.as_bytes())].concat();
         tagged(SET, &tagged(SEQUENCE, &pair))
     }
 
@@ -230,21 +241,63 @@ mod tests {
     #[test]
     fn users_and_groups_are_common_names_and_organizations() {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let node = [name(ORGANIZATION, PRINTABLE, "system:nodes"), name(COMMON_NAME, UTF8, "system:node:w1")].concat();
+        let node = [name(ORGANIZATION, PRINTABLE, "system:nodes"), name(COMMON_NAME, UTF_8, "system:node:w1")].concat();
         assert_eq!(read(&node), (owned(&["system:node:w1"]), owned(&["system:nodes"])));
-        let two = [name(COMMON_NAME, UTF8, "a"), name(COMMON_NAME, UTF8, "b"), name(ORGANIZATION, UTF8, "c")].concat();
+        let two =
+            [name(COMMON_NAME, UTF_8, "a"), name(COMMON_NAME, UTF_8, "b"), name(ORGANIZATION, UTF_8, "c")].concat();
         assert_eq!(read(&two), (owned(&["a", "b"]), owned(&["c"])));
         let unit = [0x55, 0x04, 0x0b];
-        let others = [name(&unit, UTF8, "system:masters"), name(ORGANIZATION, 0x1e, "system:masters")].concat();
-        assert_eq!(read(&others), (vec![], vec![]), "an organisational unit, and another alphabet");
-        let set = [name(COMMON_NAME, UTF8, "a"), name(ORGANIZATION, UTF8, "b")].concat();
+        let others = [name(&unit, UTF_8, "system:masters"), name(&unit, 0x1e, "system:masters")].concat();
+        assert_eq!(read(&others), (vec![], vec![]), "an organisational unit, in any alphabet");
+        let set = [name(COMMON_NAME, UTF_8, "a"), name(ORGANIZATION, UTF_8, "b")].concat();
         let both: Vec<u8> = set.chunks(set.len() / 2).flat_map(|one| one[2..].to_vec()).collect();
         assert_eq!(read(&tagged(SET, &both)), (owned(&["a"]), owned(&["b"])), "two names in one set");
     }
 
     #[test]
+    fn a_name_that_api_servers_may_read_otherwise_makes_the_whole_subject_unreadable() {
+        let bad = |subject: &[u8], why: &str| assert_eq!(Subject::read(&certificate(subject)), None, "{why}");
+        let good = name(COMMON_NAME, UTF_8, "a");
+        // T61, numbers, BMP, and a string of bytes.
+        for tag in [0x14, 0x12, 0x1e, 0x04] {
+            for id in [COMMON_NAME, ORGANIZATION] {
+                bad(&[&*name(id, tag, "1"), &*good].concat(), &format!("{id:?} of {tag:#x}"));
+                bad(&[&*good, &*name(id, tag, "1")].concat(), &format!("{id:?} of {tag:#x}, last"));
+            }
+        }
+        for tag in [PRINTABLE, IA5] {
+            bad(&name(COMMON_NAME, tag, "\u{e4}"), "more than ASCII");
+        }
+        let pair = [tagged(OBJECT_IDENTIFIER, COMMON_NAME), tagged(UTF_8, b"a")].concat();
+        let other = [tagged(UTF_8, COMMON_NAME), tagged(UTF_8, b"a")].concat();
+        bad(&tagged(SET, &tagged(SEQUENCE, &other)), "a name of nothing");
+        bad(&tagged(SET, &tagged(SEQUENCE, &[pair, tagged(UTF_8, b"b")].concat())), "a third value");
+        let wrong = [tagged(OBJECT_IDENTIFIER, COMMON_NAME), vec![UTF_8, 1, 0xff]].concat();
+        bad(&tagged(SET, &tagged(SEQUENCE, &wrong)), "no UTF-8");
+    }
+
+    #[test]
+    fn a_length_has_one_form() {
+        let read = |bytes: &[u8]| Reader(bytes).next().map(|(tag, content)| (tag, content.len()));
+        let with = |length: &[u8], content: usize| [&[UTF_8], length, &*vec![b'a'; content]].concat();
+        assert_eq!(read(&with(&[0x7f], 0x7f)), Some((UTF_8, 0x7f)));
+        assert_eq!(read(&with(&[0x81, 0x80], 0x80)), Some((UTF_8, 0x80)));
+        assert_eq!(read(&with(&[0x82, 1, 0], 0x100)), Some((UTF_8, 0x100)));
+        let others: [(&[u8], usize); 5] = [
+            (&[0x80], 0),
+            (&[0x81, 5], 5),
+            (&[0x81, 0x7f], 0x7f),
+            (&[0x82, 0, 0x80], 0x80),
+            (&[0x85, 1, 0, 0, 0, 0], 9),
+        ];
+        for (length, content) in others {
+            assert_eq!(read(&with(length, content)), None, "{length:x?}");
+        }
+    }
+
+    #[test]
     fn what_is_cut_off_anywhere_is_no_certificate() {
-        let whole = certificate(&name(COMMON_NAME, UTF8, "a"));
+        let whole = certificate(&name(COMMON_NAME, UTF_8, "a"));
         assert!(Subject::read(&whole).is_some());
         for end in 0..whole.len() {
             assert_eq!(Subject::read(&whole[..end]), None, "{end}");

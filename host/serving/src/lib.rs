@@ -49,10 +49,34 @@ pub struct Bounds {
     pub header: Duration,
     /// How long a connection may be used; then it ends with the request that is under way.
     pub connection: Duration,
+    /// How long that request may go on then, before `grace` begins: the age is that of the connection, and an answer that takes hours
+    /// may have begun a moment ago.
+    pub late: Duration,
     /// Connections at a time; for one more, the one whose peer has kept us waiting longest ends.
     pub connections: usize,
     /// How long a request under way may take when the server stops, or its connection is too old.
     pub grace: Duration,
+    /// What the server answers with.
+    pub answers: Answers,
+}
+
+/// What a server answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Pages, which are whole when they are sent.
+    Pages,
+    /// Streams, in which each byte is awaited: none waits until there are more.
+    Streams,
+}
+
+impl Answers {
+    /// Sets a connection up. A socket that takes no settings is at its end, which shows when it is read.
+    fn set_up(self, stream: &TcpStream) {
+        match self {
+            Self::Pages => {}
+            Self::Streams => drop(stream.set_nodelay(true)),
+        }
+    }
 }
 
 impl Bounds {
@@ -60,8 +84,10 @@ impl Bounds {
     pub const PROBES: Self = Self {
         header: Duration::from_secs(1),
         connection: Duration::from_secs(120),
+        late: Duration::ZERO,
         connections: 128,
         grace: Duration::from_secs(5),
+        answers: Answers::Pages,
     };
 }
 
@@ -78,7 +104,16 @@ pub struct ClientCertificates(pub Arc<[CertificateDer<'static>]>);
 /// whose answer takes long keeps one in the body of that answer.
 #[derive(Clone)]
 pub struct AtWork {
-    _work: Arc<RequestUnderWay>,
+    work: Arc<RequestUnderWay>,
+}
+
+impl AtWork {
+    /// What cuts the connection off when it is cancelled, with everything on it: for an answer that has to end although its peer does
+    /// not read, so that its body is not asked for anything. It does not keep the seat, and means whatever request is under way then.
+    #[must_use]
+    pub fn cut(&self) -> CancellationToken {
+        self.work.cut()
+    }
 }
 
 /// Why there is no server.
@@ -160,6 +195,7 @@ impl Server {
                 }
             };
             let Some(stream) = stream else { break };
+            bounds.answers.set_up(&stream);
             let seat = tokio::select! {
                 () = stop.cancelled() => break,
                 seat = seats.seat() => seat,
@@ -220,7 +256,7 @@ async fn requests<S>(
     server.timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
     let routes = TowerToHyperService::new(routes);
     let at_work = service_fn(|mut request: hyper::Request<Incoming>| {
-        let work = AtWork { _work: Arc::new(seat.work()) };
+        let work = AtWork { work: Arc::new(seat.work()) };
         request.extensions_mut().insert(client.clone());
         request.extensions_mut().insert(work.clone());
         let answer = routes.call(request);
@@ -235,7 +271,16 @@ async fn requests<S>(
     tokio::select! {
         _ = served.as_mut() => return,
         () = stop.cancelled() => {}
-        () = tokio::time::sleep(bounds.connection) => {}
+        () = tokio::time::sleep(bounds.connection) => {
+            served.as_mut().graceful_shutdown();
+            if !bounds.late.is_zero() {
+                tokio::select! {
+                    _ = served.as_mut() => return,
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(bounds.late) => {}
+                }
+            }
+        }
     }
     served.as_mut().graceful_shutdown();
     if tokio::time::timeout(bounds.grace, served).await.is_err() {

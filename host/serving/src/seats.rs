@@ -7,6 +7,7 @@
 //! no seat from a probe whose request is on its way.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ pub(super) struct Seat {
 enum SeatState {
     /// Its peer keeps us waiting since that turn.
     Waiting(u64),
-    Working,
+    /// So many of its requests are worked on: what a page keeps of one may outlive it, while the next one has come.
+    Working(NonZeroUsize),
 }
 
 /// A request of a connection that is worked on, until it is dropped.
@@ -109,7 +111,7 @@ impl Taken {
 }
 
 impl Seat {
-    /// Another peer has this seat now.
+    /// Another peer has this seat now, or its connection was cut off.
     pub(super) async fn left(&self) {
         self.left.cancelled().await;
     }
@@ -120,9 +122,10 @@ impl Seat {
             // Where it is not there any more, another peer has the seat, and this connection ends.
             SeatState::Waiting(turn) if taken.waiting.remove(&turn).is_some() => {
                 taken.working += 1;
-                SeatState::Working
+                SeatState::Working(NonZeroUsize::MIN)
             }
-            stands => stands,
+            waiting @ SeatState::Waiting(_) => waiting,
+            SeatState::Working(requests) => SeatState::Working(requests.saturating_add(1)),
         });
         RequestUnderWay(Arc::clone(self))
     }
@@ -134,14 +137,24 @@ impl Seat {
     }
 }
 
+impl RequestUnderWay {
+    /// Ends its connection when it is cancelled, as if another peer had the seat.
+    pub(super) fn cut(&self) -> CancellationToken {
+        self.0.left.clone()
+    }
+}
+
 impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         let seat = &self.0;
         seat.stand(|taken, stands| match stands {
-            SeatState::Working => {
-                taken.working -= 1;
-                SeatState::Waiting(taken.wait(seat.left.clone()))
-            }
+            SeatState::Working(requests) => match NonZeroUsize::new(requests.get() - 1) {
+                Some(left) => SeatState::Working(left),
+                None => {
+                    taken.working -= 1;
+                    SeatState::Waiting(taken.wait(seat.left.clone()))
+                }
+            },
             waiting @ SeatState::Waiting(_) => waiting,
         });
         seat.seats.changed.notify_one();
@@ -153,7 +166,7 @@ impl Drop for Seat {
         self.stand(|taken, stands| {
             match stands {
                 SeatState::Waiting(turn) => drop(taken.waiting.remove(&turn)),
-                SeatState::Working => taken.working -= 1,
+                SeatState::Working(_) => taken.working -= 1,
             }
             stands
         });
@@ -213,5 +226,26 @@ mod tests {
         drop((other, busy, got));
         let all = seats.lock();
         assert_eq!((all.waiting.len(), all.working), (0, 0), "every seat is free again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_keeps_its_seat_until_the_last_of_its_requests_is_done() {
+        let seats = Seats::new(1);
+        let busy = seats.seat().await;
+        // What a page keeps of the first is dropped after the second has come.
+        let (first, second) = (busy.work(), busy.work());
+        drop(first);
+        advance(TURN * 10).await;
+        assert!(seats.try_seat().is_err(), "the second is worked on");
+        assert_eq!(seats.lock().working, 1, "it is one peer");
+        drop(second);
+        advance(TURN).await;
+        let _other = seats.try_seat().unwrap();
+        assert!(has_left(&busy));
+        // Its last request comes too late, and takes no seat.
+        let (third, fourth) = (busy.work(), busy.work());
+        drop((third, fourth, busy));
+        let all = seats.lock();
+        assert_eq!((all.waiting.len(), all.working), (1, 0));
     }
 }

@@ -76,6 +76,43 @@ async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() 
     server.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_on_a_connection_that_is_too_old_has_as_long_as_the_bounds_say_unless_the_server_stops() {
+    let endless = Router::new().route("/endless", get(std::future::pending::<&'static str>));
+    // How late an answer may be, when the server stops, if it does, and when the connection ends: in seconds.
+    for (late, stops, ends) in
+        [(0, None, 125), (0, Some(121), 125), (60, None, 185), (60, Some(130), 135), (60, Some(7), 12)]
+    {
+        let bounds = Bounds { late: Duration::from_secs(late), ..Bounds::PROBES };
+        let (mut peer, ours) = tokio::io::duplex(4096);
+        let (seat, stop) = (Seats::new(1).seat().await, CancellationToken::new());
+        let (routes, stopped) = (endless.clone(), stop.clone());
+        let began = Instant::now();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            requests(ours, ClientCertificates::default(), routes, &seat, stopped, bounds).await;
+        });
+        peer.write_all(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        if let Some(stops) = stops {
+            tokio::time::sleep(Duration::from_secs(stops)).await;
+            stop.cancel();
+        }
+        serving.join_next().await.unwrap().unwrap();
+        assert_eq!(began.elapsed().as_secs(), ends, "{late} {stops:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_bytes_of_streams_are_sent_at_once_and_those_of_pages_as_the_kernel_likes() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    for (answers, at_once) in [(Answers::Pages, false), (Answers::Streams, true)] {
+        let (_peer, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        answers.set_up(&stream);
+        assert_eq!(stream.nodelay().unwrap(), at_once, "{answers:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_probe_is_answered_while_strangers_hold_every_connection_and_never_let_go() {
     // Nothing ends of itself, so that only a seat that is taken from a stranger lets the probe in.
@@ -165,6 +202,35 @@ async fn an_answer_that_keeps_its_seat_ends_for_no_stranger() {
     assert!(server.answer(PROBE).await.ends_with("ok"));
     done.cancel();
     assert!(rest(&mut asked).await.contains("and the rest"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_cuts_off_a_peer_that_does_not_read_its_answer_and_no_other() {
+    let bounds = Bounds { header: Duration::from_secs(3600), connection: Duration::from_secs(3600), ..Bounds::PROBES };
+    let (sender, mut cuts) = tokio::sync::mpsc::unbounded_channel();
+    let gone = CancellationToken::new();
+    let ends = gone.clone();
+    let endless = get(move |Extension(seat): Extension<AtWork>| {
+        sender.send(seat.cut()).unwrap();
+        let held = (ends.clone().drop_guard(), seat);
+        let pieces = stream::repeat_with(move || {
+            let _held_with_the_body = &held;
+            Ok::<_, Infallible>(vec![0_u8; 1 << 16])
+        });
+        std::future::ready(Body::from_stream(pieces))
+    });
+    let server = Running::start(pages().route("/endless", endless), bounds).await;
+    let deaf = server.connected("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let cut = cuts.recv().await.unwrap();
+    let mut other = server.connected("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    other.readable().await.unwrap();
+    assert!(!gone.is_cancelled());
+    cut.cancel();
+    tokio::time::timeout(PATIENCE, gone.cancelled()).await.expect("the answer is held");
+    other.write_all(PROBE.as_bytes()).await.unwrap();
+    assert!(rest(&mut other).await.ends_with("ok"));
+    drop(deaf);
     server.stop().await;
 }
 

@@ -40,7 +40,7 @@ use super::options::LeaseOptions;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 use crate::cluster::{Check, Connection, Restores, client, instance, requests};
 pub(super) use groups::Elected;
-pub use groups::{BindingElection, GroupElections, Stands};
+pub use groups::{BindingElection, GroupElections, SharedClient, Stands};
 pub use history::{Happened, History};
 pub use metrics::Metrics;
 
@@ -78,6 +78,15 @@ impl Group {
         match self {
             Self::Controllers(group) => group.check(),
             Self::Binding(_) => "lease-binding",
+        }
+    }
+
+    /// The binding that it is about, for the log.
+    #[must_use]
+    pub fn binding(&self) -> Option<&str> {
+        match self {
+            Self::Controllers(_) => None,
+            Self::Binding(name) => Some(name),
         }
     }
 
@@ -295,6 +304,11 @@ impl Election {
         self.release.cancel();
         self.ended.cancelled().await;
         self.held.close();
+        match self.group.ends() {
+            LossEnds::Process => {}
+            // It may have crashed: then nothing renews any more, and no loop of a process that lives is stuck.
+            LossEnds::Group => self.pulse.until.store(0, Ordering::SeqCst),
+        }
     }
 
     /// Nothing of the group is written any more, and the lease is given back without waiting for it. For one whose work
@@ -359,6 +373,8 @@ pub struct Setup<'a> {
     pub identity: Arc<str>,
     /// The API server.
     pub connection: &'a Connection,
+    /// The client with which this election asks, where it is one of many; nothing: it has one of its own.
+    pub asks: Option<SharedClient>,
     /// What is counted.
     pub metrics: Metrics,
     /// Requests are counted, too.
@@ -467,6 +483,7 @@ pub enum StartError {
 struct Part {
     runner: Runner,
     connection: Connection,
+    asks: Option<SharedClient>,
     requests: requests::Metrics,
     begin: CancellationToken,
     ended: DropGuard,
@@ -475,13 +492,21 @@ struct Part {
 impl Part {
     /// Runs from [`Election::begin`] on. That it has ended is known when this is dropped.
     async fn run(self) {
-        let Self { runner, connection, requests, begin, ended } = self;
+        let Self { runner, connection, asks, requests, begin, ended } = self;
         let released = runner.release.clone();
         if released.run_until_cancelled(begin.cancelled()).await.is_some() {
-            // Made here, so that their connections belong to this thread.
-            match runner.connect(&connection, &requests) {
-                Ok(leases) => runner.run(leases).await,
-                Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
+            // Made here, so that their connections belong to the runtime of this thread.
+            let leases = match &asks {
+                None => Some(runner.connect(&connection, &requests)),
+                Some(asks) => released.run_until_cancelled(runner.connect_aside(&connection, &requests, asks)).await,
+            };
+            match leases {
+                Some(Ok(leases)) => runner.run(leases).await,
+                Some(Err(error)) => {
+                    tracing::error!(lease = %runner.name, error = client::chain(&error), "no client for the lease");
+                }
+                // Nothing was asked for.
+                None => {}
             }
         }
         drop(ended);
@@ -538,6 +563,7 @@ fn prepare(setup: Setup<'_>) -> (Election, Part) {
     let part = Part {
         runner,
         connection: setup.connection.clone(),
+        asks: setup.asks,
         requests: setup.requests,
         begin: election.begin.clone(),
         ended: election.ended.clone().drop_guard(),

@@ -13,7 +13,10 @@
 //! not count. A leader is judged by the lease itself.
 //!
 //! Bindings of lending are shown, and none of them fails a replica: what is wrong with one is wrong with its cluster, and the
-//! others go on. That its renew loop is stuck is the replica's own, and counts for `/healthz` as for any lease.
+//! others go on. That its renew loop is stuck is the replica's own, and counts for `/healthz` as for any lease. But a
+//! process that serves bindings and does nothing else is not ready while it may not read them, or may not have their leases (403),
+//! and never could: it must not replace one that works. Where other controllers run, too, they are not taken out of service for
+//! that.
 
 mod bindings;
 
@@ -49,6 +52,10 @@ struct Inner {
     elections: Vec<Election>,
     left_to_others: BTreeSet<LeaseGroup>,
     bindings: BTreeMap<Arc<str>, ShownBinding>,
+    /// Whether this process serves bindings and does nothing else.
+    serves_only_bindings: bool,
+    /// Whether it could read or write the lease of a binding once.
+    had_lease_of_binding: bool,
 }
 
 struct Checked {
@@ -228,8 +235,12 @@ impl Health {
                 Controller::Disabled => format!("[-] controller {name} disabled\n"),
             });
         }
+        let may_serve = inner.may_serve_bindings();
+        if !may_serve {
+            lines.push_str("[!] leases of bindings forbidden, so this replica could serve none\n");
+        }
         bindings::show(&inner.bindings, &mut lines);
-        (ready, lines)
+        (ready && may_serve, lines)
     }
 }
 

@@ -3,7 +3,7 @@
 //! It runs on every replica. It waits only while the definition of ClusterBindings is absent, or may not be read; from then on
 //! it stands for the lease of every binding, and runs the group of each that it holds. Owns that these groups come and go, that
 //! one ends without the others, and in which order all of it stops. What a group does is behind [`BindingGroups`]; this room
-//! reads of a binding its name and UID alone, and writes nothing but leases.
+//! reads of a binding its name, UID and age alone, and writes nothing but leases.
 //!
 //! | room | owns |
 //! |---|---|
@@ -24,20 +24,22 @@ mod groups;
 mod keeper;
 mod members;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
-use topoloom_core::controllers::BOTTOMUP_SYNCER;
+use topoloom_core::controllers::{BOTTOMUP_SYNCER, OURS};
 use topoloom_core::names::Uid;
 use topoloom_sync::naming::{self, BindingName};
 
-use self::bindings::Bindings;
+use self::bindings::{Bindings, Seen, Work};
 use self::crew::Crew;
 use self::keeper::{Keeper, Office};
 use self::members::{Announcements, Announcer};
@@ -52,8 +54,11 @@ use crate::cluster::{Check, Restores};
 
 pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
 
-/// So many bindings are served; of more, the first by name.
+/// So many bindings are served; of more, the oldest: one that is added ends the group of no other.
 const MOST: usize = 500;
+/// So many files a process that serves bindings may open, where the machine allows it: each binding has connections for its lease
+/// and to two clusters.
+const FILES: u64 = 1 << 16;
 /// How much of the drain timeout is left for giving leases back after the groups have ended.
 const LAST_WRITES: Duration = Duration::from_secs(6);
 
@@ -110,15 +115,26 @@ impl Controller for BottomupSyncerController {
         let crew = Crew::new(elections.identity(), Arc::new(boot_time));
         dump(debug, health, &crew);
         let drain = options.drain.saturating_sub(LAST_WRITES).max(options.drain / 2);
-        let office = Office { groups, elections, crew, health: health.clone(), drain };
-        let parts = LendingParts {
-            office: Arc::new(office),
-            own,
-            client,
-            restores,
-            check: health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+        let runs_another = OURS.into_iter().any(|name| name != BOTTOMUP_SYNCER && options.controllers.enables(name));
+        let work = if runs_another { Work::BesideOthers } else { Work::BindingsAlone };
+        let check = match work {
+            Work::BindingsAlone => health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER),
+            Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER),
         };
+        let office = Office { groups, elections, crew, health: health.clone(), drain };
+        let parts = LendingParts { office: Arc::new(office), own, client, restores, check: check.into(), work };
         Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
+    }
+}
+
+/// A process begins with a limit that is often no more than 1024, and may raise it as far as the machine allows.
+fn allow_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(FILES, |most| most.min(FILES));
+    if current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    {
+        tracing::warn!(%error, wanted, "the number of files that this process may open cannot be raised");
     }
 }
 
@@ -149,6 +165,7 @@ struct LendingParts {
     client: kube::Client,
     restores: Restores,
     check: Check,
+    work: Work,
 }
 
 impl LendingParts {
@@ -156,8 +173,8 @@ impl LendingParts {
         let (sender, mut wanted) = watch::channel(None);
         let (mut watches, mut warm) = (Tasks::default(), Tasks::default());
         let (cools, leaves) = (CancellationToken::new(), CancellationToken::new());
-        watches
-            .spawn("bindings", bindings::watch(self.client.clone(), self.restores.clone(), self.check.clone(), sender));
+        let (client, restores, check) = (self.client.clone(), self.restores.clone(), self.check.clone());
+        watches.spawn("bindings", bindings::watch(client, restores, check, self.work, sender));
         let crew = Arc::clone(&self.office.crew);
         watches.spawn("ranks of replicas", async move { crew.rank().await });
         warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
@@ -174,6 +191,9 @@ impl LendingParts {
                 // The sender is with the watch, which has not ended.
                 Ok(()) = wanted.changed() => {
                     let bindings = wanted.borrow_and_update().clone().unwrap_or_default();
+                    if !bindings.is_empty() {
+                        allow_files();
+                    }
                     if !bindings.is_empty() && announcing.is_empty() {
                         self.announce(&mut watches, &mut announcing, &leaves);
                     }
@@ -207,7 +227,11 @@ impl LendingParts {
 /// The keepers of the bindings that there are.
 struct Keepers {
     office: Arc<Office>,
-    wanted: Bindings,
+    wanted: BTreeMap<BindingName, Uid>,
+    /// Whether there are more than are served.
+    has_more: bool,
+    /// Those for which there can be no lease: they are in the log.
+    refused: BTreeSet<BindingName>,
     kept: BTreeMap<BindingName, Kept>,
     tasks: JoinSet<()>,
     names: HashMap<Id, BindingName>,
@@ -220,15 +244,32 @@ struct Kept {
 
 impl Keepers {
     fn new(office: Arc<Office>) -> Self {
-        Self { office, wanted: Bindings::new(), kept: BTreeMap::new(), tasks: JoinSet::new(), names: HashMap::new() }
+        Self {
+            office,
+            wanted: BTreeMap::new(),
+            has_more: false,
+            refused: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            names: HashMap::new(),
+        }
     }
 
     /// These bindings are to be kept from now on.
     fn want(&mut self, bindings: Bindings) {
-        if bindings.len() > MOST {
-            tracing::warn!(bindings = bindings.len(), most = MOST, "there are more bindings than one process serves");
+        let had_more = std::mem::replace(&mut self.has_more, bindings.len() > MOST);
+        if self.has_more && !had_more {
+            tracing::warn!(
+                bindings = bindings.len(),
+                most = MOST,
+                "there are more bindings than one process serves: the newest are not served"
+            );
         }
-        self.wanted = bindings.into_iter().take(MOST).collect();
+        let by_age = bindings.into_iter().map(|(name, Seen { uid, created })| (created, name, uid));
+        let mut oldest: Vec<(Option<Timestamp>, BindingName, Uid)> = by_age.collect();
+        oldest.sort();
+        oldest.truncate(MOST);
+        self.wanted = oldest.into_iter().map(|(_, name, uid)| (name, uid)).collect();
         self.settle();
     }
 
@@ -256,6 +297,7 @@ impl Keepers {
     }
 
     fn settle(&mut self) {
+        self.refused.retain(|name| self.wanted.contains_key(name));
         for (name, kept) in &self.kept {
             if self.wanted.get(name) != Some(&kept.uid) {
                 kept.stop.cancel();
@@ -264,7 +306,7 @@ impl Keepers {
         let missing: Vec<BindingId> = self
             .wanted
             .iter()
-            .filter(|(name, _)| !self.kept.contains_key(*name))
+            .filter(|(name, _)| !self.kept.contains_key(*name) && !self.refused.contains(*name))
             .map(|(name, uid)| BindingId { name: name.clone(), uid: uid.clone() })
             .collect();
         for binding in missing {
@@ -280,6 +322,7 @@ impl Keepers {
                     tracing::error!(
                         binding = &*binding.name, %error, "there can be no lease for a binding, so no replica serves it"
                     );
+                    self.refused.insert(binding.name);
                     return;
                 }
             },

@@ -29,7 +29,7 @@ use crate::extender::{ExtenderOptions, ServingFiles};
 use crate::nodelock::lock::NodeLock;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics};
 use crate::nodelock::sweeper::Sweeper;
-use crate::serving::{Bounds, Server};
+use crate::serving::{Answers, Bounds, Server};
 use crate::work::{self, WorkQueue, run_workers};
 
 /// More nodes than a cluster has.
@@ -119,8 +119,10 @@ async fn serve(
         // Longer than a client keeps a connection without a request (90 s in Go): it is the one that closes it.
         header: Duration::from_secs(100),
         connection: Duration::from_secs(86_400),
+        late: Duration::ZERO,
         connections: options.connections(),
         grace: drain,
+        answers: Answers::Pages,
     };
     let ready = tokio::select! {
         () = stop.cancelled() => false,

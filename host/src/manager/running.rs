@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::election::Lost;
 
 use super::Error;
-use super::controller::{Configuration, Run};
+use super::controller::{Configuration, Lifetimes, Run};
 use super::election::{Election, LeaseGroup, LossEnds};
 use super::options::{Election as Elects, Options};
 use super::tasks::Tasks;
@@ -18,25 +18,44 @@ use super::tasks::Tasks;
 pub(super) struct Ready {
     pub(super) name: &'static str,
     pub(super) group: Option<LeaseGroup>,
+    pub(super) lifetimes: Lifetimes,
     pub(super) configuration: Configuration,
     pub(super) run: Run,
 }
 
 /// The controllers that run, in the order of their names.
 pub(super) struct RunningControllers {
-    tasks: BTreeMap<&'static str, (Option<LeaseGroup>, CancellationToken, Tasks)>,
+    controllers: BTreeMap<&'static str, RunningController>,
+}
+
+struct RunningController {
+    group: Option<LeaseGroup>,
+    lifetimes: Lifetimes,
+    stop: CancellationToken,
+    tasks: Tasks,
+}
+
+impl RunningController {
+    /// Whether no lease of its own bounds what it writes.
+    fn is_unelected(&self) -> bool {
+        match self.lifetimes {
+            Lifetimes::Fixed => self.group.is_none(),
+            // Each of its groups has a lease.
+            Lifetimes::ComeAndGo => false,
+        }
+    }
 }
 
 type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (&'static str, Lost)> + Send + 'a>>;
 
 impl RunningControllers {
     pub(super) fn start(ready: Vec<Ready>) -> Self {
-        let tasks = ready.into_iter().map(|Ready { name, group, run, .. }| {
+        let controllers = ready.into_iter().map(|Ready { name, group, lifetimes, run, .. }| {
             let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
             tasks.spawn_fallible(name, run(stop.clone()));
-            (name, (group, stop, tasks))
+            (name, RunningController { group, lifetimes, stop, tasks })
         });
-        Self { tasks: tasks.collect() }
+        Self { controllers: controllers.collect() }
     }
 
     /// Runs until something ends it, then stops everything.
@@ -77,15 +96,15 @@ impl RunningControllers {
     }
 
     fn has_unelected(&self) -> bool {
-        self.tasks.values().any(|(group, ..)| group.is_none())
+        self.controllers.values().any(RunningController::is_unelected)
     }
 
     /// The next controller that ends, and what it left.
     async fn next(&mut self) -> (&'static str, String) {
-        let all = self.tasks.iter_mut().map(|(name, (_, _, tasks))| {
+        let all = self.controllers.iter_mut().map(|(name, controller)| {
             let name = *name;
             Box::pin(async move {
-                let how = tasks.next().await.how;
+                let how = controller.tasks.next().await.how;
                 (name, how.err().map_or_else(|| "it ended without an error".to_owned(), |failure| failure.to_string()))
             }) as Pin<Box<dyn Future<Output = (&'static str, String)> + Send + '_>>
         });
@@ -103,8 +122,8 @@ impl RunningControllers {
     async fn stop(&mut self, drain: Duration) {
         let begun = Instant::now();
         let left = || drain.saturating_sub(begun.elapsed());
-        let mut to_stop = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
-        for (name, (group, stop, tasks)) in self.tasks.iter_mut().rev() {
+        let mut to_stop = u32::try_from(self.controllers.len()).unwrap_or(u32::MAX);
+        for (name, RunningController { group, stop, tasks, .. }) in self.controllers.iter_mut().rev() {
             stop.cancel();
             let share = left() / to_stop;
             if timeout(share, tasks.finish()).await.is_ok() {
@@ -120,15 +139,15 @@ impl RunningControllers {
             to_stop -= 1;
         }
         let rest = async {
-            for (_, _, tasks) in self.tasks.values_mut() {
-                tasks.finish().await;
+            for controller in self.controllers.values_mut() {
+                controller.tasks.finish().await;
             }
         };
         if timeout(left(), rest).await.is_err() {
             tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what was written is valid");
         }
-        for (_, _, tasks) in self.tasks.values_mut() {
-            tasks.cut_off().await;
+        for controller in self.controllers.values_mut() {
+            controller.tasks.cut_off().await;
         }
     }
 }

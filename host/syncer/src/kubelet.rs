@@ -63,7 +63,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_cluster::Restores;
 use topoloom_core::seldom::Seldom;
 use topoloom_core::text;
-use topoloom_serving::{Bounds, ListenError, Server};
+use topoloom_serving::{Answers, Bounds, ListenError, Server};
 use topoloom_sync::identity::Identity;
 
 use self::access::Access;
@@ -84,7 +84,12 @@ pub use self::tls::TrustError;
 const STRANGERS: usize = 64;
 /// The same of one of them.
 const STRANGERS_OF_ONE: usize = 16;
-/// Connections beside those of streams: for requests that are being judged, for probes, and for those that are idle.
+/// How many requests there may be at the same time of callers about whom nothing is known, until the API server has said whether they
+/// may reach every node: for 10 s at most, and once for each caller.
+const UNJUDGED: usize = 256;
+/// The same of one of them. An API server may pass on very many at once to a replica that has just begun.
+const UNJUDGED_OF_ONE: usize = 128;
+/// Connections beside those of streams and requests: for probes, and for those that are idle.
 const SPARE: usize = 128;
 
 /// What a client may do to the server.
@@ -93,9 +98,12 @@ const BOUNDS: Bounds = Bounds {
     header: Duration::from_secs(100),
     // As at a kubelet. A stream that took over its connection has bounds of its own.
     connection: Duration::from_secs(4 * 60 * 60),
-    connections: STREAMS + SPARE,
+    // A log that began at the last moment has as long as one that began on a new connection.
+    late: pass::SILENCE,
+    connections: STREAMS + UNJUDGED + STRANGERS + SPARE,
     // Logs end at once when the server stops, and what is being judged by then is not worth more.
     grace: Duration::from_secs(5),
+    answers: Answers::Streams,
 };
 
 /// The bindings that streams are passed on for.
@@ -189,6 +197,7 @@ impl Kubelet {
             reads: Reads::new(client),
             lent,
             crowd: Crowd::new(STREAMS, STREAMS_OF_ONE),
+            unjudged: Crowd::new(UNJUDGED, UNJUDGED_OF_ONE),
             strangers: Crowd::new(STRANGERS, STRANGERS_OF_ONE),
             metrics,
             streams: sender,

@@ -5,6 +5,8 @@
 //! *holds* a binding: that is for its lease alone (`topoloom_core::election`). So two replicas that see different members only
 //! try a moment too early or too late, and never serve a binding together.
 //!
+//! What a replica does for many bindings at one moment, it spreads over a time, by [`stagger`].
+//!
 //! Members rank by rendezvous hashing: each member has a weight for each binding, and the highest goes first. A member that
 //! joins or leaves moves the bindings that it ranks first for, and no other.
 //!
@@ -174,6 +176,14 @@ pub enum History {
 #[must_use]
 pub fn first<'a>(binding: &Uid, members: impl IntoIterator<Item = &'a MemberName>) -> Option<&'a MemberName> {
     members.into_iter().max_by_key(|member| (weight(binding, member), (*member).clone()))
+}
+
+/// By how much a step for this binding is moved within a time, so that those of many bindings come one after the other. It is
+/// always the same for one binding.
+#[must_use]
+pub fn stagger(binding: &Uid, within: Duration) -> Duration {
+    let share = u32::try_from(weight(binding, "") >> 112).unwrap_or(0);
+    within / (1 << 16) * share
 }
 
 /// How high a member ranks for a binding. Replicas of two versions share a cluster while one replaces the other, so this never

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use super::{Election, Elector, Group, Metrics, Setup};
-use crate::cluster::gate::Switch;
-use crate::cluster::{Check, Connection, Restores, requests};
+use crate::cluster::gate::{Gate, Switch};
+use crate::cluster::rate::RateLimit;
+use crate::cluster::{Check, Connection, Restores, client, requests};
 use crate::manager::options::LeaseOptions;
 
 /// Stands for the leases of bindings.
@@ -41,6 +42,7 @@ pub struct BindingElection {
 pub struct GroupElections {
     identity: Arc<str>,
     switch: Switch,
+    asks: SharedClient,
     elected: Option<Elected>,
 }
 
@@ -62,16 +64,52 @@ pub(in crate::manager) struct Elected {
     pub(in crate::manager) configuration: String,
 }
 
+/// The client with which all bindings ask for their leases: it reads, watches and claims, and needs no gate. It is made with the
+/// first of them. Clones are the same.
+#[derive(Clone, Default)]
+pub struct SharedClient(Arc<OnceCell<kube::Client>>);
+
+impl SharedClient {
+    /// The client; its connections belong to the runtime that it is asked for on first.
+    pub(super) async fn get(
+        &self,
+        connection: &Connection,
+        requests: &requests::Metrics,
+    ) -> Result<kube::Client, client::ConnectError> {
+        let open = Gate::none();
+        self.0.get_or_try_init(|| made_aside(connection, &open, requests)).await.cloned()
+    }
+}
+
+/// A client that is made beside this thread: certificates are read for it, and a program may be asked for a credential, and
+/// meanwhile this thread has leases to renew. Its connections belong to the runtime of this thread.
+pub(super) async fn made_aside(
+    connection: &Connection,
+    gate: &Gate,
+    requests: &requests::Metrics,
+) -> Result<kube::Client, client::ConnectError> {
+    let (connection, gate, requests) = (connection.clone(), gate.clone(), requests.clone());
+    let make = move || connection.behind(&gate, &requests, &RateLimit::default());
+    match tokio::task::spawn_blocking(make).await {
+        Ok(made) => made,
+        // It panicked, or the process ends.
+        Err(error) => Err(client::ConnectError::Client(error.to_string())),
+    }
+}
+
 impl GroupElections {
     /// For a process that runs without leases.
     #[must_use]
     pub fn off(identity: Arc<str>, switch: &Switch) -> Self {
-        Self { identity, switch: switch.clone(), elected: None }
+        Self { identity, switch: switch.clone(), asks: SharedClient::default(), elected: None }
     }
 
-    /// For one of several replicas.
-    pub(in crate::manager) fn on(identity: Arc<str>, switch: &Switch, elected: Elected) -> Self {
-        Self { identity, switch: switch.clone(), elected: Some(elected) }
+    /// For one of several replicas. There may be many bindings: their leases are renewed three times within the deadline and
+    /// not more often, however short the period of the flag is.
+    pub(in crate::manager) fn on(identity: Arc<str>, switch: &Switch, mut elected: Elected) -> Self {
+        let leases = &mut elected.options;
+        leases.retry_period = leases.retry_period.max(leases.renew_deadline / 3);
+        Self { identity, switch: switch.clone(), asks: SharedClient::default(), elected: Some(elected) }
     }
 }
 
@@ -87,6 +125,7 @@ impl Stands for GroupElections {
             courtesy: Some(courtesy),
             identity: Arc::clone(&self.identity),
             connection: &elected.connection,
+            asks: Some(self.asks.clone()),
             metrics: elected.metrics.clone(),
             requests: elected.requests.clone(),
             check,

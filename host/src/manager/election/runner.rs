@@ -17,7 +17,8 @@ use topoloom_core::election::{
 };
 use topoloom_core::version::ResourceVersion;
 
-use super::{Group, History, Metrics, Pulse, Role, lease};
+use super::groups::made_aside;
+use super::{Group, History, Metrics, Pulse, Role, SharedClient, lease};
 use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
 use crate::cluster::{Check, Connection, Refusal, RefusalReason, Restores, client, requests, single};
@@ -105,6 +106,19 @@ impl Runner {
     ) -> Result<Leases, client::ConnectError> {
         let behind = |gate| connection.behind(gate, requests, &RateLimit::default());
         Ok(Leases::new(behind(&Gate::none())?, behind(&self.held)?, &self.namespace))
+    }
+
+    /// The same for one of many elections, which come while others are renewed: made beside this thread, and what needs no gate
+    /// with the client of all.
+    pub(super) async fn connect_aside(
+        &self,
+        connection: &Connection,
+        requests: &requests::Metrics,
+        asks: &SharedClient,
+    ) -> Result<Leases, client::ConnectError> {
+        let asks = asks.get(connection, requests).await?;
+        let holds = made_aside(connection, &self.held, requests).await?;
+        Ok(Leases::new(asks, holds, &self.namespace))
     }
 
     pub(super) async fn run(mut self, leases: Leases) {
@@ -274,7 +288,7 @@ impl Runner {
     fn unwatched(&mut self, refusal: Refusal) {
         if self.unwatched.as_ref() != Some(&refusal) {
             tracing::warn!(
-                check = self.group.check(), reason = refusal.reason.as_str(), error = %refusal,
+                check = self.group.check(), lease = %self.name, reason = refusal.reason.as_str(), error = %refusal,
                 "the lease cannot be watched; it is read instead"
             );
         }
@@ -327,7 +341,8 @@ impl Runner {
 
     /// A new role, for the history and the log.
     fn note(&self, role: &Role) {
-        let (group, lease) = (self.group.as_str(), format!("{}/{}", self.namespace, self.name));
+        let (group, binding) = (self.group.as_str(), self.group.binding());
+        let lease = format!("{}/{}", self.namespace, self.name);
         self.history.add(match role {
             Role::Leader => "leads".to_owned(),
             Role::Lost(lost) => format!("lost: {lost}"),
@@ -336,10 +351,10 @@ impl Runner {
             Role::Unknown => "the leader is not known".to_owned(),
         });
         match role {
-            Role::Leader => tracing::info!(group, lease, identity = &**self.candidate.me(), "leads"),
-            Role::Lost(lost) => tracing::error!(group, lease, why = %lost, "the lease is lost"),
+            Role::Leader => tracing::info!(group, binding, lease, identity = &**self.candidate.me(), "leads"),
+            Role::Lost(lost) => tracing::error!(group, binding, lease, why = %lost, "the lease is lost"),
             Role::Follower(holder) if !holder.is_empty() => {
-                tracing::info!(group, lease, holder = &**holder, "follows");
+                tracing::info!(group, binding, lease, holder = &**holder, "follows");
             }
             Role::Follower(_) | Role::Unknown => {}
         }
@@ -362,10 +377,12 @@ impl Runner {
             }
         };
         match tokio::time::timeout(patience, tries).await {
-            Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is released"),
+            Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), lease = %self.name, "the lease is released"),
             Ok(Ok(false)) => {}
-            Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be released"),
-            Err(_) => tracing::warn!(error = %refused, ?patience, "the lease could not be released"),
+            Ok(Err(refusal)) => tracing::warn!(lease = %self.name, error = %refusal, "the lease could not be released"),
+            Err(_) => {
+                tracing::warn!(lease = %self.name, error = %refused, ?patience, "the lease could not be released");
+            }
         }
         self.held.close();
         self.pulse.until.store(0, Ordering::SeqCst);

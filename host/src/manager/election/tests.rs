@@ -107,4 +107,5 @@ fn s11_the_lease_of_a_binding_ends_its_group_alone_and_those_of_controllers_the_
     }
     let binding = Group::Binding("east".into());
     assert_eq!((binding.ends(), binding.as_str(), binding.check()), (LossEnds::Group, "binding", "lease-binding"));
+    assert_eq!((binding.binding(), Group::from(LeaseGroup::HyperNode).binding()), (Some("east"), None));
 }

@@ -1,12 +1,14 @@
-//! What `/readyz` shows of the bindings that this replica stands for. None of it makes a replica unready (decision S11).
+//! What `/readyz` shows of the bindings that this replica stands for. What is wrong with one makes no replica unready (decision
+//! S11), and why its lease cannot be had is one line in the log for each cause, whichever bindings it holds for. A process that
+//! serves nothing else is not ready where the rules never allowed it the lease of any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use topoloom_core::text;
 
-use super::Health;
-use crate::cluster::{Check, Judge, Refusal};
+use super::{CheckSlot, Health, Inner};
+use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 use crate::manager::election::{Election, Role};
 
 /// So many bindings have a line; of more, the number is shown.
@@ -21,14 +23,48 @@ pub(super) struct ShownBinding {
     pub(super) election: Election,
     /// What is wrong with it, by the part that says so.
     troubles: BTreeMap<&'static str, String>,
+    /// Why its lease cannot be had, as the log says.
+    reported: Option<(RefusalReason, String)>,
+    /// Whether it was refused for want of a right since it was had last.
+    is_forbidden: bool,
+}
+
+impl ShownBinding {
+    fn trouble(&mut self, part: &'static str, why: &str) {
+        self.troubles.insert(part, text::line(why, SHOWN));
+    }
+
+    fn is_reported(&self, reason: RefusalReason, cause: &str) -> bool {
+        self.reported.as_ref().is_some_and(|(reported, of)| *reported == reason && of == cause)
+    }
+}
+
+impl Inner {
+    /// Whether this replica could do its work, as far as rules are concerned.
+    pub(super) fn may_serve_bindings(&self) -> bool {
+        let is_forbidden = || self.bindings.values().any(|shown| shown.is_forbidden);
+        !self.serves_only_bindings || self.had_lease_of_binding || !is_forbidden()
+    }
 }
 
 impl Health {
+    /// This process serves bindings and does nothing else: it is not ready while the rules do not allow it to. Adds the check
+    /// of what this controller serves, which has not passed yet.
+    #[must_use]
+    pub fn check_of_bindings_alone(&self, name: &'static str, controller: &'static str) -> CheckSlot {
+        self.lock().serves_only_bindings = true;
+        CheckSlot { controller: Some(controller), ..self.check(name) }
+    }
+
     /// This replica stands for a binding, by this election from now on.
     pub fn binding(&self, name: &Arc<str>, election: Election) {
         let mut inner = self.lock();
-        let troubles = inner.bindings.remove(name).map(|shown| shown.troubles).unwrap_or_default();
-        inner.bindings.insert(Arc::clone(name), ShownBinding { election, troubles });
+        if let Some(shown) = inner.bindings.get_mut(name) {
+            shown.election = election;
+            return;
+        }
+        let shown = ShownBinding { election, troubles: BTreeMap::new(), reported: None, is_forbidden: false };
+        inner.bindings.insert(Arc::clone(name), shown);
     }
 
     /// What is wrong with a binding, as a part of it sees it: that its cluster does not answer, that it is held, or wrong.
@@ -36,7 +72,7 @@ impl Health {
         let mut inner = self.lock();
         let Some(shown) = inner.bindings.get_mut(name) else { return };
         match why {
-            Some(why) => drop(shown.troubles.insert(part, text::line(why, SHOWN))),
+            Some(why) => shown.trouble(part, why),
             None => drop(shown.troubles.remove(part)),
         }
     }
@@ -75,11 +111,35 @@ struct LeaseOfBinding {
 
 impl Judge for LeaseOfBinding {
     fn pass(&self) {
-        self.health.binding_trouble(&self.name, LEASE, None);
+        let mut inner = self.health.lock();
+        inner.had_lease_of_binding = true;
+        if let Some(shown) = inner.bindings.get_mut(&self.name) {
+            shown.troubles.remove(LEASE);
+            shown.reported = None;
+            shown.is_forbidden = false;
+        }
     }
 
     fn fail(&self, refusal: &Refusal) {
-        self.health.binding_trouble(&self.name, LEASE, Some(&format!("its lease: {refusal}")));
+        let (reason, cause) = refusal.cause();
+        let is_known = {
+            let mut inner = self.health.lock();
+            let is_known = inner.bindings.values().any(|shown| shown.is_reported(reason, cause));
+            let Some(shown) = inner.bindings.get_mut(&self.name) else { return };
+            shown.trouble(LEASE, &format!("its lease: {refusal}"));
+            if !shown.is_reported(reason, cause) {
+                shown.reported = Some((reason, cause.to_owned()));
+            }
+            // Another failure after it does not say that the right is there.
+            shown.is_forbidden |= reason == RefusalReason::Forbidden;
+            is_known
+        };
+        if !is_known {
+            tracing::warn!(
+                binding = &*self.name, reason = reason.as_str(), error = %refusal,
+                "the lease of a binding cannot be read or written"
+            );
+        }
     }
 
     fn absent(&self, why: &str) {

@@ -414,3 +414,81 @@ async fn s11_a_holder_of_a_binding_whose_renew_loop_is_stuck_is_not_alive() {
     assert_eq!(code, 500);
     assert!(text.starts_with("the renewal of the lease of binding east is stuck: "), "{text}");
 }
+
+#[tokio::test]
+async fn s11_a_replica_whose_election_for_a_binding_crashed_is_alive_when_its_group_has_ended() {
+    let (health, staged) = (Health::default(), Staged::binding("east", S));
+    health.binding(&"east".into(), staged.election.clone());
+    staged.becomes(Role::Leader);
+    // Nothing sets it back after a crash.
+    staged.confirmed_until(boot_time() - 3 * S);
+    staged.election.release().await;
+    assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()));
+}
+
+#[test]
+fn s11_why_leases_of_bindings_cannot_be_had_is_one_line_in_the_log_for_each_cause() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let health = Health::default();
+    let leases = ["east", "west"].map(|name| {
+        let name: Arc<str> = name.into();
+        health.binding(&name, Staged::binding(&name, S).election);
+        health.binding_lease(&name)
+    });
+    let said = |refusal: &Refusal| {
+        for _ in 0..3 {
+            leases.iter().for_each(|lease| lease.fail(refusal));
+        }
+        lines.count("the lease of a binding cannot be")
+    };
+    assert_eq!((said(&trouble()), said(&forbidden()), said(&trouble())), (1, 2, 3), "{}", lines.text());
+    leases[0].pass();
+    assert_eq!(said(&trouble()), 3, "the other one has failed all the time");
+    leases.iter().for_each(Check::pass);
+    assert_eq!(said(&trouble()), 4, "{}", lines.text());
+}
+
+#[tokio::test]
+async fn s11_a_replica_that_was_never_allowed_the_lease_of_a_binding_is_not_ready_until_it_has_one() {
+    let health = Health::default();
+    health.check_of_bindings_alone("clusterbindings", "bottomup-syncer").pass();
+    let names = ["east", "west"].map(Arc::<str>::from);
+    let stands = |name: &Arc<str>| health.binding(name, Staged::binding(name, S).election);
+    names.iter().for_each(stands);
+    let [east, west] = names.each_ref().map(|name| health.binding_lease(name));
+    let code = async || ask(&health, "/readyz").await.0;
+    east.fail(&trouble());
+    assert_eq!(code().await, 200, "an API server that fails, fails for all");
+    east.fail(&forbidden());
+    let (found, text) = ask(&health, "/readyz").await;
+    assert_eq!(found, 503);
+    assert!(text.contains("[!] leases of bindings forbidden, so this replica could serve none\n"), "{text}");
+    // It stands again, and the API server fails now.
+    stands(&names[0]);
+    east.fail(&trouble());
+    assert_eq!(code().await, 503);
+    health.binding_gone("east");
+    assert_eq!(code().await, 200, "there is nothing to serve");
+    stands(&names[0]);
+    east.fail(&forbidden());
+    assert_eq!(code().await, 503);
+    east.pass();
+    assert_eq!(code().await, 200);
+    // What worked once is shown.
+    for lease in [&east, &west] {
+        lease.fail(&forbidden());
+    }
+    let (found, text) = ask(&health, "/readyz").await;
+    assert_eq!((found, text.matches("nodes is forbidden").count()), (200, 2), "{text}");
+}
+
+#[tokio::test]
+async fn s11_where_other_controllers_run_that_leases_of_bindings_are_forbidden_makes_no_replica_unready() {
+    let health = Health::default();
+    health.optional_of_controller("clusterbindings", "bottomup-syncer").pass();
+    let name: Arc<str> = "east".into();
+    health.binding(&name, Staged::binding("east", S).election);
+    health.binding_lease(&name).fail(&forbidden());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert!(code == 200 && text.contains("[!] binding east: ") && !text.contains("could serve none"), "{text}");
+}

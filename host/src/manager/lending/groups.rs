@@ -76,7 +76,7 @@ pub trait BindingGroups: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why the group ended by itself. Then the lease is given back, and this replica stands for it again one lease duration
-    /// later; other replicas may take it at once.
+    /// later, or up to ten minutes later where the group has ended by itself before; other replicas may take it at once.
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>>;
 
     /// Keeps warm what the groups of this replica share, whether or not it holds a binding, until `stop` is cancelled.

@@ -7,24 +7,31 @@
 //!            ┌────── stands ◄───────────────┐ handed over
 //!            │ granted                      │
 //!            ▼                              │
-//!          holds ── lost, or group ended ──► rests, for one lease duration
+//!          holds ── lost, or group ended ──► rests, for one lease duration or longer
 //! ```
+//!
+//! Bindings that come, or are lost, at one moment are stood for one after the other, so that an API server does not get the
+//! requests of all of them at once.
 //!
 //! # Failure story
 //!
 //! A lost lease closes both gates at once, ends this group and nothing else; after one lease duration this replica stands again
-//! (decision S11). A group that ends by itself or crashes gives its lease back, so that another replica takes it, and this one
-//! rests as after a loss. A group that does not end in time is dropped with all its tasks; its gates are closed by then or close
-//! with the lease. A keeper that is dropped gives the lease back without waiting.
+//! (decision S11). That holds for a lease that is lost while its group ends for another reason, too. A group that ends by itself
+//! or crashes gives its lease back, so that another replica takes it, and this one rests as after a loss, twice as long after each
+//! further failure: a binding that fails everywhere is taken over and given back a few times an hour, and not all the time. A
+//! group that does not end in time is dropped with all its tasks; its gates are closed by then or close with the lease. A keeper
+//! that is dropped gives the lease back without waiting.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use topoloom_core::election::Lost;
 use topoloom_core::text;
+use topoloom_sync::spread::{KEPT, stagger};
 
 use super::crew::Crew;
 use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
@@ -34,6 +41,8 @@ use crate::manager::tasks::Tasks;
 
 /// How long this replica rests where it runs without leases.
 const REST: Duration = Duration::from_secs(15);
+/// So often its rest is doubled: after that it is about as long as a replica keeps what it has taken.
+const DOUBLED: u32 = 5;
 
 /// What the keepers of a replica share.
 pub(super) struct Office {
@@ -60,6 +69,8 @@ enum Next {
     Stands,
     /// It stands again after one lease duration.
     Rests,
+    /// The group ended by itself: it stands again after one lease duration, or later where that has happened before.
+    Fails,
     /// It ends.
     Ends,
 }
@@ -76,23 +87,38 @@ impl Drop for Stood {
 impl Keeper {
     /// Keeps the binding until `stop` is cancelled. Then its group has ended and its lease was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
+        if let Some(leases) = self.office.elections.leases() {
+            let turn = tokio::time::sleep(stagger(&self.binding.uid, leases.retry_period));
+            if stop.run_until_cancelled(turn).await.is_none() {
+                return;
+            }
+        }
+        // In a row, without a long tenure in between.
+        let mut failures = 0_u32;
         loop {
-            let next = AssertUnwindSafe(self.stand(stop)).catch_unwind().await.unwrap_or_else(|panic| {
+            let standing = AssertUnwindSafe(self.stand(stop, &mut failures)).catch_unwind();
+            let next = standing.await.unwrap_or_else(|panic| {
                 let panic = text::of_panic(&*panic);
                 tracing::error!(
                     binding = &*self.binding.name,
                     panic,
                     "the keeper of a binding crashed; it begins again"
                 );
-                Next::Rests
+                Next::Fails
             });
-            match next {
-                Next::Stands => {}
-                Next::Rests => {
-                    // Stopping ends a rest, too.
-                    let _stopped = stop.run_until_cancelled(tokio::time::sleep(self.rest())).await;
+            let rest = match next {
+                Next::Stands => None,
+                Next::Rests => Some(self.rest()),
+                Next::Fails => {
+                    let rest = self.rest() * (1_u32 << failures.min(DOUBLED));
+                    failures = failures.saturating_add(1);
+                    Some(rest)
                 }
                 Next::Ends => break,
+            };
+            if let Some(rest) = rest {
+                // Stopping ends a rest, too.
+                let _stopped = stop.run_until_cancelled(tokio::time::sleep(rest)).await;
             }
             if stop.is_cancelled() {
                 break;
@@ -101,13 +127,14 @@ impl Keeper {
         self.office.health.binding_gone(&self.binding.name);
     }
 
-    /// One lease duration.
+    /// One lease duration, and up to a quarter of it.
     fn rest(&self) -> Duration {
-        self.office.elections.leases().map_or(REST, |leases| leases.duration)
+        let rest = self.office.elections.leases().map_or(REST, |leases| leases.duration);
+        rest + stagger(&self.binding.uid, rest / 4)
     }
 
     /// Stands for the lease, from the first request to the last.
-    async fn stand(&self, stop: &CancellationToken) -> Next {
+    async fn stand(&self, stop: &CancellationToken, failures: &mut u32) -> Next {
         let Office { elections, crew, health, .. } = &*self.office;
         let candidacy = crew.stand(&self.binding.uid);
         let name: Arc<str> = (&self.binding.name).into();
@@ -129,14 +156,15 @@ impl Keeper {
                 );
                 Next::Rests
             }
-            () = election.granted() => self.hold(election, stop).await,
+            () = election.granted() => self.hold(election, stop, failures).await,
         };
         election.release().await;
         next
     }
 
-    /// Runs the group while the lease is held.
-    async fn hold(&self, election: &Election, stop: &CancellationToken) -> Next {
+    /// Runs the group while the lease is held. What failed before a long tenure does not count.
+    async fn hold(&self, election: &Election, stop: &CancellationToken, failures: &mut u32) -> Next {
+        let begun = Instant::now();
         let (binding, ends) = (&*self.binding.name, CancellationToken::new());
         let tenure = self.office.crew.hold(&self.binding.uid);
         let held = HeldBinding {
@@ -153,18 +181,22 @@ impl Keeper {
             biased;
             () = stop.cancelled() => (Next::Ends, self.office.drain),
             lost = election.lost() => {
-                tracing::warn!(
-                    binding, why = %lost, "the lease of a binding is lost: its group ends, and the others continue"
-                );
-                election.gate().close();
-                election.held().close();
+                self.close(election, &lost);
                 (Next::Rests, self.after_loss())
             }
             ended = group.next() => {
-                tracing::error!(
-                    binding, %ended, "the group of a binding ended by itself; its lease is released for other replicas"
-                );
-                (Next::Rests, self.office.drain)
+                if *failures == 0 || begun.elapsed() > KEPT {
+                    tracing::error!(
+                        binding, %ended,
+                        "the group of a binding ended by itself; its lease is released for other replicas"
+                    );
+                } else {
+                    tracing::warn!(
+                        binding, %ended, failures = *failures,
+                        "the group of a binding ended by itself once more; its lease is released for other replicas"
+                    );
+                }
+                (Next::Fails, self.office.drain)
             }
             () = tenure.is_handed_over() => {
                 tracing::info!(binding, "a binding is handed over to a replica that ranks higher for it");
@@ -172,13 +204,41 @@ impl Keeper {
             }
         };
         ends.cancel();
-        if timeout(bound, group.finish()).await.is_err() {
+        let mut is_lost = next == Next::Rests;
+        let ending = async {
+            if is_lost {
+                group.finish().await;
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                () = group.finish() => return Ok(()),
+                lost = election.lost() => self.close(election, &lost),
+            }
+            is_lost = true;
+            timeout(self.after_loss(), group.finish()).await
+        };
+        if !matches!(timeout(bound, ending).await, Ok(Ok(()))) {
             tracing::warn!(binding, ?bound, "the group of a binding did not end in time and is cut off");
         }
         group.cut_off().await;
         self.office.health.binding_follows(binding);
         tracing::info!(binding, "the group of a binding has ended");
-        next
+        if begun.elapsed() > KEPT {
+            *failures = 0;
+        }
+        // What is lost is not handed over.
+        if is_lost && next == Next::Stands { Next::Rests } else { next }
+    }
+
+    /// The lease is lost: the group writes nothing more, and has to end.
+    fn close(&self, election: &Election, lost: &Lost) {
+        tracing::warn!(
+            binding = &*self.binding.name, why = %lost,
+            "the lease of a binding is lost: its group ends, and the others continue"
+        );
+        election.gate().close();
+        election.held().close();
     }
 
     /// How long what is under way may take after a loss: until another replica may hold the lease.

@@ -1,6 +1,7 @@
 //! Bindings that come and go on one replica, with elections that a test decides and groups that count their tasks.
 //!
-//! Time is paused: a lease lasts 15 s and has to be renewed within 10 s, and a group may take 20 s to end.
+//! Time is paused: a lease lasts 15 s and has to be renewed within 10 s, and a group may take 20 s to end. A replica stands for a
+//! binding within half a second, and rests for 19 s at most.
 
 mod hands;
 mod lives;
@@ -28,7 +29,8 @@ fn id(name: &str, uid: &str) -> BindingId {
 }
 
 fn bindings(all: &[(&str, &str)]) -> Bindings {
-    all.iter().map(|(name, uid)| (BindingName::parse(name).unwrap(), Uid::from(*uid))).collect()
+    let seen = |uid: &str| Seen { uid: uid.into(), created: None };
+    all.iter().map(|(name, uid)| (BindingName::parse(name).unwrap(), seen(uid))).collect()
 }
 
 /// Elections whose results a test sets.
@@ -50,6 +52,12 @@ impl Ballot {
         let stood = self.stood.lock().unwrap();
         let (_, staged, _) = stood.iter().rfind(|(name, ..)| name == binding).unwrap();
         does(staged)
+    }
+
+    /// How many elections were begun, and how many of them were ended.
+    fn counts(&self) -> (usize, usize) {
+        let stood = self.stood.lock().unwrap();
+        (stood.len(), stood.iter().filter(|(_, staged, _)| staged.is_released()).count())
     }
 
     fn election(&self, binding: &str) -> Election {
@@ -186,13 +194,18 @@ struct Replica {
 
 impl Replica {
     fn new() -> Self {
+        Self::with_leases("l")
+    }
+
+    /// One whose leases have names that begin with this.
+    fn with_leases(base: &str) -> Self {
         let begun = Instant::now();
         let leases = LeaseOptions {
             namespace: "n".into(),
-            name: "l".into(),
+            name: base.into(),
             duration: 15 * S,
             renew_deadline: 10 * S,
-            retry_period: 2 * S,
+            retry_period: S / 2,
         };
         let identity: Arc<str> = "pod-0".into();
         let ballot = Arc::new(Ballot { identity: Arc::clone(&identity), leases, stood: Mutex::default() });
@@ -237,4 +250,14 @@ async fn passes(time: Duration, keepers: &mut Keepers) {
         }
     }
     settled().await;
+}
+
+#[test]
+fn a_process_that_serves_bindings_may_open_as_many_files_as_the_machine_allows_up_to_a_bound() {
+    let files = || getrlimit(Resource::Nofile);
+    let maximum = files().maximum;
+    let most = maximum.map_or(FILES, |most| most.min(FILES));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most - 1), maximum }).unwrap();
+    allow_files();
+    assert_eq!((files().current, files().maximum), (Some(most), maximum));
 }

@@ -58,7 +58,13 @@ fn ready(
     name: &'static str,
     run: impl FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + 'static,
 ) -> Ready {
-    Ready { name, group: Some(LeaseGroup::HyperNode), configuration: Configuration::Unused, run: Box::new(run) }
+    Ready {
+        name,
+        group: Some(LeaseGroup::HyperNode),
+        lifetimes: Lifetimes::Fixed,
+        configuration: Configuration::Unused,
+        run: Box::new(run),
+    }
 }
 
 /// Longer than anything here.
@@ -133,6 +139,15 @@ async fn r4_a_controller_that_is_slow_goes_on_beside_the_others_until_it_is_done
 
 /// Loses a lease of 15 s that has to be renewed within 10 s; says how long the work after it lasted.
 async fn drained(drain: Duration, election: impl FnOnce(LeaseOptions) -> Elects) -> (Duration, String) {
+    drained_beside(None, drain, election).await
+}
+
+/// The same, where a controller without a group runs beside the one that does not end.
+async fn drained_beside(
+    lifetimes: Option<Lifetimes>,
+    drain: Duration,
+    election: impl FnOnce(LeaseOptions) -> Elects,
+) -> (Duration, String) {
     let (story, staged) = (Story::new(), Staged::new(LeaseGroup::HyperNode, S));
     let lease = LeaseOptions {
         namespace: "default".into(),
@@ -144,7 +159,18 @@ async fn drained(drain: Duration, election: impl FnOnce(LeaseOptions) -> Elects)
     let options = Options { drain, election: election(lease), ..options() };
     staged.becomes(Role::Lost(Lost::Taken("another".into())));
     let elections = [staged.election.clone()];
-    let running = RunningControllers::start(story.controllers([("a", NEVER)]));
+    let mut controllers = story.controllers([("a", NEVER)]);
+    if let Some(lifetimes) = lifetimes {
+        let stops = ready("b", |stop| {
+            async move {
+                stop.cancelled().await;
+                Ok(())
+            }
+            .boxed()
+        });
+        controllers.push(Ready { group: None, lifetimes, ..stops });
+    }
+    let running = RunningControllers::start(controllers);
     let ended = running.until(&CancellationToken::new(), &elections, &mut Tasks::default(), &options).await;
     assert_eq!(story.told(), [at("a hears", 0)]);
     (story.begun.elapsed(), ended.unwrap_err().to_string())
@@ -157,6 +183,13 @@ async fn r5_after_a_lost_lease_work_lasts_until_another_may_hold_it_and_never_be
     assert!(said.starts_with("the lease of the group hypernode is lost: "), "{said}");
     assert!(said.contains("another"), "{said}");
     assert_eq!(drained(2 * S, Elects::On).await.0, 2 * S);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r5_a_controller_whose_groups_have_leases_of_their_own_does_not_lengthen_the_work_after_a_lost_lease() {
+    let beside = async |lifetimes| drained_beside(Some(lifetimes), 30 * S, Elects::On).await.0;
+    assert_eq!(beside(Lifetimes::ComeAndGo).await, 5 * S);
+    assert_eq!(beside(Lifetimes::Fixed).await, 30 * S, "one without any lease finishes its work");
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,3 +155,14 @@ async fn r3_a_syncer_without_elections_is_a_defect_and_ends_the_process() {
     let error = Process::new(options()).await.initialise(vec![syncer()]).err().expect("it is fatal");
     assert!(matches!(error, Error::Initialise { name: "bottomup-syncer", .. }), "{error:?}");
 }
+
+#[tokio::test]
+async fn s11_a_syncer_alone_is_not_ready_before_it_has_read_its_bindings_and_one_beside_others_is() {
+    for (controllers, is_ready) in [("*", true), ("bottomup-syncer,extender", true), ("bottomup-syncer", false)] {
+        let controllers = Selection::parse([controllers], &OURS).unwrap().selection;
+        let mut process = Process::new(Options { controllers, ..options() }).await;
+        process.groups = Some(Arc::new(GroupElections::off("me".into(), &process.switch)));
+        process.initialise(vec![syncer()]).unwrap();
+        assert_eq!(process.says("bottomup-syncer"), (is_ready, "[+] controller bottomup-syncer runs".into()));
+    }
+}

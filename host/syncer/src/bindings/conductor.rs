@@ -32,6 +32,7 @@ use topoloom_cluster::gate::Gate;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::WorkQueue;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::guard::{HeldBatch, Inherited, Spent};
@@ -42,7 +43,6 @@ use topoloom_sync::node::Now;
 pub(super) use self::status::unusable;
 use super::bars::Hindrances;
 use super::going::{self, Left};
-use super::life::link_terms;
 use super::report::{Conflict, Going, Kept};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
@@ -102,6 +102,8 @@ pub(super) struct Conductor {
     kept: Kept,
     conflict: Option<Conflict>,
     is_same_cluster: bool,
+    /// Where the Secret leads now, while nothing is borrowed from any cluster: another one than it led to first.
+    elsewhere: Option<Uid>,
     /// The namespace is ours.
     is_taken: bool,
     verbs: Verbs,
@@ -158,6 +160,7 @@ impl Conductor {
             kept,
             conflict: None,
             is_same_cluster: false,
+            elsewhere: None,
             is_taken: false,
             verbs: Verbs::default(),
             held: None,
@@ -378,7 +381,7 @@ impl Conductor {
         }
         replace(&self.parts.source, self.terms.policy_source);
         replace(&self.parts.empty, self.terms.contact.empty);
-        replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+        self.set_link_terms();
         None
     }
 
@@ -408,7 +411,7 @@ impl Conductor {
             self.kept.other_cluster = None;
             self.is_taken = false;
             self.again = None;
-            replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+            self.set_link_terms();
         } else if is_restored {
             if let Err(refusal) = self.make_confirmed_round().await {
                 tracing::debug!(binding = self.name, error = %refusal, "the numbers of a restored cluster could not be written yet");

@@ -2,13 +2,18 @@
 //!
 //! Owns the question and how long its answer counts. Never guesses: an answer that did not come is no permission.
 //!
+//! Reading a log is `get`, and everything else is `create`, whatever the method of the request. A kubelet goes by the method: there a
+//! command that is run by GET, as WebSocket has it, needs no more than the right to read. API servers are not affected: their ClusterRole
+//! `system:kubelet-api-admin` has every verb.
+//!
 //! | answer | counts for | at a kubelet |
 //! |---|---|---|
 //! | allowed | 1 min | 5 min |
 //! | refused | 10 s | 30 s |
 //! | none | not at all | not at all |
 //!
-//! At most 1 024 answers are kept; one more replaces the one that ends first.
+//! At most 1 024 answers are kept; one more replaces the one that ends first. An answer that does not count any more still says which
+//! crowd its caller waits in. Equal questions at the same time are asked once.
 //!
 //! # Failure story
 //!
@@ -16,10 +21,11 @@
 //! that is taken away counts for up to a minute for new streams, and not for those that are open: a kubelet does not end them either.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::Method;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
 use kube::api::PostParams;
@@ -27,6 +33,7 @@ use tokio::time::Instant;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 
 use super::caller::Caller;
+use super::path::StreamVerb;
 
 /// How long a question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,64 +62,87 @@ struct Question {
     node: Option<String>,
 }
 
+type Review = BoxFuture<'static, Result<Verdict, Refusal>>;
+
 /// Asks the API server of the virtual cluster.
 pub(super) struct Access {
     reviews: Api<SubjectAccessReview>,
-    answers: Mutex<Answers>,
+    answers: Arc<Mutex<Answers>>,
+    /// What is being asked. It lives as long as one caller waits for it.
+    asked: Mutex<BTreeMap<Question, WeakShared<Review>>>,
 }
 
 impl Access {
     pub(super) fn new(client: kube::Client) -> Self {
-        Self { reviews: Api::all(client), answers: Mutex::default() }
+        Self { reviews: Api::all(client), answers: Arc::default(), asked: Mutex::default() }
     }
 
-    /// Whether the caller may send a request with this method to this node, or to every one.
+    /// What was said last about this caller and every node, if it was asked and is still known. It may not count any more.
+    pub(super) fn last(&self, caller: &Caller, what: StreamVerb) -> Option<Verdict> {
+        let question = Question { caller: caller.clone(), verb: verb(what), node: None };
+        lock(&self.answers).last(&question)
+    }
+
+    /// Whether the caller may do this on this node, or on every one.
     ///
     /// # Errors
     /// The API server did not say.
-    pub(super) async fn may(&self, caller: &Caller, method: &Method, node: Option<&str>) -> Result<Verdict, Refusal> {
-        let question = Question { caller: caller.clone(), verb: verb(method), node: node.map(str::to_owned) };
-        if let Some(verdict) = self.answers().kept(&question, Instant::now()) {
+    pub(super) async fn may(&self, caller: &Caller, what: StreamVerb, node: Option<&str>) -> Result<Verdict, Refusal> {
+        let question = Question { caller: caller.clone(), verb: verb(what), node: node.map(str::to_owned) };
+        if let Some(verdict) = lock(&self.answers).kept(&question, Instant::now()) {
             return Ok(verdict);
         }
-        let verdict = self.ask(&question).await.map_err(|refusal| refusal.on(Side::Virtual))?;
-        self.answers().keep(question, verdict, Instant::now());
-        Ok(verdict)
+        self.review(question).await
     }
 
-    fn answers(&self) -> std::sync::MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn ask(&self, question: &Question) -> Result<Verdict, Refusal> {
-        let review = SubjectAccessReview { spec: question.spec(), ..SubjectAccessReview::default() };
-        let parameters = PostParams::default();
-        let answer = tokio::time::timeout(PATIENCE, self.reviews.create(&parameters, &review)).await;
-        let unsaid = |message: String| Refusal { reason: RefusalReason::Unreachable, message, retry_after: None };
-        let answer = match answer {
-            Ok(answer) => answer.map_err(|error| Refusal::of(&error))?,
-            Err(_) => {
-                let message = format!("a SubjectAccessReview was not answered within {} s", PATIENCE.as_secs());
-                return Err(unsaid(message));
-            }
+    /// The answer to a question, which is asked if it is not being asked already.
+    fn review(&self, question: Question) -> Shared<Review> {
+        let mut asked = lock(&self.asked);
+        if let Some(review) = asked.get(&question).and_then(WeakShared::upgrade) {
+            return review;
+        }
+        // Those that have their answer, or whose callers have all left.
+        asked.retain(|_, review| review.upgrade().is_some());
+        let (reviews, answers, about) = (self.reviews.clone(), Arc::clone(&self.answers), question.clone());
+        let review = async move {
+            let verdict = ask(&reviews, &about).await.map_err(|refusal| refusal.on(Side::Virtual))?;
+            lock(&answers).keep(about, verdict, Instant::now());
+            Ok::<_, Refusal>(verdict)
         };
-        let status =
-            answer.status.ok_or_else(|| unsaid("a SubjectAccessReview came back without a status".to_owned()))?;
-        let is_allowed = status.allowed && status.denied != Some(true);
-        Ok(if is_allowed { Verdict::Allowed } else { Verdict::Refused })
+        let review = review.boxed().shared();
+        if let Some(asking) = review.downgrade() {
+            asked.insert(question, asking);
+        }
+        review
     }
 }
 
-/// The verb of a method, as a kubelet names it.
-pub(super) fn verb(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "get",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        // No rule allows it, unless it allows everything.
-        _ => "",
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn ask(reviews: &Api<SubjectAccessReview>, question: &Question) -> Result<Verdict, Refusal> {
+    let review = SubjectAccessReview { spec: question.spec(), ..SubjectAccessReview::default() };
+    let parameters = PostParams::default();
+    let answer = tokio::time::timeout(PATIENCE, reviews.create(&parameters, &review)).await;
+    let unsaid = |message: String| Refusal { reason: RefusalReason::Unreachable, message, retry_after: None };
+    let answer = match answer {
+        Ok(answer) => answer.map_err(|error| Refusal::of(&error))?,
+        Err(_) => {
+            let message = format!("a SubjectAccessReview was not answered within {} s", PATIENCE.as_secs());
+            return Err(unsaid(message));
+        }
+    };
+    let status = answer.status.ok_or_else(|| unsaid("a SubjectAccessReview came back without a status".to_owned()))?;
+    let is_allowed = status.allowed && status.denied != Some(true);
+    Ok(if is_allowed { Verdict::Allowed } else { Verdict::Refused })
+}
+
+/// The verb of the right that is needed.
+pub(super) fn verb(what: StreamVerb) -> &'static str {
+    match what {
+        StreamVerb::Logs => "get",
+        StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => "create",
     }
 }
 
@@ -134,20 +164,20 @@ impl Question {
     }
 }
 
-/// Answers that still count.
+/// Answers, also some that do not count any more.
 #[derive(Debug, Default)]
 struct Answers {
     kept: BTreeMap<Question, (Verdict, Instant)>,
 }
 
 impl Answers {
-    fn kept(&mut self, question: &Question, now: Instant) -> Option<Verdict> {
-        let (verdict, until) = *self.kept.get(question)?;
-        if now < until {
-            return Some(verdict);
-        }
-        self.kept.remove(question);
-        None
+    fn last(&self, question: &Question) -> Option<Verdict> {
+        self.kept.get(question).map(|(verdict, _)| *verdict)
+    }
+
+    /// The answer, if it still counts.
+    fn kept(&self, question: &Question, now: Instant) -> Option<Verdict> {
+        self.kept.get(question).filter(|(_, until)| now < *until).map(|(verdict, _)| *verdict)
     }
 
     fn keep(&mut self, question: Question, verdict: Verdict, now: Instant) {
@@ -229,15 +259,22 @@ mod tests {
             );
             review(json!({"allowed": true}))
         });
-        let verdict = access.may(&caller("a"), &Method::POST, Some("vnode-east-w1")).await;
-        assert_eq!(verdict, Ok(Verdict::Allowed));
+        for what in [StreamVerb::Exec, StreamVerb::Attach, StreamVerb::PortForward] {
+            let verdict = access.may(&caller("a"), what, Some("vnode-east-w1")).await;
+            assert_eq!(verdict, Ok(Verdict::Allowed));
+        }
+        let (access, _) = server(|sent| {
+            assert_eq!(sent["spec"]["resourceAttributes"]["verb"], "get");
+            review(json!({"allowed": true}))
+        });
+        assert_eq!(access.may(&caller("a"), StreamVerb::Logs, None).await, Ok(Verdict::Allowed));
     }
 
     #[tokio::test(start_paused = true)]
     async fn s26_a_permission_counts_for_a_minute_and_a_refusal_for_ten_seconds() {
         let (access, asked) = server(|sent| review(json!({"allowed": sent["spec"]["user"] == "good"})));
         let counted = async |user: &str| {
-            let verdict = access.may(&caller(user), &Method::GET, Some("n")).await.unwrap();
+            let verdict = access.may(&caller(user), StreamVerb::Logs, Some("n")).await.unwrap();
             (verdict, asked.swap(0, Ordering::Relaxed))
         };
         assert_eq!(counted("good").await, (Verdict::Allowed, 1));
@@ -248,10 +285,44 @@ mod tests {
         advance(50 * S).await;
         assert_eq!(counted("good").await, (Verdict::Allowed, 1));
         // Another node, and another verb, are other questions.
-        access.may(&caller("good"), &Method::GET, Some("m")).await.unwrap();
-        access.may(&caller("good"), &Method::POST, Some("n")).await.unwrap();
-        access.may(&caller("good"), &Method::GET, None).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Logs, Some("m")).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Exec, Some("n")).await.unwrap();
+        access.may(&caller("good"), StreamVerb::Logs, None).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_equal_questions_are_asked_once_and_a_caller_that_leaves_takes_the_answer_from_no_other() {
+        let (access, asked) = server(|_| review(json!({"allowed": true})));
+        let (a, b) = (caller("a"), caller("b"));
+        let equal = (0..5).map(|_| access.may(&a, StreamVerb::Logs, None));
+        let others = (0..5).map(|_| access.may(&a, StreamVerb::Exec, None));
+        for verdict in futures::future::join_all(equal.chain(others)).await {
+            assert_eq!(verdict, Ok(Verdict::Allowed));
+        }
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 2, "two questions");
+        let mut first = Box::pin(access.may(&b, StreamVerb::Logs, None));
+        let mut second = Box::pin(access.may(&b, StreamVerb::Logs, None));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert_eq!(second.await, Ok(Verdict::Allowed));
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 1);
+        // What nothing waits for is not remembered.
+        drop(access.review(question("c", None)));
+        assert_eq!(access.may(&a, StreamVerb::Logs, Some("n")).await, Ok(Verdict::Allowed));
+        assert_eq!(lock(&access.asked).keys().filter(|question| question.caller.user == "c").count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_what_was_said_last_is_known_after_it_has_ceased_to_count() {
+        let (access, _) = server(|sent| review(json!({"allowed": sent["spec"]["user"] == "good"})));
+        assert_eq!(access.last(&caller("good"), StreamVerb::Logs), None);
+        for (user, verdict) in [("good", Verdict::Allowed), ("bad", Verdict::Refused)] {
+            access.may(&caller(user), StreamVerb::Logs, None).await.unwrap();
+            advance(ALLOWED + S).await;
+            assert_eq!(access.last(&caller(user), StreamVerb::Logs), Some(verdict));
+            assert_eq!(access.last(&caller(user), StreamVerb::Exec), None);
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -262,7 +333,7 @@ mod tests {
         for (code, part) in [(500, "boom"), (403, "boom"), (429, "boom")] {
             let (access, asked) = server(move |_| status("boom", code));
             for _ in 0..2 {
-                let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+                let refusal = access.may(&caller("a"), StreamVerb::Logs, None).await.unwrap_err();
                 assert!(
                     refusal.message.contains(part) && refusal.message.starts_with("the virtual cluster"),
                     "{refusal}"
@@ -271,9 +342,9 @@ mod tests {
             assert_eq!(asked.load(Ordering::Relaxed), 2);
         }
         let (access, _) = server(|_| review(json!({"allowed": true, "denied": true})));
-        assert_eq!(access.may(&caller("a"), &Method::GET, None).await, Ok(Verdict::Refused));
+        assert_eq!(access.may(&caller("a"), StreamVerb::Logs, None).await, Ok(Verdict::Refused));
         let (access, _) = server(|_| review(Value::Null));
-        assert!(access.may(&caller("a"), &Method::GET, None).await.is_err());
+        assert!(access.may(&caller("a"), StreamVerb::Logs, None).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,7 +352,7 @@ mod tests {
         let serve = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
         let access = Access::new(kube::Client::new(tower::service_fn(serve), "default"));
         let began = Instant::now();
-        let refusal = access.may(&caller("a"), &Method::GET, None).await.unwrap_err();
+        let refusal = access.may(&caller("a"), StreamVerb::Logs, None).await.unwrap_err();
         assert_eq!((refusal.reason, began.elapsed().as_secs()), (RefusalReason::Unreachable, 10));
     }
 

@@ -97,6 +97,16 @@ mod tests {
         assert_eq!(known.groups, ["system:authenticated"]);
         assert_eq!(of(&[], &["system:masters"]), Err(NoCaller::Nameless));
         assert_eq!(of(&[""], &["system:masters"]), Err(NoCaller::Nameless));
+        assert_eq!(of(&["a", "b"], &["system:masters"]), Err(NoCaller::Nameless), "two names");
+        let other = authority.client_with_teletex("a", "b");
+        assert_eq!(Caller::of(&[other.der], &*trust, now()), Err(NoCaller::Nameless), "an API server would read b");
+    }
+
+    #[test]
+    fn s26_a_certificate_for_servers_is_no_caller() {
+        let authority = Authority::new();
+        let answer = Caller::of(&[authority.server().der], &*verifier(&authority), now());
+        assert!(matches!(answer, Err(NoCaller::Untrusted(_))), "{answer:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How many streams there may be at the same time: in all, and for one caller.
 //!
-//! Owns the counting. A request takes its place before anything is read for it, and keeps it until its stream has ended. A caller is a
+//! Owns the counting. A request takes its place before anything is asked or read for it, and keeps one until its stream has ended. A caller is a
 //! user: all API servers of a cluster are one, so a caller may have half of all, and another one still finds places.
 //!
 //! What goes wrong: a caller that opens more is refused at once, and waits for nothing. Its open streams go on.
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many streams there may be. Each has a connection to an API server of either cluster, and 32 KiB of bytes under way.
+/// How many streams there may be. Each has a connection to an API server of either cluster, and 32 KiB of bytes under way, or 64 KiB
+/// of a log.
 pub const STREAMS: usize = 1_000;
 /// How many streams one user may have.
 pub const STREAMS_OF_ONE: usize = 500;
@@ -81,11 +82,13 @@ impl Drop for Place {
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::All(most) => write!(f, "{most} streams to lent pods are open, which is the most; try again later"),
+            Self::All(most) => {
+                write!(f, "{most} streams to lent pods are open or asked for, which is the most; try again later")
+            }
             Self::One(most) => {
                 write!(
                     f,
-                    "this user has {most} streams to lent pods open, which is the most for one; close some of them"
+                    "this user has {most} streams to lent pods open or asked for, which is the most for one; close some of them"
                 )
             }
         }

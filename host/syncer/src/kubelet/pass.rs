@@ -1,19 +1,23 @@
 //! A stream, passed on: bytes between a caller and the API server of the physical cluster.
 //!
 //! Owns the end of each stream and how fast it goes. Each direction reads no more than the other side has taken, so a side that does
-//! not read holds up its own stream and no other; 16 KiB per direction are under way. Bytes are not looked at.
+//! not read holds up its own stream and no other; 16 KiB per direction are under way, and 64 KiB of a log. Bytes are not looked at.
 //!
 //! | what ends a stream | when |
 //! |---|---|
 //! | one of its sides has closed, and the other one, too | at once |
 //! | one of its sides has closed its half, and the other half is silent | 1 min |
 //! | nothing was passed on | 4 h, as at a kubelet |
-//! | its binding lost the connection, or the server stops | at once |
+//! | its binding lost the connection, or the server stops | at once, also where a side does not read |
 //! | a connection broke | at once |
 //!
 //! # Failure story
 //!
 //! A stream that is cut off is closed on both sides without a farewell: a log that was cut off must not look as if it were whole.
+//!
+//! A machine of the physical cluster that is gone ends its streams within minutes: the kernel asks for it. The machine of a caller does
+//! not: its streams end when something is to be passed on to it, and a silent one after 4 h. Callers are API servers, which ask by
+//! themselves.
 
 use std::fmt;
 use std::io;
@@ -106,8 +110,9 @@ async fn half(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
     loop {
         let length = from.read(&mut piece).await?;
         if length == 0 {
-            to.shutdown().await?;
+            // First: a side that does not read may not take the end either.
             quiet.half_closed();
+            to.shutdown().await?;
             return Ok(());
         }
         quiet.ends();
@@ -229,8 +234,11 @@ impl<H: Send + 'static> Log<H> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
     use futures::{FutureExt as _, StreamExt as _};
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::io::{DuplexStream, ReadBuf, duplex};
     use tokio::task::JoinSet;
 
     use super::*;
@@ -317,6 +325,43 @@ mod tests {
         stage.caller.shutdown().await.unwrap();
         let began = Instant::now();
         assert_eq!(stage.end().await, StreamEnd::Silent);
+        assert_eq!(began.elapsed().as_secs(), HALF_CLOSED.as_secs());
+    }
+
+    /// A side that takes no end.
+    struct Stubborn(DuplexStream);
+
+    impl AsyncRead for Stubborn {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, into)
+        }
+    }
+
+    impl AsyncWrite for Stubborn {
+        fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(context, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_a_side_that_does_not_take_the_end_of_the_other_half_has_a_minute_too() {
+        let ((mut caller, one), (other, _physical)) = (duplex(1 << 10), duplex(1 << 10));
+        let ends = Ends { binding: CancellationToken::new(), server: CancellationToken::new() };
+        caller.shutdown().await.unwrap();
+        let began = Instant::now();
+        assert_eq!(both_ways(one, Stubborn(other), &ends).await, StreamEnd::Silent);
         assert_eq!(began.elapsed().as_secs(), HALF_CLOSED.as_secs());
     }
 

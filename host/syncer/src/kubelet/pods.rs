@@ -7,8 +7,9 @@
 //! # Failure story
 //!
 //! A read that fails, or takes longer than 10 s, is an error of its cluster, and never "there is none". Between the read of the
-//! physical pod and its stream the pod can be deleted and made again. A stream then reaches the later one, which the top-down half
-//! has made for the same virtual pod: its name is made of that pod's name, in the namespace of the binding.
+//! physical pod and its stream the pod can be deleted, and another one made under its name, by whom is not known. No API server takes
+//! the UID of a pod with a request for a stream, so the pod is read again ([`still`]) when the stream has begun and before its first
+//! byte is passed on. In that moment a command may have begun in the other pod: it has heard nothing, and nothing of it is heard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,6 +96,23 @@ pub(super) struct VirtualPod {
     pub(super) node: String,
 }
 
+/// Whether the physical pod that was judged is still the one under its name.
+///
+/// # Errors
+/// It is gone, or it cannot be read.
+pub(super) async fn still(lender: &Lender, judged: &PhysicalPodRef) -> Result<(), NoTwin> {
+    let uid = read(lender, judged).await?.and_then(|metadata| metadata.uid).map(Uid::from);
+    if uid.is_some() && uid == judged.uid { Ok(()) } else { Err(NoStream::Gone(judged.clone()).into()) }
+}
+
+/// What there is under the name of a physical pod.
+async fn read(lender: &Lender, named: &PhysicalPodRef) -> Result<Option<ObjectMeta>, NoTwin> {
+    let pods: Api<core_v1::Pod> = Api::namespaced(lender.connection.reads().clone(), &named.namespace);
+    let found: Option<PartialObjectMeta<core_v1::Pod>> =
+        answered(pods.get_metadata_opt(&named.name), Side::Physical).await?;
+    Ok(found.map(|found| found.metadata))
+}
+
 /// Reads of the virtual cluster.
 pub(super) struct Reads {
     client: kube::Client,
@@ -118,7 +136,7 @@ impl Reads {
         Ok(VirtualPod { pod, node })
     }
 
-    /// The physical pod of a virtual one, and by whom it is reached.
+    /// The physical pod of a virtual one, with the UID that was judged, and by whom it is reached.
     ///
     /// # Errors
     /// Its node is not lent here, there is no such pod, it is another's, or it cannot be read.
@@ -136,13 +154,10 @@ impl Reads {
         let named =
             streams::wanted((node.as_str(), &labels), &twin.annotations, &lender.identity, &lender.mount_namespace)?;
 
-        let pods: Api<core_v1::Pod> = Api::namespaced(lender.connection.reads().clone(), &named.namespace);
-        let found: Option<PartialObjectMeta<core_v1::Pod>> =
-            answered(pods.get_metadata_opt(&named.name), Side::Physical).await?;
-        let Some(found) = found else { return Err(NoStream::Gone(named).into()) };
-        let physical = Pod::from(found.metadata);
+        let Some(found) = read(&lender, &named).await? else { return Err(NoStream::Gone(named).into()) };
+        let physical = Pod::from(found);
         streams::judge((&physical.side(), &physical.labels), &twin.side(), &lender.identity)?;
-        Ok((lender, named))
+        Ok((lender, PhysicalPodRef { uid: Some(physical.uid), ..named }))
     }
 }
 

@@ -6,6 +6,8 @@
 //! What goes wrong: a parameter that narrows what is asked for and is dropped in silence would show more than was asked for. `stream`
 //! of a log is therefore passed on, although no server asks for it by default, and an API server that does not know it refuses it.
 
+use std::collections::BTreeSet;
+
 use super::path::StreamVerb;
 
 /// How a parameter is passed on.
@@ -61,14 +63,16 @@ fn table(verb: StreamVerb) -> &'static Table {
 /// The query for the API server.
 pub(super) fn translate(verb: StreamVerb, container: Option<&str>, query: &str) -> String {
     let mut passed: Vec<(&str, &str)> = container.map(|container| ("container", container)).into_iter().collect();
+    // Also those that are switched off, so that nothing is passed on for them.
+    let mut seen = BTreeSet::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let Some((_, name, rule)) = table(verb).iter().find(|(known, ..)| *known == key) else { continue };
-        let is_there = passed.iter().any(|(there, _)| there == name);
+        let is_first = seen.insert(*name);
         let value = match rule {
             Rule::Each => Some(value),
-            // The first value counts.
-            _ if is_there => None,
+            // The first value counts, as at a kubelet.
+            _ if !is_first => None,
             Rule::One => matches!(value, "1" | "true").then_some("true"),
             Rule::Switch => (!(value == "0" || value.eq_ignore_ascii_case("false"))).then_some("true"),
             Rule::Once => Some(value),
@@ -99,6 +103,7 @@ mod tests {
         );
         exec("input=1&output=1&tty=1", "container=app&stdin=true&stdout=true&tty=true");
         exec("input=0&output=1&output=0&error=&tty", "container=app&stdout=true");
+        exec("input=0&input=1&tty=&tty=1&output=1", "container=app&stdout=true");
         exec("stdin=true&container=other&%63ommand=x&pretty=true&output=1", "container=app&stdout=true");
         exec("command=", "container=app&command=");
         exec("", "container=app");
@@ -124,6 +129,7 @@ mod tests {
         logs("follow=false&previous=0&timestamps=FALSE", "container=app");
         logs("follow&timestamps=", "container=app&follow=true&timestamps=true");
         logs("tailLines=5&tailLines=7&tail=9", "container=app&tailLines=5");
+        logs("follow=false&follow=true&stream=All&stream=Stderr&tail=all&tailLines=5", "container=app");
         logs("tail=9", "container=app&tailLines=9");
         logs("tail=all", "container=app");
         logs("stream=All", "container=app");

@@ -19,13 +19,14 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::header::CONNECTION;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::UnixTime;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use topoloom_cluster::{Refusal, Side};
 use topoloom_core::seldom::Seldom;
 use topoloom_core::text;
@@ -38,7 +39,7 @@ use super::crowd::{Crowd, Full, Place};
 use super::metrics::{Metrics, OpenStream, StreamOutcome};
 use super::pass::{Ends, Log, StreamEnd, both_ways};
 use super::path::{NotServed, StreamVerb, Wanted};
-use super::pods::{NoTwin, Reads, VirtualPod};
+use super::pods::{NoTwin, Reads, VirtualPod, still};
 use super::tls::Trust;
 use super::upstream::{Asked, NoAnswer, headers_for_caller};
 
@@ -58,10 +59,12 @@ pub(super) struct Pages {
     pub(super) lent: Arc<dyn Lent>,
     /// Streams of callers that may reach every node.
     pub(super) crowd: Arc<Crowd>,
+    /// Requests of callers about whom nothing is known yet, until it is known whether they may reach every node.
+    pub(super) unjudged: Arc<Crowd>,
     /// Requests of all others, until it is known which node they are about.
     pub(super) strangers: Arc<Crowd>,
     pub(super) metrics: Metrics,
-    /// The owner of streams that took over their connection.
+    /// The owner of streams that took over their connection, and of what watches over the others.
     pub(super) streams: mpsc::Sender<Stream>,
     pub(super) stop: CancellationToken,
     pub(super) trouble: Seldom,
@@ -93,7 +96,8 @@ async fn page(State(pages): State<Arc<Pages>>, request: Request) -> Response {
                 why = denial.why,
                 "a stream to a lent pod was not opened"
             );
-            (denial.code, format!("{}\n", denial.why)).into_response()
+            // What comes behind a request for an upgrade is no request.
+            (denial.code, [(CONNECTION, "close")], format!("{}\n", denial.why)).into_response()
         }
     }
 }
@@ -149,10 +153,17 @@ impl From<NoAnswer> for Denial {
 
 /// What is held as long as a stream is open.
 struct Held {
-    _place: Place,
+    _place: Arc<Place>,
     _open: OpenStream,
-    /// The seat of its connection, where the stream is an answer.
-    _seat: Option<AtWork>,
+    _answer: Option<Answer>,
+}
+
+/// What is held in addition where the stream is an answer.
+struct Answer {
+    /// Ends what watches over the answer.
+    _gone: DropGuard,
+    /// The seat of its connection. Free with the answer: another request may follow at once.
+    _seat: AtWork,
 }
 
 impl Pages {
@@ -160,20 +171,33 @@ impl Pages {
     async fn answer(&self, mut parts: Parts) -> Result<Response, Denial> {
         let caller = self.caller(&parts)?;
         let wanted = Wanted::read(&parts.method, parts.uri.path())?;
+        // A place comes before every question. One that might reach every node a while ago waits for no stranger.
+        let first = match self.access.last(&caller, wanted.verb) {
+            Some(Verdict::Allowed) => &self.crowd,
+            Some(Verdict::Refused) => &self.strangers,
+            None => &self.unjudged,
+        };
+        let mut place = first.enter(&caller.user)?;
         // Whether it may reach every node: those are the API servers, and few others.
-        let everywhere = self.may(&caller, &parts.method, None).await?;
+        let everywhere = self.may(&caller, wanted.verb, None).await?;
         let crowd = match everywhere {
             Verdict::Allowed => &self.crowd,
             Verdict::Refused => &self.strangers,
         };
-        let mut place = crowd.enter(&caller.user)?;
+        if !Arc::ptr_eq(first, crowd) {
+            place = crowd.enter(&caller.user)?;
+        }
         let twin = match self.reads.virtual_pod(&wanted).await {
             Ok(twin) => twin,
-            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, &parts.method)),
+            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),
             Err(why) => return Err(self.no_twin(&wanted, why)),
         };
-        if self.may(&caller, &parts.method, Some(&twin.node)).await? == Verdict::Refused {
-            return Err(forbidden(&caller, &parts.method));
+        match self.may(&caller, wanted.verb, Some(&twin.node)).await {
+            Ok(Verdict::Allowed) => {}
+            Ok(Verdict::Refused) => return Err(forbidden(&caller, wanted.verb)),
+            // Another answer than for a pod that does not exist would show that this one does.
+            Err(_) if everywhere == Verdict::Refused => return Err(forbidden(&caller, wanted.verb)),
+            Err(denial) => return Err(denial),
         }
         if everywhere == Verdict::Refused {
             place = self.crowd.enter(&caller.user)?;
@@ -187,8 +211,8 @@ impl Pages {
         Caller::of(&shown.0, &*trust, UnixTime::now())
     }
 
-    async fn may(&self, caller: &Caller, method: &Method, node: Option<&str>) -> Result<Verdict, Denial> {
-        self.access.may(caller, method, node).await.map_err(|refusal| {
+    async fn may(&self, caller: &Caller, what: StreamVerb, node: Option<&str>) -> Result<Verdict, Denial> {
+        self.access.may(caller, what, node).await.map_err(|refusal| {
             self.log("who may open streams to lent pods cannot be asked", &refusal);
             let why = "the API server of the virtual cluster did not say whether this is allowed; try again later";
             Denial::new(StreamOutcome::Undecided, StatusCode::INTERNAL_SERVER_ERROR, why)
@@ -219,6 +243,12 @@ impl Pages {
         }
     }
 
+    /// Gives a stream to its owner. There is room for all that have a place, unless the server has stopped.
+    fn own(&self, stream: Stream) -> Result<(), Denial> {
+        let stopped = |_| Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, StreamEnd::Server);
+        self.streams.try_send(stream).map_err(stopped)
+    }
+
     /// Opens the stream of a caller that may.
     async fn open(
         &self,
@@ -230,41 +260,55 @@ impl Pages {
     ) -> Result<Response, Denial> {
         let found = self.reads.physical_pod(twin, &*self.lent).await;
         let (lender, physical) = found.map_err(|why| self.no_twin(wanted, why))?;
-        let ends = Ends { binding: lender.ends, server: self.stop.clone() };
+        let ends = Ends { binding: lender.ends.clone(), server: self.stop.clone() };
+        // Before the physical API server is asked: a command that has begun cannot be taken back. HTTP/1.0 has no upgrade.
+        let from_caller = match wanted.verb {
+            StreamVerb::Logs => None,
+            StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
+                Some(parts.extensions.remove::<OnUpgrade>().ok_or(NoAnswer::NoUpgrade(wanted.verb))?)
+            }
+        };
         let asked = Asked {
             method: &parts.method,
             query: parts.uri.query().unwrap_or_default(),
             headers: &parts.headers,
             wanted,
         };
+        let begun = async {
+            let answer = asked.open(lender.connection.streams(), &physical).await?;
+            still(&lender, &physical).await.map_err(|why| self.no_twin(wanted, why))?;
+            Ok::<_, Denial>(answer)
+        };
         let answer = tokio::select! {
             biased;
             end = ends.ended() => {
                 return Err(Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, end));
             }
-            answer = asked.open(lender.connection.streams(), &physical) => answer?,
+            answer = begun => answer?,
         };
         tracing::debug!(
             verb = wanted.verb.word(), user = %text::line(&caller.user, SHOWN), namespace = wanted.namespace, pod = wanted.pod,
             node = twin.node, "a stream to a lent pod is open"
         );
         let headers = headers_for_caller(wanted.verb, answer.headers());
-        let open = self.metrics.opened(wanted.verb);
-        let mut response = match wanted.verb {
-            StreamVerb::Logs => {
-                let held = Held { _place: place, _open: open, _seat: parts.extensions.remove::<AtWork>() };
+        let (place, open) = (Arc::new(place), self.metrics.opened(wanted.verb));
+        let mut response = match from_caller {
+            None => {
+                let answer_held = match parts.extensions.remove::<AtWork>() {
+                    Some(seat) => {
+                        let gone = CancellationToken::new();
+                        self.own(watch_over(seat.cut(), ends.clone(), gone.clone(), Arc::clone(&place)).boxed())?;
+                        Some(Answer { _gone: gone.drop_guard(), _seat: seat })
+                    }
+                    None => None,
+                };
+                let held = Held { _place: place, _open: open, _answer: answer_held };
                 Response::new(Body::from_stream(Log { body: answer.into_body(), ends, held }.pieces()))
             }
-            StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
-                let held = Held { _place: place, _open: open, _seat: None };
-                let from_caller = parts.extensions.remove::<OnUpgrade>();
-                let from_caller = from_caller.ok_or(NoAnswer::NoUpgrade(wanted.verb))?;
+            Some(from_caller) => {
+                let held = Held { _place: place, _open: open, _answer: None };
                 let from_physical = hyper::upgrade::on(answer);
-                let stream = run(wanted.verb, from_caller, from_physical, ends, held).boxed();
-                // There is room for all that have a place, unless the server has stopped.
-                self.streams
-                    .try_send(stream)
-                    .map_err(|_| Denial::new(StreamOutcome::Failed, StatusCode::BAD_GATEWAY, StreamEnd::Server))?;
+                self.own(run(wanted.verb, from_caller, from_physical, ends, held).boxed())?;
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
                 response
@@ -272,6 +316,16 @@ impl Pages {
         };
         *response.headers_mut() = headers;
         Ok(response)
+    }
+}
+
+/// Ends an answer together with what it depends on: a body is asked for nothing, and sees nothing, while its peer does not read.
+async fn watch_over(cut: CancellationToken, ends: Ends, gone: CancellationToken, _place: Arc<Place>) {
+    tokio::select! {
+        // First: another request may be under way on the connection by now.
+        biased;
+        () = gone.cancelled() => {}
+        _ = ends.ended() => cut.cancel(),
     }
 }
 
@@ -292,8 +346,8 @@ async fn run(verb: StreamVerb, caller: OnUpgrade, physical: OnUpgrade, ends: End
 }
 
 /// In the words of a kubelet, without the node: it may be that there is no such pod.
-fn forbidden(caller: &Caller, method: &Method) -> Denial {
-    let (user, verb) = (text::line(&caller.user, SHOWN), access::verb(method));
+fn forbidden(caller: &Caller, what: StreamVerb) -> Denial {
+    let (user, verb) = (text::line(&caller.user, SHOWN), access::verb(what));
     let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource=proxy)");
     Denial::new(StreamOutcome::Forbidden, StatusCode::FORBIDDEN, why)
 }

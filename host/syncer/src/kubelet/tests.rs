@@ -4,8 +4,11 @@ pub(crate) mod authority;
 mod stage;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use topoloom_sync::keys;
@@ -14,6 +17,7 @@ use self::authority::Authority;
 use self::stage::{
     API_SERVER, PATIENCE, SECRET, Stage, UPGRADE, code, down, exactly, head, identity, request, rest, up,
 };
+use super::UNJUDGED_OF_ONE;
 
 const LOG: &str = "GET /containerLogs/shop/web-0/app?tailLines=5";
 const EXEC: &str = "POST /exec/shop/web-0/app?command=cat&input=1&output=1";
@@ -57,6 +61,11 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
     }
     assert_eq!(answers[0], "Forbidden (user=system:node:w9, verb=get, resource=nodes, subresource=proxy)\n");
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    let by_get = EXEC.replace("POST", "GET");
+    for line in [EXEC, by_get.as_str()] {
+        let (code, said) = stage.ask(Some(&node), line).await;
+        assert!(code == 403 && said.contains("verb=create"), "a command is more than reading: {said}");
+    }
     assert_eq!(stage.world.streams(), 0);
 
     // A right on one node is enough for its pods, and for no others.
@@ -65,6 +74,33 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
     let one = stage.authority.client(&["one-node"], &[]);
     assert_eq!(stage.ask(Some(&one), LOG).await.0, 200);
     assert_eq!(stage.ask(Some(&one), "GET /containerLogs/shop/elsewhere/app").await.0, 403);
+
+    // It learns nothing either where it cannot be asked whether the right is enough.
+    *stage.world.mute_about_nodes.lock().unwrap() = true;
+    stage.world.allow("another", "vnode-east-w1");
+    let another = stage.authority.client(&["another"], &[]);
+    let mut answers = Vec::new();
+    for line in [LOG, "GET /containerLogs/shop/nothing/app"] {
+        let (code, said) = stage.ask(Some(&another), line).await;
+        answers.push((code, said.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()));
+    }
+    assert!(answers[0].0 == 403 && answers[0] == answers[1], "{answers:?}");
+}
+
+#[tokio::test]
+async fn s26_a_caller_about_whom_nothing_is_known_takes_no_place_of_others_and_one_question() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    assert_eq!(stage.ask(Some(&caller), LOG).await.0, 200);
+    let stranger = stage.authority.client(&["stranger"], &[]);
+    let before = stage.world.reviews.load(Ordering::Relaxed);
+    *stage.world.hold.lock().unwrap() = true;
+    let all = (0..=UNJUDGED_OF_ONE).map(|_| stage.ask(Some(&stranger), LOG));
+    let mut all: FuturesUnordered<_> = all.collect();
+    let (code, said) = all.next().await.unwrap();
+    assert!(code == 429 && said.contains("which is the most for one"), "{said}");
+    assert_eq!(stage.world.reviews.load(Ordering::Relaxed) - before, 1);
+    assert_eq!(stage.ask(Some(&caller), LOG).await.0, 200, "another one is known, and has places of its own");
 }
 
 #[tokio::test]
@@ -128,6 +164,22 @@ async fn s26_a_pod_that_is_not_ours_has_no_stream_and_the_answer_says_what_is_wr
     let (code, said) = stage.ask(Some(&caller), "POST /exec/shop/web-0/U-1/app?command=sh&output=1").await;
     assert!(code == 404 && said.contains("its UID is V-web-0"), "{said}");
     assert_eq!(stage.world.streams(), 0, "none of it reached the physical API server");
+}
+
+#[tokio::test]
+async fn s26_a_pod_that_is_made_again_under_its_name_while_a_stream_begins_is_not_the_one_that_was_judged() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    *stage.world.swaps.lock().unwrap() = true;
+    for line in [LOG, EXEC] {
+        stage.world.physical_pod("web-0-x", &json!(identity().labels()), &up("web-0", "V-web-0"));
+        let (mut stream, mut said) = stage.upgraded(&caller, line).await;
+        said.push_str(&rest(&mut stream).await);
+        assert_eq!(code(&said), 404, "{said}");
+        assert!(said.contains("lent/web-0-x (UID P), which does not exist"), "{said}");
+        assert!(!said.contains("the log of"), "{said}");
+    }
+    assert_eq!(stage.world.streams(), 2, "both had begun");
 }
 
 #[tokio::test]
@@ -262,6 +314,38 @@ async fn s26_streams_end_when_their_binding_loses_its_connection_and_when_the_se
 }
 
 #[tokio::test]
+async fn s26_a_log_whose_caller_does_not_read_ends_with_its_binding_and_its_place_is_free() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(request("GET /containerLogs/shop/web-0/flood?follow=true", "").as_bytes()).await.unwrap();
+    assert!(head(&mut stream).await.starts_with("HTTP/1.1 200"));
+    // Until every buffer on the way is full.
+    while tokio::time::timeout(Duration::from_secs(1), stage.world.piece.notified()).await.is_ok() {}
+    assert!(!stage.world.ended.is_cancelled());
+    stage.ends.cancel();
+    tokio::time::timeout(PATIENCE, stage.world.ended.cancelled()).await.expect("the connection of the lender is held");
+    assert!(stage.shown().contains("virtual_kubelet_open_streams{verb=\"logs\"} 0"), "{}", stage.shown());
+    drop(stream);
+}
+
+#[tokio::test]
+async fn s26_an_answer_that_has_ended_is_watched_over_no_longer() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(request(LOG, "").as_bytes()).await.unwrap();
+    let mut said = head(&mut stream).await;
+    while !said.ends_with("\r\n0\r\n\r\n") {
+        said.push_str(&String::from_utf8(exactly(&mut stream, 1).await).unwrap());
+    }
+    stage.ends.cancel();
+    stream.write_all(request("GET /healthz", "Connection: close\r\n").as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("ok"), "{said}");
+}
+
+#[tokio::test]
 async fn s26_what_is_not_served_says_so() {
     let stage = Stage::new().await;
     let caller = stage.api_server();
@@ -277,6 +361,41 @@ async fn s26_what_is_not_served_says_so() {
         assert!(code == wanted && said.contains(part), "{line}: {said}");
     }
     assert!(stage.shown().contains("virtual_kubelet_requests_total{verb=\"other\",outcome=\"not_served\"} 3"));
+}
+
+#[tokio::test]
+async fn s26_a_connection_is_upgraded_to_a_stream_and_to_nothing_else() {
+    let stage = Stage::new().await;
+    let caller = stage.api_server();
+    for headers in [
+        "Connection: Upgrade\r\nUpgrade: h2c\r\n",
+        "Connection: noupgrade\r\nUpgrade: SPDY/3.1\r\n",
+        "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nUpgrade: h2c\r\n",
+    ] {
+        let mut stream = stage.connect(Some(&caller)).await.unwrap();
+        stream.write_all(request(EXEC, headers).as_bytes()).await.unwrap();
+        let said = rest(&mut stream).await;
+        assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{headers}: {said}");
+    }
+    // HTTP/1.0 knows no upgrade.
+    let old = request(EXEC, UPGRADE).replace("HTTP/1.1", "HTTP/1.0");
+    let mut stream = stage.connect(Some(&caller)).await.unwrap();
+    stream.write_all(old.as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{said}");
+    assert_eq!(stage.world.streams(), 0, "none of it reached the physical API server");
+}
+
+#[tokio::test]
+async fn s26_a_connection_on_which_an_upgrade_was_refused_takes_no_other_request() {
+    let stage = Stage::new().await;
+    let node = stage.authority.client(&["system:node:w9"], &["system:nodes"]);
+    let mut stream = stage.connect(Some(&node)).await.unwrap();
+    let both = request(EXEC, UPGRADE) + &request("GET /healthz", "");
+    stream.write_all(both.as_bytes()).await.unwrap();
+    let said = rest(&mut stream).await;
+    assert!(said.starts_with("HTTP/1.1 403") && said.contains("connection: close"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1").count(), 1, "{said}");
 }
 
 #[tokio::test]

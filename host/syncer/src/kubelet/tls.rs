@@ -22,6 +22,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
 use topoloom_cluster::{Refusal, RefusalReason, Restores, Side, single};
 use topoloom_serving::TlsSettings;
 use topoloom_serving::tls::{TlsError, certificates, key_file};
@@ -193,15 +194,19 @@ impl Trouble {
 impl Keeper {
     async fn run(mut self) {
         let (mut of_files, mut of_published) = (Trouble::default(), Trouble::default());
+        // Outside of the loop: what is published more often than that must not keep the files from being read.
+        let mut looks = tokio::time::interval_at(Instant::now() + LOOKS, LOOKS);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOKS) => {
+                _ = looks.tick() => {
                     self.newest.files = self.files.contents();
                     of_files.note(self.use_newest());
                 }
                 state = self.published.next() => match state {
                     Some(state) => of_published.note(self.take(state)),
-                    None => self.published = stream::pending().boxed(),
+                    // It follows the authorities for as long as there is a process, so this is a defect, and shows as one.
+                    None => return,
                 },
             }
         }
@@ -395,6 +400,30 @@ mod tests {
         settings.mark_unchanged();
         publish(Ok(Some(map(&second.pem()))));
         assert!(!settings.has_changed().unwrap(), "the same again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_files_are_read_while_more_is_published_than_there_are_looks_and_a_watch_that_ends_shows() {
+        let (first, second) = (Authority::new(), Authority::new());
+        let written = Written::of(&first);
+        let options = options(&written, ClientAuthorities::Cluster);
+        let (sender, states) = mpsc::unbounded();
+        let (settings, _trust, keep) =
+            Kept::of(&options, Bundle::Published(first.pem()), states.boxed()).unwrap().keep();
+        let mut keep = std::pin::pin!(keep);
+        let other = Written::of(&second);
+        std::fs::copy(&other.certificate, &written.certificate).unwrap();
+        std::fs::copy(&other.key, &written.key).unwrap();
+        for _ in 0..4 {
+            sender.unbounded_send(Ok(Some(map(&first.pem())))).unwrap();
+            tokio::select! {
+                () = keep.as_mut() => panic!("it has ended"),
+                () = tokio::time::sleep(LOOKS / 2) => {}
+            }
+        }
+        assert!(settings.has_changed().unwrap());
+        drop(sender);
+        assert!(keep.as_mut().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]

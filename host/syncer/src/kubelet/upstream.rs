@@ -1,7 +1,8 @@
 //! The request to the physical API server, and what its answer means.
 //!
 //! Owns which headers go in which direction: those of an upgrade, the kind of a body, and nothing else. The credential is added by the
-//! connection of the binding, below this room, so it is never in an answer; and no header of a caller can replace it.
+//! connection of the binding, below this room, so it is never in an answer; and no header of a caller can replace it. A credential that
+//! a caller hides among the protocols of a WebSocket, as browsers have to, stays here.
 //!
 //! # Failure story
 //!
@@ -37,9 +38,14 @@ const SHOWN: usize = 2000;
 /// Which of several protocols is spoken within SPDY. A server names the one that it chose.
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
+/// What a connection may be upgraded to. Another protocol (HTTP/2) would carry requests that were never judged.
+const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
+
+/// Before a token of a caller that is offered as a protocol of a WebSocket.
+const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
+
 /// Headers of an upgrade from a caller: what it can speak.
-static ASKED: [HeaderName; 6] = [
-    UPGRADE,
+static ASKED: [HeaderName; 5] = [
     HeaderName::from_static(STREAM_PROTOCOL),
     SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION,
@@ -77,10 +83,39 @@ pub(super) enum NoAnswer {
     },
 }
 
-/// Whether these headers ask for an upgrade, or grant one.
-fn is_upgrade(headers: &HeaderMap) -> bool {
-    let says = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("upgrade"));
-    headers.contains_key(UPGRADE) && headers.get_all(CONNECTION).iter().any(says)
+/// The protocol that these headers ask for, or grant, if it is one that is passed on.
+fn protocol(headers: &HeaderMap) -> Option<&'static str> {
+    let mut named = headers.get_all(UPGRADE).iter();
+    let (Some(named), None) = (named.next(), named.next()) else { return None };
+    let is_token = |token: &str| token.trim().eq_ignore_ascii_case("upgrade");
+    let says = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.split(',').any(is_token));
+    if !headers.get_all(CONNECTION).iter().any(says) {
+        return None;
+    }
+    PROTOCOLS.into_iter().find(|known| named.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// The protocols that are offered for a WebSocket, without those that are a credential of the caller. What is no text offers nothing.
+fn without_credentials(headers: &mut HeaderMap) {
+    let offered: Vec<String> = headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|offer| !offer.is_empty() && !is_credential(offer))
+        .map(str::to_owned)
+        .collect();
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(offered) = HeaderValue::try_from(offered.join(", "))
+        && !offered.is_empty()
+    {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, offered);
+    }
+}
+
+fn is_credential(offer: &str) -> bool {
+    offer.get(..BEARER.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(BEARER))
 }
 
 /// The headers of these names, with every value.
@@ -106,11 +141,12 @@ impl Asked<'_> {
         let mut request =
             built.map_err(|error| NoAnswer::Refused { code: StatusCode::BAD_REQUEST, why: error.to_string() })?;
         if verb != StreamVerb::Logs {
-            if !is_upgrade(self.headers) {
-                return Err(NoAnswer::NoUpgrade(verb));
-            }
-            *request.headers_mut() = only(self.headers, &ASKED);
-            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            let protocol = protocol(self.headers).ok_or(NoAnswer::NoUpgrade(verb))?;
+            let headers = request.headers_mut();
+            *headers = only(self.headers, &ASKED);
+            without_credentials(headers);
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static(protocol));
         }
         Ok(request)
     }
@@ -132,7 +168,9 @@ impl Asked<'_> {
         let is_stream = match self.wanted.verb {
             StreamVerb::Logs => answer.status() == StatusCode::OK,
             StreamVerb::Exec | StreamVerb::Attach | StreamVerb::PortForward => {
-                answer.status() == StatusCode::SWITCHING_PROTOCOLS && is_upgrade(answer.headers())
+                // To what was asked for: there is a protocol, since the request was made.
+                answer.status() == StatusCode::SWITCHING_PROTOCOLS
+                    && protocol(answer.headers()) == protocol(self.headers)
             }
         };
         if is_stream { Ok(answer) } else { Err(refused(answer).await) }
@@ -265,6 +303,25 @@ mod tests {
         assert_eq!(line, format!("GET {path}/portforward"));
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines.contains(&"sec-websocket-protocol: SPDY/3.1+portforward.k8s.io".to_owned()), "{lines:?}");
+        let offers = |offered: &[&'static str]| {
+            let mut given = headers([("connection", "Upgrade"), ("upgrade", "websocket")]);
+            for &offer in offered {
+                given.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(offer));
+            }
+            let (_, lines) = sent(StreamVerb::Exec, &Method::GET, "", &given);
+            assert!(!lines.concat().to_ascii_lowercase().contains("bearer"), "{lines:?}");
+            lines.into_iter().filter(|line| line.starts_with("sec-websocket-protocol")).collect::<Vec<_>>()
+        };
+        let token = "base64url.bearer.authorization.k8s.io.b2YtdGhlLWNhbGxlcg";
+        let upper = "v5.channel.k8s.io,BASE64URL.bearer.authorization.k8s.io.b2YtdGhlLWNhbGxlcg";
+        let both = "base64url.bearer.authorization.k8s.io.b2Y , v5.channel.k8s.io";
+        assert_eq!(offers(&[token]), [""; 0]);
+        assert_eq!(offers(&[token, "v5.channel.k8s.io"]), ["sec-websocket-protocol: v5.channel.k8s.io"]);
+        for offered in [both, upper] {
+            assert_eq!(offers(&[offered]), ["sec-websocket-protocol: v5.channel.k8s.io"]);
+        }
+        let list = "sec-websocket-protocol: v5.channel.k8s.io, v4.channel.k8s.io";
+        assert_eq!(offers(&["v5.channel.k8s.io,v4.channel.k8s.io"]), [list]);
     }
 
     #[test]
@@ -278,7 +335,17 @@ mod tests {
     #[test]
     fn s26_a_command_without_an_upgrade_is_refused_before_anything_is_asked() {
         let wanted = wanted(StreamVerb::Exec);
-        for given in [HeaderMap::new(), headers([("upgrade", "SPDY/3.1")]), headers([("connection", "Upgrade")])] {
+        for given in [
+            HeaderMap::new(),
+            headers([("upgrade", "SPDY/3.1")]),
+            headers([("connection", "Upgrade")]),
+            headers([("connection", "noupgrade"), ("upgrade", "SPDY/3.1")]),
+            headers([("connection", "Upgrade"), ("upgrade", "h2c")]),
+            headers([("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAM")]),
+            headers([("connection", "Upgrade"), ("upgrade", "SPDY/3.1, h2c")]),
+            headers([("connection", "Upgrade"), ("upgrade", "SPDY/3.1"), ("upgrade", "h2c")]),
+            headers([("connection", "Upgrade"), ("upgrade", "")]),
+        ] {
             let asked = Asked { method: &Method::POST, query: "", headers: &given, wanted: &wanted };
             assert_eq!(asked.request(&pod()).unwrap_err(), NoAnswer::NoUpgrade(StreamVerb::Exec));
         }
@@ -286,9 +353,16 @@ mod tests {
 
     /// What a caller gets when the physical API server gives this answer.
     async fn answered(verb: StreamVerb, code: u16, body: String) -> Result<u16, (u16, String)> {
+        answered_with(verb, code, HeaderMap::new(), body).await
+    }
+
+    /// The same, with headers. Of a caller that can be upgraded to SPDY/3.1.
+    async fn answered_with(verb: StreamVerb, code: u16, said: HeaderMap, body: String) -> Result<u16, (u16, String)> {
         let serve = move |_: Request<Body>| {
             let body = Body::from(body.clone().into_bytes());
-            std::future::ready(Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()))
+            let mut answer = Response::builder().status(code).body(body).unwrap();
+            *answer.headers_mut() = said.clone();
+            std::future::ready(Ok::<_, Infallible>(answer))
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
         let (wanted, given) = (wanted(verb), headers([("connection", "upgrade"), ("upgrade", "SPDY/3.1")]));
@@ -323,6 +397,25 @@ mod tests {
         assert!(code == 502 && why.len() < SHOWN + 100, "{why}");
         // An answer that is none of an upgrade.
         assert_eq!(answered(StreamVerb::Exec, 200, "line".into()).await.unwrap_err().0, 502);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s26_a_connection_is_upgraded_to_what_was_asked_for_or_not_at_all() {
+        let upgraded = async |said: HeaderMap| {
+            answered_with(StreamVerb::Exec, 101, said, String::new()).await.map_err(|(code, _)| code)
+        };
+        for good in ["SPDY/3.1", "spdy/3.1"] {
+            assert_eq!(upgraded(headers([("connection", "upgrade"), ("upgrade", good)])).await, Ok(101));
+        }
+        for other in [
+            HeaderMap::new(),
+            headers([("connection", "upgrade"), ("upgrade", "websocket")]),
+            headers([("connection", "upgrade"), ("upgrade", "h2c")]),
+            headers([("connection", "upgrade"), ("upgrade", "SPDY/3.1"), ("upgrade", "h2c")]),
+            headers([("connection", "close"), ("upgrade", "SPDY/3.1")]),
+        ] {
+            assert_eq!(upgraded(other.clone()).await, Err(502), "{other:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

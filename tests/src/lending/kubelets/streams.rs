@@ -31,12 +31,14 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use topoloom::serving::{Bounds, Server};
+use topoloom::serving::{Answers, Bounds, Server};
 
 use spdy::{Frame, Reader, Writer};
 
 /// Where an API server says which protocols it speaks within SPDY, and a kubelet which one it chose.
 const PROTOCOL: &str = "x-stream-protocol-version";
+/// The streams of a command that it cannot begin without, where they were asked for.
+const EXPECTED: [&str; 4] = ["error", "stdin", "stdout", "stderr"];
 /// The end of a command that went well, as protocol 4 says it.
 const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
 
@@ -44,8 +46,10 @@ const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
 const BOUNDS: Bounds = Bounds {
     header: Duration::from_secs(100),
     connection: Duration::from_secs(3600),
+    late: Duration::from_secs(3600),
     connections: 1_000,
     grace: Duration::from_secs(1),
+    answers: Answers::Streams,
 };
 
 /// The server. It ends when what has to be run for it is dropped.
@@ -222,8 +226,12 @@ impl Command {
             match frame {
                 Frame::Open { stream, mut headers, .. } => {
                     writer.reply(stream).await?;
-                    self.streams.insert(headers.remove("streamtype").unwrap_or_default(), stream);
-                    if self.streams.len() == self.expected {
+                    let kind = headers.remove("streamtype").unwrap_or_default();
+                    // A terminal has one more, for its size, which may come at any time.
+                    let is_expected = EXPECTED.contains(&kind.as_str());
+                    self.streams.insert(kind, stream);
+                    let there = EXPECTED.into_iter().filter(|kind| self.streams.contains_key(*kind)).count();
+                    if is_expected && there == self.expected {
                         self.say(&mut writer, self.greeting.as_bytes()).await?;
                         if !self.input {
                             self.end(&mut writer).await?;

@@ -1,6 +1,7 @@
 //! What a process does about a node: it decides, reads what it was asked to read, and carries out one order after the other.
 //! And what the API servers make of each request.
 
+use super::judge::counts;
 use super::objects::{Pod, labels_of};
 use super::process::{Decided, Evidence, Plan, Way};
 use super::server::{Changed, Refused};
@@ -299,7 +300,10 @@ impl World {
             NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) | NodeOrder::Delete { .. } => {}
         }
         let now = self.steady;
-        if let NodeOrder::Delete { name, .. } = order {
+        // What is free does not count against what comes next (S9).
+        if let NodeOrder::Delete { name, .. } = order
+            && plan.cause.is_some_and(counts)
+        {
             self.processes[at].ghost.taken.entry(name.clone()).or_insert(now);
         }
         self.processes[at].carried(plan, order, now);

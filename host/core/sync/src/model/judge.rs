@@ -99,18 +99,9 @@ impl World {
 
     /// The guard, counted again: nodes that go within its memory, of those that there are.
     fn judge_share(&mut self, at: usize, plan: &Plan) {
-        let counts = match plan.cause {
-            Some(Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::NodeTerminating | Cause::Claimed) => {
-                true
-            }
-            Some(
-                Cause::WindowClosed { .. } | Cause::Operator | Cause::NodeGone | Cause::Orphan | Cause::DeletedByOthers,
-            )
-            | None => false,
-        };
         let now = self.steady;
         let process = &mut self.processes[at];
-        if !counts || process.ghost.confirmed.contains(&plan.lent) {
+        if !plan.cause.is_some_and(counts) || process.ghost.confirmed.contains(&plan.lent) {
             return;
         }
         let taken = &mut process.ghost.taken;
@@ -262,4 +253,14 @@ fn without_ours(node: &Value) -> Value {
     }
     node["metadata"]["resourceVersion"] = Value::Null;
     node
+}
+
+/// Whether nodes that go for this cause count against the share.
+pub(super) fn counts(cause: Cause) -> bool {
+    match cause {
+        Cause::Selector | Cause::Policy | Cause::BindingDeleted | Cause::NodeTerminating | Cause::Claimed => true,
+        Cause::WindowClosed { .. } | Cause::Operator | Cause::NodeGone | Cause::Orphan | Cause::DeletedByOthers => {
+            false
+        }
+    }
 }

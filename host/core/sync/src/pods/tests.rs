@@ -301,7 +301,8 @@ fn s5_s23_s25_no_state_but_the_ordinary_one_judges_an_orphan() {
             };
             assert_eq!(found, bar);
         }
-        let mirrored = [Bar::Suspect, Bar::VirtualUnreachable, Bar::Restored, Bar::Paused].contains(&bar);
+        let mirrored = [Bar::Suspect, Bar::VirtualUnreachable, Bar::Restored, Bar::Paused, Bar::Invalid, Bar::Orphaned]
+            .contains(&bar);
         assert_eq!(whole.cached() == PodDecision::Synchronise(Trusted::Labels), mirrored, "{bar:?}");
     }
 }

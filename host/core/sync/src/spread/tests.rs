@@ -82,6 +82,20 @@ fn s11_members_rank_alike_in_every_version_of_this_program() {
 }
 
 #[test]
+fn s11_steps_for_many_bindings_are_spread_over_a_time_and_those_for_one_binding_are_moved_alike() {
+    let hour = seconds(3600);
+    let mut quarters = [0; 4];
+    for number in 0..1000 {
+        let moved = stagger(&binding(number), hour);
+        assert!(moved < hour);
+        quarters[usize::try_from(moved.as_secs() / 900).unwrap()] += 1;
+    }
+    assert!(quarters.iter().all(|count| (200..300).contains(count)), "{quarters:?}");
+    // The first two bytes of the SHA-256 of "u1" and a zero byte.
+    assert_eq!(stagger(&"u1".into(), seconds(1 << 16)), seconds(14_024));
+}
+
+#[test]
 fn s11_many_bindings_are_shared_about_evenly() {
     let spread = spread(1000, &members(4));
     for number in 0..4 {

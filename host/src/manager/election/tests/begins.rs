@@ -17,7 +17,7 @@ async fn silent() -> (TcpListener, Connection) {
     (listener, connection)
 }
 
-fn options() -> LeaseOptions {
+pub(super) fn options() -> LeaseOptions {
     LeaseOptions {
         namespace: "n".into(),
         name: "l".into(),
@@ -27,7 +27,7 @@ fn options() -> LeaseOptions {
     }
 }
 
-fn setup<'a>(group: Group, name: &str, options: &'a LeaseOptions, connection: &'a Connection) -> Setup<'a> {
+pub(super) fn setup<'a>(group: Group, name: &str, options: &'a LeaseOptions, connection: &'a Connection) -> Setup<'a> {
     Setup {
         restores: Restores::default(),
         name: name.to_owned(),
@@ -35,6 +35,10 @@ fn setup<'a>(group: Group, name: &str, options: &'a LeaseOptions, connection: &'
         options,
         identity: "me".into(),
         connection,
+        asks: match group {
+            Group::Controllers(_) => None,
+            Group::Binding(_) => Some(SharedClient::default()),
+        },
         metrics: Metrics::default(),
         requests: requests::Metrics::register(&mut Registry::default()),
         check: Health::default().optional(group.check()).into(),
@@ -89,4 +93,27 @@ async fn s11_elections_come_and_go_while_the_thread_runs_and_each_ends_alone() {
     let late = begun("late", &to_comes);
     assert_eq!(late.lost().await, Lost::Expired);
     late.release().await;
+}
+
+#[tokio::test]
+async fn s11_leases_of_bindings_are_renewed_three_times_within_the_deadline_and_not_more_often() {
+    let thread = Thread::start().unwrap();
+    let (_silent, connection) = silent().await;
+    for (asked, period) in
+        [(SLOW.renew_deadline / 100, SLOW.renew_deadline / 3), (SLOW.retry_period, SLOW.retry_period)]
+    {
+        let elected = Elected {
+            elector: thread.elector().clone(),
+            options: LeaseOptions { retry_period: asked, ..options() },
+            connection: connection.clone(),
+            metrics: Metrics::default(),
+            requests: requests::Metrics::register(&mut Registry::default()),
+            restores: Restores::default(),
+            configuration: "n/c".into(),
+        };
+        let elections = GroupElections::on("me".into(), &Switch::new(ReadOnly::No), elected);
+        let leases = elections.leases().unwrap();
+        assert_eq!(*leases, LeaseOptions { retry_period: period, ..options() });
+    }
+    thread.join().await;
 }

@@ -474,3 +474,22 @@ async fn s11_a_replica_claims_a_free_lease_when_it_no_longer_gives_way_and_not_b
     };
     tokio::join!(run(runner, &server), watched);
 }
+
+#[tokio::test]
+async fn what_the_log_says_of_a_lease_that_was_not_given_back_names_it() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let Replica { mut runner, mut role, release, .. } = replica(SLOW);
+    runner.name = "l-binding-1".into();
+    let stop = release.clone();
+    let server = Server::new(move |_, method| match *method {
+        Method::PUT if stop.is_cancelled() => Fate::Refused(StatusCode::BAD_REQUEST, "no"),
+        _ => Fate::Served,
+    });
+    let stops = async {
+        role.wait_for(|role| *role == Role::Leader).await.unwrap();
+        release.cancel();
+    };
+    tokio::join!(run(runner, &server), stops);
+    let said = lines.count("the lease could not be released");
+    assert_eq!((said, lines.count("lease=l-binding-1")), (1, 1), "{}", lines.text());
+}

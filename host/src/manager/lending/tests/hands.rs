@@ -74,3 +74,25 @@ async fn s11_a_replica_gives_way_to_another_for_as_long_as_that_one_announces_it
     assert_eq!(replica.ballot.courtesy("west"), Duration::ZERO, "it has withdrawn");
     keepers.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_binding_whose_lease_is_lost_while_it_is_handed_over_is_not_stood_for_at_once() {
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Ends(5 * S));
+    let theirs = ranked_by("pod-1");
+    let mut keepers = replica.keepers();
+    let crew = Arc::clone(&replica.crew);
+    let mut ranks = Tasks::default();
+    ranks.spawn("ranks", async move { crew.rank().await });
+    keepers.want(bindings(&[("west", theirs.as_str())]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("west", Staged::leads);
+    // It is handed over at 601, and its group needs 5 s to end.
+    passes_with_another(603, 1, &replica, &mut keepers).await;
+    assert_eq!(replica.groups.told().last().map(String::as_str), Some(&*format!("west/{theirs} hears 601")));
+    replica.ballot.last("west", |staged| staged.becomes(Role::Lost(Lost::Expired)));
+    passes_with_another(12, 604, &replica, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.count("west")), (0, 1), "it rests as after any loss");
+    passes_with_another(15, 616, &replica, &mut keepers).await;
+    assert_eq!(replica.ballot.count("west"), 2);
+}

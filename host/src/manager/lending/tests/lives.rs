@@ -44,10 +44,10 @@ async fn s11_a_lost_lease_ends_its_group_alone_and_the_replica_stands_again_afte
     passes(2 * S, &mut keepers).await;
     assert_eq!((replica.groups.tasks(), west.gate().check()), (2, Ok(())), "the other one goes on");
     assert_eq!(replica.ballot.count("east"), 1);
-    // Its group ended at 4, and 15 s after that it stands again.
+    // Its group ended at 4, and 15 s after that, or a little later, it stands again.
     passes(13 * S, &mut keepers).await;
     assert_eq!(replica.ballot.count("east"), 1);
-    passes(2 * S, &mut keepers).await;
+    passes(5 * S, &mut keepers).await;
     assert_eq!((replica.ballot.count("east"), replica.ballot.count("west")), (2, 1));
     replica.ballot.last("east", Staged::leads);
     passes(S, &mut keepers).await;
@@ -71,7 +71,7 @@ async fn s11_what_a_group_does_after_a_loss_is_cut_off_when_another_replica_may_
     passes(2 * S, &mut keepers).await;
     assert_eq!(replica.groups.tasks(), 0, "its own tasks, too");
     // One that is asked to end while the lease is held has longer.
-    passes(15 * S, &mut keepers).await;
+    passes(19 * S, &mut keepers).await;
     replica.ballot.last("east", Staged::leads);
     passes(S, &mut keepers).await;
     keepers.want(Bindings::new());
@@ -79,6 +79,59 @@ async fn s11_what_a_group_does_after_a_loss_is_cut_off_when_another_replica_may_
     assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (2, false));
     passes(2 * S, &mut keepers).await;
     assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_lease_that_is_lost_while_its_group_ends_closes_the_gates_and_leaves_the_time_of_a_loss() {
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Ends(1_000_000 * S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    let held = replica.groups.held();
+    // The binding is deleted: its group has 20 s, with its gates open.
+    keepers.want(Bindings::new());
+    passes(3 * S, &mut keepers).await;
+    assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (Ok(()), Ok(()), 2));
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Taken("another".into()))));
+    settled().await;
+    let closed = Err(Closed::NotLeader);
+    assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (closed.clone(), closed, 2));
+    passes(4 * S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 2);
+    // 15 s of the lease without the 10 s of the deadline.
+    passes(2 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_bindings_that_come_or_are_lost_at_one_moment_are_stood_for_one_after_the_other() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    let names: Vec<(String, String)> = (0..100).map(|number| (format!("b{number}"), format!("u{number}"))).collect();
+    let all: Vec<(&str, &str)> = names.iter().map(|(name, uid)| (name.as_str(), uid.as_str())).collect();
+    keepers.want(bindings(&all));
+    settled().await;
+    let mut stood = vec![replica.ballot.counts().0];
+    for _ in 0..5 {
+        passes(S / 10, &mut keepers).await;
+        stood.push(replica.ballot.counts().0);
+    }
+    assert!(stood[0] < 10 && stood.windows(2).all(|pair| pair[1] - pair[0] < 50), "{stood:?}");
+    assert_eq!(stood[5], 100);
+    for (name, _) in &all {
+        replica.ballot.last(name, |staged| staged.becomes(Role::Lost(Lost::Expired)));
+    }
+    passes(15 * S, &mut keepers).await;
+    let mut stood = vec![replica.ballot.counts().0];
+    for _ in 0..4 {
+        passes(S, &mut keepers).await;
+        stood.push(replica.ballot.counts().0);
+    }
+    assert!(stood[0] < 110 && stood.windows(2).all(|pair| pair[1] - pair[0] < 50), "{stood:?}");
+    assert_eq!(stood[4], 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,9 +149,47 @@ async fn s11_a_group_that_fails_or_crashes_gives_its_lease_back_and_harms_no_oth
         assert_eq!(replica.groups.tasks(), 2, "those of the other binding");
         assert!(replica.ballot.last("east", Staged::is_released), "another replica takes it");
         assert_eq!(replica.ballot.count("east"), 1);
-        passes(15 * S, &mut keepers).await;
+        passes(19 * S, &mut keepers).await;
         assert_eq!(replica.ballot.count("east"), 2, "and this one stands for it again");
     }
+}
+
+/// The lease is granted, and the group fails: after how long the replica stands again.
+async fn stands_again(replica: &Replica, keepers: &mut Keepers) -> u64 {
+    let (begun, before) = (Instant::now(), replica.ballot.count("east"));
+    replica.ballot.last("east", Staged::leads);
+    for _ in 0..2000 {
+        passes(S, keepers).await;
+        if replica.ballot.count("east") > before {
+            break;
+        }
+    }
+    begun.elapsed().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_it_has_run_for_long() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::new();
+    replica.groups.behaves(Manner::Fails(S));
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        pauses.push(stands_again(&replica, &mut keepers).await);
+    }
+    // From one lease duration, and a little more, to 32 of them.
+    assert!((16..=20).contains(&pauses[0]) && (481..=602).contains(&pauses[5]), "{pauses:?}");
+    assert!(pauses[..6].is_sorted_by(|one, next| one < next), "{pauses:?}");
+    assert_eq!(pauses[6..], [pauses[5]; 2]);
+    let (failed, loud) = ("ended by itself", "ERROR topoloom");
+    assert_eq!((lines.count(failed), lines.count(loud)), (8, 1), "{}", lines.text());
+    // It runs for more than ten minutes, and fails then.
+    replica.groups.behaves(Manner::Fails(601 * S));
+    let pause = stands_again(&replica, &mut keepers).await;
+    assert_eq!((lines.count(failed), lines.count(loud)), (9, 2), "{}", lines.text());
+    assert_eq!(pause - 601, pauses[0] - 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,15 +231,48 @@ async fn s11_a_keeper_that_is_cut_off_gives_the_lease_back_and_leaves_no_task() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_more_bindings_than_one_process_serves_do_not_harm_the_first() {
+async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_one_that_is_added_ends_no_group() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
     let replica = Replica::new();
     let mut keepers = replica.keepers();
-    let names: Vec<String> = (0..MOST + 10).map(|number| format!("b{number:04}")).collect();
-    let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "u")).collect();
-    keepers.want(bindings(&all));
+    // The older one is, the later its name.
+    let name = |number: usize| format!("b{:04}", 9999 - number);
+    let of = |number: usize| {
+        let created = Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
+        let seen = Seen { uid: format!("u{number}").into(), created: Some(created) };
+        (BindingName::parse(&name(number)).unwrap(), seen)
+    };
+    keepers.want((0..MOST + 10).map(of).collect());
     passes(S, &mut keepers).await;
-    let stood = replica.ballot.stood.lock().unwrap().len();
-    assert_eq!((stood, replica.ballot.count("b0000"), replica.ballot.count("b0509")), (MOST, 1, 0));
+    assert_eq!(replica.ballot.counts(), (MOST, 0));
+    assert_eq!((replica.ballot.count(&name(0)), replica.ballot.count(&name(MOST))), (1, 0));
+    keepers.want((0..MOST + 11).map(of).collect());
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.ballot.counts(), (MOST, 0), "the new one is the first by name");
+    assert_eq!(lines.count("more bindings than"), 1, "{}", lines.text());
+    // The oldest is deleted, and the next by age has its place.
+    keepers.want((1..MOST + 11).map(of).collect());
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.ballot.counts(), replica.ballot.count(&name(MOST))), ((MOST + 1, 1), 1));
+    // That there are more is news again where it was not so in between.
+    keepers.want((1..MOST).map(of).collect());
+    keepers.want((1..MOST + 11).map(of).collect());
+    assert_eq!(lines.count("more bindings than"), 2, "{}", lines.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_there_can_be_no_lease_for_a_binding_is_said_once() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::with_leases("");
+    let mut keepers = replica.keepers();
+    for wanted in [&[("east", "u1")][..], &[("east", "u1"), ("west", "u2")], &[("west", "u2")]] {
+        keepers.want(bindings(wanted));
+        passes(S, &mut keepers).await;
+    }
+    assert_eq!((lines.count("no lease for a binding"), replica.ballot.counts()), (2, (0, 0)), "{}", lines.text());
+    // It is said again of one that was deleted and made again.
+    keepers.want(bindings(&[("east", "u3"), ("west", "u2")]));
+    assert_eq!(lines.count("no lease for a binding"), 3, "{}", lines.text());
 }
 
 #[tokio::test(start_paused = true)]

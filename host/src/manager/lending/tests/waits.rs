@@ -73,7 +73,7 @@ async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_t
     let check: Check = health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into();
     let (sender, bindings) = watch::channel(None);
     let mut tasks = Tasks::default();
-    tasks.spawn("bindings", bindings::watch(server(&answer), Restores::default(), check, sender));
+    tasks.spawn("bindings", bindings::watch(server(&answer), Restores::default(), check, Work::BesideOthers, sender));
     let says = |words: &str| {
         let (ready, text) = health.report();
         assert!(ready && text.contains(words), "{words}: {text}");
@@ -90,6 +90,60 @@ async fn m1_the_controller_waits_while_bindings_cannot_be_had_and_goes_on_with_t
     says("[+] controller bottomup-syncer runs\n");
     assert_eq!(*bindings.borrow(), Some(super::bindings(&[("east", "u1"), ("west", "u2")])));
     assert_eq!(health.controllers().get(BOTTOMUP_SYNCER), Some(&health::Controller::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_is_no_failure_of_bindings_where_none_was_ever_read_and_other_controllers_run() {
+    for (work, words) in [
+        (Work::BesideOthers, "[-] clusterbindings absent: not needed yet\n"),
+        (Work::BindingsAlone, "[ ] clusterbindings starting: the server is shutting down\n"),
+    ] {
+        for (code, reason) in [(503, "ServiceUnavailable"), (429, "TooManyRequests")] {
+            let health = Health::default();
+            let check: Check = match work {
+                Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+                Work::BindingsAlone => health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into(),
+            };
+            let (sender, _bindings) = watch::channel(None);
+            let server = server(&Arc::new(Mutex::new(Answer::Refused(code, reason, "the server is shutting down"))));
+            let mut tasks = Tasks::default();
+            tasks.spawn("bindings", bindings::watch(server, Restores::default(), check, work, sender));
+            tokio::time::sleep(60 * S).await;
+            assert_eq!(health.report(), (work == Work::BesideOthers, words.to_owned()), "{work:?} {code}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_process_for_bindings_alone_is_not_ready_while_it_may_not_read_them_and_never_could() {
+    let answer = Arc::new(Mutex::new(FORBIDDEN));
+    let health = Health::default();
+    let check: Check = health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into();
+    let (sender, bindings) = watch::channel(None);
+    let mut tasks = Tasks::default();
+    let watched = bindings::watch(server(&answer), Restores::default(), check, Work::BindingsAlone, sender);
+    tasks.spawn("bindings", watched);
+    let says = |is_ready: bool, words: &str| {
+        let (ready, text) = health.report();
+        assert!(ready == is_ready && text.contains(words), "{words}: {text}");
+    };
+    says(false, "[ ] clusterbindings starting: waiting\n");
+    tokio::time::sleep(S).await;
+    says(false, "[ ] clusterbindings starting: clusterbindings.topoloom.dev is forbidden: ");
+    *answer.lock().unwrap() = Answer::Listed(json!([object("east", "u1")]));
+    tokio::time::sleep(60 * S).await;
+    says(true, "[+] clusterbindings ok\n");
+    assert!(bindings.borrow().is_some());
+    // Where there is no definition, there is nothing to serve.
+    let health = Health::default();
+    let check: Check = health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER).into();
+    let (sender, _bindings) = watch::channel(None);
+    let absent = server(&Arc::new(Mutex::new(ABSENT)));
+    tasks.spawn("bindings", bindings::watch(absent, Restores::default(), check, Work::BindingsAlone, sender));
+    tokio::time::sleep(S).await;
+    let (ready, text) = health.report();
+    let waits = "[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev is absent: ";
+    assert!(ready && text.contains(waits), "{text}");
 }
 
 #[test]
@@ -110,4 +164,15 @@ fn that_bindings_cannot_be_read_any_more_ends_no_group_and_a_late_deletion_of_an
     // A list that breaks off.
     take(Event::Init(Earlier::Valid));
     assert_eq!(known.0, super::bindings(&[("east", "u3"), ("west", "u2")]));
+}
+
+#[test]
+fn it_is_known_when_a_binding_was_made() {
+    use crate::cluster::watched::Index;
+    let mut object = object("east", "u1");
+    object["metadata"]["creationTimestamp"] = json!("2026-03-01T12:00:00Z");
+    let mut known = bindings::Known::default();
+    known.apply(serde_json::from_value(object).unwrap());
+    let seen = Seen { uid: "u1".into(), created: Some("2026-03-01T12:00:00Z".parse().unwrap()) };
+    assert_eq!(known.0.into_values().collect::<Vec<_>>(), [seen]);
 }

@@ -24,7 +24,7 @@ use crate::bindings::life::link_terms;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
 use crate::convert::binding::Terms;
-use crate::physical::{self, CredentialState, Expected, Physical, Problem};
+use crate::physical::{CredentialState, Expected, Physical, Problem};
 use crate::troubles::Thing;
 
 impl Conductor {
@@ -61,9 +61,8 @@ impl Conductor {
         match (&state.problem, &state.in_use) {
             // Nothing is borrowed from the first one yet, so the Secret may lead elsewhere.
             (Some(Problem::ClusterChanged { found, .. }), _) if self.kept.physical_cluster.is_none() => {
-                let expected = Expected::Cluster(found.clone());
-                let terms = link_terms(&self.terms, &self.kept, self.process.loopback);
-                replace(&self.parts.link_terms, physical::Terms { expected, ..terms });
+                self.elsewhere = Some(found.clone());
+                self.set_link_terms();
             }
             (Some(Problem::ClusterChanged { found, .. }), _) => {
                 let is_known = self.kept.other_cluster.as_ref().is_some_and(|known| known.uid == **found);
@@ -85,6 +84,15 @@ impl Conductor {
             *physical.cluster() == self.process.kube_system || *physical.cluster() == self.process.virtual_cluster
         });
         self.say_what_hinders();
+    }
+
+    /// What the Secret may lead to, as it is known now.
+    pub(super) fn set_link_terms(&self) {
+        let mut terms = link_terms(&self.terms, &self.kept, self.process.loopback);
+        if let (Expected::First, Some(elsewhere)) = (&terms.expected, &self.elsewhere) {
+            terms.expected = Expected::Cluster(elsewhere.clone());
+        }
+        replace(&self.parts.link_terms, terms);
     }
 
     fn use_link(&mut self, physical: Option<&Arc<Physical>>) {
@@ -116,7 +124,7 @@ impl Conductor {
                 return Err(refusal);
             }
         }
-        replace(&self.parts.link_terms, link_terms(&self.terms, &self.kept, self.process.loopback));
+        self.set_link_terms();
         if !self.is_terminating() && !self.observes() {
             self.hold_object().await?;
         }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -27,13 +27,16 @@ pub(crate) struct Issued {
     pub(crate) key: String,
 }
 
+/// `id-at-commonName` by its number.
+const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
+
 fn params(names: &[&str], groups: &[&str], addresses: &[&str]) -> CertificateParams {
     let addresses: Vec<String> = addresses.iter().map(|address| (*address).to_owned()).collect();
     let mut params = CertificateParams::new(addresses).unwrap();
     params.distinguished_name = DistinguishedName::new();
-    // rcgen keeps one of each kind.
-    for name in names {
-        params.distinguished_name.push(DnType::CommonName, *name);
+    // rcgen keeps one of each kind, and knows no kind by its number.
+    for (kind, name) in [DnType::CommonName, DnType::CustomDnType(COMMON_NAME.to_vec())].into_iter().zip(names) {
+        params.distinguished_name.push(kind, *name);
     }
     for group in groups {
         params.distinguished_name.push(DnType::OrganizationName, *group);
@@ -67,9 +70,17 @@ impl Authority {
         Issued { der, certificate: pem, key: key.serialize_pem() }
     }
 
-    /// The certificate of a client with this common name, if any, and organization, if any.
+    /// The certificate of a client with these common names, two at most, and this organization, if any.
     pub(crate) fn client(&self, names: &[&str], groups: &[&str]) -> Issued {
         self.issue(params(names, groups, &[]), ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// The certificate of a client with this common name and, behind it, one in the alphabet T61.
+    pub(crate) fn client_with_teletex(&self, name: &str, other: &str) -> Issued {
+        let mut params = params(&[name], &[], &[]);
+        let other = DnValue::TeletexString(other.try_into().unwrap());
+        params.distinguished_name.push(DnType::CustomDnType(COMMON_NAME.to_vec()), other);
+        self.issue(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
     /// The certificate of a server on this machine.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -62,16 +63,36 @@ pub(super) struct World {
     pub(super) physicals: Mutex<BTreeMap<String, Value>>,
     /// Which user may reach which node; `*` for every one.
     pub(super) rights: Mutex<BTreeSet<(String, String)>>,
-    /// Whether questions about rights are answered.
+    /// Whether questions about rights are answered with an error.
     pub(super) mute: Mutex<bool>,
+    /// Whether they have no answer at all.
+    pub(super) hold: Mutex<bool>,
+    /// How many there were.
+    pub(super) reviews: AtomicUsize,
+    /// The same as `mute` for those about one node.
+    pub(super) mute_about_nodes: Mutex<bool>,
+    /// Whether a physical pod is made again, under its name, before a stream to it begins.
+    pub(super) swaps: Mutex<bool>,
     pub(super) seen: Mutex<Vec<Seen>>,
     /// Lets a log that is followed say one more line.
     pub(super) line: Notify,
+    /// A log without an end has said one more piece.
+    pub(super) piece: Notify,
+    /// The physical API server has ended such a log.
+    pub(super) ended: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {
     (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}))
+}
+
+/// The answer about an object that does not exist.
+fn missing(kind: &str, name: &str) -> (u16, Value) {
+    let (code, mut body) = status(404, &format!("{kind} {name:?} not found"));
+    body["reason"] = "NotFound".into();
+    body["details"] = json!({"kind": kind, "name": name});
+    (code, body)
 }
 
 fn partial(metadata: &Value) -> (u16, Value) {
@@ -130,6 +151,13 @@ impl World {
         self.seen.lock().unwrap().iter().filter(is_stream).count()
     }
 
+    /// Another pod, under the name of one that is gone.
+    fn swap(&self, name: &str) {
+        if *self.swaps.lock().unwrap() {
+            self.physicals.lock().unwrap().get_mut(name).unwrap()["uid"] = json!("Q");
+        }
+    }
+
     fn virtual_client(self: &Arc<Self>) -> kube::Client {
         let world = Arc::clone(self);
         let serve = move |request: Request<Body>| {
@@ -137,6 +165,13 @@ impl World {
             async move {
                 let (parts, body) = request.into_parts();
                 let sent = body.collect().await.unwrap().to_bytes();
+                if parts.uri.path().ends_with("/subjectaccessreviews") {
+                    world.reviews.fetch_add(1, Ordering::Relaxed);
+                    let holds = *world.hold.lock().unwrap();
+                    if holds {
+                        std::future::pending::<()>().await;
+                    }
+                }
                 let (code, body) = world.virtual_answer(parts.uri.path(), &sent);
                 let body = Body::from(body.to_string().into_bytes());
                 Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
@@ -150,14 +185,11 @@ impl World {
         match parts.as_slice() {
             ["api", "v1", "namespaces", namespace, "pods", name] => {
                 let found = self.virtuals.lock().unwrap().get(&format!("{namespace}/{name}")).cloned();
-                found.map_or_else(|| status(404, &format!("pods {name:?} not found")), |pod| (200, pod))
+                found.map_or_else(|| missing("pods", name), |pod| (200, pod))
             }
             ["api", "v1", "nodes", name] => {
                 let found = self.nodes.lock().unwrap().get(*name).cloned();
-                found.map_or_else(
-                    || status(404, &format!("nodes {name:?} not found")),
-                    |labels| partial(&json!({"name": name, "labels": labels})),
-                )
+                found.map_or_else(|| missing("nodes", name), |labels| partial(&json!({"name": name, "labels": labels})))
             }
             ["apis", "authorization.k8s.io", "v1", "subjectaccessreviews"] => {
                 if *self.mute.lock().unwrap() {
@@ -165,6 +197,9 @@ impl World {
                 }
                 let mut review: Value = serde_json::from_slice(sent).unwrap();
                 let attributes = &review["spec"]["resourceAttributes"];
+                if attributes["name"].is_string() && *self.mute_about_nodes.lock().unwrap() {
+                    return status(500, "etcd is away");
+                }
                 assert_eq!((&attributes["resource"], &attributes["subresource"]), (&json!("nodes"), &json!("proxy")));
                 let text = |value: &Value| value.as_str().unwrap_or("*").to_owned();
                 let (user, node) = (text(&review["spec"]["user"]), text(&attributes["name"]));
@@ -199,7 +234,19 @@ async fn physical(
         {
             answer(status(400, &format!("container bad is not valid for pod {name}")))
         }
+        ["api", "v1", "namespaces", "lent", "pods", _, "log"]
+            if uri.query().is_some_and(|query| query.contains("flood")) =>
+        {
+            let held = world.ended.clone().drop_guard();
+            let pieces = stream::repeat_with(move || {
+                let _held_with_the_body = &held;
+                world.piece.notify_one();
+                Ok::<_, Infallible>(vec![b'x'; 1 << 16])
+            });
+            AxumBody::from_stream(pieces).into_response()
+        }
         ["api", "v1", "namespaces", "lent", "pods", name, "log"] => {
+            world.swap(name);
             let first = format!("the log of {name}\n");
             let follows = uri.query().is_some_and(|query| query.contains("follow=true"));
             let rest = stream::unfold(Arc::clone(&world), move |world| async move {
@@ -213,10 +260,16 @@ async fn physical(
             let body = AxumBody::from_stream(pieces.map(Ok::<_, Infallible>));
             ([("content-type", "text/plain"), ("audit-id", "of-the-lender")], body).into_response()
         }
-        ["api", "v1", "namespaces", "lent", "pods", _, _] => {
+        ["api", "v1", "namespaces", "lent", "pods", name, _] => {
+            world.swap(name);
             let mut request = request;
             let upgraded = hyper::upgrade::on(&mut request);
-            world.tasks.lock().unwrap().spawn(async move { echo(TokioIo::new(upgraded.await.unwrap())).await });
+            world.tasks.lock().unwrap().spawn(async move {
+                // Where the stream is refused after all there is no connection any more.
+                if let Ok(stream) = upgraded.await {
+                    echo(TokioIo::new(stream)).await;
+                }
+            });
             let spoken = [
                 ("connection", "Upgrade"),
                 ("upgrade", "SPDY/3.1"),
