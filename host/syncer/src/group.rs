@@ -32,7 +32,7 @@ use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
-use topoloom_sync::liveness::{Doubt, Listed, Reach};
+use topoloom_sync::liveness::{Listed, Reach};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
@@ -453,11 +453,10 @@ async fn changed<T>(values: &mut watch::Receiver<T>) {
     }
 }
 
-/// Ends when a cluster that was gone answers again.
+/// Ends when a cluster that was gone answers again. Another binding on the same connection may have listed it already.
 async fn returned(reach: &mut watch::Receiver<Reach>) {
-    let was_gone = |reach: &Reach| matches!(reach, Reach::Unreachable { .. });
-    let is_back = |reach: &Reach| matches!(reach, Reach::Suspect(Doubt::NotListed));
-    if reach.wait_for(was_gone).await.is_err() || reach.wait_for(is_back).await.is_err() {
+    let is_gone = |reach: &Reach| matches!(reach, Reach::Unreachable { .. });
+    if reach.wait_for(is_gone).await.is_err() || reach.wait_for(|reach| !is_gone(reach)).await.is_err() {
         // The connection has ended, and with it this group.
         std::future::pending::<()>().await;
     }
@@ -534,7 +533,7 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
-    use topoloom_sync::liveness::ContactTiming;
+    use topoloom_sync::liveness::{ContactTiming, Doubt};
 
     use super::*;
     use crate::physical::Clock;
@@ -565,6 +564,20 @@ mod tests {
         assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
         lists.tell(&signs, Listed::Some);
         assert_eq!(signs.reach(), Reach::Reachable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s5_a_cluster_that_another_binding_lists_at_once_has_returned_all_the_same() {
+        let reach = watch::Sender::new(Reach::Unreachable { since: Duration::ZERO });
+        let mut seen = reach.subscribe();
+        let answers = async {
+            tokio::task::yield_now().await;
+            // Both before any reader looks.
+            reach.send_replace(Reach::Suspect(Doubt::NotListed));
+            reach.send_replace(Reach::Reachable);
+        };
+        let both = async { tokio::join!(returned(&mut seen), answers) };
+        assert!(tokio::time::timeout(Duration::from_secs(1), both).await.is_ok());
     }
 
     #[test]

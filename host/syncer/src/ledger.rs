@@ -11,6 +11,7 @@
 //! as used: the node looks smaller for a moment, never larger. A pod with an amount that cannot be read counts with what was
 //! read of it before, and its node is reported.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub struct Ledger {
     lent: HashMap<NodeName, LentRow>,
     /// The physical node of each virtual one that was looked at.
     names: HashMap<NodeName, PhysicalName>,
+    /// How many pods of those virtual nodes have not ended: it is asked for with each decision.
+    running: usize,
 }
 
 /// A pod of the physical cluster.
@@ -94,13 +97,18 @@ impl Ledger {
             removed: HashSet::new(),
             lent: HashMap::new(),
             names: HashMap::new(),
+            running: 0,
         }
     }
 
     /// A physical node has this virtual one: pods of the one mean something for the other from now on.
     pub fn node(&mut self, physical: &PhysicalName) -> Option<NodeName> {
         let name = virtual_node_name(&self.cluster, physical).ok()?;
-        self.names.entry(name.clone()).or_insert_with(|| Arc::clone(physical));
+        if let Entry::Vacant(entry) = self.names.entry(name.clone()) {
+            entry.insert(Arc::clone(physical));
+            let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.values());
+            self.running += pods.filter(|pod| !pod.phase.is_final()).count();
+        }
         Some(name)
     }
 
@@ -146,7 +154,7 @@ impl Ledger {
     /// cluster are none of them, or a limit would allow more than it says.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.bound().filter(|phase| !phase.is_final()).count()
+        self.running
     }
 
     /// The phases of the pods that are bound to the binding's nodes.
@@ -229,7 +237,11 @@ impl Ledger {
         is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
         lent.pods.insert(uid.clone(), LentPod { refused, ..pod });
         let row = VirtualRow { node: node.clone(), phase, requests };
-        self.virtual_pods.insert(uid.clone(), row);
+        let before = self.virtual_pods.insert(uid.clone(), row);
+        if self.names.contains_key(&node) {
+            let was_running = before.is_some_and(|row| !row.phase.is_final());
+            self.running = self.running.saturating_sub(usize::from(was_running)) + usize::from(!phase.is_final());
+        }
         if is_changed && let Some(physical) = self.names.get(&node) {
             touched.insert(Arc::clone(physical));
         }
@@ -242,6 +254,9 @@ impl Ledger {
         self.removed.remove(uid);
         let Some(row) = self.virtual_pods.remove(uid) else { return Touched::new() };
         let mut touched: Touched = self.names.get(&row.node).cloned().into_iter().collect();
+        if !touched.is_empty() && !row.phase.is_final() {
+            self.running = self.running.saturating_sub(1);
+        }
         if let Some(lent) = self.lent.get_mut(&row.node) {
             // The node is looked at whether its sum changed or not: its deletion may have waited for this pod.
             let _: UsageChange = lent.requested.remove(uid);

@@ -172,7 +172,9 @@ proptest! {
             (any::<bool>(), 0..6_u8, prop::option::of((0..2_u8, 0..9_u8, 0..3_u8))), 0..60,
         )
     ) {
-        let (mut ledger, mut truth) = (ledger(), Truth::default());
+        let (mut ledger, mut truth) = (Ledger::new(identity(), ClusterId::parse("east").unwrap()), Truth::default());
+        ledger.node(&"w1".into());
+        let not_ended = |ledger: &Ledger| ledger.bound().filter(|phase| !phase.is_final()).count();
         let steps: Vec<Step> = steps;
         for (is_physical, number, pod_now) in steps {
             let pods = if is_physical { &mut truth.physical } else { &mut truth.lent };
@@ -202,6 +204,11 @@ proptest! {
             for node in 0..2 {
                 prop_assert_eq!(cpu(&ledger.used(&format!("w{}", node + 1))), truth.used(node).to_string());
             }
+            prop_assert_eq!(ledger.running(), not_ended(&ledger));
         }
+        // A node that is known later than its pods.
+        ledger.node(&"w2".into());
+        prop_assert_eq!(ledger.running(), truth.lent.values().filter(|(_, _, phase)| *phase != 2).count());
+        prop_assert_eq!(ledger.running(), not_ended(&ledger));
     }
 }
