@@ -1,0 +1,74 @@
+//! Claims on physical nodes: those of others, and ours when it is released.
+
+use std::collections::BTreeSet;
+
+use super::super::scene::map;
+use super::*;
+
+#[test]
+fn s7_a_claim_is_not_released_while_a_virtual_node_of_ours_may_be_there() {
+    let mut scene = Scene::lent();
+    // The answer to its creation was lost, and no watch has shown it.
+    let made = scene.lent.take().unwrap();
+    scene.binding.selector = pool("cpu");
+    assert_eq!(scene.ordered(), ["the virtual node is read"]);
+    scene.live_lent = LiveLent::Found(map(&made["metadata"]["labels"]));
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "its watch will show it");
+    let mut earlier = map(&made["metadata"]["labels"]);
+    earlier.insert(keys::BINDING_UID.to_owned(), "b-0".to_owned());
+    scene.live_lent = LiveLent::Found(earlier.clone());
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    earlier.insert(keys::BINDING.to_owned(), "west".to_owned());
+    scene.live_lent = LiveLent::Found(earlier);
+    assert_eq!(scene.ordered(), ["release the physical node"], "a node of another is none of ours");
+    scene.live_lent = LiveLent::Unasked;
+    scene.bar(&[Bar::VirtualUnreachable]);
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "what may not be released is not read for");
+    scene.bar(&[]);
+    scene.settle();
+    assert_eq!(scene.claim(), Value::Null);
+}
+
+#[test]
+fn s7_a_virtual_node_whose_machine_another_claims_goes_under_the_guard_and_releases_nothing() {
+    let stand: BTreeSet<Uid> = ["b-1".into(), "b-2".into()].into();
+    for (claim, bindings) in [("vc-2/b-9", None), ("vc-1/b-2", Some(stand))] {
+        let mut scene = Scene::lent();
+        scene.pod("p");
+        scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: claim}}}));
+        scene.bindings = bindings;
+        assert_eq!(scene.acts().map(|(cause, acts)| (cause, acts.len())), Some((Cause::Claimed, 2)), "{claim}");
+        scene.leave = Leave::Held;
+        scene.settle();
+        assert_eq!(scene.sent, ["patch node vnode-east-w1"], "{claim}: it is marked");
+        // The claim goes again: an ordinary node.
+        let mut back = Scene::lent();
+        back.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-2/b-9"}}}));
+        back.leave = Leave::Held;
+        back.settle();
+        back.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-1/b-1"}}}));
+        back.settle();
+        assert_eq!((back.taints().len(), back.of_lent("/spec/unschedulable")), (1, json!(false)));
+        scene.leave = Leave::Given { since: scene.now.wall };
+        scene.settle();
+        assert!(scene.lent.is_none() && scene.sent.contains(&"remove pod team/p by eviction".to_owned()));
+        assert_eq!(scene.claim(), claim, "what is another's stays");
+        assert!(scene.look(|_, decision| matches!(decision.state, NodeState::Rest(Rest::Claimed(_)))));
+    }
+}
+
+#[test]
+fn s25_the_claim_of_another_counts_for_nothing_while_it_may_be_of_another_history() {
+    for bar in Bar::ALL {
+        let mut scene = Scene::lent();
+        scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-2/b-9"}}}));
+        scene.bar(&[bar]);
+        let is_left = scene.look(|_, decision| matches!(decision.state, NodeState::Leaving(_)));
+        assert_eq!(is_left, !matches!(bar, Bar::Restored | Bar::ClusterChanged), "{bar}");
+        assert_eq!(scene.lease(), Some(Lease::Renew), "{bar}");
+    }
+    // A typing error is no one's claim.
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "nonsense"}}}));
+    assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)));
+}
