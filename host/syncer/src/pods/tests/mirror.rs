@@ -399,8 +399,8 @@ async fn s25_a_list_of_pods_that_goes_back_shows_a_store_that_was_set_back() {
     scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
     scene.show_virtual(scene.virtual_pod(json!({"phase": "Succeeded"})));
     // A list that began before the last write shows the pod as it was then.
-    list_at(&mut scene.ours, &[older.clone()], older["metadata"]["resourceVersion"].as_str().unwrap());
-    list_at(&mut scene.lent, &[twin.clone()], twin["metadata"]["resourceVersion"].as_str().unwrap());
+    list_at(&mut scene.ours, std::slice::from_ref(&older), older["metadata"]["resourceVersion"].as_str().unwrap());
+    list_at(&mut scene.lent, std::slice::from_ref(&twin), twin["metadata"]["resourceVersion"].as_str().unwrap());
     assert_eq!(scene.set_back(), [0, 0]);
     // One that is later does not.
     list_at(&mut scene.ours, &[older], "5000");
