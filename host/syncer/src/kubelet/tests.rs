@@ -15,7 +15,7 @@ use topoloom_sync::keys;
 
 use self::authority::Authority;
 use self::stage::{
-    API_SERVER, PATIENCE, SECRET, Stage, UPGRADE, code, down, exactly, head, identity, request, rest, up,
+    API_SERVER, PATIENCE, SECRET, Stage, UPGRADE, code, down, exactly, head, identity, request, rest, say, up,
 };
 use super::UNJUDGED_OF_ONE;
 
@@ -189,11 +189,11 @@ async fn s26_logs_come_from_the_physical_pod_with_the_credential_of_the_binding_
     let mut stream = stage.connect(Some(&caller)).await.unwrap();
     let headers = "Connection: close\r\nAuthorization: Bearer of-the-caller\r\nImpersonate-User: admin\r\n";
     let line = "GET /containerLogs/shop/web-0/app?tailLines=5&timestamps=true&pretty=1";
-    stream.write_all(request(line, headers).as_bytes()).await.unwrap();
+    say(&mut stream, request(line, headers).as_bytes()).await;
     let said = rest(&mut stream).await;
     assert!(said.starts_with("HTTP/1.1 200 OK") && said.contains("the log of web-0-x\n"), "{said}");
     assert!(said.contains("content-type: text/plain") && !said.contains("of-the-lender"), "{said}");
-    let seen = stage.world.seen.lock().unwrap().last().cloned().unwrap();
+    let seen = stage.world.last_stream();
     let path = "/api/v1/namespaces/lent/pods/web-0-x/log?container=app&tailLines=5&timestamps=true";
     assert_eq!(seen.line, format!("GET {path}"));
     assert_eq!(seen.headers.get("authorization").unwrap(), format!("Bearer {SECRET}").as_str());
@@ -218,7 +218,7 @@ async fn s26_an_upgraded_stream_passes_every_byte_on_and_both_ends() {
         for part in ["connection: Upgrade", "upgrade: SPDY/3.1", "x-stream-protocol-version: v4.channel.k8s.io"] {
             assert!(said.to_ascii_lowercase().contains(&part.to_ascii_lowercase()), "{part} in {said}");
         }
-        let seen = stage.world.seen.lock().unwrap().last().cloned().unwrap();
+        let seen = stage.world.last_stream();
         assert_eq!(seen.line, format!("POST /api/v1/namespaces/lent/pods/web-0-x/{path}"));
         assert_eq!(seen.headers.get("authorization").unwrap(), format!("Bearer {SECRET}").as_str());
         assert!(!seen.headers.contains_key("x-remote-user"));
@@ -248,7 +248,7 @@ async fn s26_a_hundred_streams_work_at_once_beside_one_that_stalls() {
                 let (mut stream, said) = stage.upgraded(caller, EXEC).await;
                 assert_eq!(code(&said), 101, "{said}");
                 let word = format!("stream {number}");
-                stream.write_all(word.as_bytes()).await.unwrap();
+                say(&mut stream, word.as_bytes()).await;
                 assert_eq!(exactly(&mut stream, word.len()).await, word.as_bytes());
                 stream
             }
@@ -274,7 +274,7 @@ async fn s26_a_followed_log_comes_as_it_is_written_and_one_that_is_cut_off_does_
     let caller = stage.api_server();
     let mut followed = stage.connect(Some(&caller)).await.unwrap();
     let line = "GET /containerLogs/shop/web-0/app?follow=true";
-    followed.write_all(request(line, "").as_bytes()).await.unwrap();
+    say(&mut followed, request(line, "").as_bytes()).await;
     let mut said = head(&mut followed).await;
     assert!(said.to_ascii_lowercase().contains("transfer-encoding: chunked"), "{said}");
     let until = async |said: &mut String, part: &str, stream: &mut _| {
@@ -318,7 +318,7 @@ async fn s26_a_log_whose_caller_does_not_read_ends_with_its_binding_and_its_plac
     let stage = Stage::new().await;
     let caller = stage.api_server();
     let mut stream = stage.connect(Some(&caller)).await.unwrap();
-    stream.write_all(request("GET /containerLogs/shop/web-0/flood?follow=true", "").as_bytes()).await.unwrap();
+    say(&mut stream, request("GET /containerLogs/shop/web-0/flood?follow=true", "").as_bytes()).await;
     assert!(head(&mut stream).await.starts_with("HTTP/1.1 200"));
     // Until every buffer on the way is full.
     while tokio::time::timeout(Duration::from_secs(1), stage.world.piece.notified()).await.is_ok() {}
@@ -334,13 +334,13 @@ async fn s26_an_answer_that_has_ended_is_watched_over_no_longer() {
     let stage = Stage::new().await;
     let caller = stage.api_server();
     let mut stream = stage.connect(Some(&caller)).await.unwrap();
-    stream.write_all(request(LOG, "").as_bytes()).await.unwrap();
+    say(&mut stream, request(LOG, "").as_bytes()).await;
     let mut said = head(&mut stream).await;
     while !said.ends_with("\r\n0\r\n\r\n") {
         said.push_str(&String::from_utf8(exactly(&mut stream, 1).await).unwrap());
     }
     stage.ends.cancel();
-    stream.write_all(request("GET /healthz", "Connection: close\r\n").as_bytes()).await.unwrap();
+    say(&mut stream, request("GET /healthz", "Connection: close\r\n").as_bytes()).await;
     let said = rest(&mut stream).await;
     assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("ok"), "{said}");
 }
@@ -373,14 +373,14 @@ async fn s26_a_connection_is_upgraded_to_a_stream_and_to_nothing_else() {
         "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nUpgrade: h2c\r\n",
     ] {
         let mut stream = stage.connect(Some(&caller)).await.unwrap();
-        stream.write_all(request(EXEC, headers).as_bytes()).await.unwrap();
+        say(&mut stream, request(EXEC, headers).as_bytes()).await;
         let said = rest(&mut stream).await;
         assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{headers}: {said}");
     }
     // HTTP/1.0 knows no upgrade.
     let old = request(EXEC, UPGRADE).replace("HTTP/1.1", "HTTP/1.0");
     let mut stream = stage.connect(Some(&caller)).await.unwrap();
-    stream.write_all(old.as_bytes()).await.unwrap();
+    say(&mut stream, old.as_bytes()).await;
     let said = rest(&mut stream).await;
     assert!(code(&said) == 400 && said.contains("needs an upgraded connection"), "{said}");
     assert_eq!(stage.world.streams(), 0, "none of it reached the physical API server");
@@ -392,7 +392,7 @@ async fn s26_a_connection_on_which_an_upgrade_was_refused_takes_no_other_request
     let node = stage.authority.client(&["system:node:w9"], &["system:nodes"]);
     let mut stream = stage.connect(Some(&node)).await.unwrap();
     let both = request(EXEC, UPGRADE) + &request("GET /healthz", "");
-    stream.write_all(both.as_bytes()).await.unwrap();
+    say(&mut stream, both.as_bytes()).await;
     let said = rest(&mut stream).await;
     assert!(said.starts_with("HTTP/1.1 403") && said.contains("connection: close"), "{said}");
     assert_eq!(said.matches("HTTP/1.1").count(), 1, "{said}");

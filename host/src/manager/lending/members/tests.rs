@@ -161,7 +161,8 @@ async fn s11_an_announcement_whose_replica_died_is_removed_an_hour_later_in_the_
     left("pod-2");
     let deletes = || store.lock().unwrap().asked.iter().filter(|asked| *asked == "DELETE").count();
     tokio::time::sleep(3500 * S).await;
-    assert_eq!((all.crew.live(), store.lock().unwrap().leases.len(), deletes()), (1, 3, 0));
+    let leases = store.lock().unwrap().leases.len();
+    assert_eq!((all.crew.live(), leases, deletes()), (1, 3, 0));
     tokio::time::sleep(500 * S).await;
     assert_eq!(stored(&store, "topoloom-member-pod-1"), None);
     observer.delete(first);

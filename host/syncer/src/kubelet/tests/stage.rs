@@ -21,7 +21,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -113,6 +113,12 @@ pub(super) fn up(name: &str, uid: &str) -> Value {
     json!({keys::VIRTUAL_POD_NAMESPACE: "shop", keys::VIRTUAL_POD_NAME: name, keys::VIRTUAL_POD_UID: uid})
 }
 
+impl Seen {
+    fn is_stream(&self) -> bool {
+        ["/log", "/exec", "/attach", "/portforward"].iter().any(|sub| self.line.contains(sub))
+    }
+}
+
 impl World {
     /// One virtual node of the binding `east` with one pod, `shop/web-0`, whose physical pod is `lent/web-0-x`; and an API server
     /// that may reach every node.
@@ -146,9 +152,12 @@ impl World {
 
     /// How often a stream was asked of the physical API server.
     pub(super) fn streams(&self) -> usize {
-        let is_stream =
-            |seen: &&Seen| ["/log", "/exec", "/attach", "/portforward"].iter().any(|sub| seen.line.contains(sub));
-        self.seen.lock().unwrap().iter().filter(is_stream).count()
+        self.seen.lock().unwrap().iter().filter(|seen| seen.is_stream()).count()
+    }
+
+    /// The last request for a stream. After it the pod is read again.
+    pub(super) fn last_stream(&self) -> Seen {
+        self.seen.lock().unwrap().iter().rfind(|seen| seen.is_stream()).cloned().unwrap()
     }
 
     /// Another pod, under the name of one that is gone.
@@ -227,7 +236,7 @@ async fn physical(
     match parts.as_slice() {
         ["api", "v1", "namespaces", "lent", "pods", name] => {
             let found = world.physicals.lock().unwrap().get(*name).cloned();
-            answer(found.map_or_else(|| status(404, "no such pod"), |metadata| partial(&metadata)))
+            answer(found.map_or_else(|| missing("pods", name), |metadata| partial(&metadata)))
         }
         ["api", "v1", "namespaces", "lent", "pods", name, "log"]
             if uri.query().is_some_and(|query| query.contains("bad")) =>
@@ -389,7 +398,7 @@ impl Stage {
     /// The whole answer to a request: its status, and all of its text.
     pub(super) async fn ask(&self, who: Option<&Issued>, line: &str) -> (u16, String) {
         let mut stream = self.connect(who).await.unwrap();
-        stream.write_all(request(line, "Connection: close\r\n").as_bytes()).await.unwrap();
+        say(&mut stream, request(line, "Connection: close\r\n").as_bytes()).await;
         let said = rest(&mut stream).await;
         (code(&said), said)
     }
@@ -397,7 +406,7 @@ impl Stage {
     /// A stream that was asked for with this line and an upgrade; with what was answered.
     pub(super) async fn upgraded(&self, who: &Issued, line: &str) -> (TlsStream<TcpStream>, String) {
         let mut stream = self.connect(Some(who)).await.unwrap();
-        stream.write_all(request(line, UPGRADE).as_bytes()).await.unwrap();
+        say(&mut stream, request(line, UPGRADE).as_bytes()).await;
         let said = head(&mut stream).await;
         (stream, said)
     }
@@ -439,6 +448,12 @@ fn connection(url: &str) -> Connection {
 
 pub(super) fn request(line: &str, headers: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n")
+}
+
+/// Sends this, all of it. A stream of TLS may keep what the socket does not take at once.
+pub(super) async fn say(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
+    stream.write_all(bytes).await.unwrap();
+    stream.flush().await.unwrap();
 }
 
 pub(super) fn code(answer: &str) -> u16 {
