@@ -142,9 +142,9 @@ const SYNCER: Rooms = Rooms {
         ("kubelet", &["slices", "physical"]),
         ("view", &["slices", "ledger"]),
         ("nodes", &["slices", "ledger", "view"]),
-        ("pods", &["slices", "view", "nodes"]),
-        ("csi", &["slices", "ledger", "view", "nodes"]),
         ("troubles", &[]),
+        ("pods", &["slices", "view", "nodes", "troubles"]),
+        ("csi", &["slices", "ledger", "view", "nodes"]),
         ("feeds", &["slices", "ledger", "view", "pods"]),
         ("policies", &["convert", "ledger", "view", "feeds", "troubles"]),
         (

@@ -3,16 +3,16 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | [`conductor`] | one binding: what is done in which order after each change |
-//! | [`bars`] | what may not be written, by everything that is known |
-//! | [`keeper`] | that the view has these bars at once, whatever the conductor waits for |
-//! | [`life`] | the tasks of one binding, of one UID |
-//! | [`borrower`] | the Lease in `mountNamespace` |
-//! | [`witness`] | the rounds by which a restored cluster is found |
-//! | [`going`] | the deletion of a binding |
-//! | [`verbs`] | annotations of operators |
-//! | [`report`] | what the status says |
-//! | [`requests`] | the requests of all these |
+//! | `conductor` | one binding: what is done in which order after each change |
+//! | `bars` | what may not be written, by everything that is known |
+//! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
+//! | `life` | the tasks of one binding, of one UID |
+//! | `borrower` | the Lease in `mountNamespace` |
+//! | `witness` | the rounds by which a restored cluster is found |
+//! | `going` | the deletion of a binding |
+//! | `verbs` | annotations of operators |
+//! | `report` | what the status says |
+//! | `requests` | the requests of all these |
 //!
 //! Runs one binding for as long as its lease is held: [`run`] is called by the replica that holds it, and ends when it is stopped.
 //! Never decides about a node: that is [`topoloom_sync::node`]'s. Never writes anything for a binding before it is known that the
