@@ -1,7 +1,7 @@
 //! Clients that always lead to the connection in use.
 //!
 //! Owns which connection that is, for everything that a binding sends to its physical cluster. A credential that is replaced makes a
-//! new connection (decision S20); whoever holds one of these clients uses it from the next request on. Never decides which one is
+//! new connection (decision S20); a holder of one of these clients uses it from the next request on. Never decides which one is
 //! used.
 //!
 //! # Failure story

@@ -1,4 +1,4 @@
-//! An API server: objects with UIDs and versions, preconditions, backups, and a way back to one of them.
+//! An API server: objects with UIDs and versions, preconditions, backups, and restores of one of them.
 //!
 //! Versions of two histories are never equal: an API server that was set back may give a number a second time, and a write
 //! that was computed from the first one would be taken. Real revisions grow by thousands between a backup and a restore, so

@@ -61,8 +61,11 @@ impl Conductor {
         match (&state.problem, &state.in_use) {
             // Nothing is borrowed from the first one yet, so the Secret may lead elsewhere.
             (Some(Problem::ClusterChanged { found, .. }), _) if self.kept.physical_cluster.is_none() => {
-                self.elsewhere = Some(found.clone());
-                self.set_link_terms();
+                // The connection in use leads to the virtual cluster until another one takes its place.
+                if !self.is_virtual_cluster(found) {
+                    self.elsewhere = Some(found.clone());
+                    self.set_link_terms();
+                }
             }
             (Some(Problem::ClusterChanged { found, .. }), _) => {
                 let is_known = self.kept.other_cluster.as_ref().is_some_and(|known| known.uid == **found);
@@ -80,10 +83,13 @@ impl Conductor {
             }
             (_, None) => {}
         }
-        self.is_same_cluster = state.in_use.as_ref().is_some_and(|physical| {
-            *physical.cluster() == self.process.kube_system || *physical.cluster() == self.process.virtual_cluster
-        });
+        self.is_same_cluster =
+            state.in_use.as_ref().is_some_and(|physical| self.is_virtual_cluster(physical.cluster()));
         self.say_what_hinders();
+    }
+
+    fn is_virtual_cluster(&self, cluster: &Uid) -> bool {
+        *cluster == self.process.kube_system || *cluster == self.process.virtual_cluster
     }
 
     /// What the Secret may lead to, as it is known now.
@@ -276,7 +282,7 @@ impl Conductor {
                     Some(Store::Physical) => StoredSide::Physical,
                     Some(Store::Virtual) | None => StoredSide::Virtual,
                 };
-                // Versions may show nothing: then the watches are told here that what they know is of another history.
+                // Versions may show nothing: then the watches learn here that what they know is of another history.
                 let (before, after) = (ResourceVersion::default(), ResourceVersion::default());
                 match (side, self.parts.link.borrow().as_ref()) {
                     (StoredSide::Physical, Some(physical)) => physical.restores().contradicted(&before, &after),
