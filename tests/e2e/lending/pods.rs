@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -199,7 +199,9 @@ async fn s10_a_pod_of_a_job_that_is_deleted_while_it_runs_counts_as_it_ended() -
     until_gone(&stage.virtuals(), &name).await;
     let status = eventually("the Job has counted it", PATIENCE, async || {
         let status = jobs.get("train").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
-        let is_over = status.conditions.iter().flatten().any(|condition| condition.status == "True");
+        // Others say before the counts are written that it is about to end.
+        let ends = |condition: &JobCondition| ["Complete", "Failed"].contains(&&*condition.type_);
+        let is_over = status.conditions.iter().flatten().any(|condition| ends(condition) && condition.status == "True");
         if is_over && status.active.is_none() { Ok(status) } else { Err(format!("{status:?}")) }
     })
     .await;

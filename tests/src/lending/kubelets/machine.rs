@@ -165,7 +165,9 @@ impl Machine {
         if self.gaps.addresses {
             let internal = self.addresses.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
             let host = self.streams.is_none().then(|| json!({"type": "Hostname", "address": &*self.name}));
-            status["addresses"] = json!(internal.chain(host).collect::<Vec<_>>());
+            // As a kubelet says it: the list is merged by the type of an address otherwise, and here are two of one type.
+            let whole = json!({"$patch": "replace"});
+            status["addresses"] = internal.chain(host).chain([whole]).collect();
         }
         if self.gaps.labels {
             let name = &*self.name;
