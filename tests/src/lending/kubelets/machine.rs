@@ -318,6 +318,7 @@ mod tests {
         assert_eq!(patch["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], 4711);
         let addresses = json!([
             {"type": "InternalIP", "address": "127.64.1.2"}, {"type": "InternalIP", "address": "fd00:40::102"},
+            {"$patch": "replace"},
         ]);
         assert_eq!(patch["status"]["addresses"], addresses);
         assert_eq!(machine.addresses[0], "127.64.1.2");
