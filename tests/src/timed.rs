@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::controlplane;
 use crate::slowest::{Ended, Took, result, slowest, times};
+use crate::{controlplane, guest, helm};
 
 /// How many tests are printed.
 const MOST: usize = 20;
@@ -59,7 +59,11 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     };
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // Once for both, so that neither waits for the compiler of the other.
-    let built = cargo(&program, &[], &["--no-run"]).status().context("cargo cannot be started")?;
+    let built = thread::scope(|scope| {
+        scope.spawn(prepare);
+        cargo(&program, &[], &["--no-run"]).status()
+    });
+    let built = built.context("cargo cannot be started")?;
     if !built.success() {
         return Ok(built.code().unwrap_or(1));
     }
@@ -97,6 +101,16 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
         eprintln!("{which} failed: {status}");
     }
     Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
+}
+
+/// Builds what the first test that needs it would build: it would take minutes of processors that are busy, while other tests
+/// wait for it. A failure is that of the test.
+fn prepare() {
+    for (what, built) in [("the guests", guest::build_all()), ("Helm", helm::find_or_build().map(drop))] {
+        if let Err(error) = built {
+            eprintln!("xtask: {what}: {error:#}");
+        }
+    }
 }
 
 /// Runs a test binary as cargo would, and records how long its tests took; returns the code with which it ended.
