@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Rendering, manifest, plain, values};
+use topoloom_tests::chart::{self, Rendering, plain, values};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
-/// How many cases run at a time: kubectl mostly waits for the API server.
+/// How many cases run at a time: each mostly waits for Helm and the API server.
 const AT_ONCE: usize = 4;
 
 /// The pod of the Deployment.
@@ -20,9 +22,12 @@ fn pod(objects: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
 }
 
-async fn create(scene: &Scene, object: &Value, namespace: &str) -> Result<String> {
-    let file = manifest(scene, std::slice::from_ref(object))?;
-    scene.plane.kubectl(&["create", "--dry-run=server", "-n", namespace, "-f", &file]).await
+/// What the API server would make of a pod; it stores nothing.
+async fn create(scene: &Scene, pod: &Value, namespace: &str) -> Result<DynamicObject> {
+    let pods: Api<DynamicObject> =
+        Api::namespaced_with(scene.plane.client(), namespace, &ApiResource::erase::<Pod>(&()));
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    Ok(pods.create(&dry, &serde_json::from_value(pod.clone())?).await?)
 }
 
 /// Makes a namespace enforce the restricted Pod Security Standard.
@@ -44,9 +49,7 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
     let cases = values::each().into_iter().map(|case| (case.name, case.values));
     let is_taken = async |(name, values): (&str, Value)| -> Result<()> {
         let objects = Rendering::new(values).objects().await?;
-        let file = manifest(&scene, &objects)?;
-        let words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", &file];
-        scene.plane.kubectl(&words).await.context(name.to_owned())?;
+        scene.plane.apply_dry(&objects).await.context(name.to_owned())?;
         create(&scene, &pod(&objects), NAMESPACE).await.map(drop).context(name.to_owned())
     };
     // The API server stores nothing, so the cases do not affect each other.
