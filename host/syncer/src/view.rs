@@ -283,6 +283,13 @@ impl View {
         self.is_lent_listed
     }
 
+    /// Whether the virtual node of this name is ours, or may become ours: its watch shows it, or a physical node gives its name. How
+    /// the name begins says nothing: `vnode-east-2-w1` may be of the binding `east-2`.
+    #[must_use]
+    pub fn knows_lent(&self, name: &str) -> bool {
+        self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
+    }
+
     /// Every node that there is something to decide about.
     #[must_use]
     pub fn all(&self) -> Touched {
