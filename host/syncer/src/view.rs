@@ -149,7 +149,7 @@ impl View {
     /// Nothing is known yet but the binding, and what an earlier process left for its guard.
     #[must_use]
     pub fn new(binding: Binding, safety: Safety, earlier: impl Into<Inherited>, reach: Reach, now: Now) -> Self {
-        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
+        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone(), &binding.mount);
         let policies = Policies::new(binding.identity.virtual_cluster());
         Self {
             binding,
