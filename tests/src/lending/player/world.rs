@@ -313,6 +313,10 @@ impl World {
         let (pod, namespace) = (PodName::of(&seat.pod), self.copier.namespace.clone());
         let place = |uid| work::Physical { namespace: namespace.clone(), name: seat.physical.clone(), uid };
         let physical = || self.physicals.get(&seat.physical);
+        let finish = |pod, uid, status| {
+            let version = seat.pod.metadata.resource_version.clone()?;
+            Some(Work::Finish { pod, version, physical: place(uid), status })
+        };
         Some(match step {
             Step::WriteNames => {
                 let names = json!({keys::PHYSICAL_POD_NAMESPACE: namespace, keys::PHYSICAL_POD_NAME: seat.physical});
@@ -337,18 +341,17 @@ impl World {
             }
             Step::Lose => {
                 let annotations = seat.pod.metadata.annotations.clone().unwrap_or_default();
-                let uid = PhysicalPodRef::read(&annotations).ok()?.uid.map(|uid| uid.to_string());
-                Work::Finish { pod, physical: place(uid), status: lost(now) }
+                let named = PhysicalPodRef::read(&annotations).ok()?.uid.map(|uid| uid.to_string());
+                finish(pod, named, self.end_of(uid, now))?
             }
-            Step::WriteFinal => {
-                let status = match self.last.get(uid) {
-                    Some((phase, _)) => ended(*phase, now),
-                    None => lost(now),
-                };
-                Work::Finish { pod, physical: place(None), status }
-            }
+            Step::WriteFinal => finish(pod, None, self.end_of(uid, now))?,
             Step::Remove => Work::Remove { pod, physical: place(None) },
         })
+    }
+
+    /// The end of a physical pod that is gone: the one that was seen, or that it is lost.
+    fn end_of(&self, uid: &str, now: Timestamp) -> Value {
+        self.last.get(uid).map_or_else(|| lost(now), |(phase, _)| ended(*phase, now))
     }
 
     /// What came of it.
