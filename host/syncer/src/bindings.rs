@@ -12,6 +12,7 @@
 //! | `going` | the deletion of a binding |
 //! | `verbs` | annotations of operators |
 //! | `report` | what the status says |
+//! | `news` | which changes of it have an Event |
 //! | `requests` | the requests of all these |
 //!
 //! Runs one binding for as long as its lease is held: [`run`] is called by the replica that holds it, and ends when it is stopped.
@@ -31,6 +32,7 @@ mod conductor;
 mod going;
 mod keeper;
 mod life;
+mod news;
 mod report;
 mod requests;
 #[cfg(test)]
@@ -60,7 +62,7 @@ pub use self::requests::LeaseName;
 use crate::convert::binding::{self, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
-use crate::{heartbeats, pods};
+use crate::{heartbeats, metrics, pods};
 
 /// What all bindings of a process have in common.
 pub struct Process {
@@ -92,6 +94,8 @@ pub struct Process {
     pub beats: heartbeats::metrics::Metrics,
     /// Metrics of pods.
     pub pods: pods::metrics::Metrics,
+    /// Metrics of everything else that is done for bindings, and of how they are.
+    pub metrics: metrics::Metrics,
     /// How the queues are worked on.
     pub work: work::Options,
     /// Both clocks.

@@ -27,7 +27,7 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{ClusterBindingStatus, Mode, PolicySource, Side as StoredSide};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::CONFIRM_ANNOTATION;
-use topoloom_cluster::events::{EventText, Urgency};
+use topoloom_cluster::events::Urgency;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::WorkQueue;
@@ -40,9 +40,11 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
+use self::status::notify;
 pub(super) use self::status::unusable;
 use super::bars::Hindrances;
 use super::going::{self, Left};
+use super::news::News;
 use super::report::{Conflict, Going, Kept};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
@@ -51,6 +53,7 @@ use super::{Ended, Holding, Process, Seen};
 use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
 use crate::feeds::SharedView;
 use crate::ledger::{PhysicalName, Touched};
+use crate::metrics::{Counted, WriteKind};
 use crate::physical::{self, CredentialState, Forward, Physical};
 use crate::pods::Inbox;
 use crate::policies::PolicyFeed;
@@ -71,6 +74,7 @@ pub(super) struct Parts {
     pub(super) policies: PolicyFeed,
     pub(super) forward: Forward,
     pub(super) troubles: Troubles,
+    pub(super) writes: Counted,
     /// The connection that there is.
     pub(super) link: watch::Sender<Option<Arc<Physical>>>,
     /// The one that is watched: once the namespace is ours.
@@ -459,6 +463,7 @@ impl Conductor {
 
     async fn take_off(&mut self, key: &str) {
         let stored = self.parts.clients.take_annotation(&self.name, self.version(), key).await;
+        self.parts.writes.wrote(WriteKind::Binding, "verb", &stored);
         match self.told(Thing::Binding, Side::Virtual, stored) {
             Ok(object) => self.object = Arc::new(object),
             Err(refusal) => {
@@ -546,9 +551,9 @@ impl Conductor {
     }
 
     async fn event(&self, urgency: Urgency, reason: Reason, note: &str) {
-        let uid = self.identity.binding_uid().to_string();
-        let text = EventText { reason: reason.as_str(), action: "Lending", note };
-        self.process.events.binding(&self.name, Some(&uid), urgency, text).await;
+        let news = News { urgency, reason: reason.as_str().to_owned(), note: note.to_owned() };
+        let uid = self.identity.binding_uid();
+        notify(&self.process, &self.name, Some(&**uid), &[news]).await;
     }
 
     // The end.
@@ -580,6 +585,7 @@ impl Conductor {
         let others: Vec<String> = self.object.metadata.finalizers.iter().flatten().cloned().collect();
         let others: Vec<String> = others.into_iter().filter(|it| it != keys::BINDING_FINALIZER).collect();
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &others).await;
+        self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
         match self.told(Thing::Binding, Side::Virtual, stored) {
             Ok(_) => Some(Ended::Gone),
             Err(refusal) if refusal.reason == RefusalReason::NotFound => Some(Ended::Gone),

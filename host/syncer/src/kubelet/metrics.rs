@@ -99,6 +99,14 @@ impl Metrics {
         metrics
     }
 
+    /// One series of each kind there can be.
+    pub fn examples(&self) {
+        let verbs = StreamVerb::ALL.into_iter().map(Some).chain([None]);
+        for (verb, outcome) in verbs.flat_map(|verb| StreamOutcome::ALL.map(|outcome| (verb, outcome))) {
+            self.answered(verb, outcome);
+        }
+    }
+
     /// A request was answered.
     pub(super) fn answered(&self, verb: Option<StreamVerb>, outcome: StreamOutcome) {
         let verb = verb.map_or(OTHER, StreamVerb::word);
