@@ -24,6 +24,7 @@ use super::conductor::{Conductor, Parts};
 use super::keeper::Keeper;
 use super::report::Kept;
 use super::requests::Clients;
+use super::shown::Sources;
 use super::{Ended, Holding, Process, Seen};
 use crate::convert::binding::{Reading, Terms, inherited};
 use crate::csi::{CsiClients, CsiNodes, CsiRequests};
@@ -103,6 +104,13 @@ pub(super) async fn live(
         process.clock.clone(),
         Box::new(move |news| beat_news(&name, &news)),
     );
+    let sources = Sources {
+        view: Arc::clone(&view),
+        heartbeats: beats.clone(),
+        link: link.subscribe(),
+        credential: follow.state(),
+    };
+    let _shown = process.shown.add(&holding.name, move || sources.state());
     let clients = NodeClients { physical: forward.reads(), claims: forward.nodes(), lent: holding.lent.clone() };
     let nodes = Nodes::new(
         Arc::clone(&view),

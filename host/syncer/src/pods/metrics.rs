@@ -91,7 +91,15 @@ impl Metrics {
     /// The series of one binding. They end when this value is dropped.
     #[must_use]
     pub fn of(&self, binding: &BindingName) -> BindingMetrics {
-        let binding = binding.to_string();
+        self.labelled(binding.to_string())
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept; `any` is the name of a binding.
+    pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.labelled(any.to_owned())
+    }
+
+    fn labelled(&self, binding: String) -> BindingMetrics {
         let outcomes = PodOutcome::ALL.map(|outcome| {
             let labels = OutcomeLabels { binding: binding.clone(), outcome: outcome.word() };
             self.outcomes.get_or_create_owned(&labels)
