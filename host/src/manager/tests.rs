@@ -2,6 +2,7 @@
 
 mod controllers;
 mod https;
+mod lending;
 mod recorder;
 
 use std::net::Ipv4Addr;

@@ -49,7 +49,7 @@ pub struct BindingReport {
 }
 
 impl BindingReport {
-    pub(super) fn new(health: &Health, binding: &BindingId) -> Self {
+    pub(in crate::manager) fn new(health: &Health, binding: &BindingId) -> Self {
         Self { health: health.clone(), name: (&binding.name).into() }
     }
 

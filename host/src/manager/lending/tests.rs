@@ -146,6 +146,18 @@ impl Counting {
     fn held(&self) -> HeldBinding {
         self.held.lock().unwrap().last().unwrap().clone()
     }
+
+    /// Runs until it is stopped, and tells both.
+    fn runs(&self, what: &'static str, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        let told = Arc::clone(&self.told);
+        async move {
+            told.lock().unwrap().push(format!("{what} begins"));
+            stop.cancelled().await;
+            told.lock().unwrap().push(format!("{what} ends"));
+            Ok(())
+        }
+        .boxed()
+    }
 }
 
 impl BindingGroups for Counting {
@@ -188,6 +200,14 @@ impl BindingGroups for Counting {
             }
         }
         .boxed()
+    }
+
+    fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        self.runs("warm", stop)
+    }
+
+    fn serve(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        self.runs("serving", stop)
     }
 }
 
