@@ -107,6 +107,7 @@ const MANAGER: Rooms = Rooms {
         ("controller", &["debug", "options", "election", "health", "shared_locks"]),
         ("running", &["options", "tasks", "election", "controller"]),
         ("lending", &["debug", "tasks", "election", "health", "controller"]),
+        ("syncer", &["options", "metrics", "controller", "lending"]),
         ("locks", &["tasks", "election", "shared_locks", "controller"]),
         (
             "hypernode",
@@ -172,6 +173,7 @@ const SYNCER: Rooms = Rooms {
                 "kubeconfig",
                 "ledger",
                 "physical",
+                "kubelet",
                 "view",
                 "nodes",
                 "pods",

@@ -49,7 +49,7 @@ use super::report::{Conflict, Going, Kept};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
-use super::{Ended, Holding, Process, Seen};
+use super::{Ended, Holding, Process, Seen, Tell};
 use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
 use crate::feeds::SharedView;
 use crate::ledger::{PhysicalName, Touched};
@@ -92,6 +92,7 @@ pub(super) struct Conductor {
     name: String,
     lease: LeaseName,
     gate: Gate,
+    tell: Tell,
     parts: Parts,
     identity: Identity,
     /// As it was read or written last.
@@ -155,6 +156,7 @@ impl Conductor {
             name: holding.name.clone(),
             lease: holding.lease.clone(),
             gate: holding.gate.clone(),
+            tell: Arc::clone(&holding.tell),
             identity: terms.binding.identity.clone(),
             is_valid: problems.is_none(),
             object,
@@ -298,9 +300,11 @@ impl Conductor {
                 return ended;
             }
         }
-        if !self.is_gone {
-            self.write_status().await;
+        if self.is_gone {
+            // An operator may have released what was orphaned.
+            return self.lends_nothing().then_some(Ended::Gone);
         }
+        self.write_status().await;
         None
     }
 
@@ -320,28 +324,34 @@ impl Conductor {
             return None;
         }
         self.object = object;
+        // A server that was set back may have shown it as gone.
+        self.is_gone = false;
         self.read_spec()
     }
 
     /// The object is gone. Where nothing is lent any more, that is all.
     fn gone(&mut self) -> Option<Ended> {
-        let (is_known, lent) = {
-            let view = self.view();
-            (view.is_lent_listed(), view.size().nodes)
-        };
-        if is_known && lent == 0 {
+        if self.lends_nothing() {
             return Some(Ended::Gone);
         }
         if !self.is_gone {
+            let nodes = self.view().size().nodes;
             tracing::error!(
                 binding = self.name,
-                nodes = lent,
+                nodes,
                 "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
                  again to adopt them"
             );
+            (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
         }
         self.is_gone = true;
         None
+    }
+
+    /// Whether it is known that there is no virtual node of the binding.
+    fn lends_nothing(&self) -> bool {
+        let view = self.view();
+        view.is_lent_listed() && view.size().nodes == 0
     }
 
     /// What the spec says counts from now on.

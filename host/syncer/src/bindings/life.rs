@@ -24,6 +24,7 @@ use super::conductor::{Conductor, Parts};
 use super::keeper::Keeper;
 use super::report::Kept;
 use super::requests::Clients;
+use super::shown::Sources;
 use super::{Ended, Holding, Process, Seen};
 use crate::convert::binding::{Reading, Terms, inherited};
 use crate::csi::{CsiClients, CsiNodes, CsiRequests};
@@ -104,6 +105,13 @@ pub(super) async fn live(
         process.clock.clone(),
         Box::new(move |news| beat_news(&name, &news)),
     );
+    let sources = Sources {
+        view: Arc::clone(&view),
+        heartbeats: beats.clone(),
+        link: link.subscribe(),
+        credential: follow.state(),
+    };
+    let _shown = process.shown.add(&holding.name, move || sources.state());
     let clients = NodeClients { physical: forward.reads(), claims: forward.nodes(), lent: holding.lent.clone() };
     let nodes = Nodes::new(
         Arc::clone(&view),
@@ -169,7 +177,7 @@ pub(super) async fn live(
         lent: process.lent_signs.clone(),
         gate: holding.gate.clone(),
     };
-    let _shown = process.metrics.show(Served {
+    let _counted = process.metrics.show(Served {
         binding: holding.name.clone(),
         counted: writes.clone(),
         view: Arc::clone(&view),

@@ -101,9 +101,8 @@ impl Metrics {
 
     /// One series of each kind there can be.
     pub fn examples(&self) {
-        let verbs = StreamVerb::ALL.into_iter().map(Some).chain([None]);
-        for (verb, outcome) in verbs.flat_map(|verb| StreamOutcome::ALL.map(|outcome| (verb, outcome))) {
-            self.answered(verb, outcome);
+        for verb in StreamVerb::ALL.into_iter().map(Some).chain([None]) {
+            StreamOutcome::ALL.into_iter().for_each(|outcome| self.answered(verb, outcome));
         }
     }
 

@@ -12,7 +12,7 @@ use topoloom_cluster::{Refusal, Side};
 
 use super::Conductor;
 use crate::bindings::news::{News, news};
-use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report};
+use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report, trouble};
 use crate::bindings::requests::Clients;
 use crate::bindings::{Holding, Process};
 use crate::convert::binding::{Problems, inherited};
@@ -100,9 +100,11 @@ impl Conductor {
         Some((wanted, patch))
     }
 
-    /// Writes the status, not more often than its kind of change deserves.
+    /// Writes the status, not more often than its kind of change deserves; what is wrong is told at once.
     pub(super) async fn write_status(&mut self) {
-        let Some((wanted, _)) = self.due_status() else {
+        let due = self.due_status().map(|(wanted, _)| wanted);
+        (self.tell)(trouble(due.as_ref().unwrap_or(&self.object.status)));
+        let Some(wanted) = due else {
             self.report_at = None;
             return;
         };
@@ -172,6 +174,7 @@ pub(in crate::bindings) async fn unusable(
     };
     tracing::warn!(binding = holding.name, error = %problems, "a ClusterBinding cannot be served");
     let mut wanted = report(&object.status, &facts);
+    (holding.tell)(trouble(&wanted));
     if wanted == object.status {
         return;
     }
