@@ -94,6 +94,7 @@ impl Lent {
             events: Events::new(virtual_plane.client()),
             beats: heartbeats::metrics::Metrics::register(&mut metrics),
             pods: pods::metrics::Metrics::register(&mut metrics),
+            metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
             work: work::Options::default(),
             now,
             clock: heartbeats::Clock::machine(),

@@ -225,6 +225,9 @@ pub enum Orphan {
 }
 
 impl Orphan {
+    /// The words of all verdicts.
+    pub const WORDS: [&'static str; 4] = ["unmapped", "gone", "replaced", "elsewhere"];
+
     /// The row of section 8.
     #[must_use]
     pub fn row(&self) -> u8 {

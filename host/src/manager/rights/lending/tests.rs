@@ -100,6 +100,7 @@ fn s27_where_writes_are_switched_off_leases_are_all_that_is_written() {
             "create leases in kube-node-lease",
             "create leases in own",
             "delete leases in own",
+            "patch leases in own",
             "update leases in kube-node-lease",
             "update leases in own",
         ]
