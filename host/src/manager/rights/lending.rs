@@ -162,8 +162,9 @@ impl VirtualSettings {
         let why = "the heartbeats of virtual nodes, also while writes are switched off";
         let beats = on.within(NODE_LEASES, COORDINATION, "leases", &["get", "list", "create", "update"], why);
         let Some(namespace) = &self.leases else { return vec![beats] };
-        let verbs = ["get", "list", "watch", "create", "update", "delete"];
-        let why = "which replica serves which binding, and which replicas there are";
+        // update: renewals, which carry the version that they were decided on. patch: the witness, an annotation.
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let why = "which replica serves which binding, which replicas there are, and the witness of each binding";
         vec![beats, on.within(namespace, COORDINATION, "leases", &verbs, why)]
     }
 
@@ -246,7 +247,7 @@ impl PhysicalSettings {
         rights.push(on.within(mount, COORDINATION, "leases", &["create"], why));
         rights.push(Right {
             names: vec![borrower_lease(&self.binding)],
-            ..on.within(mount, COORDINATION, "leases", &["get", "update", "patch", "delete"], why)
+            ..on.within(mount, COORDINATION, "leases", &["get", "patch", "delete"], why)
         });
         if self.streams == Streams::Served {
             rights.push(on.within(mount, "", "pods/log", &["get"], "kubectl logs of a lent pod"));
