@@ -73,7 +73,10 @@ impl Scene {
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
         // These policies have the same content in all tests.
-        let policies = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+        let of_the_host = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+        let of_the_syncer =
+            ["nodes", "csinodes", "pods", "leases"].map(|name| format!("{}.{name}", chart::SYNCER_CLUSTER_NAME));
+        let policies = [&of_the_host[..], &of_the_syncer[..]].concat();
         let plane = ControlPlane::shared(Self::prepare, &policies).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
     }

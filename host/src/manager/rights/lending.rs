@@ -162,9 +162,9 @@ impl VirtualSettings {
         let why = "the heartbeats of virtual nodes, also while writes are switched off";
         let beats = on.within(NODE_LEASES, COORDINATION, "leases", &["get", "list", "create", "update"], why);
         let Some(namespace) = &self.leases else { return vec![beats] };
-        // update: renewals, which carry the version that they were decided on. patch: the witness, an annotation.
         let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-        let why = "which replica serves which binding, which replicas there are, and the witness of each binding";
+        let why = "which replica serves which binding, which replicas there are, and the counter by which a restored cluster is \
+                   found";
         vec![beats, on.within(namespace, COORDINATION, "leases", &verbs, why)]
     }
 
