@@ -359,8 +359,11 @@ impl Scene {
 }
 
 /// The admission policies of the chart that have the same content in all tests.
-fn policies() -> [String; 3] {
-    ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME))
+fn policies() -> Vec<String> {
+    let of_the_host = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+    let of_the_syncer =
+        ["nodes", "csinodes", "pods", "leases"].map(|name| format!("{}.{name}", chart::SYNCER_CLUSTER_NAME));
+    [&of_the_host[..], &of_the_syncer[..]].concat()
 }
 
 /// A HyperNode that a person makes by hand.
