@@ -30,6 +30,8 @@ use crate::controlplane::{Requests, eventually};
 const BINDING: &str = "east";
 /// The namespace of the physical cluster that lent pods run in.
 const MOUNT: &str = "lent-to-training";
+/// The namespace of the physical cluster in which `lend grant` makes the accounts of borrowers.
+const ACCOUNTS: &str = "topoloom-lending";
 /// The namespace of the syncer.
 const SYSTEM: &str = "topoloom-system";
 /// The namespace of the team that borrows.
@@ -122,6 +124,8 @@ pub async fn show(look_around: impl Future<Output = Result<()>>) -> Result<()> {
     println!("   virtual:  {}, no node; a team wants to train here", stage.virtual_plane.server_url());
     println!("   physical: {}, machines gpu-1 to gpu-4 with 8 GPUs each", stage.physical_plane.server_url());
 
+    step("the lender grants what one borrower needs, and gives it a kubeconfig; the borrower stores that in a Secret");
+    stage.grant().await?;
     plan(&stage).await?;
     let (revision, lending) = (stage.physical_plane.revision().await?, Instant::now());
     lend(&stage).await?;

@@ -1,18 +1,17 @@
-//! The accounts of the show: the syncer and the top-down half, each with what it needs in each cluster and nothing more.
+//! The accounts of the show that `topoloom lend grant` does not make: the syncer in the virtual cluster, and the top-down half in
+//! both, each with what it needs and nothing more.
 //!
-//! The syncer's rights are those of the host's own table, from which the chart and `topoloom lend grant` are made, without the
-//! admission policies beside them. Those of the top-down half are the ones that its contract names.
+//! The syncer's rights are those of the host's own table, from which the chart is made, without the admission policies beside them.
+//! Those of the top-down half are the ones that its contract names.
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use serde_json::{Value, json};
-use topoloom::manager::rights::lending::{Evictions, PhysicalSettings, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{Evictions, Streams, VirtualSettings};
 use topoloom::manager::rights::{Extent, Right, RightScope};
-use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
-use topoloom_sync::naming::BindingName;
+use topoloom_api::cluster_binding::PolicySource;
 
-use super::{BINDING, MOUNT, SYSTEM};
+use super::{ACCOUNTS, BINDING, MOUNT, SYSTEM};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -36,18 +35,6 @@ pub(super) fn syncer(account: &str) -> Vec<Value> {
     granted(SYSTEM, account, of_rights(&settings.rights()))
 }
 
-/// The syncer in the physical cluster.
-pub(super) fn borrower(account: &str) -> Result<Vec<Value>> {
-    let settings = PhysicalSettings {
-        binding: BindingName::parse(BINDING)?,
-        mount_namespace: MOUNT.to_owned(),
-        writes: PhysicalWrites::All,
-        policies: PolicySource::Physical,
-        streams: Streams::Served,
-    };
-    Ok(granted(MOUNT, account, of_rights(&settings.rights())))
-}
-
 /// The top-down half in the virtual cluster.
 pub(super) fn player_of_virtual(account: &str) -> Vec<Value> {
     let rules = vec![
@@ -64,7 +51,7 @@ pub(super) fn player_of_physical(account: &str) -> Vec<Value> {
     let mut system = rule("", &["namespaces"], &["get"]);
     system["resourceNames"] = json!(["kube-system"]);
     let pods = rule("", &["pods"], &["get", "list", "watch", "create", "patch", "delete"]);
-    granted(MOUNT, account, [(None, vec![system]), (Some(MOUNT.to_owned()), vec![pods])].into())
+    granted(ACCOUNTS, account, [(None, vec![system]), (Some(MOUNT.to_owned()), vec![pods])].into())
 }
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
@@ -131,12 +118,14 @@ mod tests {
         let accounts: Vec<_> = objects.iter().filter(|object| object["kind"] == "ServiceAccount").collect();
         assert_eq!(accounts.len(), 1);
         let bindings: Vec<_> = objects.iter().filter(|object| object.get("subjects").is_some()).collect();
-        assert!(bindings.iter().all(|binding| binding["subjects"][0]["namespace"] == MOUNT), "{bindings:#?}");
+        assert!(bindings.iter().all(|binding| binding["subjects"][0]["namespace"] == ACCOUNTS), "{bindings:#?}");
 
         let of_syncer = syncer("syncer");
         let found = roles(&of_syncer);
         assert!(found.iter().any(|(_, namespace, _)| *namespace == "kube-node-lease"), "{found:?}");
-        let text = serde_json::to_string(&borrower("east").unwrap()).unwrap();
-        assert!(text.contains("pods/exec") && !text.contains("secrets") && !text.contains("nodes/status"), "{text}");
+        let named = of_syncer.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten());
+        let secrets: Vec<_> = named.filter(|rule| rule["resources"] == json!(["secrets"])).collect();
+        assert_eq!(secrets.len(), 1, "{secrets:#?}");
+        assert_eq!(secrets[0]["resourceNames"], json!([BINDING]));
     }
 }

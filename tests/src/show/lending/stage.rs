@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, ListParams};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -19,19 +19,19 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding, resource_leasing_policy};
+use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding};
 use topoloom_simulator::Authority;
 
-use super::{BINDING, MOUNT, SYSTEM, WORK, rights};
+use super::{ACCOUNTS, BINDING, MOUNT, SYSTEM, WORK, rights};
 use crate::controlplane::{Builder, ControlPlane, Scheduler, WORKLOADS, free_ports};
 use crate::host::{self, Host};
 use crate::lending::Background;
 use crate::lending::kubelets::{self, Kubelets, NewNode, Streams};
 use crate::show::indented;
 
-/// The ServiceAccounts, in the virtual cluster and in the physical one.
+/// The ServiceAccount of the syncer.
 const SYNCER: &str = "topoloom-syncer";
-const BORROWER: &str = "borrower-east";
+/// That of the top-down half, in each cluster.
 const PLAYER: &str = "player";
 /// The user name of the syncer in the audit log of the virtual cluster.
 pub(super) const SYNCER_USER: &str = "system:serviceaccount:topoloom-system:topoloom-syncer";
@@ -77,7 +77,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts everything. No node is lent yet, since there is no ClusterBinding.
+    /// Starts everything but the top-down half. No node is lent: there is no grant, no Secret and no ClusterBinding.
     pub(super) async fn start() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("topoloom-lending-").tempdir()?;
         let endpoint = Endpoint::new(folder.path())?;
@@ -92,10 +92,7 @@ impl Stage {
         background.spawn(run);
         kubelets.register(MACHINES.map(machine)).await?;
 
-        tokio::try_join!(prepare_virtual(&virtual_plane), prepare_physical(&physical_plane))?;
-        let lender = physical_plane.kubeconfig_for(MOUNT, BORROWER).await?;
-        let file = format!("--from-file=kubeconfig={}", lender.display());
-        virtual_plane.kubectl(&["create", "secret", "generic", BINDING, "--namespace", SYSTEM, &file]).await?;
+        prepare(&virtual_plane).await?;
         virtual_plane.start_controllers(&WORKLOADS)?;
         let syncer = async {
             let kubeconfig = virtual_plane.kubeconfig_for(SYSTEM, SYNCER).await?;
@@ -117,10 +114,29 @@ impl Stage {
         })
     }
 
+    /// The lender grants, and gives a kubeconfig to the borrower, which stores it.
+    pub(super) async fn grant(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.virtual_plane.client());
+        let id = namespaces.get("kube-system").await?.metadata.uid.context("a namespace has a UID")?;
+        let borrower = ["--borrower", BINDING, "--mount-namespace", MOUNT];
+        let grant = [&["lend", "grant"][..], &borrower, &["--virtual-cluster-id", &id, "--streams"]].concat();
+        println!("   $ topoloom {} | kubectl apply --server-side -f -", shell(&grant));
+        let objects = self.answer(Side::Physical, &grant).await?;
+        indented(&self.physical_plane.kubectl_with(&["apply", "--server-side", "-f", "-"], &objects).await?);
+        let kubeconfig = [&["lend", "kubeconfig"][..], &borrower].concat();
+        println!("   $ topoloom {} > east.kubeconfig", shell(&kubeconfig));
+        let file = self.folder.path().join("east.kubeconfig");
+        let text = self.answer(Side::Physical, &kubeconfig).await?;
+        std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+        let file = format!("--from-file=kubeconfig={}", file.display());
+        self.kubectl(Side::Virtual, &["create", "secret", "generic", BINDING, "--namespace", SYSTEM, &file]).await?;
+        self.physical_plane.apply(&rights::player_of_physical(PLAYER)).await
+    }
+
     /// Starts the top-down half, for the ClusterBinding that exists by now.
     pub(super) async fn play(&mut self) -> Result<()> {
         let of_virtual = self.virtual_plane.kubeconfig_for(SYSTEM, PLAYER).await?;
-        let of_physical = self.physical_plane.kubeconfig_for(MOUNT, PLAYER).await?;
+        let of_physical = self.physical_plane.kubeconfig_for(ACCOUNTS, PLAYER).await?;
         self.player = Some(Player::start(&of_virtual, &of_physical, &self.folder.path().join("player.log"))?);
         Ok(())
     }
@@ -155,9 +171,15 @@ impl Stage {
     /// Runs the command line of topoloom as an operator of the virtual cluster, and prints command and output.
     pub(super) async fn topoloom(&self, args: &[&str]) -> Result<()> {
         println!("   $ topoloom {}", shell(args));
+        indented(&self.answer(Side::Virtual, args).await?);
+        Ok(())
+    }
+
+    /// What the command line of topoloom prints, with the rights of an administrator of one cluster.
+    async fn answer(&self, side: Side, args: &[&str]) -> Result<String> {
         let output = Command::new(host::binary()?)
             .args(args)
-            .env("KUBECONFIG", self.virtual_plane.kubeconfig())
+            .env("KUBECONFIG", self.plane(side).kubeconfig())
             .env("TOPOLOOM_NAMESPACE", SYSTEM)
             .env("TOPOLOOM_RELEASE", "topoloom")
             // The cluster that lends is on this machine.
@@ -166,9 +188,8 @@ impl Stage {
             .output()
             .await?;
         let (answer, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        indented(&answer);
-        ensure!(output.status.success(), "topoloom {}: {}: {errors}", shell(args), output.status);
-        Ok(())
+        ensure!(output.status.success(), "topoloom {}: {}: {answer}{errors}", shell(args), output.status);
+        Ok(answer.into_owned())
     }
 
     /// The virtual nodes, sorted by name.
@@ -218,7 +239,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-async fn prepare_virtual(plane: &ControlPlane) -> Result<()> {
+async fn prepare(plane: &ControlPlane) -> Result<()> {
     plane.apply_crd(cluster_binding::definition()).await?;
     let mut objects = vec![namespace(SYSTEM), namespace(WORK)];
     objects.extend(rights::syncer(SYNCER));
@@ -228,14 +249,6 @@ async fn prepare_virtual(plane: &ControlPlane) -> Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": API_SERVER}],
     }));
-    plane.apply(&objects).await
-}
-
-async fn prepare_physical(plane: &ControlPlane) -> Result<()> {
-    plane.apply_crd(resource_leasing_policy::definition()).await?;
-    let mut objects = vec![namespace(MOUNT)];
-    objects.extend(rights::borrower(BORROWER)?);
-    objects.extend(rights::player_of_physical(PLAYER));
     plane.apply(&objects).await
 }
 
