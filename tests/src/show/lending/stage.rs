@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use topoloom_api::names::RESOURCE_LEASING_POLICY_CRD;
 use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding};
 use topoloom_simulator::Authority;
 
@@ -123,6 +124,8 @@ impl Stage {
         println!("   $ topoloom {} | kubectl apply --server-side -f -", shell(&grant));
         let objects = self.answer(Side::Physical, &grant).await?;
         indented(&self.physical_plane.kubectl_with(&["apply", "--server-side", "-f", "-"], &objects).await?);
+        let definition = format!("crd/{RESOURCE_LEASING_POLICY_CRD}");
+        self.physical_plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &definition]).await?;
         let kubeconfig = [&["lend", "kubeconfig"][..], &borrower].concat();
         println!("   $ topoloom {} > east.kubeconfig", shell(&kubeconfig));
         let file = self.folder.path().join("east.kubeconfig");
