@@ -327,19 +327,22 @@ async fn selector(stage: &Stage) -> Result<()> {
     let pods = uids(stage).await?;
     let in_rack = json!([{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r2"]}]}]);
     stage.patch_binding(json!({"nodeSelector": {"nodeSelectorTerms": in_rack}})).await?;
-    let why = eventually("the edit is held", PATIENCE, async || {
+    let hash = eventually("the edit is held", PATIENCE, async || {
         let binding = stage.binding().await?;
-        let [status, _, message] = condition(&binding, "Held");
-        if status == "True" { Ok(message.to_owned()) } else { Err(binding["status"].to_string()) }
+        let hash = binding["status"]["held"]["hash"].as_str();
+        match (condition(&binding, "Held"), hash) {
+            (["True", ..], Some(hash)) => Ok(hash.to_owned()),
+            _ => Err(binding["status"].to_string()),
+        }
     })
     .await;
-    println!("   {why}");
+    stage.topoloom(&["lend", "confirm", BINDING]).await?;
     stage.kubectl(Side::Virtual, &["get", "nodes", NODES]).await?;
     ensure!(uids(stage).await? == pods, "a pod has gone");
     println!("   no pod has gone");
 
-    step("a person has read that, and confirms it");
-    stage.topoloom(&["lend", "confirm", BINDING]).await?;
+    step("a person has read that, and confirms exactly that");
+    stage.topoloom(&["lend", "confirm", BINDING, &hash]).await?;
     until_nodes(stage, "two nodes are left", MACHINES.len() / 2, |node| ready(node) == "True").await;
     until_running(stage).await;
     stage.kubectl(Side::Virtual, &["get", "nodes", NODES]).await?;
