@@ -44,6 +44,7 @@ pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
 pub use launch::Builder;
+pub(crate) use launch::free_ports;
 pub use planes::{AT_ONCE, at_once};
 pub use requests::{Request, Requests};
 pub use restore::{Revision, Snapshot};
@@ -58,6 +59,16 @@ use shared::{Baseline, GivenBack};
 
 /// The apiserver needs about 3 s to end.
 const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The controllers by which workloads become pods, and pods leave nodes, for [`ControlPlane::start_controllers`].
+pub const WORKLOADS: [&str; 6] = [
+    "deployment-controller",
+    "replicaset-controller",
+    "job-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "disruption-controller",
+];
 
 /// A running control plane. Dropping it kills the servers and removes the folder, as [`stop`](Self::stop) does. Both return a
 /// [shared](Self::shared) one.

@@ -261,7 +261,7 @@ pub(super) async fn ready<T>(
 }
 
 /// Different ports of 127.0.0.1 without a listener.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     // All are held until the last is found, so that they differ.
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
