@@ -131,6 +131,8 @@ pub struct View {
     proof: Proof,
     /// How far the wall clock was set since this view was made.
     steps: SignedDuration,
+    /// Nodes that have to be looked at, and were told to no queue: the next [review](Self::review) does.
+    pending: Touched,
 }
 
 /// What the process remembers of a node.
@@ -205,6 +207,7 @@ impl View {
             guard: Guard::inherit(earlier, now.steady),
             proof: Proof::default(),
             steps: SignedDuration::ZERO,
+            pending: Touched::new(),
         }
     }
 
@@ -317,6 +320,26 @@ impl View {
     #[must_use]
     pub fn knows_lent(&self, name: &str) -> bool {
         self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
+    }
+
+    /// A live list of the bindings does not have this one, which had our name: pods that it made use no room beside their virtual ones.
+    pub fn earlier_is_gone(&mut self, binding: &Uid) {
+        let touched = self.ledger.earlier_is_gone(binding);
+        self.look_later(touched);
+    }
+
+    /// The virtual API server was set back: what is known by its answers may not hold any more.
+    pub fn forget_answers(&mut self) {
+        self.ledger.forget_removals();
+        let touched = self.ledger.forget_earlier();
+        self.look_later(touched);
+    }
+
+    fn look_later(&mut self, mut touched: Touched) {
+        if !touched.is_empty() {
+            self.pending.append(&mut touched);
+            self.tell();
+        }
     }
 
     /// Every node that there is something to decide about.
