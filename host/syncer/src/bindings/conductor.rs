@@ -294,9 +294,11 @@ impl Conductor {
                 return ended;
             }
         }
-        if !self.is_gone {
-            self.write_status().await;
+        if self.is_gone {
+            // The last of its orphaned nodes may be gone by now (`lend release`).
+            return self.gone();
         }
+        self.write_status().await;
         None
     }
 
@@ -333,7 +335,7 @@ impl Conductor {
                 binding = self.name,
                 nodes = lent,
                 "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
-                 again to adopt them"
+                 again to adopt them, or remove them with topoloom lend release"
             );
         }
         self.is_gone = true;
