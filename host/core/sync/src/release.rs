@@ -161,12 +161,12 @@ pub enum WhyKept {
     Unguarded,
 }
 
-/// What goes, and what of that which was asked for stays.
+/// What goes and what stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Release {
     /// What goes, in this order.
     pub items: Vec<Item>,
-    /// What stays.
+    /// What was looked at and stays.
     pub kept: Vec<Kept>,
 }
 
@@ -242,32 +242,6 @@ impl ReleaseFacts<'_> {
         }
     }
 
-    /// Whether what stays is told: where everything was asked for, what belongs to a binding was not.
-    fn tells(&self, why: &WhyKept) -> bool {
-        match (self.asked, why) {
-            (Asked::Everything, WhyKept::Stands(_) | WhyKept::TakenOver(_) | WhyKept::OtherCluster(_)) => false,
-            (Asked::Everything, WhyKept::InUse | WhyKept::StillLent(_) | WhyKept::Unguarded)
-            | (Asked::Binding(_) | Asked::Node(_), _) => true,
-        }
-    }
-
-    fn keep(&self, release: &mut Release, kind: Kind, object: &Object, why: WhyKept) {
-        if self.tells(&why) {
-            let (namespace, name) = (object.namespace.clone(), object.name.clone());
-            release.kept.push(Kept { kind, namespace, name, why });
-        }
-    }
-
-    fn give(&self, release: &mut Release, kind: Kind, object: &Object, binding: Option<Uid>, when: When) {
-        match Precondition::of(&object.uid.as_str().into(), &object.version) {
-            None => self.keep(release, kind, object, WhyKept::Unguarded),
-            Some(precondition) => {
-                let (namespace, name) = (object.namespace.clone(), object.name.clone());
-                release.items.push(Item { kind, namespace, name, binding, precondition, when });
-            }
-        }
-    }
-
     fn lent_nodes(&self, release: &mut Release) {
         for node in self.lent {
             let is_asked = match self.asked {
@@ -278,8 +252,8 @@ impl ReleaseFacts<'_> {
                 continue;
             }
             match self.verdict(&node.labels) {
-                Verdict::Former(uid) => self.give(release, Kind::LentNode, node, Some(uid), When::Now),
-                Verdict::Kept(why) => self.keep(release, Kind::LentNode, node, why),
+                Verdict::Former(uid) => release.give(Kind::LentNode, node, Some(uid), When::Now),
+                Verdict::Kept(why) => release.keep(Kind::LentNode, node, why),
                 Verdict::NotOurs => {}
             }
         }
@@ -310,13 +284,13 @@ impl ReleaseFacts<'_> {
             let Some((cluster, uid)) = claim_parts(value) else {
                 // A typing error is the claim of no one. It goes where exactly this node was asked for.
                 if is_named {
-                    self.give(release, Kind::Claim, machine, None, When::Now);
+                    release.give(Kind::Claim, machine, None, When::Now);
                 }
                 continue;
             };
             if cluster != self.virtual_cluster {
                 if is_named {
-                    self.keep(release, Kind::Claim, machine, WhyKept::OtherCluster(cluster.to_owned()));
+                    release.keep(Kind::Claim, machine, WhyKept::OtherCluster(cluster.to_owned()));
                 }
                 continue;
             }
@@ -335,15 +309,15 @@ impl ReleaseFacts<'_> {
         if let Bindings::Listed(standing) = self.bindings
             && let Some(name) = standing.get(uid)
         {
-            return self.keep(release, Kind::Claim, machine, WhyKept::Stands(name.clone()));
+            return release.keep(Kind::Claim, machine, WhyKept::Stands(name.clone()));
         }
         let lent = self.lent.iter().find(|node| is_for(node, machine));
         let when = match lent {
             None => When::Now,
             Some(node) if goes(release, &node.name) => When::After(node.name.clone()),
-            Some(node) => return self.keep(release, Kind::Claim, machine, WhyKept::StillLent(node.name.clone())),
+            Some(node) => return release.keep(Kind::Claim, machine, WhyKept::StillLent(node.name.clone())),
         };
-        self.give(release, Kind::Claim, machine, Some(uid.into()), when);
+        release.give(Kind::Claim, machine, Some(uid.into()), when);
     }
 
     fn physical_pods(&self, release: &mut Release) {
@@ -369,7 +343,7 @@ impl ReleaseFacts<'_> {
                     pod.labels.get(keys::BINDING_UID).map(String::as_str).unwrap_or_default().into()
                 }
                 Verdict::Kept(why) => {
-                    self.keep(release, Kind::Pod, &object, why);
+                    release.keep(Kind::Pod, &object, why);
                     continue;
                 }
                 Verdict::NotOurs => continue,
@@ -379,12 +353,12 @@ impl ReleaseFacts<'_> {
                 Err(_) => self.twins.iter().find(|twin| is_named_by(pod, twin)),
             };
             if orphan_of(pod, twin).is_some() {
-                self.give(release, Kind::Pod, &object, Some(uid), When::Now);
+                release.give(Kind::Pod, &object, Some(uid), When::Now);
                 continue;
             }
             match on.filter(|on| goes(release, on)) {
-                Some(node) => self.give(release, Kind::Pod, &object, Some(uid), When::After(node.clone())),
-                None => self.keep(release, Kind::Pod, &object, WhyKept::InUse),
+                Some(node) => release.give(Kind::Pod, &object, Some(uid), When::After(node.clone())),
+                None => release.keep(Kind::Pod, &object, WhyKept::InUse),
             }
         }
     }
@@ -395,8 +369,8 @@ impl ReleaseFacts<'_> {
                 continue;
             }
             match self.verdict(&lease.labels) {
-                Verdict::Former(uid) => self.give(release, Kind::Lease, lease, Some(uid), When::Now),
-                Verdict::Kept(why) => self.keep(release, Kind::Lease, lease, why),
+                Verdict::Former(uid) => release.give(Kind::Lease, lease, Some(uid), When::Now),
+                Verdict::Kept(why) => release.keep(Kind::Lease, lease, why),
                 Verdict::NotOurs => {}
             }
         }
@@ -426,6 +400,39 @@ fn as_object(pod: &PhysicalPod) -> Object {
         version: pod.version.clone(),
         labels: pod.labels.clone(),
         annotations: BTreeMap::new(),
+    }
+}
+
+impl Release {
+    /// What stays of that which was asked for. Where everything was asked for, what belongs to a binding was not.
+    pub fn told(&self, asked: &Asked) -> impl Iterator<Item = &Kept> {
+        let is_everything = *asked == Asked::Everything;
+        self.kept.iter().filter(move |kept| !(is_everything && kept.why.is_owned()))
+    }
+
+    fn keep(&mut self, kind: Kind, object: &Object, why: WhyKept) {
+        let (namespace, name) = (object.namespace.clone(), object.name.clone());
+        self.kept.push(Kept { kind, namespace, name, why });
+    }
+
+    fn give(&mut self, kind: Kind, object: &Object, binding: Option<Uid>, when: When) {
+        match Precondition::of(&object.uid.as_str().into(), &object.version) {
+            None => self.keep(kind, object, WhyKept::Unguarded),
+            Some(precondition) => {
+                let (namespace, name) = (object.namespace.clone(), object.name.clone());
+                self.items.push(Item { kind, namespace, name, binding, precondition, when });
+            }
+        }
+    }
+}
+
+impl WhyKept {
+    /// Whether it belongs to a binding that exists, or may.
+    fn is_owned(&self) -> bool {
+        match self {
+            Self::Stands(_) | Self::TakenOver(_) | Self::OtherCluster(_) => true,
+            Self::InUse | Self::StillLent(_) | Self::Unguarded => false,
+        }
     }
 }
 

@@ -121,15 +121,15 @@ impl World {
 
     /// What goes and what stays, a line each.
     fn told(&self, asked: &Asked) -> Vec<String> {
-        let Release { items, kept } = self.decide(asked);
-        let goes = items.iter().map(|item| {
+        let release = self.decide(asked);
+        let goes = release.items.iter().map(|item| {
             let when = match &item.when {
                 When::Now => String::new(),
                 When::After(node) => format!(" after {node}"),
             };
             format!("{} {}{when}", item.kind.word(), item.name)
         });
-        let stays = kept.iter().map(|kept| format!("{} {} stays: {}", kept.kind.word(), kept.name, kept.why));
+        let stays = release.told(asked).map(|kept| format!("{} {} stays: {}", kept.kind.word(), kept.name, kept.why));
         goes.chain(stays).collect()
     }
 }
