@@ -99,6 +99,7 @@ impl Lent {
             now,
             clock: heartbeats::Clock::machine(),
             witness: WITNESS,
+            shown: Shown::default(),
         });
         let watched_over = Arc::clone(&process);
         background.spawn(async move { watched_over.watch_over().await });
@@ -168,6 +169,7 @@ impl Lent {
             lent: self.virtual_plane.client(),
             beats: self.virtual_plane.client(),
             lease,
+            tell: Arc::new(|_: Option<&str>| {}),
         };
         self.background.spawn(bindings::run(Arc::clone(&self.process), holding, stop));
         Ok(())

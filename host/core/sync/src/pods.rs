@@ -326,6 +326,16 @@ pub fn decide(facts: &Facts<'_>, now: Duration) -> PodDecision {
     }
 }
 
+/// Why a physical pod is an orphan, by the virtual pod that a live read found for it; `None`: it belongs to one. A pod that
+/// names no virtual pod belongs to the one that names it.
+#[must_use]
+pub fn orphan_of(pod: &PhysicalPod, twin: Option<&VirtualPod>) -> Option<Orphan> {
+    match judge(pod, Twin::Live { pod: twin, asked: Duration::ZERO }) {
+        Judged::Orphan(why) => Some(why),
+        Judged::Mapped | Judged::InUse(_) | Judged::Unread => None,
+    }
+}
+
 fn judge(pod: &PhysicalPod, twin: Twin<'_>) -> Judged {
     let named = match VirtualPodRef::read(&pod.annotations) {
         Ok(named) => named,
@@ -383,7 +393,9 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
     }
 }
 
-fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
+/// Whether a virtual pod names this physical one.
+#[must_use]
+pub fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
     PhysicalPodRef::read(&twin.annotations).is_ok_and(|back| back.names(&physical(pod)))
 }
 
