@@ -12,6 +12,7 @@ mod pair;
 mod player;
 mod pods;
 mod policies;
+mod program;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

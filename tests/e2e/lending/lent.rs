@@ -20,7 +20,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
-use topoloom_syncer::bindings::{self, Holding, LeaseName, Process};
+use topoloom_syncer::bindings::{self, Holding, LeaseName, Process, Shown};
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 use topoloom_syncer::{heartbeats, pods};
@@ -100,6 +100,7 @@ impl Lent {
             now,
             clock: heartbeats::Clock::machine(),
             witness: WITNESS,
+            shown: Shown::default(),
         });
         let watched_over = Arc::clone(&process);
         background.spawn(async move { watched_over.watch_over().await });
@@ -169,6 +170,7 @@ impl Lent {
             lent: self.virtual_plane.client(),
             beats: self.virtual_plane.client(),
             lease,
+            tell: Arc::new(|_: Option<&str>| {}),
         };
         self.background.spawn(bindings::run(Arc::clone(&self.process), holding, stop));
         Ok(())
@@ -257,7 +259,7 @@ pub(super) async fn cluster(plane: &ControlPlane) -> Result<Uid> {
     Ok(namespaces.get("kube-system").await?.metadata.uid.context("a namespace has a UID")?.into())
 }
 
-async fn until<K>(api: &Api<K>, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
+pub(super) async fn until<K>(api: &Api<K>, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {
