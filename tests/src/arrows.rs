@@ -44,6 +44,8 @@ const CORE: Rooms = Rooms {
     allowed: &[
         ("address", &[]),
         ("certificate", &[]),
+        // What models draw by, in tests alone.
+        ("chance", &[]),
         ("controllers", &[]),
         ("limits", &[]),
         ("near", &[]),
@@ -59,7 +61,7 @@ const CORE: Rooms = Rooms {
         ("topology", &["limits", "rules", "version", "names", "snapshot"]),
         ("status", &["names", "snapshot", "topology"]),
         ("plugin", &["limits", "rules", "snapshot", "topology"]),
-        ("nodelock", &["rules", "version", "names"]),
+        ("nodelock", &["chance", "rules", "version", "names"]),
     ],
     below: &[],
 };

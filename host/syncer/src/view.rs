@@ -178,7 +178,7 @@ impl View {
     /// Nothing is known yet but the binding, and what an earlier process left for its guard.
     #[must_use]
     pub fn new(binding: Binding, safety: Safety, earlier: impl Into<Inherited>, reach: Reach, now: Now) -> Self {
-        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
+        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone(), &binding.mount);
         let policies = Policies::new(binding.identity.virtual_cluster());
         Self {
             binding,
@@ -310,6 +310,13 @@ impl View {
     #[must_use]
     pub fn is_lent_listed(&self) -> bool {
         self.is_lent_listed
+    }
+
+    /// Whether the virtual node of this name is ours, or may become ours: its watch shows it, or a physical node gives its name. How
+    /// the name begins says nothing: `vnode-east-2-w1` may be of the binding `east-2`.
+    #[must_use]
+    pub fn knows_lent(&self, name: &str) -> bool {
+        self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
     }
 
     /// Every node that there is something to decide about.

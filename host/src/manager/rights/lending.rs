@@ -247,7 +247,7 @@ impl PhysicalSettings {
         rights.push(on.within(mount, COORDINATION, "leases", &["create"], why));
         rights.push(Right {
             names: vec![borrower_lease(&self.binding)],
-            ..on.within(mount, COORDINATION, "leases", &["get", "update", "patch", "delete"], why)
+            ..on.within(mount, COORDINATION, "leases", &["get", "patch", "delete"], why)
         });
         if self.streams == Streams::Served {
             rights.push(on.within(mount, "", "pods/log", &["get"], "kubectl logs of a lent pod"));

@@ -425,8 +425,9 @@ impl Book {
         self.physical.contains_key(name)
     }
 
-    /// Whether a virtual node of this name may be ours.
-    pub(super) fn is_lent(&self, node: &str) -> bool {
+    /// Whether a virtual node of this name may be ours, as far as the beginning of its name says: pods are shown before their nodes.
+    /// Whether it is, the view knows.
+    fn may_be_lent(&self, node: &str) -> bool {
         node.starts_with(&self.prefix)
     }
 
@@ -451,7 +452,7 @@ impl Book {
     /// A virtual pod is as it is now. Returns what has to be looked at.
     pub(super) fn twin(&mut self, pod: &PodState) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
-        if !self.is_lent(&pod.node) {
+        if !self.may_be_lent(&pod.node) {
             return self.twin_gone(&name, &uid);
         }
         let before = self.twins.get(&name).and_then(|row| row.back.clone());

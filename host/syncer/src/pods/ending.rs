@@ -5,7 +5,8 @@
 //! Nothing is read before the time of the top-down half is over. Then the virtual pod is read live, its physical pod, and where
 //! that may still run its physical node; each write carries the version that was read, and a conflict means that all begins again
 //! with the virtual pod. A node whose name does not give the name of the virtual one is not asked for: such an annotation was
-//! edited, and the absence of that node would prove nothing.
+//! edited, and the absence of that node would prove nothing. A pod on a node that is none of ours is left until a physical node
+//! comes that gives that name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,10 +68,14 @@ impl Pods {
                     let left = Duration::try_from(until.duration_since(now.wall)).unwrap_or_default();
                     return Ok(WorkOutcome::Again(left));
                 }
-                // Nodes are listed soon, or adopted.
-                EndDecision::Nothing(WhyNotFinished::NodeUnknown) => return Ok(WorkOutcome::Again(PATIENCE)),
+                // It is made soon, or adopted.
+                EndDecision::Nothing(WhyNotFinished::NodeUnknown) if self.view().knows_lent(&sight.node) => {
+                    return Ok(WorkOutcome::Again(PATIENCE));
+                }
                 EndDecision::Withheld(_) => return Ok(WorkOutcome::Done),
-                EndDecision::Nothing(WhyNotFinished::NotTerminating | WhyNotFinished::Foreign(_)) => {
+                EndDecision::Nothing(
+                    WhyNotFinished::NodeUnknown | WhyNotFinished::NotTerminating | WhyNotFinished::Foreign(_),
+                ) => {
                     self.inbox.book().leave(name);
                     return Ok(WorkOutcome::Done);
                 }

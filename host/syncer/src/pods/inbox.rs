@@ -96,8 +96,8 @@ impl Inbox {
         older(slice, known)
     }
 
-    /// Physical nodes are gone, or others: ends of pods that were left to others because their machine was there are looked at
-    /// again, where this says it of the virtual node.
+    /// Physical nodes are gone, new, or others: ends of pods that were left to others because their machine was there, or none of
+    /// ours, are looked at again, where this says it of the virtual node.
     pub(crate) fn nodes_gone(&self, is_gone: impl Fn(&str) -> bool) {
         self.change(|book| book.nodes_gone(is_gone));
     }

@@ -340,7 +340,7 @@ impl Pods {
 
     /// Writes what differs of the status of a virtual pod, in one patch.
     async fn mirror(&self, pod: &PodState, twin: &PodState) -> Result<Wrote, PodError> {
-        if !self.inbox.book().is_lent(&twin.node) {
+        if !self.view().knows_lent(&twin.node) {
             // Whose node it is, mirrors it.
             return Ok(self.rested(pod, twin));
         }

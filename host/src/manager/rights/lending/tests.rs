@@ -69,7 +69,6 @@ fn s19_a_borrower_writes_claims_its_own_pods_its_lease_and_the_status_of_policie
             "patch leases in lent",
             "patch nodes",
             "patch resourceleasingpolicies/status",
-            "update leases in lent",
         ]
     );
     assert!(rights.iter().all(|right| !["secrets", "nodes/status"].contains(&right.resource)), "{rights:#?}");

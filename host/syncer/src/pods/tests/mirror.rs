@@ -468,6 +468,17 @@ async fn s19_a_right_that_is_missing_is_said_once_and_the_pod_rests_until_the_ne
 }
 
 #[tokio::test]
+async fn s1_a_virtual_pod_on_the_node_of_a_binding_whose_id_begins_with_ours_is_not_written() {
+    let mut scene = Scene::new();
+    let mut twin = scene.virtual_pod(json!({"phase": "Pending"}));
+    twin["spec"]["nodeName"] = json!("vnode-east-2-w1");
+    scene.show_virtual(twin);
+    scene.show_physical(scene.physical(running()));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.virtuals.take_seen(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_spec_that_says_the_same_wakes_nothing() {
     let mut scene = Scene::unlisted();
     scene.show_physical(scene.physical(running()));
