@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, ConfigMap};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use topoloom_api::DiscoverySource;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
+use topoloom_api::{ClusterBinding, DiscoverySource};
 
 use super::advice::Configuration;
+use super::bindings::binding;
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
@@ -88,6 +89,18 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
             status.remarks.extend(sources.iter().filter_map(unknown_label));
         }
         Err(refusal) => status.remarks.push(format!("sources could not be listed: {refusal}")),
+    }
+    match list::<ClusterBinding>(&client).await {
+        Ok(bindings) => {
+            status.bindings = bindings.iter().map(|object| binding(object, server.now)).collect();
+            status.bindings.sort_by(|a, b| a.binding.cmp(&b.binding));
+        }
+        // Nothing is lent to this cluster.
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => {}
+        Err(refusal) if refusal.reason == RefusalReason::Forbidden => status.remarks.push(format!(
+            "ClusterBindings could not be listed; the same command in the Deployment of the syncer shows them: {refusal}"
+        )),
+        Err(refusal) => status.remarks.push(format!("ClusterBindings could not be listed: {refusal}")),
     }
     let known: Vec<&str> = status.sources.iter().map(|source| source.source.as_str()).collect();
     status.waits = configuration.waits(&known);
