@@ -303,6 +303,17 @@ impl View {
 
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        self.decide_seeing(name, evidence, now, |_, _| ()).0
+    }
+
+    /// The same, and shows what the decision follows from and what was computed on the way.
+    pub fn decide_seeing<T>(
+        &mut self,
+        name: &PhysicalName,
+        evidence: &Evidence,
+        now: Now,
+        see: impl FnOnce(&Facts<'_>, &NodeDecision<'_>) -> T,
+    ) -> (NodeWork, T) {
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
@@ -358,6 +369,7 @@ impl View {
         };
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
+        let seen = see(&facts, &decision);
         let work = NodeWork::of(decision, lent_name, now);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
@@ -371,7 +383,7 @@ impl View {
             self.recall.decided(name);
         }
         self.tell();
-        work.0
+        (work.0, seen)
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself
