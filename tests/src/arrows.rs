@@ -187,6 +187,7 @@ const SYNCER: Rooms = Rooms {
                 "group",
             ],
         ),
+        ("survey", &["convert", "slices", "ledger", "view", "group", "bindings"]),
     ],
     below: &[],
 };

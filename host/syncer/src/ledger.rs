@@ -143,6 +143,11 @@ impl Ledger {
         self.used.get(physical).map(NodeUsage::total).unwrap_or_default()
     }
 
+    /// What is used of a physical node, pod by pod, also by pods of which nothing counts.
+    pub fn usage(&self, physical: &str) -> impl Iterator<Item = (&Uid, &PodUse)> {
+        self.used.get(physical).into_iter().flat_map(|used| used.pods())
+    }
+
     /// What the pods of a virtual node request in sum.
     #[must_use]
     pub fn requested(&self, lent: &str) -> ResourceList {

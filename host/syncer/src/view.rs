@@ -362,6 +362,17 @@ impl View {
 
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        self.decide_seeing(name, evidence, now, |_, _| ()).0
+    }
+
+    /// The same, and shows what the decision follows from and what was computed on the way.
+    pub fn decide_seeing<T>(
+        &mut self,
+        name: &PhysicalName,
+        evidence: &Evidence,
+        now: Now,
+        see: impl FnOnce(&Facts<'_>, &NodeDecision<'_>) -> T,
+    ) -> (NodeWork, T) {
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
@@ -419,6 +430,7 @@ impl View {
         };
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
+        let seen = see(&facts, &decision);
         remembered.boundary.see(&decision, lent.as_deref(), now.wall);
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
         let mut work = NodeWork::of(decision, lent_name, now);
@@ -435,7 +447,7 @@ impl View {
             self.recall.decided(name);
         }
         self.tell();
-        work.0
+        (work.0, seen)
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself

@@ -40,6 +40,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
+pub(super) use self::link::earlier_of_same_id;
 use self::status::notify;
 pub(super) use self::status::unusable;
 use super::bars::Hindrances;
