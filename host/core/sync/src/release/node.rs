@@ -90,6 +90,8 @@ fn gone(identity: Identity, cluster: ClusterId, deletion: DeletionTiming) -> Bin
         identity,
         cluster,
         selector: NodeSelector::default(),
+        // No physical pod is looked at.
+        mount: String::new(),
         no_policy: NoPolicy::Withdraw,
         existence: Existence::Terminating,
         default_taint: DefaultTaint::On,

@@ -307,8 +307,8 @@ impl<'a> Carrier<'a> {
             if open.is_empty() {
                 break;
             }
-            let seen = match self.clusters.read().await {
-                Ok(seen) => seen,
+            let judged = match self.clusters.read().await {
+                Ok(seen) => self.clusters.decide(&seen, &Asked::Everything),
                 Err(error) => {
                     let why = format!("{error:#}");
                     done.extend(open.drain(..).map(|item| failed(item, why.clone())));
