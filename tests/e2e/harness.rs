@@ -128,10 +128,10 @@ async fn resources_rights_and_kubectl() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_test_has_three_at_once_and_dropping_them_leaves_nothing() -> Result<()> {
-    let planes = ControlPlane::several([(); 3].map(|()| ControlPlane::builder())).await?;
+async fn a_test_has_two_at_once_and_dropping_them_leaves_nothing() -> Result<()> {
+    let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
     planes[0].create_nodes([("node-0", [("rack", "r1")])]).await?;
-    for (plane, wanted) in planes.iter().zip([1, 0, 0]) {
+    for (plane, wanted) in planes.iter().zip([1, 0]) {
         let nodes: Api<Node> = Api::all(plane.client());
         assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), wanted);
     }
