@@ -17,6 +17,7 @@ mod fabric;
 mod groups;
 mod host_args;
 mod installation;
+mod lend;
 mod live;
 mod lock;
 mod man;
@@ -83,6 +84,9 @@ enum Verb {
     /// Show the holders of node locks, and release a lock by hand
     #[command(subcommand)]
     Lock(lock::LockVerb),
+    /// Lend nodes to another cluster: print the lender's rights; drain, pause, confirm and release
+    #[command(subcommand)]
+    Lend(lend::LendCommand),
     /// Report mistakes in the cabling of fabrics, or simulate a fabric manager
     #[command(subcommand)]
     Fabric(fabric::FabricVerb),
@@ -332,6 +336,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Source(verb) => source::run(verb).await,
                 Verb::Plugin(verb) => plugin::run(verb).await,
                 Verb::Lock(verb) => lock::run(verb).await,
+                Verb::Lend(verb) => lend::run(verb).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
                 Verb::Preflight(args) => preflight::run(args).await,
                 Verb::Status(args) => status::run(args).await,

@@ -187,6 +187,7 @@ const SYNCER: Rooms = Rooms {
                 "group",
             ],
         ),
+        ("survey", &["convert", "slices", "ledger", "view", "group", "bindings"]),
     ],
     below: &[],
 };
@@ -195,6 +196,7 @@ const SYNC: Rooms = Rooms {
     folder: "host/core/sync/src",
     root: "crate::",
     allowed: &[
+        ("drain", &[]),
         ("given", &[]),
         ("guard", &[]),
         ("liveness", &[]),
@@ -250,6 +252,24 @@ const SYNC: Rooms = Rooms {
                 "merge",
                 "deletion",
                 "reclaim",
+            ],
+        ),
+        (
+            "release",
+            &[
+                "liveness",
+                "precondition",
+                "bars",
+                "copied",
+                "naming",
+                "resources",
+                "selector",
+                "identity",
+                "policy",
+                "taints",
+                "deletion",
+                "pods",
+                "node",
             ],
         ),
         // A test of them all.

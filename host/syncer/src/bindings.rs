@@ -7,6 +7,7 @@
 //! | `bars` | what may not be written, by everything that is known |
 //! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
 //! | `life` | the tasks of one binding, of one UID |
+//! | [`once`] | the same judgement for a command, which looks once and serves no binding |
 //! | `borrower` | the Lease in `mountNamespace` |
 //! | `witness` | the rounds by which a restored cluster is found |
 //! | `going` | the deletion of a binding |
@@ -38,6 +39,7 @@ mod keeper;
 mod lent;
 mod life;
 mod news;
+pub mod once;
 mod report;
 mod requests;
 mod shown;

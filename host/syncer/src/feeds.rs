@@ -269,7 +269,7 @@ impl Index<WholePod> for LentPods {
     fn begin(&mut self, earlier: Earlier) -> PodList {
         self.inbox.twins_begin(earlier);
         if earlier == Earlier::Void {
-            locked(&self.view).ledger.forget_removals();
+            locked(&self.view).forget_answers();
         }
         PodList::default()
     }

@@ -30,6 +30,9 @@ use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
 
 use crate::slices::pod::PodSlice;
 
+/// How many UIDs of bindings that are gone are remembered.
+const GONE_BINDINGS: usize = 100;
+
 /// The name of a physical node.
 pub type PhysicalName = Arc<str>;
 
@@ -57,6 +60,8 @@ pub struct Ledger {
     names: HashMap<NodeName, PhysicalName>,
     /// How many pods of those virtual nodes have not ended: it is asked for with each decision.
     running: usize,
+    /// Bindings of our name that a live list did not have: what they made is ours (decision S6).
+    gone_bindings: BTreeSet<Uid>,
 }
 
 /// A pod of the physical cluster.
@@ -72,6 +77,8 @@ struct PhysicalRow {
 struct OurPod {
     /// Its name; it is in the namespace of the binding.
     name: String,
+    /// The binding that made it, where that was an earlier one of our name.
+    earlier: Option<Uid>,
     /// The virtual pod that it names.
     names: Option<VirtualPodRef>,
     requests: ResourceList,
@@ -109,6 +116,7 @@ impl Ledger {
             lent: HashMap::new(),
             names: HashMap::new(),
             running: 0,
+            gone_bindings: BTreeSet::new(),
         }
     }
 
@@ -133,6 +141,11 @@ impl Ledger {
     #[must_use]
     pub fn used(&self, physical: &str) -> ResourceList {
         self.used.get(physical).map(NodeUsage::total).unwrap_or_default()
+    }
+
+    /// What is used of a physical node, pod by pod, also by pods of which nothing counts.
+    pub fn usage(&self, physical: &str) -> impl Iterator<Item = (&Uid, &PodUse)> {
+        self.used.get(physical).into_iter().flat_map(|used| used.pods())
     }
 
     /// What the pods of a virtual node request in sum.
@@ -308,6 +321,27 @@ impl Ledger {
         self.removed.clear();
     }
 
+    /// A live list of the bindings does not have this one: pods that it made are ours, each as far as its virtual pod names it.
+    pub fn earlier_is_gone(&mut self, binding: &Uid) -> Touched {
+        if self.gone_bindings.len() >= GONE_BINDINGS || !self.gone_bindings.insert(binding.clone()) {
+            return Touched::new();
+        }
+        self.recount_earlier()
+    }
+
+    /// The API server was set back: bindings that were gone may be there again.
+    pub fn forget_earlier(&mut self) -> Touched {
+        self.gone_bindings.clear();
+        self.recount_earlier()
+    }
+
+    fn recount_earlier(&mut self) -> Touched {
+        let is_earlier = |row: &PhysicalRow| row.ours.as_ref().is_some_and(|ours| ours.earlier.is_some());
+        let pods: Vec<Uid> =
+            self.physical_pods.iter().filter(|(_, row)| is_earlier(row)).map(|(uid, _)| uid.clone()).collect();
+        pods.iter().filter_map(|uid| self.recount_pod(uid)).collect()
+    }
+
     /// All pods of the virtual cluster that are known.
     #[must_use]
     pub fn virtual_uids(&self) -> Vec<Uid> {
@@ -323,13 +357,17 @@ impl Ledger {
         }
     }
 
-    /// A pod that this binding made, as far as the pod says it: without its amounts.
+    /// A pod that this binding made, or an earlier one of its name, as far as the pod says it: without its amounts.
     fn our_pod(&self, slice: &PodSlice) -> Option<OurPod> {
         let metadata = slice.metadata();
-        let is_ours = Ownership::of(metadata.labels.as_ref()?, &self.identity) == Ownership::Ours
-            && metadata.namespace.as_deref() == Some(self.mount.as_str());
+        let earlier = match Ownership::of(metadata.labels.as_ref()?, &self.identity) {
+            Ownership::Ours => None,
+            Ownership::OursOfEarlierBinding(uid) => Some(uid),
+            Ownership::Foreign(_) | Ownership::None => return None,
+        };
+        let is_there = metadata.namespace.as_deref() == Some(self.mount.as_str());
         let name = metadata.name.clone().unwrap_or_default();
-        is_ours.then(|| OurPod { name, names: slice.names(), requests: ResourceList::new() })
+        is_there.then(|| OurPod { name, earlier, names: slice.names(), requests: ResourceList::new() })
     }
 
     /// Counts the physical pods that name a virtual one anew.
@@ -362,6 +400,8 @@ impl Ledger {
 
     /// How much of a physical pod counts.
     fn part(&self, uid: &Uid, node: &str, phase: Phase, ours: Option<&OurPod>, requests: &ResourceList) -> PodUse {
+        let is_known = |ours: &&OurPod| ours.earlier.as_ref().is_none_or(|uid| self.gone_bindings.contains(uid));
+        let ours = ours.filter(is_known);
         let owner = if ours.is_some() { PodOwner::Ours } else { PodOwner::Foreign };
         let virtual_uid = ours.and_then(OurPod::virtual_uid);
         let pod = PhysicalPod { owner, virtual_uid: virtual_uid.map(|uid| &**uid), phase, requests };

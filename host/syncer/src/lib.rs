@@ -22,6 +22,7 @@
 //! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
 //! | [`bindings`] | the controller of a ClusterBinding: connection, claims, verbs, status, deletion |
+//! | [`survey`] | one look at a binding without a watch, and what would be written because of it: for the command line |
 
 pub mod bindings;
 pub mod convert;
@@ -38,6 +39,7 @@ pub mod physical;
 pub mod pods;
 pub mod policies;
 pub mod slices;
+pub mod survey;
 pub mod troubles;
 pub mod view;
 

@@ -131,6 +131,8 @@ pub struct View {
     proof: Proof,
     /// How far the wall clock was set since this view was made.
     steps: SignedDuration,
+    /// Nodes that have to be looked at, and were told to no queue: the next [review](Self::review) does.
+    pending: Touched,
 }
 
 /// What the process remembers of a node.
@@ -205,6 +207,7 @@ impl View {
             guard: Guard::inherit(earlier, now.steady),
             proof: Proof::default(),
             steps: SignedDuration::ZERO,
+            pending: Touched::new(),
         }
     }
 
@@ -319,6 +322,26 @@ impl View {
         self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
     }
 
+    /// A live list of the bindings does not have this one, which had our name: pods that it made use no room beside their virtual ones.
+    pub fn earlier_is_gone(&mut self, binding: &Uid) {
+        let touched = self.ledger.earlier_is_gone(binding);
+        self.look_later(touched);
+    }
+
+    /// The virtual API server was set back: what is known by its answers may not hold any more.
+    pub fn forget_answers(&mut self) {
+        self.ledger.forget_removals();
+        let touched = self.ledger.forget_earlier();
+        self.look_later(touched);
+    }
+
+    fn look_later(&mut self, mut touched: Touched) {
+        if !touched.is_empty() {
+            self.pending.append(&mut touched);
+            self.tell();
+        }
+    }
+
     /// Every node that there is something to decide about.
     #[must_use]
     pub fn all(&self) -> Touched {
@@ -339,6 +362,17 @@ impl View {
 
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        self.decide_seeing(name, evidence, now, |_, _| ()).0
+    }
+
+    /// The same, and shows what the decision follows from and what was computed on the way.
+    pub fn decide_seeing<T>(
+        &mut self,
+        name: &PhysicalName,
+        evidence: &Evidence,
+        now: Now,
+        see: impl FnOnce(&Facts<'_>, &NodeDecision<'_>) -> T,
+    ) -> (NodeWork, T) {
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
@@ -396,6 +430,7 @@ impl View {
         };
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
+        let seen = see(&facts, &decision);
         remembered.boundary.see(&decision, lent.as_deref(), now.wall);
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
         let mut work = NodeWork::of(decision, lent_name, now);
@@ -412,7 +447,7 @@ impl View {
             self.recall.decided(name);
         }
         self.tell();
-        work.0
+        (work.0, seen)
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself

@@ -1,9 +1,11 @@
 //! Every right that lending needs, on both sides (decisions S19, S26 and S27).
 //!
-//! Owns the table: the lender's rules and the chart's are made of it. The syncer has a ServiceAccount of its own in the virtual
+//! Owns the table: the lender's rules ([`grant`]) and the chart's are made of it. The syncer has a ServiceAccount of its own in the virtual
 //! cluster, and one per borrower in the physical one, so none of this is a right of the other controllers. Pure, as the room
 //! above: from settings to a list, no client. RBAC is the coarse half; that a patch of a node changes nothing but our two keys,
 //! and that a deletion meets only what is ours, is held by admission policies beside these rules.
+
+pub mod grant;
 
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
 use topoloom_api::names::GROUP;

@@ -79,7 +79,7 @@ async fn s26_without_a_certificate_that_can_be_used_the_process_does_not_start_a
 }
 
 /// What the syncer of a process is made of.
-async fn parts(process: &mut super::Process) -> Arc<Parts> {
+fn parts(process: &mut super::Process) -> Arc<Parts> {
     let made: Arc<Mutex<Option<Arc<Parts>>>> = Arc::default();
     let slot = Arc::clone(&made);
     let makes = fake("parts", move |mut context| {
@@ -100,7 +100,7 @@ async fn patch(client: &kube::Client) -> RefusalReason {
 #[tokio::test]
 async fn s27_heartbeats_have_a_gate_that_no_switch_closes_and_everything_else_stands_behind_both() {
     let mut process = Process::new(options()).await;
-    let parts = parts(&mut process).await;
+    let parts = parts(&mut process);
     let staged = Staged::binding("east", Duration::ZERO);
     let id = BindingId { name: BindingName::parse("east").unwrap(), uid: "u1".into() };
     let switch = staged.election.gate().switch().clone();

@@ -40,6 +40,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
+pub(super) use self::link::earlier_of_same_id;
 use self::status::notify;
 pub(super) use self::status::unusable;
 use super::bars::Hindrances;
@@ -301,7 +302,7 @@ impl Conductor {
             }
         }
         if self.is_gone {
-            // An operator may have released what was orphaned.
+            // An operator may have released what was orphaned (`lend release`).
             return self.lends_nothing().then_some(Ended::Gone);
         }
         self.write_status().await;
@@ -340,7 +341,7 @@ impl Conductor {
                 binding = self.name,
                 nodes,
                 "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
-                 again to adopt them"
+                 again to adopt them, or remove them with topoloom lend release"
             );
             (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
         }

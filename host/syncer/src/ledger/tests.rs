@@ -145,6 +145,30 @@ fn s6_s14_a_pod_of_ours_counts_until_its_virtual_pod_names_it_by_all_that_it_nam
 }
 
 #[test]
+fn s6_s14_a_pod_of_an_earlier_binding_is_ours_once_that_is_gone_and_until_the_virtual_cluster_was_set_back() {
+    let mut ledger = ledger();
+    let earlier = |uid: &str, lent: &str| {
+        let mut pod = ours(uid, "w1", "2", "Running", lent);
+        pod["metadata"]["labels"]["topoloom.dev/binding-uid"] = "b0".into();
+        read(pod)
+    };
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    ledger.physical_pod(&earlier("p", "v")).unwrap();
+    // One that no virtual pod names is none of ours.
+    ledger.physical_pod(&earlier("q", "w")).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4");
+    assert_eq!(ledger.earlier_is_gone(&"another".into()), touched(&[]));
+    assert_eq!(ledger.earlier_is_gone(&"b0".into()), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+    assert_eq!(ledger.earlier_is_gone(&"b0".into()), touched(&[]));
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Running"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4", "the mapping holds as for every pod of ours");
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    assert_eq!(ledger.forget_earlier(), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "4");
+}
+
+#[test]
 fn s15_churn_of_our_own_pods_changes_no_size() {
     let mut ledger = ledger();
     for round in 0..50 {

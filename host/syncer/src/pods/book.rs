@@ -28,7 +28,7 @@ use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::{Earlier, Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, NODE_PREFIX};
 use topoloom_sync::phase::Phase;
-use topoloom_sync::pods::{Looks, ORPHAN_DELAY};
+use topoloom_sync::pods::{Adopted, Looks, ORPHAN_DELAY};
 use topoloom_sync::projection::Refusals;
 
 use super::key::{PodKey, PodName};
@@ -92,6 +92,8 @@ struct PhysicalRow {
     done: Option<Done>,
     /// When the first state was shown that its virtual pod does not have yet.
     shown: Option<Instant>,
+    /// Whether it is of an earlier binding, and was adopted.
+    adopted: Adopted,
 }
 
 /// Whether a physical pod is there.
@@ -301,7 +303,7 @@ impl Book {
         if known.is_some_and(|row| version.is_older_than(&row.version)) {
             return Vec::new();
         }
-        let (done, shown) = known.map_or((None, None), |row| (row.done, row.shown));
+        let (done, shown, adopted) = known.map_or((None, None, Adopted::No), |row| (row.done, row.shown, row.adopted));
         if known.is_none() {
             // Another pod had the name.
             self.forget_physical(&name);
@@ -311,7 +313,7 @@ impl Book {
             self.bearers.insert(twin.clone(), name.clone());
         }
         let (digest, phase) = (pod.digest(), pod.phase());
-        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown };
+        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
@@ -418,6 +420,18 @@ impl Book {
     /// In which version this virtual pod is known.
     pub(super) fn twin_version(&self, name: &PodName, uid: &Uid) -> Option<ResourceVersion> {
         self.twins.get(name).filter(|row| row.uid == *uid).map(|row| row.version.clone())
+    }
+
+    /// This physical pod of an earlier binding is ours from now on.
+    pub(super) fn adopt(&mut self, name: &PodName, uid: &Uid) {
+        if let Some(row) = self.physical.get_mut(name).filter(|row| row.uid == *uid) {
+            row.adopted = Adopted::Yes;
+        }
+    }
+
+    /// Whether that was so.
+    pub(super) fn adopted(&self, name: &PodName, uid: &Uid) -> Adopted {
+        self.physical.get(name).filter(|row| row.uid == *uid).map(|row| row.adopted).unwrap_or_default()
     }
 
     /// Whether a physical pod of this name is known.

@@ -23,7 +23,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::Now;
-use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Twin, VirtualPod, WhyLeft};
+use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Trusted, Twin, VirtualPod, WhyLeft};
 use topoloom_sync::precondition::Precondition;
 use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
 use tracing::field::Empty;
@@ -219,6 +219,7 @@ impl Pods {
             pod: Some(&physical),
             twin: look.twin.fact(twin.as_ref()),
             earlier: book.earlier(binding, bindings),
+            adopted: book.adopted(look.name, &physical.uid),
             bars,
             orphan_delay: book.orphan_delay(),
             look: None,
@@ -257,8 +258,12 @@ impl Pods {
             PodDecision::AskBinding(_) => Ok(Step::ReadBindings),
             PodDecision::Delete { why, precondition } => Ok(Step::Delete(pod, why, precondition)),
             PodDecision::Withheld { .. } => Ok(self.rest(name)),
-            PodDecision::Synchronise(_) => {
+            PodDecision::Synchronise(trusted) => {
                 let Some(twin) = twin.pod().cloned() else { return Err(PodError::Unread) };
+                if let Trusted::Mapping(binding) = &trusted {
+                    self.inbox.book().adopt(name, &pod.uid());
+                    self.view().earlier_is_gone(binding);
+                }
                 self.view().orphan_kept(name.text());
                 Ok(Step::Mirror(pod, twin))
             }

@@ -396,6 +396,7 @@ impl Process {
             pod: copy.as_ref(),
             twin,
             earlier: Earlier::Unlisted,
+            adopted: pods::Adopted::No,
             bars,
             orphan_delay,
             look: None,

@@ -52,6 +52,7 @@ struct Scene {
     pod: Option<PhysicalPod>,
     twin: Option<VirtualPod>,
     earlier: Earlier,
+    adopted: Adopted,
     bars: Bars,
 }
 
@@ -62,6 +63,7 @@ impl Scene {
             pod: Some(physical_pod()),
             twin: Some(virtual_pod()),
             earlier: Earlier::Unlisted,
+            adopted: Adopted::No,
             bars: Bars::default(),
         }
     }
@@ -78,6 +80,7 @@ impl Scene {
             pod: self.pod.as_ref(),
             twin,
             earlier: self.earlier,
+            adopted: self.adopted,
             bars: &self.bars,
             orphan_delay: ORPHAN_DELAY,
             look,
@@ -282,7 +285,7 @@ fn s1_an_orphan_that_is_not_ours_is_left_alone_whatever_was_seen() {
 }
 
 #[test]
-fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_never_deleted() {
+fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_an_orphan_only_after_that() {
     let earlier = |list, twin: Option<VirtualPod>| {
         let mut scene = Scene::with(|pod, _| drop(pod.labels.insert(keys::BINDING_UID.to_owned(), "b-1".to_owned())));
         scene.earlier = list;
@@ -300,6 +303,15 @@ fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_never_deleted() 
     }
     let stands = earlier(Earlier::Stands, Some(virtual_pod())).cached();
     assert_eq!(stands, PodDecision::Leave(WhyLeft::Foreign(WhyForeign::BindingStands("b-1".into()))));
+    // Its virtual pod went after it was adopted.
+    let mut orphan = earlier(Earlier::Gone, None);
+    orphan.adopted = Adopted::Yes;
+    assert!(is_deletion(&orphan.to_the_end(5)));
+    // What was adopted is asked for again, and no pod of a binding that stands is ours.
+    orphan.earlier = Earlier::Unlisted;
+    assert_eq!(orphan.cached(), ask);
+    orphan.earlier = Earlier::Stands;
+    assert!(matches!(orphan.looked(orphan.live(), 5, 600), PodDecision::Leave(WhyLeft::Foreign(_))));
 }
 
 #[test]

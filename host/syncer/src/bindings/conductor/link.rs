@@ -325,7 +325,11 @@ impl Conductor {
 }
 
 /// Another binding that has the same `clusterID` and had it first.
-fn earlier_of_same_id(ours: &ClusterBinding, terms: &Terms, all: &[ClusterBinding]) -> Option<String> {
+pub(in crate::bindings) fn earlier_of_same_id(
+    ours: &ClusterBinding,
+    terms: &Terms,
+    all: &[ClusterBinding],
+) -> Option<String> {
     let age = |binding: &ClusterBinding| {
         let created = binding.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
         (created, binding.metadata.uid.clone().unwrap_or_default())
