@@ -294,6 +294,10 @@ mod tests {
         assert!(values("topoloom_endpoint_requests", "outcome").contains(&"unauthorized"));
         assert_eq!(values("topoloom_node_lock_leaks", "done"), ["removed", "reported"]);
         assert_eq!(values("topoloom_extender_request_duration_seconds", "verb"), ["bind", "filter"]);
+        let connections = values("topoloom_binding_connection", "state");
+        assert!(connections.contains(&"reachable") && connections.contains(&"unreachable"), "{connections:?}");
+        assert!(values("topoloom_binding_connection", "binding").is_empty());
+        assert!(values("topoloom_lent_resources", "resource").is_empty());
     }
 
     #[test]
