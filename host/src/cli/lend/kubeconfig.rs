@@ -217,10 +217,11 @@ mod tests {
     #[test]
     fn s20_the_kubeconfig_has_what_the_syncer_reads_and_nothing_that_it_refuses() {
         let issued = some_bytes();
+        let authorities = [issued.clone()];
         let access = Access {
             name: "east",
             server: "https://lender.example.com:6443".to_owned(),
-            authorities: &[issued.clone()],
+            authorities: &authorities,
             server_name: Some("kubernetes"),
             namespace: "lent",
             token: "a.b.c",

@@ -201,7 +201,7 @@ mod tests {
                         store.0 += 1;
                         store.1 -= 1;
                     }
-                    if patch["metadata"]["resourceVersion"] == store.0.to_string() {
+                    if patch["metadata"]["resourceVersion"].as_str() == Some(&*store.0.to_string()) {
                         store.0 += 1;
                         store.2 = patch["metadata"]["annotations"].clone();
                         written.lock().unwrap().push(patch);
