@@ -26,18 +26,18 @@ where
     states(watches::events(api, only(name, restores)))
 }
 
-/// The same, with each sign of life of the API server passed on: after an error nothing else shows that the watch works again
+/// The same, with each watch passed on that the API server opens: after an error nothing else shows that the watch works again
 /// while the object stays as it is.
 pub fn watch_heard<K>(
     api: Api<K>,
     name: &str,
     restores: &Restores,
-    heard: &Heard,
+    opened: &Heard,
 ) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    states(watches::events(api, only(name, restores).heard(heard)))
+    states(watches::events(api, only(name, restores).opened(opened)))
 }
 
 /// The same for what must not be missed for long: each watch listens for this time, in whole seconds, and is followed by the

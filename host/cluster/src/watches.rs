@@ -39,8 +39,7 @@ const SPREAD: f64 = 0.25;
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Is notified whenever the API server shows that it lives: a page of a list, an event, a bookmark, an answered look. The
-/// default is notified of nothing.
+/// Is notified of something about a watch: see [`Config::heard`] and [`Config::opened`]. The default is notified of nothing.
 #[derive(Clone, Default)]
 pub struct Heard(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -72,6 +71,7 @@ pub struct Config {
     page: Option<u32>,
     listens: Option<Duration>,
     heard: Heard,
+    opened: Heard,
 }
 
 impl Config {
@@ -105,10 +105,17 @@ impl Config {
         Self { listens: Some(time), ..self }
     }
 
-    /// Each sign of life of the API server is passed on.
+    /// Each sign of life of the API server is passed on: a page of a list, an event, a bookmark, an answered look.
     #[must_use]
     pub fn heard(self, heard: &Heard) -> Self {
         Self { heard: heard.clone(), ..self }
+    }
+
+    /// Each watch that the API server opens is passed on. After a refusal nothing else shows that the watch works again: it is
+    /// opened without a list, and objects that stay as they are have no event.
+    #[must_use]
+    pub fn opened(self, opened: &Heard) -> Self {
+        Self { opened: opened.clone(), ..self }
     }
 
     fn list(&self, limit: u32, token: Option<String>) -> ListParams {
@@ -356,6 +363,7 @@ where
         }
         match self.api.watch(&self.config.watch(), &version).await {
             Ok(stream) => {
+                self.config.opened.now();
                 let ends = Instant::now() + self.config.time() + MARGIN;
                 self.state = WatchState::Watching(OpenWatch { version, stream: stream.boxed(), ends });
                 Ok(())

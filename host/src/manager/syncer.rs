@@ -345,6 +345,7 @@ async fn make_counter(holding: &Holding, report: &BindingReport) {
     loop {
         match answered(PATIENCE, api.create(&PostParams::default(), &lease)).await {
             Err(refusal) if refusal.reason != RefusalReason::AlreadyExists => {
+                let refusal = refusal.on(Side::Virtual);
                 let why = format!("nothing is evicted or deleted before there is a Lease for its counter: {refusal}");
                 report.trouble(COUNTER, Some(&why));
                 tokio::time::sleep(pauses.failed(Instant::now(), refusal.retry_after)).await;

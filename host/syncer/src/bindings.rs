@@ -60,7 +60,8 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::events::Events;
 use topoloom_cluster::gate::Gate;
-use topoloom_cluster::{Refusal, Restores, single, work};
+use topoloom_cluster::watches::Heard;
+use topoloom_cluster::{Refusal, Restores, Side, single, work};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
 use topoloom_sync::guard::Inherited;
@@ -72,6 +73,7 @@ pub use self::shown::Shown;
 use crate::convert::binding::{self, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
+use crate::troubles::{Thing, Troubles};
 use crate::{heartbeats, metrics, pods};
 
 /// What all bindings of a process have in common.
@@ -141,6 +143,15 @@ pub struct Holding {
 /// How often the witness makes a round (decision S25).
 pub const WITNESS: Duration = Duration::from_secs(60);
 
+/// The watch of a binding.
+#[derive(Clone)]
+struct ObjectWatch {
+    /// What it shows.
+    objects: watch::Receiver<Seen>,
+    /// What is refused for the binding, beginning with this watch.
+    troubles: Troubles,
+}
+
 /// The ClusterBinding, as its watch shows it.
 #[derive(Debug, Clone)]
 enum Seen {
@@ -191,21 +202,25 @@ impl fmt::Debug for Process {
 /// this future.
 pub async fn run(process: Arc<Process>, holding: Holding, stop: CancellationToken) {
     let objects = watch::Sender::new(Seen::Unread);
-    let seen = objects.subscribe();
+    let (seen, troubles) = (objects.subscribe(), Troubles::default());
+    let watched = ObjectWatch { objects: seen, troubles: troubles.clone() };
     tokio::select! {
-        () = watch_object(&process, &holding.name, &objects) => {}
-        () = live(&process, &holding, seen, &stop) => {}
+        () = watch_object(&process, &holding.name, &objects, &troubles) => {}
+        () = live(&process, &holding, watched, &stop) => {}
     }
 }
 
-async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<Seen>) {
+async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<Seen>, troubles: &Troubles) {
     let api: Api<ClusterBinding> = Api::all(process.lent.clone());
-    let mut states = std::pin::pin!(single::watch(api, name, &process.restores));
+    let noted = troubles.clone();
+    let opened = Heard::new(move || noted.over(Thing::BindingWatch));
+    let mut states = std::pin::pin!(single::watch_heard(api, name, &process.restores, &opened));
     while let Some(state) = states.next().await {
         match state {
             Ok(Some(object)) => drop(objects.send_replace(Seen::Present(Arc::new(object)))),
             Ok(None) => drop(objects.send_replace(Seen::Gone)),
             Err(refusal) => {
+                troubles.met(Thing::BindingWatch, &refusal, Side::Virtual);
                 tracing::debug!(binding = name, reason = refusal.reason.as_str(), error = %refusal, "the watch of a binding broke");
             }
         }
@@ -213,8 +228,8 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
 }
 
 /// One life after the other: of each binding that has the name, until there is none.
-async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Receiver<Seen>, stop: &CancellationToken) {
-    let mut earlier = None;
+async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, stop: &CancellationToken) {
+    let (mut objects, mut earlier) = (watched.objects.clone(), None);
     while let Some(Some(object)) = stop.run_until_cancelled(next(&mut objects)).await {
         let reading = match binding::read(&object, &process.around()) {
             Ok(reading) => reading,
@@ -226,7 +241,9 @@ async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Rec
             }
         };
         tracing::info!(binding = holding.name, "a binding is served");
-        match life::live(process, holding, objects.clone(), &object, reading, earlier.take(), stop).await {
+        // What it has shown so far is known.
+        let watched = ObjectWatch { objects: objects.clone(), ..watched.clone() };
+        match life::live(process, holding, watched, &object, reading, earlier.take(), stop).await {
             None => return,
             Some(Ended::Gone) => {
                 tracing::info!(binding = holding.name, "a binding is gone");

@@ -11,8 +11,8 @@
 //! A request that fails ends the work on a CSINode; the queue tries again with a pause of this one alone, and what is stored then
 //! says where it continues: also where the process died between the two writes of a driver. Where a CSINode of that name exists that
 //! is not ours, it is left alone, the virtual node has an Event about it once, and no write is tried under that name before a read
-//! has shown that it is free. A right that is missing is kept in the view for the conditions of the binding; nodes are lent all
-//! the same, since nothing about them waits for this controller.
+//! has shown that it is free. A right that is missing is in the conditions of the binding ([`Troubles`]); nodes are lent all the
+//! same, since nothing about them waits for this controller.
 
 mod requests;
 
@@ -33,7 +33,8 @@ use tracing::field::Empty;
 pub use self::requests::{CsiClients, CsiRequests};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
-use crate::view::{CsiEvidence, CsiTrouble, CsiWork, View};
+use crate::troubles::{Thing, Troubles};
+use crate::view::{CsiEvidence, CsiWork, View};
 
 /// How often the work on a CSINode may decide again before it is left to the next try. The longest way has nine: the name is
 /// taken, the object is read, its binding is read, the number of volumes is refused, a driver is taken out and added, and between
@@ -48,6 +49,7 @@ pub struct CsiNodes {
     requests: CsiRequests,
     events: Events,
     counted: Counted,
+    troubles: Troubles,
     now: fn() -> Now,
 }
 
@@ -78,13 +80,25 @@ impl CsiNodes {
     /// The controller that writes by these requests.
     #[must_use]
     pub fn new(view: Arc<Mutex<View>>, requests: CsiRequests, events: Events, now: fn() -> Now) -> Self {
-        Self { view, requests, events, counted: Counted::default(), now }
+        Self { view, requests, events, counted: Counted::default(), troubles: Troubles::default(), now }
     }
 
     /// The same, which counts its writes here.
     #[must_use]
     pub fn counting(self, counted: Counted) -> Self {
         Self { counted, ..self }
+    }
+
+    /// The same, which says here which rights are missing.
+    #[must_use]
+    pub fn telling(self, troubles: Troubles) -> Self {
+        Self { troubles, ..self }
+    }
+
+    /// The answer to a request. A right that is missing is a trouble of the binding until the same succeeds.
+    fn told<T>(&self, thing: Thing, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.troubles.of_right_at(thing, &answer);
+        answer
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -119,16 +133,21 @@ impl CsiNodes {
                 tracing::debug!(node = %name, %bar, "the CSINode of a virtual node is not written");
                 return Ok(Then::Rest);
             }
-            CsiOrder::AskBinding(_) => evidence.bindings = Some(self.requests.bindings().await?),
-            CsiOrder::AskPhysical => evidence.live.physical = self.requests.physical(name).await?,
-            CsiOrder::AskNode => evidence.live.node = self.requests.node(lent).await?,
+            CsiOrder::AskBinding(_) => {
+                evidence.bindings = Some(self.told(Thing::AllBindings, self.requests.bindings().await)?);
+            }
+            CsiOrder::AskPhysical => {
+                evidence.live.physical = self.told(Thing::PhysicalCsiNodeReads, self.requests.physical(name).await)?;
+            }
+            CsiOrder::AskNode => {
+                evidence.live.node = self.told(Thing::LentNodeReads, self.requests.node(lent).await)?;
+            }
             CsiOrder::Create(body) => self.create(work, body, evidence).await?,
             CsiOrder::Patch { body, changes, .. } => self.patch(work, body, changes, evidence).await?,
             CsiOrder::Delete { precondition, .. } => {
                 match self.delete(work, precondition).await? {
                     Some(kept) => self.store(work, kept),
                     None => {
-                        self.view().csi.answered(CsiTrouble::Writes);
                         self.view().lent_csi_node_gone(lent);
                         // What was read before the deletion is none any more.
                         evidence.existing = None;
@@ -145,7 +164,7 @@ impl CsiNodes {
     async fn create(&self, work: &CsiWork, body: &Value, evidence: &mut CsiEvidence) -> Result<(), Refusal> {
         // Where the name was taken a read is enough to see whether it still is.
         if !work.was_taken {
-            let created = self.requests.create(body).await;
+            let created = self.told(Thing::LentCsiNodeCreations, self.requests.create(body).await);
             self.counted.wrote(WriteKind::CsiNode, "create", &created);
             match created {
                 Ok(stored) => {
@@ -156,7 +175,7 @@ impl CsiNodes {
                 Err(refusal) => return Err(refusal),
             }
         }
-        evidence.existing = self.requests.existing(&work.lent).await?;
+        evidence.existing = self.told(Thing::LentCsiNodeReads, self.requests.existing(&work.lent).await)?;
         if evidence.existing.is_none() {
             self.view().csi.name_free(&work.lent);
         }
@@ -172,7 +191,7 @@ impl CsiNodes {
         evidence: &mut CsiEvidence,
     ) -> Result<(), Refusal> {
         let counts = changes.iter().any(|change| matches!(change, Change::Count(_)));
-        let patched = self.requests.patch(&work.lent, body).await;
+        let patched = self.told(Thing::LentCsiNodeChanges, self.requests.patch(&work.lent, body).await);
         self.counted.wrote(WriteKind::CsiNode, "change", &patched);
         match patched {
             Ok(stored) => self.patched(work, stored, evidence),
@@ -189,7 +208,7 @@ impl CsiNodes {
 
     #[tracing::instrument(level = "debug", name = "csinode", skip_all, fields(node = &*work.lent, verb = "delete", result = Empty, otel.status_code = Empty))]
     async fn delete(&self, work: &CsiWork, judged: &Precondition) -> Result<Option<VirtualCsiNode>, Refusal> {
-        let deleted = self.requests.delete(&work.lent, judged).await;
+        let deleted = self.told(Thing::LentCsiNodeDeletions, self.requests.delete(&work.lent, judged).await);
         self.counted.wrote(WriteKind::CsiNode, "delete", &deleted);
         deleted
     }
@@ -202,15 +221,12 @@ impl CsiNodes {
             self.store(work, stored);
             return;
         }
-        self.view().csi.answered(CsiTrouble::Writes);
         evidence.existing = evidence.existing.take().filter(|existing| existing.uid == stored.uid).map(|_| stored);
     }
 
     /// An answer shows what is stored: the next decision does not repeat a write that the watch has not shown yet.
     fn store(&self, work: &CsiWork, stored: VirtualCsiNode) {
-        let mut view = self.view();
-        view.csi.answered(CsiTrouble::Writes);
-        view.lent_csi_node(&work.lent, stored);
+        self.view().lent_csi_node(&work.lent, stored);
     }
 
     /// Nothing follows. Where that is because another's object has the name, a person has to know.
@@ -246,10 +262,6 @@ impl CsiNodes {
     async fn refused(&self, name: &PhysicalName, work: &CsiWork, refusal: Refusal) -> CsiNodeError {
         let order = work.order.to_string();
         tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
-        let is_write = matches!(work.order, CsiOrder::Create(_) | CsiOrder::Patch { .. } | CsiOrder::Delete { .. });
-        if is_write && refusal.reason == RefusalReason::Forbidden {
-            self.view().csi.refused(CsiTrouble::Writes, refusal.clone());
-        }
         if let (RefusalReason::Invalid | RefusalReason::DeniedByAdmission, Some(node)) = (refusal.reason, &work.node) {
             let note = format!("the CSINode of this node was to be {order}; that was refused: {refusal}");
             let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };

@@ -19,8 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::{Api, Resource as _};
+use tokio::sync::Notify;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
-use topoloom_cluster::watches::{self, Config};
+use topoloom_cluster::watches::{self, Config, Heard};
 use topoloom_cluster::work::WorkQueue;
 use topoloom_cluster::{Refusal, Restores};
 use topoloom_core::names::Uid;
@@ -313,6 +314,8 @@ pub enum WatchNews<'a> {
     Changed,
     /// A list is whole.
     Listed,
+    /// The watch is open. After a refusal it is opened again without a list.
+    Opened,
     /// A request was refused, or not answered.
     Failed(&'a Refusal),
 }
@@ -330,8 +333,20 @@ pub async fn follow<K, I>(
     I::List: Send,
 {
     let mut watched: Watched<I::List> = Watched::default();
+    let opened = Arc::new(Notify::new());
+    let noted = Arc::clone(&opened);
+    let config = config.opened(&Heard::new(move || noted.notify_one()));
     let mut events = std::pin::pin!(watches::events(api, config));
-    while let Some(event) = events.next().await {
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = opened.notified() => {
+                report(WatchNews::Opened);
+                continue;
+            }
+            event = events.next() => event,
+        };
+        let Some(event) = event else { return };
         match event {
             Ok(event) => {
                 let news = match &event {

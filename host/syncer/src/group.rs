@@ -15,7 +15,7 @@
 //! it has no nodes, where some are known, is listed once more after half a minute before that counts.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
 use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
 use crate::troubles::{Thing, Troubles};
-use crate::view::{CsiTrouble, Part, View};
+use crate::view::{Part, View};
 
 /// Pods that use no room, which need not be watched unless they are ours.
 pub(crate) const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
@@ -190,10 +190,14 @@ impl Group {
     }
 
     async fn stored_leases(&self) -> Result<(), Refusal> {
-        let stored = self.heartbeats.stored().await?;
+        let stored = self.heartbeats.stored().await;
+        self.troubles.of_right(Thing::LeaseLists, Side::Virtual, &stored);
+        let stored = stored?;
         let api: Api<core_v1::Node> = Api::all(self.lent.clone());
         let list = ListParams::default().labels(&of_binding(&self.identity()));
-        let nodes = api.list_metadata(&list).await.map_err(|error| Refusal::of(&error))?;
+        let nodes = api.list_metadata(&list).await.map_err(|error| Refusal::of(&error));
+        self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
+        let nodes = nodes?;
         let named = nodes.items.into_iter().filter_map(|node| {
             let (name, uid) = (node.metadata.name?, node.metadata.uid?);
             Some((NodeName::from(name.as_str()), Uid::from(uid.as_str())))
@@ -217,7 +221,7 @@ impl Group {
             config.clone().labels(&of_binding),
             Feed::<LentCsiNodes>::of(&self.view),
             self.queue.clone(),
-            csi_news(&self.view, Side::Virtual),
+            csi_news(&self.troubles, Side::Virtual),
         );
         let pods = follow(
             Api::all(self.lent.clone()),
@@ -251,6 +255,7 @@ impl Group {
                 }
                 lists.add(which, began.load(Ordering::Relaxed));
             }
+            WatchNews::Opened => troubles.over(thing),
             WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
         }
     }
@@ -325,7 +330,7 @@ impl Group {
                 config.clone(),
                 Feed::<PhysicalCsiNodes>::of(&self.view),
                 self.queue.clone(),
-                csi_news(&self.view, Side::Physical),
+                csi_news(&self.troubles, Side::Physical),
             ),
         );
     }
@@ -426,37 +431,52 @@ impl Group {
         }
     }
 
+    /// Watches them. Where they were not known for a while, because their watch was refused, they are listed again: what happened
+    /// meanwhile may be in no watch.
     async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
-        let feed = self.policies.feed.clone();
-        let report = |news: WatchNews<'_>| match news {
-            WatchNews::Begins | WatchNews::Changed => {}
-            WatchNews::Listed => self.troubles.over(Thing::Policies),
-            WatchNews::Failed(refusal) => {
-                self.troubles.met(Thing::Policies, refusal, side);
-                if makes_unknown(refusal.reason) {
-                    self.look_at(self.policies.feed.lost());
+        loop {
+            let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
+            let report = |news: WatchNews<'_>| match news {
+                WatchNews::Begins | WatchNews::Changed => {}
+                WatchNews::Listed => {
+                    is_lost.store(false, Ordering::Relaxed);
+                    self.troubles.over(Thing::Policies);
                 }
+                WatchNews::Opened => {
+                    self.troubles.over(Thing::Policies);
+                    if is_lost.load(Ordering::Relaxed) {
+                        again.notify_one();
+                    }
+                }
+                WatchNews::Failed(refusal) => {
+                    self.troubles.met(Thing::Policies, refusal, side);
+                    if makes_unknown(refusal.reason) {
+                        is_lost.store(true, Ordering::Relaxed);
+                        self.look_at(self.policies.feed.lost());
+                    }
+                }
+            };
+            let feed = self.policies.feed.clone();
+            tokio::select! {
+                () = follow(policies.clone(), config.clone(), feed, self.queue.clone(), report) => {}
+                () = again.notified() => {}
             }
-        };
-        follow(policies, config, feed, self.queue.clone(), report).await;
+        }
     }
 }
 
-/// What the watches of CSINodes meet is kept in the view, for the conditions of the binding.
-fn csi_news(view: &SharedView, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sync + use<> {
-    let view = Arc::clone(view);
-    let trouble = match side {
-        Side::Physical => CsiTrouble::Physical,
-        Side::Virtual => CsiTrouble::Virtual,
+/// What the watches of CSINodes meet.
+fn csi_news(troubles: &Troubles, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sync + use<> {
+    let troubles = troubles.clone();
+    let thing = match side {
+        Side::Physical => Thing::PhysicalCsiNodes,
+        Side::Virtual => Thing::LentCsiNodes,
     };
-    move |news| {
-        let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
-        match news {
-            WatchNews::Begins => {}
-            WatchNews::Changed | WatchNews::Listed => view.csi.answered(trouble),
-            WatchNews::Failed(refusal) => view.csi.refused(trouble, refusal.clone().on(side)),
-        }
+    move |news| match news {
+        WatchNews::Begins | WatchNews::Changed => {}
+        WatchNews::Listed | WatchNews::Opened => troubles.over(thing),
+        WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
     }
 }
 

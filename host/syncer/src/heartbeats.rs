@@ -49,7 +49,7 @@ use self::requests::Requests;
 
 pub use self::book::{BeatNews, StartError};
 pub use self::clock::Clock;
-pub use self::entry::Memory;
+pub use self::entry::{Memory, Sent};
 pub use self::lease::{NAMESPACE, StoredLease, WhyForeign};
 pub use self::options::{Options, OptionsError};
 pub use self::runner::Renewer;

@@ -9,7 +9,8 @@
 //! meanwhile; its watch brings it, and the queue tries again with a pause of this node alone. An answer shows what is stored:
 //! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
-//! request that was not answered counts for the guard as one that was carried out.
+//! request that was not answered counts for the guard as one that was carried out. A right that is missing is missing for every
+//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds.
 
 mod notices;
 mod requests;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use topoloom_api::Reason;
 use topoloom_cluster::events::{Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
-use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
@@ -38,6 +39,7 @@ pub(crate) use self::requests::{binding_uids, create};
 use self::written::{word, written};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
+use crate::troubles::{Thing, Troubles};
 use crate::view::{Evidence, NodeWork, View};
 
 /// How often a decision may ask for something before it is left to the next try. The longest way has four: the physical node is
@@ -51,6 +53,27 @@ pub trait Leases: Send + Sync + 'static {
 
     /// It is renewed no more; an outstanding renewal has ended when this returns.
     fn stop(&self, node: &NodeName) -> impl Future<Output = ()> + Send;
+}
+
+/// Live reads of physical nodes.
+const READS_MACHINES: (Thing, Side) = (Thing::PhysicalNodeReads, Side::Physical);
+/// Live reads of virtual nodes.
+const READS_LENT: (Thing, Side) = (Thing::LentNodeReads, Side::Virtual);
+
+/// What a right is needed for where an order is carried out, and in which cluster; nothing where it sends nothing, or has an answer of
+/// its own for each pod.
+fn thing(order: &NodeOrder) -> Option<(Thing, Side)> {
+    let of = |thing| Some((thing, Side::Virtual));
+    match order {
+        NodeOrder::Ask(_) | NodeOrder::StopLease(_) | NodeOrder::RemovePods(_) => None,
+        NodeOrder::PatchPhysical { .. } | NodeOrder::ReleasePhysical { .. } => {
+            Some((Thing::NodeClaims, Side::Physical))
+        }
+        NodeOrder::Create { .. } => of(Thing::LentNodeCreations),
+        NodeOrder::PatchStatus { .. } => of(Thing::LentNodeStatus),
+        NodeOrder::PatchSpec { .. } | NodeOrder::RemoveFinalizer { .. } => of(Thing::LentNodeSpecs),
+        NodeOrder::Delete { .. } => of(Thing::LentNodeDeletions),
+    }
 }
 
 /// What comes after an order.
@@ -69,6 +92,7 @@ pub struct Nodes<L> {
     leases: L,
     notices: Notices,
     counted: Counted,
+    troubles: Troubles,
     binding: BindingName,
     now: fn() -> Now,
 }
@@ -97,14 +121,20 @@ impl<L: Leases> Nodes<L> {
     #[must_use]
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
-        let (notices, counted) = (Notices::new(events), Counted::default());
-        Self { view, requests, leases, notices, counted, binding, now }
+        let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
+        Self { view, requests, leases, notices, counted, troubles, binding, now }
     }
 
     /// The same, which counts here what it does.
     #[must_use]
     pub fn counting(self, counted: Counted) -> Self {
         Self { counted, ..self }
+    }
+
+    /// The same, which says here which rights are missing.
+    #[must_use]
+    pub fn telling(self, troubles: Troubles) -> Self {
+        Self { troubles, ..self }
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -165,15 +195,29 @@ impl<L: Leases> Nodes<L> {
         let refused = |refusal| NodeError::Refused { order: question.to_string(), refusal };
         match question {
             Question::PhysicalNode => {
-                evidence.live = self.requests.physical_node(name).await.map_err(refused)?;
+                let found = self.told(READS_MACHINES, self.requests.physical_node(name).await);
+                evidence.live = found.map_err(refused)?;
             }
             Question::Binding(_) => {
-                evidence.bindings = Some(self.requests.bindings().await.map_err(refused)?);
+                let found = self.told((Thing::AllBindings, Side::Virtual), self.requests.bindings().await);
+                evidence.bindings = Some(found.map_err(refused)?);
             }
-            Question::LentNode => evidence.live_lent = self.requests.live_lent(lent).await.map_err(refused)?,
-            Question::PodsOfNode => evidence.pods = Some(self.requests.pods_of(lent).await.map_err(refused)?),
+            Question::LentNode => {
+                let found = self.told(READS_LENT, self.requests.live_lent(lent).await);
+                evidence.live_lent = found.map_err(refused)?;
+            }
+            Question::PodsOfNode => {
+                let found = self.told((Thing::LentPodLists, Side::Virtual), self.requests.pods_of(lent).await);
+                evidence.pods = Some(found.map_err(refused)?);
+            }
         }
         Ok(())
+    }
+
+    /// The answer to a request. A right that is missing is a trouble of the binding until the same succeeds.
+    fn told<T>(&self, (thing, side): (Thing, Side), answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.troubles.of_right(thing, side, &answer);
+        answer
     }
 
     /// Starts the lease of a node, or stops it: also where no virtual node of ours is left, because it is gone or its labels
@@ -217,6 +261,7 @@ impl<L: Leases> Nodes<L> {
             other => {
                 let before = work.lent.as_ref().and_then(|lent| self.version_of(lent));
                 let sent = self.requests.send(name, other, before.as_deref()).await;
+                let sent = if let Some(thing) = thing(other) { self.told(thing, sent) } else { sent };
                 if let Some((kind, why)) = written(work, order) {
                     self.counted.wrote(kind, why, &sent);
                 }
@@ -228,7 +273,7 @@ impl<L: Leases> Nodes<L> {
                         }
                         if let NodeOrder::Create { name: lent, .. } = order
                             && refusal.reason == RefusalReason::AlreadyExists
-                            && let Ok(Some(node)) = self.requests.lent_node(lent).await
+                            && let Ok(Some(node)) = self.told(READS_LENT, self.requests.lent_node(lent).await)
                         {
                             self.exists(lent, node, evidence);
                             return Ok(Then::Decide);
@@ -331,11 +376,11 @@ impl<L: Leases> Nodes<L> {
         work: &NodeWork,
         removal: &PodRemoval,
     ) -> Result<(), Refusal> {
-        let removed = self.requests.remove_pod(removal).await;
-        let (kind, word) = match removal.means {
-            RemovalMeans::Eviction => (WriteKind::PodEvict, "evicted"),
-            RemovalMeans::Delete => (WriteKind::PodDelete, "deleted"),
+        let (thing, kind, word) = match removal.means {
+            RemovalMeans::Eviction => (Thing::LentPodEvictions, WriteKind::PodEvict, "evicted"),
+            RemovalMeans::Delete => (Thing::LentPodDeletions, WriteKind::PodDelete, "deleted"),
         };
+        let removed = self.told((thing, Side::Virtual), self.requests.remove_pod(removal).await);
         let why = work.cause.map_or(work.why, Cause::word);
         self.counted.wrote(kind, why, &removed);
         let may_be_done = removed.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);

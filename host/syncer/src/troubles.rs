@@ -1,13 +1,23 @@
 //! What a binding may not read or cannot find, for its conditions (decision S19).
 //!
-//! Owns the last refusal of each thing that is read or written again and again, until it succeeds. A missing right is a sentence
+//! Owns the refusal of each thing that is read or written again and again, until it succeeds. A missing right is a sentence
 //! with verb, resource and side, and never an empty list. Never decides what follows.
+//!
+//! What differs by verb or resource is a thing of its own: otherwise a write that succeeds would hide another one that is refused,
+//! and the condition would change with every request. Of many objects that one rule would cure, the first is named and stays.
+//!
+//! # Failure story
+//!
+//! What is refused and then never tried again, because its cause is gone, would be shown for ever: a refusal that was not met for
+//! half an hour is forgotten. Everything that lasts is tried more often than that.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 
 /// What is refused.
@@ -31,23 +41,73 @@ pub enum Thing {
     BorrowerLease,
     /// The witness in the lease of the binding.
     Witness,
-    /// The status and the metadata of the binding.
+    /// The same, where it is only compared with its copy.
+    WitnessReads,
+    /// The watch of the binding.
+    BindingWatch,
+    /// The metadata of the binding: its finalizer, and verbs that were obeyed.
     Binding,
+    /// The status of the binding.
+    BindingStatus,
     /// The list of all bindings.
     AllBindings,
+    /// The list of the leases of virtual nodes.
+    LeaseLists,
+    /// New leases of virtual nodes.
+    LeaseCreations,
+    /// Renewals of leases of virtual nodes.
+    LeaseRenewals,
+    /// Live reads of leases of virtual nodes.
+    LeaseReads,
+    /// The list of the virtual nodes with which a replica takes a binding over.
+    LentNodeLists,
     /// Live reads of physical pods.
     PhysicalPodReads,
     /// Live reads of physical nodes.
     PhysicalNodeReads,
+    /// Claims on physical nodes, and the policy in force on them.
+    NodeClaims,
     /// Deletions of physical pods that have no virtual one.
     OrphanDeletions,
+    /// New virtual nodes.
+    LentNodeCreations,
+    /// The status of virtual nodes.
+    LentNodeStatus,
+    /// Taints, the cordon and the finalizer of virtual nodes.
+    LentNodeSpecs,
+    /// Deletions of virtual nodes.
+    LentNodeDeletions,
+    /// Live reads of virtual nodes.
+    LentNodeReads,
     /// Live reads of virtual pods.
     LentPodReads,
+    /// Live lists of the pods of one virtual node.
+    LentPodLists,
     /// The status of virtual pods.
     LentPodStatus,
-    /// Deletions of virtual pods whose physical one is gone.
+    /// Deletions of virtual pods.
     LentPodDeletions,
+    /// Evictions of virtual pods.
+    LentPodEvictions,
+    /// The watch of the physical CSINodes.
+    PhysicalCsiNodes,
+    /// The watch of the virtual CSINodes.
+    LentCsiNodes,
+    /// Live reads of physical CSINodes.
+    PhysicalCsiNodeReads,
+    /// Live reads of virtual CSINodes.
+    LentCsiNodeReads,
+    /// New virtual CSINodes.
+    LentCsiNodeCreations,
+    /// Changes of virtual CSINodes.
+    LentCsiNodeChanges,
+    /// Deletions of virtual CSINodes.
+    LentCsiNodeDeletions,
 }
+
+/// After this time a refusal that was not met again is forgotten. What is refused is tried again with each sweep, which is every
+/// ten minutes, or sooner.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 60);
 
 /// The refusals of one binding. Clones are the same.
 #[derive(Clone, Default)]
@@ -55,8 +115,14 @@ pub struct Troubles(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    refused: Mutex<BTreeMap<Thing, Refusal>>,
+    refused: Mutex<BTreeMap<Thing, Met>>,
     changed: Arc<Notify>,
+}
+
+/// A refusal, and when it was met last.
+struct Met {
+    refusal: Refusal,
+    last: Instant,
 }
 
 /// Whether a person has to do something about it. All else is tried again, and shows in the state of the connection.
@@ -81,17 +147,54 @@ pub fn lasts(reason: RefusalReason) -> bool {
     }
 }
 
+/// Whether a right is missing, or the credential is not accepted: then the same is refused for every object of the kind.
+#[must_use]
+pub fn is_missing_right(reason: RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized)
+}
+
 impl Troubles {
     /// This was refused in one of the two clusters.
     pub fn met(&self, thing: Thing, refusal: &Refusal, side: Side) {
+        self.met_at(thing, &refusal.clone().on(side));
+    }
+
+    /// The same for a refusal whose sentence names its cluster already.
+    pub fn met_at(&self, thing: Thing, refusal: &Refusal) {
         if !lasts(refusal.reason) {
             return;
         }
-        let refusal = refusal.clone().on(side);
-        let differs = self.refused().insert(thing, refusal.clone()).as_ref() != Some(&refusal);
-        if differs {
-            tracing::warn!(?thing, reason = refusal.reason.as_str(), error = %refusal, "a request for a binding is refused");
-            self.0.changed.notify_one();
+        let last = Instant::now();
+        {
+            let mut refused = self.refused();
+            if let Some(known) = refused.get_mut(&thing)
+                && known.refusal.cause() == refusal.cause()
+            {
+                known.last = last;
+                return;
+            }
+            refused.insert(thing, Met { refusal: refusal.clone(), last });
+        }
+        tracing::warn!(?thing, reason = refusal.reason.as_str(), error = %refusal, "a request for a binding is refused");
+        self.0.changed.notify_one();
+    }
+
+    /// What came of a request, with the cluster that it went to: a right that is missing is a trouble until the same succeeds, and
+    /// all else is the caller's.
+    pub fn of_right<T>(&self, thing: Thing, side: Side, answer: &Result<T, Refusal>) {
+        match answer {
+            Ok(_) => self.over(thing),
+            Err(refusal) if is_missing_right(refusal.reason) => self.met(thing, refusal, side),
+            Err(_) => {}
+        }
+    }
+
+    /// The same for an answer whose refusal names its cluster already.
+    pub fn of_right_at<T>(&self, thing: Thing, answer: &Result<T, Refusal>) {
+        match answer {
+            Ok(_) => self.over(thing),
+            Err(refusal) if is_missing_right(refusal.reason) => self.met_at(thing, refusal),
+            Err(_) => {}
         }
     }
 
@@ -102,10 +205,17 @@ impl Troubles {
         }
     }
 
+    /// Another life of the binding begins: what was refused in the one before is not known any more, but for these things.
+    pub fn keep_only(&self, things: &[Thing]) {
+        self.refused().retain(|thing, _| things.contains(thing));
+    }
+
     /// All of them, the most basic first.
     #[must_use]
     pub fn all(&self) -> Vec<Refusal> {
-        self.refused().values().cloned().collect()
+        let mut refused = self.refused();
+        refused.retain(|_, met| met.last.elapsed() < FORGOTTEN);
+        refused.values().map(|met| met.refusal.clone()).collect()
     }
 
     /// Is notified when they change.
@@ -114,7 +224,7 @@ impl Troubles {
         Arc::clone(&self.0.changed)
     }
 
-    fn refused(&self) -> MutexGuard<'_, BTreeMap<Thing, Refusal>> {
+    fn refused(&self) -> MutexGuard<'_, BTreeMap<Thing, Met>> {
         self.0.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,6 +243,22 @@ mod tests {
         Refusal { reason, message: "no".to_owned(), retry_after: None }
     }
 
+    /// A node that may not be patched, in the words of an API server.
+    fn forbidden(node: &str) -> Refusal {
+        let message = format!(
+            "nodes \"{node}\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"
+        );
+        let status = serde_json::json!({
+            "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message,
+        });
+        let status: kube::core::Status = serde_json::from_value(status).unwrap();
+        Refusal::of(&kube::Error::Api(Box::new(status)))
+    }
+
+    fn sentences(troubles: &Troubles) -> Vec<String> {
+        troubles.all().iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn s19_what_a_person_has_to_do_something_about_is_kept_until_it_succeeds() {
         let troubles = Troubles::default();
@@ -140,22 +266,64 @@ mod tests {
         assert_eq!(troubles.all(), []);
         troubles.met(Thing::Policies, &refusal(RefusalReason::Forbidden), Side::Physical);
         troubles.met(Thing::LentPods, &refusal(RefusalReason::Forbidden), Side::Virtual);
-        let sentences: Vec<String> = troubles.all().iter().map(ToString::to_string).collect();
-        assert_eq!(sentences, ["the virtual cluster: no", "the physical cluster: no"]);
+        assert_eq!(sentences(&troubles), ["the virtual cluster: no", "the physical cluster: no"]);
         troubles.over(Thing::LentPods);
         troubles.over(Thing::LentNodes);
         assert_eq!(troubles.all().len(), 1);
+    }
+
+    #[test]
+    fn s19_a_missing_right_names_verb_resource_and_side_and_of_many_objects_the_first_one() {
+        let troubles = Troubles::default();
+        for node in ["w1", "w2", "w1"] {
+            troubles.of_right::<()>(Thing::NodeClaims, Side::Physical, &Err(forbidden(node)));
+        }
+        let rule = r#"The missing rule: ClusterRole: {apiGroups: [""], resources: ["nodes"], verbs: ["patch"]} in the physical cluster"#;
+        let all = sentences(&troubles);
+        let [said] = &all[..] else { panic!("{all:?}") };
+        assert!(said.starts_with(r#"the physical cluster: nodes "w1" is forbidden"#) && said.ends_with(rule), "{said}");
+        // A conflict says nothing about the right, and an answer does.
+        troubles.of_right::<()>(Thing::NodeClaims, Side::Physical, &Err(refusal(RefusalReason::Conflict)));
+        assert_eq!(troubles.all().len(), 1);
+        troubles.of_right(Thing::NodeClaims, Side::Physical, &Ok(()));
+        assert_eq!(troubles.all(), []);
+        // An object that admission denies is one object, and no right.
+        troubles.of_right::<()>(Thing::NodeClaims, Side::Physical, &Err(refusal(RefusalReason::DeniedByAdmission)));
+        assert_eq!(troubles.all(), []);
     }
 
     #[tokio::test]
     async fn a_change_is_notified_and_the_same_refusal_again_is_none() {
         let troubles = Troubles::default();
         let changed = troubles.changed();
-        troubles.met(Thing::Policies, &refusal(RefusalReason::Forbidden), Side::Physical);
+        troubles.met(Thing::Policies, &forbidden("w1"), Side::Physical);
         changed.notified().await;
-        troubles.met(Thing::Policies, &refusal(RefusalReason::Forbidden), Side::Physical);
+        troubles.met(Thing::Policies, &forbidden("w2"), Side::Physical);
         assert!(futures::FutureExt::now_or_never(changed.notified()).is_none());
+        troubles.met(Thing::Policies, &refusal(RefusalReason::Unauthorized), Side::Physical);
+        changed.notified().await;
         troubles.over(Thing::Policies);
         changed.notified().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_and_never_tried_again_is_forgotten_and_what_is_tried_again_is_not() {
+        let troubles = Troubles::default();
+        troubles.met(Thing::LentNodeDeletions, &refusal(RefusalReason::Forbidden), Side::Virtual);
+        for _ in 0..4 {
+            troubles.met(Thing::NodeClaims, &forbidden("w1"), Side::Physical);
+            tokio::time::advance(Duration::from_secs(600)).await;
+        }
+        let all = sentences(&troubles);
+        assert!(matches!(&all[..], [claims] if claims.contains("cannot patch")), "{all:?}");
+    }
+
+    #[test]
+    fn another_life_of_a_binding_knows_only_what_is_not_of_the_one_before() {
+        let troubles = Troubles::default();
+        troubles.met(Thing::Policies, &refusal(RefusalReason::Forbidden), Side::Physical);
+        troubles.met(Thing::BindingWatch, &refusal(RefusalReason::Forbidden), Side::Virtual);
+        troubles.keep_only(&[Thing::BindingWatch]);
+        assert_eq!(sentences(&troubles), ["the virtual cluster: no"]);
     }
 }

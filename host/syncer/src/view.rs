@@ -41,7 +41,7 @@ use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
 use self::boundary::Boundary;
-pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
+pub use self::csi::{CsiEvidence, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::seen::{Amounts, Seen};
 pub use self::standing::Counts;

@@ -330,6 +330,36 @@ async fn a_watch_that_is_refused_is_opened_again_without_a_whole_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_was_refused_is_passed_on_once_it_is_opened_although_nothing_happens() {
+    let server = Server::new(move |query, at| match () {
+        () if is_list(query) => Answer::At(9),
+        () if at < 20 * S => Answer::Error(403),
+        () => Answer::Silence,
+    });
+    let opened = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&opened);
+    let opens = Heard::new(move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    });
+    let serving = server.clone();
+    let serve = move |request: Request<Body>| {
+        let answer = serving.serve(request.uri().query().unwrap_or_default());
+        async move { Ok::<_, Infallible>(answer) }
+    };
+    let client = kube::Client::new(tower::service_fn(serve), "default");
+    let config = Config::of(&Restores::default()).opened(&opens);
+    let mut events = std::pin::pin!(events(Api::<ConfigMap>::all(client), config));
+    let opened = || opened.load(std::sync::atomic::Ordering::SeqCst);
+    let mut until = async |time| {
+        let _ = tokio::time::timeout(time, async { while events.next().await.is_some() {} }).await;
+    };
+    until(19 * S).await;
+    assert_eq!(opened(), 0, "that lists are answered does not open a watch");
+    until(60 * S).await;
+    assert_eq!(opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_is_opened_again_after_a_look() {
     let opened = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::new(move |query, _| match () {

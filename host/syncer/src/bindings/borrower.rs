@@ -8,7 +8,7 @@
 //! Two bindings come at once: both see none, one has made it, and the other reads it then. A binding with the UID in it may stand:
 //! only a live list of the bindings tells. What cannot be read is no Lease that is not there.
 
-use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_sync::identity::Earlier;
 use topoloom_sync::identity::borrower::{Borrower, BorrowerVerdict};
 
@@ -75,7 +75,7 @@ pub(super) async fn take(
         }
     }
     let message = format!("the Lease {name} in the namespace {namespace} changes all the time");
-    Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None })
+    Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None }.on(Side::Physical))
 }
 
 #[cfg(test)]

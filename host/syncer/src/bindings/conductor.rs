@@ -31,7 +31,7 @@ use topoloom_cluster::events::Urgency;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::WorkQueue;
-use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
@@ -475,7 +475,7 @@ impl Conductor {
     async fn take_off(&mut self, key: &str) {
         let stored = self.parts.clients.take_annotation(&self.name, self.version(), key).await;
         self.parts.writes.wrote(WriteKind::Binding, "verb", &stored);
-        match self.told(Thing::Binding, Side::Virtual, stored) {
+        match self.told(Thing::Binding, stored) {
             Ok(object) => self.object = Arc::new(object),
             Err(refusal) => {
                 tracing::debug!(binding = self.name, error = %refusal, "a verb's annotation could not be removed");
@@ -597,7 +597,7 @@ impl Conductor {
         let others: Vec<String> = others.into_iter().filter(|it| it != keys::BINDING_FINALIZER).collect();
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &others).await;
         self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
-        match self.told(Thing::Binding, Side::Virtual, stored) {
+        match self.told(Thing::Binding, stored) {
             Ok(_) => Some(Ended::Gone),
             Err(refusal) if refusal.reason == RefusalReason::NotFound => Some(Ended::Gone),
             Err(_) => None,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::ClusterBinding;
+use topoloom_cluster::Side;
 use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::Uid;
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
@@ -25,12 +26,12 @@ use super::keeper::Keeper;
 use super::report::Kept;
 use super::requests::Clients;
 use super::shown::Sources;
-use super::{Ended, Holding, Process, Seen};
+use super::{Ended, Holding, ObjectWatch, Process};
 use crate::convert::binding::{Reading, Terms, inherited};
 use crate::csi::{CsiClients, CsiNodes, CsiRequests};
 use crate::feeds::SharedView;
 use crate::group::{Group, Lenders, Lists};
-use crate::heartbeats::{BeatNews, Heartbeats};
+use crate::heartbeats::{BeatNews, Heartbeats, Sent};
 use crate::kubeconfig::{Allowed, Loopback};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, Served};
@@ -38,7 +39,7 @@ use crate::nodes::{NodeClients, NodeRequests, Nodes};
 use crate::physical::{self, Clock, Expected, Follow, Forward, Signs};
 use crate::pods::{Inbox, PodClients, PodKey, Pods};
 use crate::policies::{PolicyClients, PolicyFeed, PolicyName, PolicyStatuses};
-use crate::troubles::Troubles;
+use crate::troubles::{Thing, Troubles};
 use crate::view::View;
 
 /// Nodes that wait for a look, or have been dropped: more than any cluster has.
@@ -66,7 +67,7 @@ pub(super) fn link_terms(terms: &Terms, kept: &Kept, loopback: Loopback) -> phys
 pub(super) async fn live(
     process: &Arc<Process>,
     holding: &Holding,
-    objects: watch::Receiver<Seen>,
+    watched_object: ObjectWatch,
     object: &Arc<ClusterBinding>,
     reading: Reading,
     earlier: Option<Inherited>,
@@ -88,7 +89,9 @@ pub(super) async fn live(
     let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
     inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
     let (counted, writes) = (process.pods.of(identity.binding()), Counted::default());
-    let (forward, troubles, lists) = (Forward::new(), Troubles::default(), Arc::new(Lists::physical()));
+    let ObjectWatch { objects, troubles } = watched_object;
+    troubles.keep_only(&[Thing::BindingWatch]);
+    let (forward, lists) = (Forward::new(), Arc::new(Lists::physical()));
     let feed = PolicyFeed::new(&view, &statuses);
     let link_terms = watch::Sender::new(link_terms(&terms, &kept, process.loopback));
     let follow = Follow::new(&process.registry, link_terms.subscribe());
@@ -96,20 +99,21 @@ pub(super) async fn live(
     let (source, empty) = (watch::Sender::new(terms.policy_source), watch::Sender::new(terms.contact.empty));
     let hindrances = watch::Sender::new(Hindrances { mode: terms.mode, ..Hindrances::default() });
 
-    let name = holding.name.clone();
+    let (name, refused) = (holding.name.clone(), troubles.clone());
     let (beats, renewer) = Heartbeats::new(
         holding.beats.clone(),
         identity,
         terms.heartbeats,
         &process.beats,
         process.clock.clone(),
-        Box::new(move |news| beat_news(&name, &news)),
+        Box::new(move |news| beat_news(&name, &news, &refused)),
     );
     let sources = Sources {
         view: Arc::clone(&view),
         heartbeats: beats.clone(),
         link: link.subscribe(),
         credential: follow.state(),
+        troubles: troubles.clone(),
     };
     let _shown = process.shown.add(&holding.name, move || sources.state());
     let clients = NodeClients { physical: forward.reads(), claims: forward.nodes(), lent: holding.lent.clone() };
@@ -120,7 +124,8 @@ pub(super) async fn live(
         process.events.clone().unattended(),
         now,
     )
-    .counting(writes.clone());
+    .counting(writes.clone())
+    .telling(troubles.clone());
     let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
     let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, troubles.clone(), counted, now)
@@ -129,6 +134,7 @@ pub(super) async fn live(
     let events = process.events.clone().unattended();
     let csi_nodes =
         CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now).counting(writes.clone());
+    let csi_nodes = csi_nodes.telling(troubles.clone());
     let policy_clients = PolicyClients { physical: forward.others(), lent: holding.lent.clone() };
     let statuses_of_policies = PolicyStatuses::new(
         &view,
@@ -240,7 +246,12 @@ fn queue<K: topoloom_cluster::work::WorkKey>(name: &'static str, capacity: NonZe
 }
 
 /// What a person should know of the heartbeats of a binding.
-fn beat_news(binding: &str, news: &BeatNews) {
+fn beat_news(binding: &str, news: &BeatNews, troubles: &Troubles) {
+    let thing = |sent: &Sent| match sent {
+        Sent::Create => Thing::LeaseCreations,
+        Sent::Look => Thing::LeaseReads,
+        Sent::Renew => Thing::LeaseRenewals,
+    };
     match news {
         BeatNews::Foreign { node, why } => {
             tracing::warn!(binding, %node, %why, "the lease of a virtual node is another's, so it is not renewed");
@@ -251,5 +262,7 @@ fn beat_news(binding: &str, news: &BeatNews) {
         BeatNews::Refused { node, refusal, failing } => {
             tracing::warn!(binding, %node, failing, error = %refusal, "leases cannot be renewed");
         }
+        BeatNews::NoRight { sent, refusal } => troubles.met(thing(sent), refusal, Side::Virtual),
+        BeatNews::Right { sent } => troubles.over(thing(sent)),
     }
 }

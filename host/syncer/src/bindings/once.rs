@@ -10,7 +10,6 @@
 //! about its nodes.
 
 use topoloom_api::ClusterBinding;
-use topoloom_cluster::Side;
 use topoloom_core::names::Uid;
 use topoloom_sync::bars::Bars;
 use topoloom_sync::identity::borrower::Borrower;
@@ -138,7 +137,6 @@ async fn conflict(
             Some(format!("the Lease of the borrower in {} belongs to another: {why}", terms.mount_namespace))
         }
         Err(refusal) => {
-            let refusal = refusal.on(Side::Physical);
             remarks.push(format!("whose the namespace {} is could not be read: {refusal}", terms.mount_namespace));
             None
         }

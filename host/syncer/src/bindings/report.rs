@@ -16,6 +16,7 @@ use topoloom_sync::liveness::{Doubt, Reach};
 use crate::convert::binding::{Problems, held, number};
 use crate::kubeconfig::{CredentialEnd, Ending};
 use crate::physical::Problem;
+use crate::troubles::is_missing_right;
 use crate::view::Counts;
 
 /// How many refusals one message repeats.
@@ -303,10 +304,12 @@ fn deletion(facts: &Facts<'_>) -> Option<Says> {
         Going::Unknown(why) => format!("The binding is being deleted, and what is left of it cannot be read: {why}"),
         Going::Done => "The binding is being deleted, and nothing is left of it.".to_owned(),
     };
-    // A held deletion waits for an operator, and says so.
-    match facts.held {
-        Held::Batch(batch) => Some(says(batch_is_held(batch).reason, format!("{message} Held: {batch}."))),
-        Held::Nothing | Held::Recalling => Some(says(Reason::Deleting, message)),
+    // A deletion that is held waits for an operator, one that lacks a right for whoever can add it, and both say so.
+    let lacks = facts.troubles.iter().filter(|refusal| is_missing_right(refusal.reason)).cloned();
+    match (facts.held, refused(&lacks.collect::<Vec<_>>())) {
+        (Held::Batch(batch), _) => Some(says(batch_is_held(batch).reason, format!("{message} Held: {batch}."))),
+        (Held::Nothing | Held::Recalling, Some(why)) => Some(says(why.reason, format!("{message} {}", why.message))),
+        (Held::Nothing | Held::Recalling, None) => Some(says(Reason::Deleting, message)),
     }
 }
 

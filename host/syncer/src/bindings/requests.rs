@@ -1,7 +1,7 @@
 //! The requests of a binding about itself: its object, its Lease in the physical cluster, and the lease with its witness.
 //!
 //! Owns their bodies and deadlines. Each write carries the resourceVersion that it was decided on, and a create fails where the object
-//! exists.
+//! exists. A refusal names the cluster that it is of: what is done with several of them may ask both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostPa
 use serde_json::{Value, json};
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason, found};
+use topoloom_cluster::{Refusal, RefusalReason, Side, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
@@ -81,7 +81,7 @@ impl Clients {
     ) -> Result<ClusterBinding, Refusal> {
         let body = json!({"metadata": {"resourceVersion": version}, "status": status});
         let api = Self::bindings(&self.lent_writes);
-        answered(PATIENCE, api.patch_status(name, &PatchParams::default(), &Patch::Merge(&body))).await
+        lent(api.patch_status(name, &PatchParams::default(), &Patch::Merge(&body))).await
     }
 
     /// Takes an annotation off the binding in that version: a newer one of the operator stays.
@@ -93,7 +93,7 @@ impl Clients {
     ) -> Result<ClusterBinding, Refusal> {
         let body = json!({"metadata": {"resourceVersion": version, "annotations": {key: null}}});
         let api = Self::bindings(&self.lent_writes);
-        answered(PATIENCE, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
+        lent(api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
     }
 
     /// Writes all finalizers of the binding in that version.
@@ -105,17 +105,17 @@ impl Clients {
     ) -> Result<ClusterBinding, Refusal> {
         let body = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
         let api = Self::bindings(&self.lent_writes);
-        answered(PATIENCE, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
+        lent(api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await
     }
 
     /// All bindings, live.
     pub(super) async fn all_bindings(&self) -> Result<Vec<ClusterBinding>, Refusal> {
-        Ok(answered(PATIENCE, Self::bindings(&self.lent).list(&ListParams::default())).await?.items)
+        Ok(lent(Self::bindings(&self.lent).list(&ListParams::default())).await?.items)
     }
 
     /// The UIDs of all bindings, live.
     pub(super) async fn binding_uids(&self) -> Result<BTreeSet<Uid>, Refusal> {
-        let list = answered(PATIENCE, Self::bindings(&self.lent).list_metadata(&ListParams::default())).await?;
+        let list = lent(Self::bindings(&self.lent).list_metadata(&ListParams::default())).await?;
         Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
     }
 
@@ -123,20 +123,20 @@ impl Clients {
     pub(super) async fn count_lent(&self, identity: &Identity) -> Result<usize, Refusal> {
         let api: Api<Node> = Api::all(self.lent.clone());
         let list = ListParams::default().labels(&of_binding(identity));
-        Ok(answered(PATIENCE, api.list_metadata(&list)).await?.items.len())
+        Ok(lent(api.list_metadata(&list)).await?.items.len())
     }
 
     /// How many physical pods of the binding there are in its namespace, live.
     pub(super) async fn count_pods(&self, identity: &Identity, namespace: &str) -> Result<usize, Refusal> {
         let api: Api<Pod> = Api::namespaced(self.physical.clone(), namespace);
         let list = ListParams::default().labels(&of_binding(identity));
-        Ok(answered(PATIENCE, api.list_metadata(&list)).await?.items.len())
+        Ok(physical(api.list_metadata(&list)).await?.items.len())
     }
 
     /// The lease that replicas stand for to serve the binding, live.
     pub(super) async fn lease(&self, lease: &LeaseName) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), &lease.namespace);
-        Ok(answered(PATIENCE, found(&lease.name, api.get(&lease.name))).await?.map(SeenLease::from))
+        Ok(lent(found(&lease.name, api.get(&lease.name))).await?.map(SeenLease::from))
     }
 
     /// Writes the witness into it. Another writer of the lease, which renews it, may come in between: then it is read again.
@@ -151,7 +151,7 @@ impl Clients {
         for _ in 0..3 {
             let body = json!({"metadata": {"resourceVersion": version, "annotations": {keys::WITNESS: text}}});
             let (merge, patch) = (PatchParams::default(), Patch::Merge(&body));
-            match answered(PATIENCE, api.patch(&lease.name, &merge, &patch)).await {
+            match lent(api.patch(&lease.name, &merge, &patch)).await {
                 Err(refusal) if refusal.reason == RefusalReason::Conflict => {
                     let seen = self.lease(lease).await?;
                     version = seen.ok_or(refusal)?.version;
@@ -160,13 +160,13 @@ impl Clients {
             }
         }
         let message = "other writers of the lease of the binding come in between all the time".to_owned();
-        Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None })
+        Err(Refusal { reason: RefusalReason::Conflict, message, retry_after: None }.on(Side::Virtual))
     }
 
     /// The Lease of the borrower in the physical cluster, live.
     pub(super) async fn borrower_lease(&self, namespace: &str, name: &str) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.physical.clone(), namespace);
-        Ok(answered(PATIENCE, found(name, api.get(name))).await?.map(SeenLease::from))
+        Ok(physical(found(name, api.get(name))).await?.map(SeenLease::from))
     }
 
     /// Makes it. Where one exists that is a refusal, so that of two that come at once only one has made it.
@@ -180,7 +180,7 @@ impl Clients {
             ObjectMeta { name: Some(borrower.lease()), labels: Some(borrower.labels()), ..ObjectMeta::default() };
         let mut lease = Lease { metadata, ..Lease::default() };
         lease.spec.get_or_insert_default().holder_identity = Some(borrower.holder());
-        answered(PATIENCE, api.create(&PostParams::default(), &lease)).await.map(SeenLease::from)
+        physical(api.create(&PostParams::default(), &lease)).await.map(SeenLease::from)
     }
 
     /// Writes our labels and our name into one that an earlier binding left, in that version. Its copy of the witness is not ours.
@@ -216,7 +216,7 @@ impl Clients {
     async fn patch_borrower_lease(&self, namespace: &str, name: &str, body: &Value) -> Result<SeenLease, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
         let (merge, patch) = (PatchParams::default(), Patch::Merge(body));
-        answered(PATIENCE, api.patch(name, &merge, &patch)).await.map(SeenLease::from)
+        physical(api.patch(name, &merge, &patch)).await.map(SeenLease::from)
     }
 
     /// Deletes it, if it is still that one. One that is gone is deleted.
@@ -229,6 +229,16 @@ impl Clients {
         let api: Api<Lease> = Api::namespaced(self.physical_writes.clone(), namespace);
         let parameters = DeleteParams::default()
             .preconditions(Preconditions { uid: Some(seen.uid.clone()), resource_version: Some(seen.version.clone()) });
-        answered(PATIENCE, found(name, api.delete(name, &parameters))).await.map(drop)
+        physical(found(name, api.delete(name, &parameters))).await.map(drop)
     }
+}
+
+/// The answer of the virtual cluster.
+async fn lent<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
+    answered(PATIENCE, request).await.map_err(|refusal| refusal.on(Side::Virtual))
+}
+
+/// The answer of the physical cluster.
+async fn physical<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
+    answered(PATIENCE, request).await.map_err(|refusal| refusal.on(Side::Physical))
 }

@@ -14,6 +14,7 @@ use topoloom_sync::bars::Bar;
 use crate::feeds::SharedView;
 use crate::heartbeats::Heartbeats;
 use crate::physical::{CredentialState, Physical};
+use crate::troubles::Troubles;
 use crate::view::Counts;
 
 /// How many leases of another are named.
@@ -77,6 +78,8 @@ pub(super) struct Sources {
     pub(super) link: watch::Receiver<Option<Arc<Physical>>>,
     /// What came of its Secret.
     pub(super) credential: watch::Receiver<CredentialState>,
+    /// What is refused.
+    pub(super) troubles: Troubles,
 }
 
 impl Sources {
@@ -88,6 +91,7 @@ impl Sources {
             (identity, cluster, view.counts(), bars, format!("{:?}", view.reach), view.is_lent_listed())
         };
         let foreign = self.heartbeats.foreign();
+        let refused: Vec<String> = self.troubles.all().iter().map(ToString::to_string).collect();
         let named: BTreeMap<String, String> =
             foreign.iter().take(NAMED).map(|(node, why)| (node.to_string(), why.to_string())).collect();
         json!({
@@ -101,6 +105,7 @@ impl Sources {
             "leases": {"renewed": counts.renewed, "stopped": counts.stopped, "foreign": foreign.len(), "foreignNodes": named},
             "connection": self.link.borrow().as_deref().map(connection),
             "secret": self.credential.borrow().sentence(),
+            "refused": refused,
         })
     }
 }
@@ -132,7 +137,69 @@ pub(super) fn connection(physical: &Physical) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use prometheus_client::registry::Registry;
+    use topoloom_cluster::{Refusal, RefusalReason, Side, requests};
+    use topoloom_sync::liveness::ContactTiming;
+
     use super::*;
+    use crate::heartbeats;
+    use crate::kubeconfig::tests::{SECRET, access, errors};
+    use crate::physical::{Clock, Dialer, Problem, Registry as Connections};
+    use crate::troubles::Thing;
+    use crate::view::examples;
+
+    /// What a binding shows whose credential is [`SECRET`], and is refused for this.
+    fn shown(sources: &Sources, credential: &watch::Sender<CredentialState>, problem: Problem) -> String {
+        let in_use = sources.link.borrow().clone();
+        credential.send_replace(CredentialState { in_use, end: None, problem: Some(problem) });
+        let debug = format!("{:?}", credential.borrow());
+        format!("{} {debug}", sources.state())
+    }
+
+    #[tokio::test]
+    async fn s20_no_credential_is_in_what_a_binding_shows_and_what_is_refused_is() {
+        let metrics = requests::Metrics::register(&mut Registry::default());
+        let connections = Connections::new(Dialer::new(&metrics, 1), Clock::new(|| Duration::ZERO));
+        // A name that never resolves (RFC 6761, 6.4).
+        let connection = connections.open(&access("https://physical.invalid:6443", SECRET)).unwrap();
+        let physical = connections.share(&"c1".into(), connection, ContactTiming::default());
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let identity = examples::binding().identity;
+        let serve = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
+        let (hearts, _renewer) = Heartbeats::new(
+            kube::Client::new(tower::service_fn(serve), "default"),
+            identity,
+            heartbeats::Options::default(),
+            &heartbeats::metrics::Metrics::register(&mut Registry::default()),
+            heartbeats::Clock::machine(),
+            Box::new(|_| {}),
+        );
+        let (link, credential) = (watch::Sender::new(Some(physical)), watch::Sender::new(CredentialState::default()));
+        let sources = Sources {
+            view,
+            heartbeats: hearts,
+            link: link.subscribe(),
+            credential: credential.subscribe(),
+            troubles: Troubles::default(),
+        };
+        let forbidden = Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned(), retry_after: None };
+        sources.troubles.met(Thing::NodeClaims, &forbidden, Side::Physical);
+        assert_eq!(sources.state()["refused"], json!(["the physical cluster: no"]));
+        let problems = errors().into_iter().map(Problem::Kubeconfig);
+        for problem in problems.chain([Problem::Unwatched(forbidden), Problem::Deleted]) {
+            let sentence = problem.to_string();
+            let shown = shown(&sources, &credential, problem);
+            assert!(shown.contains("https://physical.invalid:6443") && !shown.contains(SECRET), "{shown}");
+            // The sentence, as JSON has it.
+            let sentence = json!(sentence).to_string();
+            assert!(shown.contains(sentence.trim_matches('"')), "{shown}");
+        }
+    }
 
     #[test]
     fn a_binding_is_shown_while_it_is_served_and_an_earlier_one_removes_no_later_one() {

@@ -21,6 +21,8 @@ struct Store {
     writes: Vec<String>,
     /// So many writes are answered, and the next one is not.
     dies_after: Option<usize>,
+    /// Reads whose path ends so are refused for want of a right: this verb on this resource.
+    forbidden: Option<(&'static str, &'static str)>,
 }
 
 impl Server {
@@ -48,6 +50,11 @@ impl Server {
     /// Stores an object, as another client would.
     pub(super) fn put(&self, path: &str, object: Value) {
         self.0.lock().unwrap().store(path, object);
+    }
+
+    /// The right to this verb is missing for the reads of this resource.
+    pub(super) fn forbid(&self, verb: &'static str, resource: &'static str) {
+        self.0.lock().unwrap().forbidden = Some((verb, resource));
     }
 
     pub(super) fn remove(&self, path: &str) {
@@ -98,7 +105,10 @@ impl Store {
     fn serve(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
         let object = path.strip_suffix("/status").unwrap_or(path);
         if *method == Method::GET {
-            return self.read(object);
+            return match self.forbidden.filter(|(_, resource)| path.ends_with(resource)) {
+                Some((verb, resource)) => forbidden(verb, resource),
+                None => self.read(object),
+            };
         }
         match &mut self.dies_after {
             Some(0) => return refused(500, "InternalError"),
@@ -151,6 +161,15 @@ impl Store {
 
 fn refused(code: u16, reason: &str) -> (u16, Value) {
     (code, json!({"kind": "Status", "status": "Failure", "message": "no", "reason": reason, "code": code}))
+}
+
+fn forbidden(verb: &str, resource: &str) -> (u16, Value) {
+    let (code, mut status) = refused(403, "Forbidden");
+    status["message"] = format!(
+        "{resource} is forbidden: User \"u\" cannot {verb} resource \"{resource}\" in API group \"\" at the cluster scope"
+    )
+    .into();
+    (code, status)
 }
 
 /// There is no object at this path.

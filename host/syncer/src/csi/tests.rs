@@ -246,21 +246,24 @@ async fn s5_nothing_is_sent_while_the_physical_cluster_is_suspect() {
 #[tokio::test]
 async fn s19_a_missing_right_is_kept_for_the_conditions_and_a_read_that_fails_deletes_nothing() {
     let scene = Scene::new();
+    let troubles = || scene.csi.troubles.all().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let says = |side: &str, verb: &str| {
+        let (all, rule) = (troubles(), format!("resources: [\"csinodes\"], verbs: [\"{verb}\"]}} in {side}"));
+        let [sentence] = &all[..] else { panic!("{all:?}") };
+        assert!(sentence.starts_with(&format!("{side}: ")) && sentence.ends_with(&rule), "{sentence}");
+    };
     scene.lent.state().forbidden.insert("POST");
     scene.fails().await;
-    let troubles: Vec<_> =
-        scene.view().csi.troubles().map(|(trouble, refusal)| (trouble, refusal.to_string())).collect();
-    let [(CsiTrouble::Writes, sentence)] = &troubles[..] else { panic!("{troubles:?}") };
-    let rule = "resources: [\"csinodes\"], verbs: [\"post\"]} in the virtual cluster";
-    assert!(sentence.starts_with("the virtual cluster: ") && sentence.ends_with(rule), "{sentence}");
+    says("the virtual cluster", "post");
     scene.lent.state().forbidden.clear();
     scene.work().await;
-    assert_eq!(scene.view().csi.troubles().count(), 0);
+    assert_eq!(troubles(), [""; 0]);
 
     scene.physical.state().csi_nodes.clear();
     scene.physical.state().forbidden.insert("GET");
     scene.view().physical_csi_node_gone("w1");
     let error = scene.fails().await;
     assert!(error.starts_with("the physical CSINode is read: the physical cluster: "), "{error}");
+    says("the physical cluster", "get");
     assert!(scene.lent.csi_node(LENT).is_some());
 }

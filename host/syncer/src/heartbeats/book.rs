@@ -22,6 +22,7 @@ use super::metrics::{BeatCounts, BeatOutcome, BindingMetrics};
 use super::options::Options;
 use super::queues::Queues;
 use super::requests::{self, LeaseAnswer, Order};
+use crate::troubles::is_missing_right;
 
 /// How often the numbers of all leases are shown.
 const SURVEY: Duration = Duration::from_secs(1);
@@ -70,6 +71,18 @@ pub enum BeatNews {
         /// How many leases fail now.
         failing: usize,
     },
+    /// A right is missing that requests of this kind need, for every lease. Reported once a minute for as long as it is.
+    NoRight {
+        /// The kind of request.
+        sent: Sent,
+        /// The refusal.
+        refusal: Refusal,
+    },
+    /// It is there again.
+    Right {
+        /// The kind of request.
+        sent: Sent,
+    },
 }
 
 /// A request to send.
@@ -100,6 +113,8 @@ pub(super) struct Book {
     news: Vec<BeatNews>,
     /// When a refusal of this kind was reported last.
     reported: BTreeMap<RefusalReason, Duration>,
+    /// The kinds of requests that need a right that is missing, and when that was reported last.
+    no_rights: BTreeMap<Sent, Duration>,
     skew: SkewReport,
 }
 
@@ -121,6 +136,7 @@ impl Book {
             shown: BeatCounts::default(),
             news: Vec::new(),
             reported: BTreeMap::new(),
+            no_rights: BTreeMap::new(),
             skew: SkewReport::Due,
         }
     }
@@ -262,6 +278,7 @@ impl Book {
     /// A request was answered.
     pub(super) fn done(&mut self, done: Done, now: Duration) {
         let Done { node, sent, at, answer } = done;
+        self.judge_right(sent, &answer, now);
         let Some(entry) = self.leases.get_mut(&node) else { return };
         if let Place::InFlight(lane) = entry.place {
             self.queues.landed(lane);
@@ -300,6 +317,25 @@ impl Book {
                 let from = if why == Pause::Asked { now } else { at };
                 self.queues.pause(node, entry, from.saturating_add(pause), why);
             }
+        }
+    }
+
+    /// What an answer says about the right to send such requests: it is the same for all leases.
+    fn judge_right(&mut self, sent: Sent, answer: &LeaseAnswer, now: Duration) {
+        match answer {
+            LeaseAnswer::Written(_) | LeaseAnswer::Read(_) => {
+                if self.no_rights.remove(&sent).is_some() {
+                    self.news.push(BeatNews::Right { sent });
+                }
+            }
+            LeaseAnswer::Refused(refusal) if is_missing_right(refusal.reason) => {
+                let last = self.no_rights.get(&sent);
+                if last.is_none_or(|last| now.saturating_sub(*last) >= QUIET) {
+                    self.no_rights.insert(sent, now);
+                    self.news.push(BeatNews::NoRight { sent, refusal: refusal.clone() });
+                }
+            }
+            LeaseAnswer::Refused(_) => {}
         }
     }
 

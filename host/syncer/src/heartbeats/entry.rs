@@ -71,10 +71,13 @@ pub(super) enum Step {
 }
 
 /// Which request was sent for a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sent {
+    /// One that makes it.
     Create,
+    /// One that reads it.
     Look,
+    /// One that renews it.
     Renew,
 }
 

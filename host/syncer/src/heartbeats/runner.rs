@@ -84,6 +84,8 @@ fn report(shared: &Shared, notify: &Notify) {
             BeatNews::Refused { node, refusal, failing } => {
                 tracing::warn!(node = &**node, failing, error = %refusal, "the lease of a virtual node was not renewed");
             }
+            // The line about the lease that met it first says so, and who is notified says more.
+            BeatNews::NoRight { .. } | BeatNews::Right { .. } => {}
         }
         notify(news);
     }

@@ -10,7 +10,7 @@ use super::*;
 const STRICT: Allowed = Allowed { insecure: Insecure::Refused, loopback: Loopback::Refused };
 const LAX: Allowed = Allowed { insecure: Insecure::Allowed, loopback: Loopback::Allowed };
 /// A credential that no error and no log may show.
-const SECRET: &str = "s3cr3t-t0ken-that-is-not-shown";
+pub(crate) const SECRET: &str = "s3cr3t-t0ken-that-is-not-shown";
 
 /// A kubeconfig of one cluster and one user.
 fn document(cluster: Value, user: Value) -> Value {
@@ -50,6 +50,27 @@ pub(crate) fn access(server: &str, token: &str) -> Access {
 pub(crate) fn secret(server: &str, token: &str) -> Value {
     let text = document(json!({"server": server}), json!({"token": token})).to_string();
     json!({"kubeconfig": STANDARD.encode(text)})
+}
+
+/// Why kubeconfigs are refused that have [`SECRET`] in one place or in several.
+pub(crate) fn errors() -> Vec<KubeconfigError> {
+    let mut texts: Vec<String> = [
+        document(cluster(), json!({"token": format!("{SECRET}\n")})),
+        document(cluster(), with(user(), "tokenFile", SECRET)),
+        document(cluster(), with(user(), "exec", json!({"command": "x", "env": [{"name": "A", "value": SECRET}]}))),
+        document(cluster(), json!({"auth-provider": {"name": "x", "config": {"access-token": SECRET}}})),
+        document(cluster(), json!({"client-certificate-data": SECRET, "client-key-data": SECRET})),
+        document(cluster(), json!({(SECRET): SECRET})),
+        document(cluster(), json!({"token": [SECRET]})),
+        document(with(cluster(), "server", format!("https://u:{SECRET}@east.example")), user()),
+        document(with(cluster(), "proxy-url", format!("http://u:{SECRET}@proxy")), user()),
+        document(with(cluster(), "certificate-authority-data", SECRET), user()),
+    ]
+    .iter()
+    .map(ToString::to_string)
+    .collect();
+    texts.push(format!("users: [{SECRET}"));
+    texts.iter().map(|text| judge(text.as_bytes(), STRICT).unwrap_err()).collect()
 }
 
 /// A certificate that ends in this year, and its key, both PEM in base64.

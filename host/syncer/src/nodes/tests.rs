@@ -38,6 +38,7 @@ struct Scene {
     /// Reason and note of each Event.
     events: Arc<Mutex<Vec<String>>>,
     counted: Counted,
+    troubles: Troubles,
 }
 
 impl Scene {
@@ -73,8 +74,9 @@ impl Scene {
         let (view, leases) = (Arc::new(Mutex::new(view)), Remembered::default());
         let requests = NodeRequests::new(clients);
         let nodes = Nodes::new(Arc::clone(&view), requests, leases.clone(), Events::new(client), examples::now);
-        let counted = Counted::default();
-        Self { nodes: nodes.counting(counted.clone()), view, leases, asked, events, counted }
+        let (counted, troubles) = (Counted::default(), Troubles::default());
+        let nodes = nodes.counting(counted.clone()).telling(troubles.clone());
+        Self { nodes, view, leases, asked, events, counted, troubles }
     }
 
     /// What was asked since the last call.
@@ -304,4 +306,113 @@ async fn pods_that_are_evicted_are_counted_by_cause_and_named_in_one_event() {
     let scene = Scene::served(leaving(&[pod()]), |_| refused(429, "TooManyRequests", "web-0"));
     scene.nodes.work(&"w1".into()).await.unwrap();
     assert_eq!(scene.counted.lines(), ["refused pod-evict TooManyRequests 1"]);
+}
+
+/// An API server that refuses this for want of a right.
+fn forbidden(verb: &str, resource: &str) -> (u16, Value) {
+    let message = format!(
+        "{resource} is forbidden: User \"u\" cannot {verb} resource \"{resource}\" in API group \"\" at the cluster scope"
+    );
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message,
+    });
+    (403, status)
+}
+
+/// One look under these answers, of which one is a missing right.
+async fn refused_right(view: View, answers: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Vec<String> {
+    let scene = Scene::served(view, answers);
+    // Whether the look fails is no matter here: evictions of pods are tried one by one.
+    let _ended = scene.nodes.work(&"w1".into()).await;
+    scene.troubles.all().iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn s19_a_missing_right_on_nodes_or_their_pods_names_verb_resource_and_side() {
+    let claim = examples::binding().identity.claim();
+    let claimed = move || {
+        let machine = json!({
+            "metadata": {
+                "name": "w1", "uid": "u1", "resourceVersion": "8", "labels": {"pool": "gpu"},
+                "annotations": {keys::LEASED_BY: claim},
+            },
+            "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        (200, machine)
+    };
+    let gone = || {
+        let mut view = leaving(&[]);
+        view.lent_node_gone(LENT);
+        view
+    };
+    let rows = [
+        (
+            refused_right(examples::view(1), |asked| match asked {
+                "PATCH /api/v1/nodes/w1" => forbidden("patch", "nodes"),
+                other => panic!("{other}"),
+            })
+            .await,
+            "the physical cluster",
+            ("nodes", "patch"),
+        ),
+        (
+            refused_right(examples::view(1), move |asked| match asked {
+                "PATCH /api/v1/nodes/w1" => claimed(),
+                "POST /api/v1/nodes" => forbidden("create", "nodes"),
+                other => panic!("{other}"),
+            })
+            .await,
+            "the virtual cluster",
+            ("nodes", "create"),
+        ),
+        (refused_right(unselected(), |_| forbidden("patch", "nodes")).await, "the virtual cluster", ("nodes", "patch")),
+        (
+            refused_right(leaving(&[pod()]), |_| forbidden("create", "pods/eviction")).await,
+            "the virtual cluster",
+            ("pods/eviction", "create"),
+        ),
+        (refused_right(leaving(&[]), |_| forbidden("list", "pods")).await, "the virtual cluster", ("pods", "list")),
+        (
+            refused_right(leaving(&[]), |asked| match asked {
+                "DELETE /api/v1/nodes/vnode-east-w1" => forbidden("delete", "nodes"),
+                asked if asked.starts_with(LIST) => list(&[]),
+                other => panic!("{other}"),
+            })
+            .await,
+            "the virtual cluster",
+            ("nodes", "delete"),
+        ),
+        (refused_right(gone(), |_| forbidden("get", "nodes")).await, "the virtual cluster", ("nodes", "get")),
+    ];
+    for (said, side, (resource, verb)) in rows {
+        let [said] = &said[..] else { panic!("{verb} {resource}: {said:?}") };
+        let rule = format!(r#"resources: ["{resource}"], verbs: ["{verb}"]}} in {side}"#);
+        assert!(said.starts_with(&format!("{side}: ")) && said.ends_with(&rule), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn s19_a_right_that_is_there_again_ends_the_trouble_and_a_conflict_is_none() {
+    let right = Arc::new(Mutex::new(false));
+    let granted = Arc::clone(&right);
+    let view = unselected();
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let marked = json!({
+        "metadata": {"name": LENT, "uid": "v1", "resourceVersion": "31", "labels": labels},
+        "spec": {"unschedulable": true, "taints": [{"key": keys::DELETING_TAINT, "effect": "NoSchedule"}]},
+    });
+    let scene = Scene::served(view, move |asked| match asked {
+        "PATCH /api/v1/nodes/vnode-east-w1" if *granted.lock().unwrap() => (200, marked.clone()),
+        "PATCH /api/v1/nodes/vnode-east-w1" => forbidden("patch", "nodes"),
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
+        other => panic!("{other}"),
+    });
+    assert!(scene.nodes.work(&"w1".into()).await.is_err());
+    assert_eq!(scene.troubles.all().len(), 1);
+    *right.lock().unwrap() = true;
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.troubles.all(), []);
+    let scene = Scene::served(unselected(), |_| refused(409, "Conflict", LENT));
+    assert!(scene.nodes.work(&"w1".into()).await.is_err());
+    assert_eq!(scene.troubles.all(), []);
 }

@@ -7,7 +7,8 @@
 //!
 //! # Failure story
 //!
-//! A question without an answer changes nothing but the trouble that is shown: silence is judged by the signs of life. Where an
+//! A question without an answer changes nothing but the trouble that is shown: silence is judged by the signs of life. A right that
+//! is missing for a look is shown, too: without it a cluster that is set back, or replaced, would not be found. Where an
 //! operator raised the revision with the restore, versions show nothing; the witness of S25 in the leases is for that.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,46 +70,66 @@ pub async fn probes(client: kube::Client, signs: Signs, trouble: watch::Sender<O
         if answer.is_ok() {
             signs.answered();
         }
-        let found = answer.err();
-        trouble.send_if_modified(|known| {
-            let differs = *known != found;
-            *known = found;
-            differs
-        });
+        replace(&trouble, answer.err());
     }
 }
 
-/// Looks until it is dropped.
-pub async fn looks(client: kube::Client, signs: Signs, history: History, identity: watch::Sender<Uid>) {
+/// Looks until it is dropped. What it may not see goes to `unseen`.
+pub async fn looks(
+    client: kube::Client,
+    signs: Signs,
+    history: History,
+    identity: watch::Sender<Uid>,
+    unseen: watch::Sender<Option<Refusal>>,
+) {
     // The first contact was just now.
     let mut ticks = interval_at(Instant::now() + LOOK, LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut member = history.restores.member();
     // What happened before is known.
     member.lists();
-    look_at_version(&client, &signs, &history, &mut member).await;
+    // The first contact has read the identity.
+    let refused = look_at_version(&client, &signs, &history, &mut member).await;
+    replace(&unseen, refused.err());
     loop {
         ticks.tick().await;
-        look_at_version(&client, &signs, &history, &mut member).await;
-        if let Ok(found) = contact::identity(&client).await {
+        let version = look_at_version(&client, &signs, &history, &mut member).await;
+        let found = contact::identity(&client).await;
+        replace(&unseen, version.err().or_else(|| found.as_ref().err().cloned()));
+        if let Ok(found) = found {
             signs.answered();
-            identity.send_if_modified(|known| {
-                let differs = *known != found;
-                *known = found;
-                differs
-            });
+            replace(&identity, found);
         }
     }
 }
 
-async fn look_at_version(client: &kube::Client, signs: &Signs, history: &History, member: &mut RestoreWatch) {
+/// Puts a value in place of another one, and notifies only where they differ.
+fn replace<T: PartialEq>(values: &watch::Sender<T>, value: T) {
+    values.send_if_modified(|known| {
+        let differs = *known != value;
+        *known = value;
+        differs
+    });
+}
+
+async fn look_at_version(
+    client: &kube::Client,
+    signs: &Signs,
+    history: &History,
+    member: &mut RestoreWatch,
+) -> Result<(), Refusal> {
     if member.lists() == Earlier::Void {
         // A watch has found it first, and what was known is of the lost history.
         history.replace(None);
     }
     let known = history.known();
-    // A failure shows by the probe and by the watches.
-    if let Ok(current) = contact::version(client).await {
+    // That there is no answer shows by the probe and by the watches; that a right is missing may show nowhere else.
+    let current = contact::version(client).await;
+    let seen = match &current {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(refusal.clone()),
+    };
+    if let Ok(current) = current {
         signs.answered();
         match known.filter(|known| current.is_older_than(known)) {
             Some(known) => {
@@ -122,4 +143,5 @@ async fn look_at_version(client: &kube::Client, signs: &Signs, history: &History
     }
     // It has nothing to list.
     member.listed();
+    seen
 }

@@ -49,6 +49,7 @@ pub struct Physical {
     history: History,
     identity: watch::Sender<Uid>,
     trouble: watch::Sender<Option<Refusal>>,
+    unseen: watch::Sender<Option<Refusal>>,
     /// Aborted when dropped.
     _tasks: JoinSet<()>,
 }
@@ -109,12 +110,14 @@ impl Physical {
         // The first contact has just been answered.
         signs.answered();
         let (identity, trouble) = (watch::Sender::new(cluster.clone()), watch::Sender::new(None));
+        let unseen = watch::Sender::new(None);
         let mut tasks = JoinSet::new();
         let kept = signs.clone();
         tasks.spawn(async move { kept.keep().await });
         tasks.spawn(probe::probes(connection.reads().clone(), signs.clone(), trouble.clone()));
-        tasks.spawn(probe::looks(connection.reads().clone(), signs.clone(), history.clone(), identity.clone()));
-        Self { cluster, connection, signs, history, identity, trouble, _tasks: tasks }
+        let (reads, seen) = (connection.reads().clone(), identity.clone());
+        tasks.spawn(probe::looks(reads, signs.clone(), history.clone(), seen, unseen.clone()));
+        Self { cluster, connection, signs, history, identity, trouble, unseen, _tasks: tasks }
     }
 
     /// The UID of the cluster, as the connection was made.
@@ -151,6 +154,12 @@ impl Physical {
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<Refusal>> {
         self.trouble.subscribe()
+    }
+
+    /// Why the last look did not see whether the cluster was set back, or is another one; nothing where it did.
+    #[must_use]
+    pub fn unseen(&self) -> Option<Refusal> {
+        self.unseen.borrow().clone()
     }
 }
 

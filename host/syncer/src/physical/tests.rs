@@ -338,6 +338,23 @@ async fn s6_another_cluster_behind_the_same_address_is_seen() {
     assert_eq!((&*identity.borrow(), physical.cluster()), (&Uid::from("uid-b"), &Uid::from("uid-a")));
 }
 
+#[tokio::test(start_paused = true)]
+async fn s19_a_look_that_may_not_see_names_the_missing_right_until_it_sees_again() {
+    let world = World::of([("a", WELL)]);
+    let physical = connect(&world, &registry(&world), "a", "t", "uid-a");
+    tokio::time::sleep(31 * S).await;
+    assert_eq!(physical.unseen(), None);
+    world.change("a", |server| server.rest = Answer::Code(403));
+    tokio::time::sleep(31 * S).await;
+    let unseen = physical.unseen().unwrap();
+    assert_eq!(unseen.reason, RefusalReason::Forbidden);
+    let rule = r#"resources: ["namespaces"], verbs: ["get"]} in the physical cluster"#;
+    assert!(unseen.message.starts_with("the physical cluster: ") && unseen.message.ends_with(rule), "{unseen}");
+    world.change("a", |server| server.rest = Answer::Well);
+    tokio::time::sleep(31 * S).await;
+    assert_eq!(physical.unseen(), None);
+}
+
 // Sharing.
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@
 //! # Failure story
 //!
 //! Three lists lead to a decision: the CSINodes of both clusters and the virtual nodes. Until each of them was read to its end
-//! nothing follows: what is not known is not gone. So a right that is missing, or was lost, deletes nothing and changes nothing,
-//! and what it is stands in [`CsiView::troubles`]. The labels that make volumes reachable stay on the nodes meanwhile: until
+//! nothing follows: what is not known is not gone. So a right that is missing, or was lost, deletes nothing and changes nothing.
+//! The labels that make volumes reachable stay on the nodes meanwhile: until
 //! physical CSINodes are known they follow from the virtual ones, which say what was known last; and until those are known,
 //! too, what a node has got stays.
 
@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
-use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::csi::{
     self, CountEdits, CsiOrder, Driver, Facts, Live, OwningNode, PhysicalCsiNode, VirtualCsiNode,
@@ -39,20 +38,8 @@ pub struct CsiView {
     /// Names under which another's CSINode was found, and its UID. No watch shows those.
     taken: BTreeMap<NodeName, Uid>,
     counts: CountEdits,
-    troubles: BTreeMap<CsiTrouble, Refusal>,
     due: Touched,
     news: Arc<Notify>,
-}
-
-/// What can be wrong with the CSINodes of a binding as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CsiTrouble {
-    /// Those of the physical cluster cannot be read.
-    Physical,
-    /// Those of the virtual cluster cannot be read.
-    Virtual,
-    /// Those of the virtual cluster cannot be written.
-    Writes,
 }
 
 /// Whether the physical CSINodes are known.
@@ -126,26 +113,6 @@ impl CsiView {
     /// No other's CSINode is under this name any more.
     pub fn name_free(&mut self, name: &str) {
         self.taken.remove(name);
-    }
-
-    /// A request of this kind was answered.
-    pub fn answered(&mut self, trouble: CsiTrouble) {
-        self.troubles.remove(&trouble);
-    }
-
-    /// A request of this kind was refused, or not answered. The refusal names its cluster.
-    pub fn refused(&mut self, trouble: CsiTrouble, refusal: Refusal) {
-        let is_known = self.troubles.get(&trouble).is_some_and(|known| known.cause() == refusal.cause());
-        if refusal.reason == RefusalReason::Forbidden && !is_known {
-            tracing::warn!(error = %refusal, "a right on CSINodes is missing; nodes are lent, and their CSINodes stay as they are");
-        }
-        self.troubles.insert(trouble, refusal);
-    }
-
-    /// Why CSINodes cannot be read or written, for the conditions of the binding. Each refusal names its cluster, and a right
-    /// that is missing with its verb and its resource.
-    pub fn troubles(&self) -> impl Iterator<Item = (CsiTrouble, &Refusal)> {
-        self.troubles.iter().map(|(trouble, refusal)| (*trouble, refusal))
     }
 
     /// Is notified when a CSINode has to be looked at.

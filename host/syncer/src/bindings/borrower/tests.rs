@@ -104,6 +104,17 @@ async fn s6_the_lease_of_an_earlier_binding_is_adopted_when_that_binding_is_gone
 }
 
 #[tokio::test]
+async fn s19_a_missing_right_names_the_cluster_that_was_asked_and_not_the_one_of_the_lease() {
+    let world = World::new();
+    world.physical.put(&world.path(), world.lease(&identity("b0"), "east"));
+    world.lent.forbid("list", "clusterbindings");
+    let refusal = world.take(Access::Write).await.unwrap_err();
+    assert!(refusal.message.starts_with("the virtual cluster: "), "{refusal}");
+    assert!(refusal.rule().is_some_and(|rule| rule.ends_with(" in the virtual cluster")), "{refusal}");
+    assert_eq!(world.physical.writes(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_lease_that_cannot_be_read_is_not_one_that_is_not_there() {
     let world = World::new();
     world.physical.put(&world.path(), json!({"metadata": {"labels": 5}}));

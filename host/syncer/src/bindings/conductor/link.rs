@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as StoredSide};
-use topoloom_cluster::{Refusal, Side};
+use topoloom_cluster::Refusal;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::borrower::Borrower;
@@ -154,7 +154,7 @@ impl Conductor {
         finalizers.push(keys::BINDING_FINALIZER.to_owned());
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &finalizers).await;
         self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
-        let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
+        let stored = self.told(Thing::Binding, stored)?;
         self.object = Arc::new(stored);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Conductor {
         let (identity, cluster) = (self.identity.clone(), self.terms.binding.cluster.clone());
         let borrower = Borrower { identity: &identity, cluster: &cluster };
         let taken = take(&self.parts.clients, &self.terms.mount_namespace, &borrower, access).await;
-        match self.told(Thing::BorrowerLease, Side::Physical, taken)? {
+        match self.told(Thing::BorrowerLease, taken)? {
             Taken::Ours(_) => {
                 self.conflict = None;
                 self.is_taken = true;
@@ -183,7 +183,7 @@ impl Conductor {
     /// Whether another binding that was made earlier has the same `clusterID`.
     async fn shares_id(&mut self) -> Result<bool, Refusal> {
         let all = self.parts.clients.all_bindings().await;
-        let all = self.told(Thing::AllBindings, Side::Virtual, all)?;
+        let all = self.told(Thing::AllBindings, all)?;
         let Some(other) = earlier_of_same_id(&self.object, &self.terms, &all) else { return Ok(false) };
         let id = &*self.terms.binding.cluster;
         self.conflict = Some(Conflict::ClusterId(format!("ClusterBinding {other} has the same clusterID {id:?}")));
@@ -199,10 +199,10 @@ impl Conductor {
     }
 
     /// A refusal is a trouble until the same succeeds.
-    pub(super) fn told<T>(&self, thing: Thing, side: Side, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+    pub(super) fn told<T>(&self, thing: Thing, answer: Result<T, Refusal>) -> Result<T, Refusal> {
         match &answer {
             Ok(_) => self.parts.troubles.over(thing),
-            Err(refusal) => self.parts.troubles.met(thing, refusal, side),
+            Err(refusal) => self.parts.troubles.met_at(thing, refusal),
         }
         answer
     }
@@ -263,7 +263,9 @@ impl Conductor {
         };
         let begun = self.now().steady;
         let found = witness::make(&self.parts.clients, &places, why).await;
-        match self.told(Thing::Witness, Side::Physical, found)? {
+        // One that only compares writes nothing, so its success says nothing about the right to write.
+        let thing = if why == Why::Asked { Thing::WitnessReads } else { Thing::Witness };
+        match self.told(thing, found)? {
             Found::Agree => {
                 self.view().agreed(begun);
             }

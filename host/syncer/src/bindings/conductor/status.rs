@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
+use topoloom_cluster::Refusal;
 use topoloom_cluster::events::EventText;
-use topoloom_cluster::{Refusal, Side};
 
 use super::Conductor;
 use crate::bindings::news::{News, news};
@@ -78,9 +78,11 @@ impl Conductor {
     /// What is refused, of everything.
     fn troubles(&self) -> Vec<Refusal> {
         let mut troubles = self.parts.troubles.all();
-        let view = self.view();
-        let of_csi_nodes = view.csi.troubles().map(|(_, refusal)| refusal).filter(|refusal| lasts(refusal.reason));
-        troubles.extend(of_csi_nodes.cloned());
+        let unseen = self.parts.link.borrow().as_ref().and_then(|physical| physical.unseen());
+        // The watches say the same where it is their right that is missing.
+        let is_new = |refusal: &Refusal| !troubles.iter().any(|known| known.cause() == refusal.cause());
+        let unseen = unseen.filter(|refusal| lasts(refusal.reason)).filter(is_new);
+        troubles.extend(unseen);
         troubles
     }
 
@@ -127,7 +129,7 @@ impl Conductor {
         self.report_at = None;
         let stored = self.parts.clients.patch_status(&self.name, self.version(), &patch).await;
         self.parts.writes.wrote(WriteKind::BindingStatus, "decided", &stored);
-        let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
+        let stored = self.told(Thing::BindingStatus, stored)?;
         let news = news(&self.object.status, &wanted);
         self.object = Arc::new(stored);
         let uid = self.identity.binding_uid();
@@ -192,6 +194,9 @@ pub(in crate::bindings) async fn unusable(
         Ok(_) => {
             let uid = object.metadata.uid.as_deref();
             notify(process, &holding.name, uid, &news(&object.status, &wanted)).await;
+        }
+        Err(refusal) if lasts(refusal.reason) => {
+            tracing::warn!(binding = holding.name, error = %refusal, "the status of a binding may not be written");
         }
         Err(refusal) => {
             tracing::debug!(binding = holding.name, error = %refusal, "the status of a binding could not be written");

@@ -108,6 +108,19 @@ async fn s3_what_cannot_be_read_is_not_gone() {
 }
 
 #[tokio::test]
+async fn s19_a_right_that_is_missing_to_see_what_is_left_names_verb_resource_and_side() {
+    let (lent, physical) = (World::new(0), World::new(0));
+    lent.lent.forbid("list", "nodes");
+    physical.physical.forbid("list", "pods");
+    for (world, side, resource) in [(lent, "the virtual cluster", "nodes"), (physical, "the physical cluster", "pods")]
+    {
+        let Going::Unknown(why) = world.look().await else { panic!("{resource}") };
+        let rule = format!(r#"resources: ["{resource}"], verbs: ["list"]}} in {side}"#);
+        assert!(why.starts_with(&format!("{side}: ")) && why.ends_with(&rule), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn s23_a_physical_cluster_that_is_gone_for_good_is_not_waited_for_but_the_nodes_are() {
     let mut world = World::new(1);
     (world.is_connected, world.is_detached) = (false, true);

@@ -5,6 +5,7 @@ use topoloom_sync::guard::Size;
 
 use super::*;
 use crate::convert::binding::tests::{around, binding};
+use crate::kubeconfig::tests::{SECRET, errors as kubeconfig_errors};
 use crate::kubeconfig::{CredentialKind, KubeconfigError};
 
 const WELL: Link<'static> =
@@ -199,6 +200,22 @@ fn s20_a_secret_that_is_not_used_and_a_credential_that_ends_soon_show_while_the_
 }
 
 #[test]
+fn s20_no_credential_is_in_a_status_whatever_is_wrong_with_the_kubeconfig() {
+    let kept = kept();
+    for error in kubeconfig_errors() {
+        let problem = Problem::Kubeconfig(error);
+        let sentence = problem.to_string();
+        for reach in [None, Some(Reach::Reachable)] {
+            let link = Link { problem: Some(&problem), sentence: Some(&sentence), reach, ..WELL };
+            let status = first(&Facts { link, ..facts(&kept) });
+            assert!(condition(&status, ConditionType::Connected).ends_with("CredentialsInvalid"));
+            let stored = serde_json::to_string(&status).unwrap();
+            assert!(stored.contains("kubeconfig") && !stored.contains(SECRET), "{stored}");
+        }
+    }
+}
+
+#[test]
 fn s9_a_held_batch_has_its_numbers_and_the_time_at_which_it_was_first_held() {
     let (kept, batch) = (kept(), batch());
     let mut facts = facts(&kept);
@@ -292,6 +309,21 @@ fn s11_a_deletion_says_what_it_waits_for() {
     let held = first(&Facts { going: Some(&going), held: Held::Batch(&batch), ..facts(&kept) });
     assert_eq!(condition(&held, ConditionType::Ready), "False TooManyNodesRemoved");
     assert!(held.message.contains("confirm with hash abc"), "{}", held.message);
+}
+
+#[test]
+fn s19_a_deletion_that_lacks_a_right_says_which_one() {
+    let (kept, going) = (kept(), Going::Nodes);
+    let refusal = |reason| Refusal { reason, message: "the virtual cluster: no".to_owned(), retry_after: None };
+    let status = |reason| {
+        let troubles = [refusal(reason)];
+        first(&Facts { going: Some(&going), troubles: &troubles, ..facts(&kept) })
+    };
+    let forbidden = status(RefusalReason::Forbidden);
+    assert_eq!(condition(&forbidden, ConditionType::Ready), "False Forbidden");
+    assert!(forbidden.message.contains("go first. Requests are refused: the virtual cluster: no."), "{forbidden:?}");
+    // That something else cannot be read does not hold a deletion up.
+    assert_eq!(condition(&status(RefusalReason::NoSuchResource), ConditionType::Ready), "False Deleting");
 }
 
 #[test]

@@ -116,8 +116,9 @@ async fn each_kind_of_refusal_is_reported_once_a_minute_however_many_leases_meet
     let reasons = |news: Vec<BeatNews>| -> Vec<RefusalReason> {
         let mut reasons: Vec<_> = news
             .into_iter()
-            .map(|news| match news {
-                BeatNews::Refused { refusal, .. } => refusal.reason,
+            .filter_map(|news| match news {
+                BeatNews::Refused { refusal, .. } => Some(refusal.reason),
+                BeatNews::NoRight { sent: Sent::Create, .. } => None,
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -128,6 +129,37 @@ async fn each_kind_of_refusal_is_reported_once_a_minute_however_many_leases_meet
     assert_eq!(reasons(scene.news()), both);
     pass(50 * S).await;
     assert_eq!(reasons(scene.news()), both, "again, a minute later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s19_a_missing_right_is_news_by_kind_of_request_once_a_minute_until_such_a_request_succeeds() {
+    let scene = Scene::new();
+    scene.start("n", "uid");
+    until("it is made", || scene.api.leases() == 1).await;
+    let rights = || -> Vec<String> {
+        let right = |news| match news {
+            BeatNews::NoRight { sent, refusal } => Some(format!("no {sent:?}: {refusal}")),
+            BeatNews::Right { sent } => Some(format!("{sent:?}")),
+            BeatNews::Refused { .. } => None,
+            other => panic!("{other:?}"),
+        };
+        scene.news().into_iter().filter_map(right).collect()
+    };
+    scene.api.script(|method, _, _| match *method {
+        Method::PUT => Fault::Refused(403, "Forbidden", 0),
+        _ => USUAL,
+    });
+    pass(50 * S).await;
+    assert_eq!(rights(), ["no Renew: the script says Forbidden"]);
+    // That a lease can be made says nothing about renewals.
+    scene.start("m", "uid");
+    pass(5 * S).await;
+    assert_eq!(rights(), [""; 0]);
+    pass(30 * S).await;
+    assert_eq!(rights(), ["no Renew: the script says Forbidden"]);
+    scene.api.script(|_, _, _| USUAL);
+    pass(11 * S).await;
+    assert_eq!(rights(), ["Renew"]);
 }
 
 #[tokio::test(start_paused = true)]
