@@ -96,9 +96,10 @@ enum Verb {
     /// Check what the host needs: rights, CRDs, configuration, leases, admission, other writers
     ///
     /// Give it the flags that `run` gets. It checks the rights of the caller: in the pod, those of the host. With
-    /// --service-account it checks those of another account, which needs create on subjectaccessreviews. It changes
-    /// nothing, and reads no Secret.
-    Preflight(preflight::PreflightArgs),
+    /// --service-account it checks those of another account, which needs create on subjectaccessreviews. Where nodes are
+    /// lent it asks the physical cluster of each ClusterBinding, too, with the kubeconfig in its Secret; it reads no other
+    /// Secret. It changes nothing.
+    Preflight(Box<preflight::PreflightArgs>),
     /// Show the leader, the replicas, each source and what waits for a person; writes nothing
     Status(status::StatusArgs),
     /// Stop all writes of every replica except leases, or allow them again
@@ -338,7 +339,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Lock(verb) => lock::run(verb).await,
                 Verb::Lend(verb) => lend::run(verb).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
-                Verb::Preflight(args) => preflight::run(args).await,
+                Verb::Preflight(args) => preflight::run(*args).await,
                 Verb::Status(args) => status::run(args).await,
                 Verb::ReadOnly(args) => read_only::run(args).await,
                 Verb::Debug(verb) => debug::run(verb).await,

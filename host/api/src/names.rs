@@ -106,6 +106,10 @@ pub const CONFIGURATION_ANNOTATION: &str = key!("configuration");
 /// hashed when it is no label value. Such a Lease is of no leader, so it does not have [`NAME_LABEL`].
 pub const MEMBER_LABEL: &str = key!("member-of");
 
+/// An annotation that `topoloom preflight` asks to put on a Node of a lender, which has to be refused. It is asked for as a dry run,
+/// and never stored.
+pub const PREFLIGHT_ANNOTATION: &str = key!("preflight");
+
 /// On the ConfigMap of the configuration: `"true"` stops all writes except leases, on every replica.
 pub const READ_ONLY_ANNOTATION: &str = key!("read-only");
 

@@ -1,11 +1,12 @@
 //! `topoloom preflight`: whether everything is there that a host needs, before it runs and when it does not work.
 //!
-//! It reads, asks for rights, asks the plugins of this binary what they would read, and creates one HyperNode that is
-//! never stored (a dry run). Secrets are asked about and not read.
+//! It reads, asks for rights, asks the plugins of this binary what they would read, and tries writes that are never stored (dry
+//! runs). Secrets are asked about and not read, but for those with the kubeconfigs of physical clusters, which are asked, too.
 
 mod access;
 mod cluster;
 mod config;
+mod lending;
 pub(super) mod line;
 mod wishes;
 
@@ -27,6 +28,7 @@ use crate::manager::options::Kept;
 use crate::manager::rights::{Extent, LockSettings, RightsSettings};
 use crate::nodelock::sweeper::SweepMode;
 use access::Subject;
+use lending::LendingArgs;
 use line::{Checks, Line, Mark};
 
 /// Flags of `preflight`.
@@ -57,7 +59,9 @@ pub(super) struct PreflightArgs {
     /// Where the extender listens, as for `run`; preflight does not connect to it
     #[arg(long, env = "TOPOLOOM_EXTENDER_ADDRESS", value_name = "[IP]:PORT", value_parser = values::listener)]
     extender_address: Option<SocketAddr>,
-    /// Check the rights of this ServiceAccount instead of the caller's
+    #[command(flatten)]
+    lending: LendingArgs,
+    /// Check the rights of this ServiceAccount instead of the caller's; in a physical cluster those of the kubeconfig count
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     service_account: Option<Subject>,
     #[command(flatten)]
@@ -129,7 +133,10 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         lines.extend(cluster::definitions(&client).await);
     }
     let subject = args.service_account.unwrap_or(Subject::Caller);
-    lines.extend(access::ask(&client, &subject, &setting).await);
+    // What lending needs is a table of its own, with all Events.
+    if !lending::is_alone(&setting.controllers) {
+        lines.extend(access::ask(&client, &subject, &setting.rights()).await);
+    }
     // Where nothing is discovered, all that counts of it is the switch of all writes.
     lines.extend(configuration.into_iter().filter(|line| has_sources || line.what == config::WRITES));
     lines.extend(cluster::leaders(&client, &setting, server.now).await);
@@ -138,6 +145,8 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         lines.extend(cluster::second_writers(&client, &setting, server.now).await);
         lines.push(cluster::admission(&client, setting.extent).await);
     }
+    let asked = lending::Virtual { client: &client, subject: &subject, setting: &setting, now: server.now };
+    lines.extend(lending::look(&asked, &args.lending).await);
     end(args.output, lines)
 }
 
@@ -183,6 +192,18 @@ mod tests {
         assert!(!asks(&["--modules-kept=false"]));
         // The chart says it by this variable where it leaves the rule out.
         assert_eq!(variable("modules-kept").as_deref(), Some("TOPOLOOM_MODULES_KEPT"));
+    }
+
+    #[test]
+    fn what_a_syncer_is_started_with_is_given_by_the_variables_of_the_chart() {
+        for (flag, wanted) in [
+            ("syncer-kubelet-address", "TOPOLOOM_SYNCER_KUBELET_ADDRESS"),
+            ("syncer-kubelet-port", "TOPOLOOM_SYNCER_KUBELET_PORT"),
+            ("syncer-evictions", "TOPOLOOM_SYNCER_EVICTIONS"),
+            ("syncer-allow-loopback", "TOPOLOOM_SYNCER_ALLOW_LOOPBACK"),
+        ] {
+            assert_eq!(variable(flag).as_deref(), Some(wanted));
+        }
     }
 
     #[test]

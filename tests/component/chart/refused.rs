@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use topoloom_tests::chart::Rendering;
+use topoloom_tests::chart::values::{lends, lends_with};
+use topoloom_tests::chart::{Rendering, merge};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
@@ -139,6 +140,58 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"extraArgs": ["run"]}), &["/extraArgs/0", "pattern"]),
         (json!({"extraEnv": [{"value": "x"}]}), &["/extraEnv/0", "missing property 'name'"]),
     ];
+    are_refused(rows).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_the_syncer_that_mean_nothing_are_refused_by_name() -> Result<()> {
+    let with = |mut under: Value, over: Value| {
+        merge(&mut under, over);
+        under
+    };
+    let kubelet = |of_kubelet: Value| {
+        let mut all = json!({"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}});
+        merge(&mut all, of_kubelet);
+        lends_with(json!({"kubelet": all}))
+    };
+    let rows: Vec<(Value, &[&str])> = vec![
+        (json!({"syncer": {"enabled": true}}), &["syncer.enabled needs syncer.secrets"]),
+        (
+            json!({"controllers": ["bottomup-syncer"]}),
+            &["controllers names bottomup-syncer", "which has a Deployment of its own"],
+        ),
+        (
+            with(lends(), json!({"syncer": {"serviceAccount": {"name": "topoloom"}}})),
+            &["syncer.serviceAccount.name is topoloom", "ServiceAccount of the other Deployment"],
+        ),
+        (
+            with(lends(), json!({"networkPolicy": {"apiServer": {"cidrs": ["10.96.0.1/32"]}}})),
+            &["syncer.networkPolicy.physicalServers is empty", "could reach no physical cluster"],
+        ),
+        (kubelet(json!({"address": ""})), &["needs syncer.kubelet.address"]),
+        (kubelet(json!({"tls": {"secret": ""}})), &["needs syncer.kubelet.tls.secret"]),
+        (kubelet(json!({"port": 8081})), &["syncer.kubelet.port is 8081", "also ports.health or ports.metrics"]),
+        (
+            with(lends(), json!({"replicas": 1, "leaderElection": {"enabled": false}})),
+            &["syncer.replicas is 2", "all replicas would write"],
+        ),
+        (json!({"syncer": {"secrets": ["East"]}}), &["/syncer/secrets/0", "pattern"]),
+        (json!({"syncer": {"secrets": ["east", "east"]}}), &["/syncer/secrets", "are equal"]),
+        (json!({"syncer": {"kubelet": {"address": "kubelet.example.com"}}}), &["/syncer/kubelet/address", "pattern"]),
+        (json!({"syncer": {"kubelet": {"port": 443}}}), &["/syncer/kubelet/port", "minimum"]),
+        (
+            json!({"syncer": {"kubelet": {"service": {"type": "NodePort"}}}}),
+            &["/syncer/kubelet/service/type", "'ClusterIP', 'LoadBalancer'"],
+        ),
+        (json!({"syncer": {"virtualClusterID": "-night"}}), &["/syncer/virtualClusterID", "pattern"]),
+    ];
+    are_refused(rows).await;
+    Ok(())
+}
+
+/// Each set of values is refused, with all of these words.
+async fn are_refused(rows: Vec<(Value, &[&str])>) {
     for (values, words) in rows {
         let said = match Rendering::new(values.clone()).text().await {
             Err(error) => format!("{error:#}"),
@@ -148,5 +201,4 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             assert!(said.contains(word), "{values}: {word:?} is not in: {said}");
         }
     }
-    Ok(())
 }

@@ -34,9 +34,12 @@ fn settings(values: &Value, container: &Container) -> Result<VirtualSettings> {
         None => Location::from_environment(Some(&own), container.env.get("HELM_RELEASE_NAME").map(String::as_str)),
     };
     // The command line in the pod reads these.
-    for (variable, name) in
-        [("TOPOLOOM_SYNCER_EVICTIONS", "--syncer-evictions"), ("TOPOLOOM_VIRTUAL_CLUSTER_ID", "--virtual-cluster-id")]
-    {
+    for (variable, name) in [
+        ("TOPOLOOM_SYNCER_EVICTIONS", "--syncer-evictions"),
+        ("TOPOLOOM_VIRTUAL_CLUSTER_ID", "--virtual-cluster-id"),
+        ("TOPOLOOM_SYNCER_KUBELET_ADDRESS", "--syncer-kubelet-address"),
+        ("TOPOLOOM_SYNCER_KUBELET_PORT", "--syncer-kubelet-port"),
+    ] {
         assert_eq!(container.env.get(variable).map(String::as_str), flag(name), "{variable}");
     }
     let is_read_only = container.args.iter().any(|word| word == "--read-only");

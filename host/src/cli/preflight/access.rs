@@ -10,10 +10,11 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
+use topoloom_core::controllers::BOTTOMUP_SYNCER;
 
 use super::line::Line;
 use crate::cluster::{Refusal, Side};
-use crate::manager::rights::{Need, Question, Right, RightScope, RightsSettings};
+use crate::manager::rights::{Need, Question, Right, RightScope};
 
 /// Questions under way at a time.
 const CONCURRENCY: usize = 8;
@@ -41,9 +42,8 @@ impl Subject {
     }
 }
 
-/// Asks for every right that the setting needs.
-pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &RightsSettings) -> Vec<Line> {
-    let rights = setting.rights();
+/// Asks for every one of these rights, which are of one cluster.
+pub(super) async fn ask(client: &kube::Client, subject: &Subject, rights: &[Right]) -> Vec<Line> {
     let mut questions: Vec<Question> = rights.iter().flat_map(Right::questions).collect();
     questions.sort();
     questions.dedup();
@@ -61,7 +61,9 @@ pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &Righ
                 "run it without --service-account, or in the pod: kubectl exec deploy/topoloom -- topoloom preflight"
             }
         };
-        return vec![Line::fail("rights", format!("they could not be checked: {refusal}"), todo)];
+        let cluster = rights.first().map(cluster).unwrap_or_default();
+        let found = format!("they could not be checked: {refusal}");
+        return vec![Line::fail(&format!("rights{cluster}"), found, todo)];
     }
     let has = |question: &Question| matches!(answers.get(question), Some(Ok(true)));
     let lines: Vec<Line> = rights.iter().map(|right| judged(right, has)).collect();
@@ -80,19 +82,28 @@ fn judged(right: &Right, has: impl Fn(&Question) -> bool) -> Line {
     rule.verbs.retain(|verb| missing.iter().any(|question| question.verb == *verb));
     rule.names.retain(|name| missing.iter().any(|question| question.name.as_ref() == Some(name)));
     let found = format!("missing for {}: {}", right.part, right.why);
+    // The rule says it by itself where it is not of the cluster that the host runs in.
+    let cluster = if right.side == Side::Physical { String::new() } else { cluster(right) };
+    let todo = format!("add the rule {rule}{cluster}");
     match right.need {
-        Need::Required => Line::fail(&what, found, format!("add the rule {rule}")),
-        Need::Useful => Line::warn(&what, found, format!("add the rule {rule}")),
+        Need::Required => Line::fail(&what, found, todo),
+        Need::Useful => Line::warn(&what, found, todo),
+    }
+}
+
+/// In which cluster, where two are in sight.
+fn cluster(right: &Right) -> String {
+    if right.side == Side::Physical || right.part == BOTTOMUP_SYNCER {
+        format!(" in {}", right.side)
+    } else {
+        String::new()
     }
 }
 
 /// Where, in words.
 fn scope(right: &Right) -> String {
     let names = if right.names.is_empty() { String::new() } else { format!(" {}", right.names.join(", ")) };
-    let cluster = match right.side {
-        Side::Virtual => String::new(),
-        Side::Physical => format!(" in {}", right.side),
-    };
+    let cluster = cluster(right);
     match &right.place {
         RightScope::Cluster => format!("{names}{cluster}"),
         RightScope::Namespace(namespace) => format!("{names} in {namespace}{cluster}"),
@@ -176,6 +187,15 @@ mod tests {
         assert_eq!(line.what, "right get,list on configmaps a, b in ns in the physical cluster");
         let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["a", "b"], verbs: ["list"]}"#;
         assert_eq!(line.todo, [format!("add the rule {rule} in the physical cluster")]);
+    }
+
+    #[test]
+    fn s19_where_two_clusters_are_in_sight_a_missing_right_of_this_one_names_it_as_well() {
+        let ours = Right { part: BOTTOMUP_SYNCER, names: Vec::new(), ..right(Need::Required) };
+        let line = judged(&ours, |question| question.verb == "get");
+        assert_eq!(line.what, "right get,list on configmaps in ns in the virtual cluster");
+        let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], verbs: ["list"]}"#;
+        assert_eq!(line.todo, [format!("add the rule {rule} in the virtual cluster")]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ pub(super) async fn definitions(client: &kube::Client) -> Vec<Line> {
     vec![first, second]
 }
 
-async fn served(client: &kube::Client, version: &str, plural: &str) -> Result<bool, Refusal> {
+/// Whether a resource and its status are served in this version.
+pub(super) async fn served(client: &kube::Client, version: &str, plural: &str) -> Result<bool, Refusal> {
     match client.list_api_group_resources(version).await.map_err(|error| Refusal::of(&error)) {
         Ok(list) => {
             let has = |name: &str| list.resources.iter().any(|resource| resource.name == name);

@@ -22,6 +22,9 @@ pub(super) enum Mark {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
     pub(super) mark: Mark,
+    /// The ClusterBinding that the check is about, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) binding: Option<String>,
     /// What was checked.
     pub(super) what: String,
     /// What was found.
@@ -66,7 +69,7 @@ impl Checks {
 
 impl Line {
     pub(super) fn ok(what: &str, found: impl Into<String>) -> Self {
-        Self { mark: Mark::Ok, what: what.to_owned(), found: found.into(), todo: Vec::new() }
+        Self { mark: Mark::Ok, binding: None, what: what.to_owned(), found: found.into(), todo: Vec::new() }
     }
 
     pub(super) fn warn(what: &str, found: impl Into<String>, todo: impl Into<String>) -> Self {
@@ -75,6 +78,11 @@ impl Line {
 
     pub(super) fn fail(what: &str, found: impl Into<String>, todo: impl Into<String>) -> Self {
         Self { mark: Mark::Fail, todo: lines(todo.into()), ..Self::ok(what, found) }
+    }
+
+    /// The same about one ClusterBinding.
+    pub(super) fn of(self, binding: &str) -> Self {
+        Self { binding: Some(binding.to_owned()), ..self }
     }
 }
 
@@ -92,7 +100,8 @@ pub(super) fn render(checks: &Checks) -> String {
             Mark::Warn => "[warn]",
             Mark::Fail => "[fail]",
         };
-        text.push_str(&format!("{mark} {}: {}\n", line.what, line.found));
+        let of = line.binding.as_ref().map(|binding| format!("binding {binding}: ")).unwrap_or_default();
+        text.push_str(&format!("{mark} {of}{}: {}\n", line.what, line.found));
         for todo in &line.todo {
             text.push_str(&format!("       -> {todo}\n"));
         }
@@ -111,11 +120,13 @@ mod tests {
             Line::ok("API server", "v1.34.1"),
             Line::warn("leases", "no replica leads", "start the host"),
             Line::fail("definitions", "none", "topoloom crd | kubectl apply -f -"),
+            Line::fail("Secret", "none", "").of("east"),
         ];
         let wanted = "[ok]   API server: v1.34.1\n\
                       [warn] leases: no replica leads\n       -> start the host\n\
                       [fail] definitions: none\n       -> topoloom crd | kubectl apply -f -\n\
-                      1 ok, 1 to look at, 1 missing\n";
+                      [fail] binding east: Secret: none\n\
+                      1 ok, 1 to look at, 2 missing\n";
         assert_eq!(render(&Checks::of(lines)), wanted);
     }
 }
