@@ -146,9 +146,9 @@ const SYNCER: Rooms = Rooms {
         ("view", &["slices", "ledger"]),
         ("troubles", &[]),
         ("metrics", &["physical", "view", "troubles"]),
-        ("nodes", &["slices", "ledger", "view", "metrics"]),
+        ("nodes", &["slices", "ledger", "view", "troubles", "metrics"]),
         ("pods", &["slices", "view", "troubles", "metrics", "nodes"]),
-        ("csi", &["slices", "ledger", "view", "metrics", "nodes"]),
+        ("csi", &["slices", "ledger", "view", "troubles", "metrics", "nodes"]),
         ("feeds", &["slices", "ledger", "view", "pods"]),
         ("policies", &["convert", "ledger", "view", "troubles", "metrics", "feeds"]),
         (

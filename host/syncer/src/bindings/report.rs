@@ -304,7 +304,7 @@ fn deletion(facts: &Facts<'_>) -> Option<Says> {
         Going::Unknown(why) => format!("The binding is being deleted, and what is left of it cannot be read: {why}"),
         Going::Done => "The binding is being deleted, and nothing is left of it.".to_owned(),
     };
-    // A deletion that is held waits for an operator, one that lacks a right for whoever can add it, and both say so.
+    // A deletion that is held waits for an operator, one that lacks a right for a person who can add it, and both say so.
     let lacks = facts.troubles.iter().filter(|refusal| is_missing_right(refusal.reason)).cloned();
     match (facts.held, refused(&lacks.collect::<Vec<_>>())) {
         (Held::Batch(batch), _) => Some(says(batch_is_held(batch).reason, format!("{message} Held: {batch}."))),

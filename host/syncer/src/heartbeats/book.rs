@@ -22,7 +22,6 @@ use super::metrics::{BeatCounts, BeatOutcome, BindingMetrics};
 use super::options::Options;
 use super::queues::Queues;
 use super::requests::{self, LeaseAnswer, Order};
-use crate::troubles::is_missing_right;
 
 /// How often the numbers of all leases are shown.
 const SURVEY: Duration = Duration::from_secs(1);
@@ -328,7 +327,9 @@ impl Book {
                     self.news.push(BeatNews::Right { sent });
                 }
             }
-            LeaseAnswer::Refused(refusal) if is_missing_right(refusal.reason) => {
+            LeaseAnswer::Refused(refusal)
+                if matches!(refusal.reason, RefusalReason::Forbidden | RefusalReason::Unauthorized) =>
+            {
                 let last = self.no_rights.get(&sent);
                 if last.is_none_or(|last| now.saturating_sub(*last) >= QUIET) {
                     self.no_rights.insert(sent, now);

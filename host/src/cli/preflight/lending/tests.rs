@@ -323,7 +323,7 @@ async fn s19_the_secret_of_each_binding_is_asked_for_by_name_and_one_that_is_mis
         "{said:#?}"
     );
     assert!(!lines.iter().any(|line| line.what.contains("secrets west")));
-    // Whoever asks for a binding means lending, whatever else runs.
+    // A binding that is named is looked at, whatever else runs.
     assert!(!found(&server, &["*"], &["--binding", "east"]).await.is_empty());
 }
 
