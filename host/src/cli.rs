@@ -85,7 +85,7 @@ enum Verb {
     /// Show the holders of node locks, and release a lock by hand
     #[command(subcommand)]
     Lock(lock::LockVerb),
-    /// Show what lent nodes would become, why they are as they are, and what they lend
+    /// Lend nodes to another cluster: grant, plan, explain, report, drain, pause, confirm, release
     #[command(subcommand)]
     Lend(lend::LendCommand),
     /// Report mistakes in the cabling of fabrics, or simulate a fabric manager

@@ -295,6 +295,12 @@ words! {
         Draining,
         /// Writes are switched off in the whole process.
         ReadOnly,
+        /// The API server of the physical cluster answers again.
+        PhysicalClusterReachable,
+        /// A virtual node is being taken away; the message says why.
+        NodeLeaving,
+        /// Pods were evicted or deleted from a virtual node; the message says why.
+        PodsRemoved,
     }
 }
 

@@ -26,6 +26,8 @@
 
 pub mod address;
 pub mod certificate;
+#[cfg(test)]
+mod chance;
 pub mod controllers;
 pub mod election;
 pub mod limits;

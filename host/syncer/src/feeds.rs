@@ -269,7 +269,7 @@ impl Index<WholePod> for LentPods {
     fn begin(&mut self, earlier: Earlier) -> PodList {
         self.inbox.twins_begin(earlier);
         if earlier == Earlier::Void {
-            locked(&self.view).ledger.forget_removals();
+            locked(&self.view).forget_answers();
         }
         PodList::default()
     }
@@ -307,6 +307,8 @@ impl Index<WholePod> for LentPods {
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
 pub enum WatchNews<'a> {
+    /// A list begins.
+    Begins,
     /// The server showed a change.
     Changed,
     /// A list is whole.
@@ -335,7 +337,8 @@ pub async fn follow<K, I>(
                 let news = match &event {
                     Event::InitDone(_) => Some(WatchNews::Listed),
                     Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
-                    Event::Init(_) | Event::InitApply(_) => None,
+                    Event::Init(_) => Some(WatchNews::Begins),
+                    Event::InitApply(_) => None,
                 };
                 for name in watched.take(&mut index, event).unwrap_or_default() {
                     // A full queue is counted, and the next sweep adds what it refused.

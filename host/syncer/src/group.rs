@@ -9,10 +9,13 @@
 //!
 //! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
 //! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
-//! listed, too. If the virtual API server does not answer the first lists, they are tried again; until then nothing is decided. A
-//! physical cluster that says that it has no nodes, where some are known, is listed once more after half a minute before that counts.
+//! listed, too. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
+//! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
+//! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
+//! it has no nodes, where some are known, is listed once more after half a minute before that counts.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +35,7 @@ use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
-use topoloom_sync::liveness::{Listed, Reach};
+use topoloom_sync::liveness::{Epoch, Listed};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
@@ -133,9 +136,9 @@ impl Group {
             return;
         }
         let known = PhysicalPods::both(&self.view);
-        let physical = self.connected(|physical| {
-            self.lists.begin_again();
-            self.physical_watches(physical, &identity, known.clone())
+        let physical = self.connected(|physical, epoch| {
+            self.lists.begin_again(history(physical.restores()));
+            self.physical_watches(physical, epoch, &identity, known.clone())
         });
         let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes()) };
         tokio::select! {
@@ -207,7 +210,7 @@ impl Group {
         let nodes: Api<NodeSlice> = Api::all(self.lent.clone());
         let of_binding = of_binding(identity);
         let index = Feed::<LentNodes>::of(&self.view);
-        let report = self.report(Thing::LentNodes, Side::Virtual, lists, 0, None);
+        let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), &self.restores, None);
         let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
         let csi_nodes = follow(
             Api::<CsiNodeSlice>::all(self.lent.clone()),
@@ -221,36 +224,40 @@ impl Group {
             config.fields("spec.nodeName!="),
             LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
             self.queue.clone(),
-            self.report(Thing::LentPods, Side::Virtual, lists, 1, Some(Part::LentPods)),
+            self.report(Thing::LentPods, Side::Virtual, (lists, 1), &self.restores, Some(Part::LentPods)),
         );
         vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
     }
 
-    /// What becomes of the news of a watch: its list counts among these, and a refusal is a trouble.
+    /// What becomes of the news of a watch: its list counts among these, in the history of the store in which it began, and a
+    /// refusal is a trouble.
     fn report(
         &self,
         thing: Thing,
         side: Side,
-        lists: &Arc<Lists>,
-        which: usize,
+        (lists, which): (&Arc<Lists>, usize),
+        restores: &Restores,
         part: Option<Part>,
     ) -> impl Fn(WatchNews<'_>) + Send + use<> {
         let (troubles, lists, view) = (self.troubles.clone(), Arc::clone(lists), Arc::clone(&self.view));
+        let (restores, began) = (restores.clone(), AtomicU64::new(0));
         move |news| match news {
+            WatchNews::Begins => began.store(history(&restores), Ordering::Relaxed),
             WatchNews::Changed => {}
             WatchNews::Listed => {
                 troubles.over(thing);
                 if let Some(part) = part {
                     view.lock().unwrap_or_else(PoisonError::into_inner).listed(part);
                 }
-                lists.add(which);
+                lists.add(which, began.load(Ordering::Relaxed));
             }
             WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
         }
     }
 
-    /// Watches with each connection that there is, and again whenever its cluster has been gone.
-    async fn connected<F: Future<Output = ()>>(&self, watch: impl Fn(Arc<Physical>) -> F) {
+    /// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the
+    /// same connection has listed it already.
+    async fn connected<F: Future<Output = ()>>(&self, watch: impl Fn(Arc<Physical>, Epoch) -> F) {
         let mut connections = self.physical.clone();
         loop {
             let physical = connections.borrow_and_update().clone();
@@ -258,36 +265,44 @@ impl Group {
                 changed(&mut connections).await;
                 continue;
             };
-            let mut reach = physical.signs().changes();
+            let mut epochs = physical.signs().epochs();
+            let epoch = *epochs.borrow_and_update();
             tokio::select! {
-                () = watch(physical) => {}
-                () = returned(&mut reach) => {}
+                () = watch(physical, epoch) => {}
+                () = changed(&mut epochs) => {}
                 () = changed(&mut connections) => {}
             }
         }
     }
 
     /// The watches of the physical cluster.
-    async fn physical_watches(&self, physical: Arc<Physical>, identity: &Identity, known: [PhysicalPods; 2]) {
+    async fn physical_watches(
+        &self,
+        physical: Arc<Physical>,
+        epoch: Epoch,
+        identity: &Identity,
+        known: [PhysicalPods; 2],
+    ) {
         let client = physical.connection().reads().clone();
         let config = Config::of(physical.restores()).heard(&physical.signs().heard());
         let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
         let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
         let [our_pods, other_pods] = known;
         let listed = |which: usize, thing: Thing, part: Part| {
-            let report = self.report(thing, Side::Physical, &self.lists, which, Some(part));
+            let report = self.report(thing, Side::Physical, (&self.lists, which), physical.restores(), Some(part));
             let (lists, signs, view) = (Arc::clone(&self.lists), physical.signs().clone(), Arc::clone(&self.view));
             move |news: WatchNews<'_>| {
                 report(news);
                 if matches!(news, WatchNews::Listed) {
                     let content = content(&view.lock().unwrap_or_else(PoisonError::into_inner));
-                    lists.tell(&signs, content);
+                    lists.tell(&signs, content, epoch);
                 }
             }
         };
         let our_pods = OurPods::new(our_pods, self.pods.inbox().clone(), physical.restores().clone());
         tokio::join!(
-            self.physical_nodes(&physical, &config),
+            self.forget_lists(physical.restores()),
+            self.physical_nodes(&physical, epoch, &config),
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&ours),
@@ -315,6 +330,15 @@ impl Group {
         );
     }
 
+    /// What was listed of a history that the store has left is not listed.
+    async fn forget_lists(&self, restores: &Restores) {
+        let mut changes = restores.changes();
+        loop {
+            changed(&mut changes).await;
+            self.lists.set_back(history(restores));
+        }
+    }
+
     /// The view says which CSINodes something happened to, whatever it was: a CSINode, its node, or what allows writes.
     async fn queue_csi_nodes(&self) {
         let news = self.view().csi.news();
@@ -329,10 +353,10 @@ impl Group {
     }
 
     /// The watch of the physical nodes. Where they are all gone at once, they are listed again before that counts (decision S5).
-    async fn physical_nodes(&self, physical: &Arc<Physical>, config: &Config) {
+    async fn physical_nodes(&self, physical: &Arc<Physical>, epoch: Epoch, config: &Config) {
         loop {
             let in_doubt = Notify::new();
-            let report = self.report(Thing::PhysicalNodes, Side::Physical, &self.lists, 0, None);
+            let report = self.report(Thing::PhysicalNodes, Side::Physical, (&self.lists, 0), physical.restores(), None);
             let nodes = follow(
                 Api::all(physical.connection().reads().clone()),
                 config.clone(),
@@ -341,7 +365,7 @@ impl Group {
                 |news| {
                     report(news);
                     if matches!(news, WatchNews::Listed) {
-                        self.nodes_listed(physical, &in_doubt);
+                        self.nodes_listed(physical, epoch, &in_doubt);
                     }
                 },
             );
@@ -357,9 +381,9 @@ impl Group {
         }
     }
 
-    fn nodes_listed(&self, physical: &Physical, in_doubt: &Notify) {
+    fn nodes_listed(&self, physical: &Physical, epoch: Epoch, in_doubt: &Notify) {
         let content = content(&self.view());
-        self.lists.tell(physical.signs(), content);
+        self.lists.tell(physical.signs(), content, epoch);
         if content == Listed::Some {
             return;
         }
@@ -384,7 +408,7 @@ impl Group {
                         self.watch_policies(self.lent.clone(), Config::of(&self.restores), Side::Virtual).await;
                     }
                     PolicySource::Physical => {
-                        let watch = |physical: Arc<Physical>| async move {
+                        let watch = |physical: Arc<Physical>, _| async move {
                             let config = Config::of(physical.restores()).heard(&physical.signs().heard());
                             let client = physical.connection().reads().clone();
                             self.watch_policies(client, config, Side::Physical).await;
@@ -406,7 +430,7 @@ impl Group {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
         let feed = self.policies.feed.clone();
         let report = |news: WatchNews<'_>| match news {
-            WatchNews::Changed => {}
+            WatchNews::Begins | WatchNews::Changed => {}
             WatchNews::Listed => self.troubles.over(Thing::Policies),
             WatchNews::Failed(refusal) => {
                 self.troubles.met(Thing::Policies, refusal, side);
@@ -429,6 +453,7 @@ fn csi_news(view: &SharedView, side: Side) -> impl Fn(WatchNews<'_>) + Send + Sy
     move |news| {
         let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
         match news {
+            WatchNews::Begins => {}
             WatchNews::Changed | WatchNews::Listed => view.csi.answered(trouble),
             WatchNews::Failed(refusal) => view.csi.refused(trouble, refusal.clone().on(side)),
         }
@@ -453,13 +478,9 @@ async fn changed<T>(values: &mut watch::Receiver<T>) {
     }
 }
 
-/// Ends when a cluster that was gone answers again. Another binding on the same connection may have listed it already.
-async fn returned(reach: &mut watch::Receiver<Reach>) {
-    let is_gone = |reach: &Reach| matches!(reach, Reach::Unreachable { .. });
-    if reach.wait_for(is_gone).await.is_err() || reach.wait_for(|reach| !is_gone(reach)).await.is_err() {
-        // The connection has ended, and with it this group.
-        std::future::pending::<()>().await;
-    }
+/// How often a store was set back.
+fn history(restores: &Restores) -> u64 {
+    *restores.changes().borrow()
 }
 
 /// The labels by which objects of a binding are found, whatever the UID of the binding was then.
@@ -470,12 +491,19 @@ pub fn of_binding(identity: &Identity) -> String {
     [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
 }
 
-/// Which of some lists were read to their end.
+/// Which of some lists were read to their end. Those of a history that the store has left do not count.
 #[derive(Debug)]
 pub struct Lists {
     all: usize,
-    read: Mutex<BTreeSet<usize>>,
+    read: Mutex<ReadLists>,
     whole: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct ReadLists {
+    /// How often the store had been set back when the first of them began.
+    history: u64,
+    lists: BTreeSet<usize>,
 }
 
 impl Lists {
@@ -497,29 +525,42 @@ impl Lists {
         self.whole.subscribe()
     }
 
-    fn read(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+    fn read(&self) -> MutexGuard<'_, ReadLists> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None was: the connection is another one, or its cluster was gone.
-    fn begin_again(&self) {
-        self.read().clear();
-        self.whole.send_replace(false);
+    /// None was: the connection is another one, or its cluster was gone. `history` is how often its store was set back.
+    fn begin_again(&self, history: u64) {
+        let mut read = self.read();
+        *read = ReadLists { history, lists: BTreeSet::new() };
+        self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
     }
 
-    /// One was.
-    fn add(&self, which: usize) {
+    /// The store was set back so often: what was read before is of another history.
+    fn set_back(&self, history: u64) {
+        if self.read().history < history {
+            self.begin_again(history);
+        }
+    }
+
+    /// One was, which began in this history.
+    fn add(&self, which: usize, history: u64) {
+        // Its list may be the first that shows it.
+        self.set_back(history);
         let mut read = self.read();
-        read.insert(which);
-        let is_whole = read.len() == self.all;
+        if history < read.history {
+            return;
+        }
+        read.lists.insert(which);
+        let is_whole = read.lists.len() == self.all;
         // Under the lock, so that an older answer replaces no newer one.
         self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
     }
 
-    /// A connection is as good as listed once all lists are.
-    fn tell(&self, signs: &Signs, content: Listed) {
+    /// A connection is as good as listed once all lists are, which were asked for in this epoch of it.
+    fn tell(&self, signs: &Signs, content: Listed, epoch: Epoch) {
         if *self.whole.borrow() {
-            signs.listed(content);
+            signs.listed(content, epoch);
         }
     }
 
@@ -533,51 +574,70 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
-    use topoloom_sync::liveness::{ContactTiming, Doubt};
+    use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
 
     use super::*;
     use crate::physical::Clock;
 
+    fn signs() -> (Signs, Epoch) {
+        let signs = Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO));
+        let epoch = *signs.epochs().borrow();
+        (signs, epoch)
+    }
+
     #[tokio::test]
     async fn s5_a_connection_counts_as_listed_when_its_nodes_and_all_its_pods_are() {
-        let (lists, signs) = (Lists::physical(), Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO)));
+        let (lists, (signs, epoch)) = (Lists::physical(), signs());
         for which in [0, 1, 1, 0] {
-            lists.add(which);
-            lists.tell(&signs, Listed::Some);
+            lists.add(which, 0);
+            lists.tell(&signs, Listed::Some, epoch);
             assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed), "{which}");
         }
-        lists.add(2);
-        lists.tell(&signs, Listed::Some);
+        lists.add(2, 0);
+        lists.tell(&signs, Listed::Some, epoch);
         assert_eq!(signs.reach(), Reach::Reachable);
         lists.whole().await;
-        lists.begin_again();
+        lists.begin_again(0);
         assert!(!*lists.changes().borrow());
     }
 
     #[test]
-    fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next() {
-        let (lists, signs) = (Lists::physical(), Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO)));
-        (0..3).for_each(|which| lists.add(which));
-        lists.tell(&signs, Listed::NoneWhereSomeWere);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::NoneWhereSomeWere);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::Some);
-        assert_eq!(signs.reach(), Reach::Reachable);
+    fn s25_what_was_listed_before_a_store_was_set_back_is_not_listed_whatever_comes_first() {
+        let is_whole = |lists: &Lists| *lists.changes().borrow();
+        let lists = Lists::physical();
+        (0..3).for_each(|which| lists.add(which, 0));
+        assert!(is_whole(&lists));
+        lists.set_back(1);
+        assert!(!is_whole(&lists));
+        // A list that was under way, and then the new ones.
+        (0..3).for_each(|which| lists.add(which, 0));
+        assert!(!is_whole(&lists));
+        (0..3).for_each(|which| lists.add(which, 1));
+        assert!(is_whole(&lists));
+        lists.set_back(1);
+        assert!(is_whole(&lists), "it is known");
+        // The first list that shows the next one comes before the news of it.
+        lists.add(0, 2);
+        assert!(!is_whole(&lists));
+        lists.set_back(2);
+        (1..3).for_each(|which| lists.add(which, 2));
+        assert!(is_whole(&lists));
+        // Another cluster, whose store was never set back.
+        lists.begin_again(0);
+        (0..3).for_each(|which| lists.add(which, 0));
+        assert!(is_whole(&lists));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn s5_a_cluster_that_another_binding_lists_at_once_has_returned_all_the_same() {
-        let reach = watch::Sender::new(Reach::Unreachable { since: Duration::ZERO });
-        let mut seen = reach.subscribe();
-        let answers = async {
-            tokio::task::yield_now().await;
-            // Both before any reader looks.
-            reach.send_replace(Reach::Suspect(Doubt::NotListed));
-            reach.send_replace(Reach::Reachable);
-        };
-        let both = async { tokio::join!(returned(&mut seen), answers) };
-        assert!(tokio::time::timeout(Duration::from_secs(1), both).await.is_ok());
+    #[test]
+    fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next() {
+        let (lists, (signs, epoch)) = (Lists::physical(), signs());
+        (0..3).for_each(|which| lists.add(which, 0));
+        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
+        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
+        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
+        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
+        lists.tell(&signs, Listed::Some, epoch);
+        assert_eq!(signs.reach(), Reach::Reachable);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! # Failure story
 //!
 //! Events come late, twice, and in any order between the two clusters. A physical pod whose virtual pod is not known counts
-//! as used: the node looks smaller for a moment, never larger. A pod with an amount that cannot be read counts with what was
+//! as used: the node looks smaller for a moment, never larger. So does one that its virtual pod does not name, and one outside of
+//! the namespace of the binding, whatever their labels are: a lender may have copied a manifest with all of them. A pod with an amount that cannot be read counts with what was
 //! read of it before, and its node is reported.
 
 use std::collections::hash_map::Entry;
@@ -17,15 +18,20 @@ use std::sync::Arc;
 
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
+use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
-use topoloom_sync::resources::{ResourceError, ResourceList};
+use topoloom_sync::quantity::Quantity;
+use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
 use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
 
 use crate::slices::pod::PodSlice;
+
+/// How many UIDs of bindings that are gone are remembered.
+const GONE_BINDINGS: usize = 100;
 
 /// The name of a physical node.
 pub type PhysicalName = Arc<str>;
@@ -38,11 +44,13 @@ pub type Touched = BTreeSet<PhysicalName>;
 pub struct Ledger {
     identity: Identity,
     cluster: ClusterId,
+    /// `spec.mountNamespace`: where its physical pods are.
+    mount: String,
     /// What is used of each physical node.
     used: HashMap<PhysicalName, NodeUsage>,
     physical_pods: HashMap<Uid, PhysicalRow>,
-    /// The physical pod that names a virtual one, by the UID of the virtual one.
-    twins: HashMap<Uid, Uid>,
+    /// The physical pods that name a virtual one, by the UID of the virtual one: more than one, where a manifest was copied.
+    twins: HashMap<Uid, Vec<Uid>>,
     virtual_pods: HashMap<Uid, VirtualRow>,
     /// Pods of the virtual cluster whose removal its API server took, and that are not known to be gone.
     removed: HashSet<Uid>,
@@ -52,6 +60,8 @@ pub struct Ledger {
     names: HashMap<NodeName, PhysicalName>,
     /// How many pods of those virtual nodes have not ended: it is asked for with each decision.
     running: usize,
+    /// Bindings of our name that a live list did not have: what they made is ours (decision S6).
+    gone_bindings: BTreeSet<Uid>,
 }
 
 /// A pod of the physical cluster.
@@ -65,7 +75,12 @@ struct PhysicalRow {
 
 #[derive(Debug)]
 struct OurPod {
-    virtual_uid: Option<Uid>,
+    /// Its name; it is in the namespace of the binding.
+    name: String,
+    /// The binding that made it, where that was an earlier one of our name.
+    earlier: Option<Uid>,
+    /// The virtual pod that it names.
+    names: Option<VirtualPodRef>,
     requests: ResourceList,
 }
 
@@ -75,6 +90,8 @@ struct VirtualRow {
     node: NodeName,
     phase: Phase,
     requests: ResourceList,
+    /// The physical pod that it names.
+    names: Option<PhysicalPodRef>,
 }
 
 #[derive(Debug, Default)]
@@ -84,12 +101,13 @@ struct LentRow {
 }
 
 impl Ledger {
-    /// An empty one.
+    /// An empty one of a binding whose physical pods are in this namespace.
     #[must_use]
-    pub fn new(identity: Identity, cluster: ClusterId) -> Self {
+    pub fn new(identity: Identity, cluster: ClusterId, mount: &str) -> Self {
         Self {
             identity,
             cluster,
+            mount: mount.to_owned(),
             used: HashMap::new(),
             physical_pods: HashMap::new(),
             twins: HashMap::new(),
@@ -98,6 +116,7 @@ impl Ledger {
             lent: HashMap::new(),
             names: HashMap::new(),
             running: 0,
+            gone_bindings: BTreeSet::new(),
         }
     }
 
@@ -133,6 +152,16 @@ impl Ledger {
     #[must_use]
     pub fn requested(&self, lent: &str) -> ResourceList {
         self.lent.get(lent).map(|row| row.requested.total()).unwrap_or_default()
+    }
+
+    /// What is used of a physical node, one resource after the other.
+    pub fn uses(&self, physical: &str) -> impl Iterator<Item = (&ResourceName, Quantity)> {
+        self.used.get(physical).into_iter().flat_map(NodeUsage::sums)
+    }
+
+    /// What the pods of a virtual node request in sum, one resource after the other.
+    pub fn requests(&self, lent: &str) -> impl Iterator<Item = (&ResourceName, Quantity)> {
+        self.lent.get(lent).into_iter().flat_map(|row| row.requested.sums())
     }
 
     /// The pods of a virtual node.
@@ -180,22 +209,18 @@ impl Ledger {
         if self.physical_pods.get(&uid).is_some_and(|row| *row.node != *node) {
             touched.append(&mut self.physical_pod_gone(&uid));
         }
-        let labels = slice.metadata().labels.as_ref();
-        let is_ours = labels.is_some_and(|labels| Ownership::of(labels, &self.identity) == Ownership::Ours);
-        let virtual_uid = slice.names().map(|named| named.uid);
-        if let Some(old) = self.physical_pods.get(&uid).and_then(|row| row.ours.as_ref()?.virtual_uid.clone())
-            && Some(&old) != virtual_uid.as_ref()
-        {
+        if let Some(old) = self.physical_pods.get(&uid).and_then(PhysicalRow::virtual_uid).cloned() {
             self.forget_twin(&old, &uid);
         }
-        if let Some(virtual_uid) = virtual_uid.as_ref().filter(|_| is_ours) {
-            self.twins.insert(virtual_uid.clone(), uid.clone());
+        let ours = self.our_pod(slice);
+        if let Some(virtual_uid) = ours.as_ref().and_then(OurPod::virtual_uid) {
+            self.twins.entry(virtual_uid.clone()).or_default().push(uid.clone());
         }
         let node: PhysicalName =
             self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
         let phase = Phase::read(slice.phase());
-        let part = self.part(&node, phase, is_ours, virtual_uid.as_ref(), &requests);
-        let ours = is_ours.then_some(OurPod { virtual_uid, requests });
+        let part = self.part(&uid, &node, phase, ours.as_ref(), &requests);
+        let ours = ours.map(|ours| OurPod { requests, ..ours });
         self.physical_pods.insert(uid.clone(), PhysicalRow { node: Arc::clone(&node), phase, ours });
         if self.used.entry(Arc::clone(&node)).or_default().set(&uid, part) == UsageChange::Changed {
             touched.insert(node);
@@ -206,8 +231,8 @@ impl Ledger {
     /// A pod of the physical cluster is gone.
     pub fn physical_pod_gone(&mut self, uid: &Uid) -> Touched {
         let Some(row) = self.physical_pods.remove(uid) else { return Touched::new() };
-        if let Some(virtual_uid) = row.ours.and_then(|ours| ours.virtual_uid) {
-            self.forget_twin(&virtual_uid, uid);
+        if let Some(virtual_uid) = row.virtual_uid() {
+            self.forget_twin(virtual_uid, uid);
         }
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
         match used.remove(uid) {
@@ -224,7 +249,7 @@ impl Ledger {
         let uid = slice.pod().uid;
         let Some(node) = slice.node().map(NodeName::from) else { return Ok(self.virtual_pod_gone(&uid)) };
         let requests = slice.requests()?;
-        let phase = Phase::read(slice.phase());
+        let (phase, names) = (Phase::read(slice.phase()), slice.names_physical());
         let mut touched = Touched::new();
         if self.virtual_pods.get(&uid).is_some_and(|row| row.node != node) {
             touched.append(&mut self.virtual_pod_gone(&uid));
@@ -241,7 +266,7 @@ impl Ledger {
         let refused = lent.pods.get(&uid).and_then(|known| known.refused);
         is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
         lent.pods.insert(uid.clone(), LentPod { refused, ..pod });
-        let row = VirtualRow { node: node.clone(), phase, requests };
+        let row = VirtualRow { node: node.clone(), phase, requests, names };
         let before = self.virtual_pods.insert(uid.clone(), row);
         if self.names.contains_key(&node) {
             let was_running = before.is_some_and(|row| !row.phase.is_final());
@@ -296,6 +321,27 @@ impl Ledger {
         self.removed.clear();
     }
 
+    /// A live list of the bindings does not have this one: pods that it made are ours, each as far as its virtual pod names it.
+    pub fn earlier_is_gone(&mut self, binding: &Uid) -> Touched {
+        if self.gone_bindings.len() >= GONE_BINDINGS || !self.gone_bindings.insert(binding.clone()) {
+            return Touched::new();
+        }
+        self.recount_earlier()
+    }
+
+    /// The API server was set back: bindings that were gone may be there again.
+    pub fn forget_earlier(&mut self) -> Touched {
+        self.gone_bindings.clear();
+        self.recount_earlier()
+    }
+
+    fn recount_earlier(&mut self) -> Touched {
+        let is_earlier = |row: &PhysicalRow| row.ours.as_ref().is_some_and(|ours| ours.earlier.is_some());
+        let pods: Vec<Uid> =
+            self.physical_pods.iter().filter(|(_, row)| is_earlier(row)).map(|(uid, _)| uid.clone()).collect();
+        pods.iter().filter_map(|uid| self.recount_pod(uid)).collect()
+    }
+
     /// All pods of the virtual cluster that are known.
     #[must_use]
     pub fn virtual_uids(&self) -> Vec<Uid> {
@@ -303,42 +349,82 @@ impl Ledger {
     }
 
     fn forget_twin(&mut self, virtual_uid: &Uid, physical: &Uid) {
-        if self.twins.get(virtual_uid) == Some(physical) {
-            self.twins.remove(virtual_uid);
+        if let Entry::Occupied(mut twins) = self.twins.entry(virtual_uid.clone()) {
+            twins.get_mut().retain(|twin| twin != physical);
+            if twins.get().is_empty() {
+                twins.remove();
+            }
         }
     }
 
-    /// Counts the physical pod of a virtual one anew.
-    fn recount(&mut self, virtual_uid: &Uid) -> Touched {
-        let Some(uid) = self.twins.get(virtual_uid).cloned() else { return Touched::new() };
-        let Some(PhysicalRow { node, phase, ours: Some(ours) }) = self.physical_pods.get(&uid) else {
-            return Touched::new();
+    /// A pod that this binding made, or an earlier one of its name, as far as the pod says it: without its amounts.
+    fn our_pod(&self, slice: &PodSlice) -> Option<OurPod> {
+        let metadata = slice.metadata();
+        let earlier = match Ownership::of(metadata.labels.as_ref()?, &self.identity) {
+            Ownership::Ours => None,
+            Ownership::OursOfEarlierBinding(uid) => Some(uid),
+            Ownership::Foreign(_) | Ownership::None => return None,
         };
-        let part = self.part(node, *phase, true, ours.virtual_uid.as_ref(), &ours.requests);
+        let is_there = metadata.namespace.as_deref() == Some(self.mount.as_str());
+        let name = metadata.name.clone().unwrap_or_default();
+        is_there.then(|| OurPod { name, earlier, names: slice.names(), requests: ResourceList::new() })
+    }
+
+    /// Counts the physical pods that name a virtual one anew.
+    fn recount(&mut self, virtual_uid: &Uid) -> Touched {
+        let twins = self.twins.get(virtual_uid).cloned().unwrap_or_default();
+        twins.iter().filter_map(|uid| self.recount_pod(uid)).collect()
+    }
+
+    /// Counts a physical pod of ours anew. Returns its node, where that has another sum now.
+    fn recount_pod(&mut self, uid: &Uid) -> Option<PhysicalName> {
+        let PhysicalRow { node, phase, ours } = self.physical_pods.get(uid)?;
+        let ours = ours.as_ref()?;
+        let part = self.part(uid, node, *phase, Some(ours), &ours.requests);
         let node = Arc::clone(node);
-        match self.used.entry(Arc::clone(&node)).or_default().set(&uid, part) {
-            UsageChange::Changed => [node].into(),
-            UsageChange::Same => Touched::new(),
-        }
+        let change = self.used.entry(Arc::clone(&node)).or_default().set(uid, part);
+        (change == UsageChange::Changed).then_some(node)
+    }
+
+    /// The virtual pod of a physical one, where each names the other.
+    fn twin_of(&self, uid: &Uid, pod: &OurPod) -> Option<(&Uid, &VirtualRow)> {
+        let named = pod.names.as_ref()?;
+        let (virtual_uid, row) = self.virtual_pods.get_key_value(&named.uid)?;
+        let twin = &self.lent.get(&row.node)?.pods.get(virtual_uid)?.pod;
+        let is_named = (&named.namespace, &named.name) == (&twin.namespace, &twin.name);
+        let back = row.names.as_ref()?;
+        let names_back =
+            back.namespace == self.mount && back.name == pod.name && back.uid.as_ref().is_none_or(|named| named == uid);
+        (is_named && names_back).then_some((virtual_uid, row))
     }
 
     /// How much of a physical pod counts.
-    fn part(
-        &self,
-        node: &str,
-        phase: Phase,
-        is_ours: bool,
-        virtual_uid: Option<&Uid>,
-        requests: &ResourceList,
-    ) -> PodUse {
-        let owner = if is_ours { PodOwner::Ours } else { PodOwner::Foreign };
+    fn part(&self, uid: &Uid, node: &str, phase: Phase, ours: Option<&OurPod>, requests: &ResourceList) -> PodUse {
+        let is_known = |ours: &&OurPod| ours.earlier.as_ref().is_none_or(|uid| self.gone_bindings.contains(uid));
+        let ours = ours.filter(is_known);
+        let owner = if ours.is_some() { PodOwner::Ours } else { PodOwner::Foreign };
+        let virtual_uid = ours.and_then(OurPod::virtual_uid);
         let pod = PhysicalPod { owner, virtual_uid: virtual_uid.map(|uid| &**uid), phase, requests };
-        let twin = virtual_uid.filter(|_| is_ours).and_then(|uid| Some((uid, self.virtual_pods.get(uid)?)));
+        let twin = ours.and_then(|ours| self.twin_of(uid, ours));
         let twin =
             twin.map(|(uid, row)| VirtualPod { uid, phase: row.phase, node: Some(&row.node), requests: &row.requests });
         // A node whose name gives no virtual one is not lent; then all of its pods count, which no one reads.
         let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
         PodUse::new(&counted(&pod, twin.as_ref(), &name), requests)
+    }
+}
+
+impl PhysicalRow {
+    /// The UID of the virtual pod that it names, where it is ours.
+    fn virtual_uid(&self) -> Option<&Uid> {
+        self.ours.as_ref()?.virtual_uid()
+    }
+}
+
+impl OurPod {
+    /// The UID of the virtual pod that it names.
+    fn virtual_uid(&self) -> Option<&Uid> {
+        self.names.as_ref().map(|named| &named.uid)
     }
 }
 

@@ -18,6 +18,7 @@
 //! | [`pods`] | the controller of pods |
 //! | [`csi`] | the controller of CSINodes |
 //! | [`troubles`] | what is refused, for the conditions of a binding |
+//! | [`metrics`] | what is counted of bindings |
 //! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
 //! | [`bindings`] | the controller of a ClusterBinding: connection, claims, verbs, status, deletion |
@@ -32,6 +33,7 @@ pub mod heartbeats;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod ledger;
+pub mod metrics;
 pub mod nodes;
 pub mod physical;
 pub mod pods;

@@ -10,9 +10,11 @@
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
 mod asking;
+mod boundary;
 mod csi;
 mod lenders;
 mod recall;
+mod seen;
 mod standing;
 mod terms;
 
@@ -24,13 +26,13 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
-use topoloom_sync::deletion::Leave;
-use topoloom_sync::guard::{Act, Guard, Inherited, Safety, Size};
+use topoloom_sync::deletion::{DeletionCause, Leave};
+use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
-    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical,
-    PhysicalNode, PodsBy, VerbOnNode, draft,
+    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
+    PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -38,8 +40,10 @@ use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
+use self::boundary::Boundary;
 pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
+pub use self::seen::{Amounts, Seen};
 pub use self::standing::Counts;
 use self::standing::Standing;
 pub use self::terms::VerbOnBinding;
@@ -73,6 +77,14 @@ pub struct NodeWork {
     pub again: Option<Duration>,
     /// What the node is on its way to, as a sentence.
     pub state: String,
+    /// The same in a word.
+    pub why: &'static str,
+    /// Why its virtual node goes, where it does.
+    pub leaving: Option<DeletionCause>,
+    /// Why something is disrupted, where something is.
+    pub cause: Option<Cause>,
+    /// That another's object has the name that the virtual node would have, where that is news.
+    pub conflict: Option<String>,
     /// Whether the status patch among the orders makes the node larger.
     pub grows: bool,
 }
@@ -119,6 +131,8 @@ pub struct View {
     proof: Proof,
     /// How far the wall clock was set since this view was made.
     steps: SignedDuration,
+    /// Nodes that have to be looked at, and were told to no queue: the next [review](Self::review) does.
+    pending: Touched,
 }
 
 /// What the process remembers of a node.
@@ -128,6 +142,10 @@ struct Remembered {
     asked: Asked,
     /// What the node counts as.
     standing: Standing,
+    /// The boundaries of its windows.
+    boundary: Boundary,
+    /// Another's object has the name of its virtual node.
+    is_name_taken: bool,
     /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
 }
@@ -143,13 +161,26 @@ impl Remembered {
         }
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps.saturating_sub(then));
     }
+
+    /// That another's object has the name of the virtual node: once, until that is over.
+    fn conflict(&mut self, state: &NodeState<'_>, lent: Option<&LentNode>) -> Option<String> {
+        let is_taken = match state {
+            // Neither what is read first nor what is still to be made says anything of it.
+            NodeState::Asking(_) => return None,
+            NodeState::Lent if lent.is_none() => return None,
+            NodeState::Rest(Rest::Foreign(_) | Rest::NameTaken(_)) => true,
+            NodeState::Rest(_) | NodeState::Lent | NodeState::Leaving(_) => false,
+        };
+        let was_taken = std::mem::replace(&mut self.is_name_taken, is_taken);
+        (is_taken && !was_taken).then(|| state.to_string())
+    }
 }
 
 impl View {
     /// Nothing is known yet but the binding, and what an earlier process left for its guard.
     #[must_use]
     pub fn new(binding: Binding, safety: Safety, earlier: impl Into<Inherited>, reach: Reach, now: Now) -> Self {
-        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone());
+        let ledger = Ledger::new(binding.identity.clone(), binding.cluster.clone(), &binding.mount);
         let policies = Policies::new(binding.identity.virtual_cluster());
         Self {
             binding,
@@ -176,6 +207,7 @@ impl View {
             guard: Guard::inherit(earlier, now.steady),
             proof: Proof::default(),
             steps: SignedDuration::ZERO,
+            pending: Touched::new(),
         }
     }
 
@@ -283,6 +315,33 @@ impl View {
         self.is_lent_listed
     }
 
+    /// Whether the virtual node of this name is ours, or may become ours: its watch shows it, or a physical node gives its name. How
+    /// the name begins says nothing: `vnode-east-2-w1` may be of the binding `east-2`.
+    #[must_use]
+    pub fn knows_lent(&self, name: &str) -> bool {
+        self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
+    }
+
+    /// A live list of the bindings does not have this one, which had our name: pods that it made use no room beside their virtual ones.
+    pub fn earlier_is_gone(&mut self, binding: &Uid) {
+        let touched = self.ledger.earlier_is_gone(binding);
+        self.look_later(touched);
+    }
+
+    /// The virtual API server was set back: what is known by its answers may not hold any more.
+    pub fn forget_answers(&mut self) {
+        self.ledger.forget_removals();
+        let touched = self.ledger.forget_earlier();
+        self.look_later(touched);
+    }
+
+    fn look_later(&mut self, mut touched: Touched) {
+        if !touched.is_empty() {
+            self.pending.append(&mut touched);
+            self.tell();
+        }
+    }
+
     /// Every node that there is something to decide about.
     #[must_use]
     pub fn all(&self) -> Touched {
@@ -356,11 +415,13 @@ impl View {
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
         let is_asking = drafted.is_asking();
+        let acts = drafted.acts();
+        let cause = acts.as_ref().map(|(cause, _)| *cause);
         // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
         let leave = if is_asking {
             Leave::Held
         } else {
-            let leave = remembered.asked.ask(&mut self.guard, drafted.acts(), &self.safety, size, now);
+            let leave = remembered.asked.ask(&mut self.guard, acts, &self.safety, size, now);
             match verb {
                 // Of a cluster that is gone for good nothing more will be known.
                 VerbOnNode::Detach => leave,
@@ -370,7 +431,10 @@ impl View {
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
         let seen = see(&facts, &decision);
-        let work = NodeWork::of(decision, lent_name, now);
+        remembered.boundary.see(&decision, lent.as_deref(), now.wall);
+        let conflict = remembered.conflict(&decision.state, lent.as_deref());
+        let mut work = NodeWork::of(decision, lent_name, now);
+        (work.0.cause, work.0.conflict) = (cause, conflict);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
             _ => None,
@@ -426,6 +490,16 @@ fn named(node: &LentNode) -> Option<&str> {
     name.map(String::as_str)
 }
 
+/// What a node is on its way to, in a word for metrics.
+fn word(state: &NodeState<'_>) -> &'static str {
+    match state {
+        NodeState::Lent => "lent",
+        NodeState::Leaving(cause) | NodeState::Rest(Rest::Left(cause)) => cause.word(),
+        NodeState::Rest(_) => "rest",
+        NodeState::Asking(_) => "asking",
+    }
+}
+
 impl NodeWork {
     /// The same without what borrows, and whether the node waits to grow.
     fn of(decision: NodeDecision<'_>, lent: Option<NodeName>, now: Now) -> (Self, Option<Growth>) {
@@ -439,8 +513,23 @@ impl NodeWork {
         let details = decision.details.as_deref();
         let grows = details.is_some_and(|details| matches!(details.pace, Pace::Write { growth: Grows::Some, .. }));
         let growth = details.map(|details| details.growth);
-        let state = decision.state.to_string();
-        (Self { lent, orders: decision.orders, lease: decision.lease, again, state, grows }, growth)
+        let leaving = match decision.state {
+            NodeState::Leaving(cause) => Some(cause),
+            NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent => None,
+        };
+        let work = Self {
+            lent,
+            lease: decision.lease,
+            again,
+            state: decision.state.to_string(),
+            why: word(&decision.state),
+            leaving,
+            cause: None,
+            conflict: None,
+            grows,
+            orders: decision.orders,
+        };
+        (work, growth)
     }
 }
 

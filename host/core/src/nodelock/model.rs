@@ -26,9 +26,10 @@ use super::retry::Retry;
 use super::sightings::{LiveReads, Moment, NodeRead, PodSighting, Sightings};
 use super::sweep::{self, Mode, Sweep};
 use super::value::{ParsedValue, bare};
+use crate::chance::{self, Dice};
 use crate::names::{LockValue, NodeName, Uid};
 use crate::version::ResourceVersion;
-use draw::{Dice, Mix};
+use draw::Mix;
 use world::{Deed, World};
 
 const TTL: Duration = Duration::from_secs(60);
@@ -133,18 +134,10 @@ fn live(mutation: Mutation, seed: u64, length: usize, calm: bool) -> (Vec<Deed>,
             mix.speeds = Mix::speeds(&mut dice);
         }
         let possible = world.possible(&mix, &mut dice);
-        let sum: usize = possible.iter().map(|(weight, _)| weight).sum();
-        if sum == 0 {
+        let Some(deed) = dice.weighted(possible) else {
             mix = Mix::draw(&mut dice);
             continue;
-        }
-        let mut drawn = dice.below(sum);
-        let deed = possible.into_iter().find(|(weight, _)| {
-            let here = drawn < *weight;
-            drawn = drawn.saturating_sub(*weight);
-            here
-        });
-        let deed = deed.unwrap().1;
+        };
         deeds.push(deed);
         world.deed(deed);
     }
@@ -155,18 +148,8 @@ fn live(mutation: Mutation, seed: u64, length: usize, calm: bool) -> (Vec<Deed>,
 }
 
 /// The same history without what it does not need to break something.
-fn shortest(mutation: Mutation, mut deeds: Vec<Deed>, calm: bool) -> Vec<Deed> {
-    let mut size = deeds.len() / 2;
-    while size > 0 {
-        let mut at = 0;
-        while at < deeds.len() {
-            let mut fewer = deeds.clone();
-            fewer.drain(at..(at + size).min(deeds.len()));
-            if play(mutation, &fewer, calm).is_some() { deeds = fewer } else { at += size }
-        }
-        size /= 2;
-    }
-    deeds
+fn shortest(mutation: Mutation, deeds: Vec<Deed>, calm: bool) -> Vec<Deed> {
+    chance::shortest(deeds, |fewer| play(mutation, fewer, calm).is_some())
 }
 
 /// Plays a history, and says what was broken.

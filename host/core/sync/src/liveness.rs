@@ -9,7 +9,8 @@
 //! A cluster that does not answer may be gone or only hidden behind a network. So its silence first takes rights away: nothing
 //! is evicted, deleted, created or made larger (*suspect*), then no pod is sent there any more (*unreachable*). Leases that stop
 //! let node-lifecycle do the rest by the pods' own tolerations. A cluster that answers again is listed anew before anything is
-//! decided about it: until then it is still suspect.
+//! decided about it: until then it is still suspect. A list that was asked for before its silence is no such list: it may
+//! arrive after it, and leaves out what happened meanwhile. So each return begins an [`Epoch`], and a list says of which it is.
 
 use std::fmt;
 use std::time::Duration;
@@ -68,12 +69,18 @@ impl fmt::Display for Doubt {
     }
 }
 
+/// A stretch of time in which a server was never unreachable: the next one begins with its first answer after it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Epoch(u64);
+
 /// What is known of one connection. Times are those of a clock that cannot be set.
 #[derive(Debug, Clone)]
 pub struct Contact {
     timing: ContactTiming,
     /// The last sign of life.
     last: Duration,
+    /// How often it was unreachable and answered again.
+    epoch: Epoch,
     /// Since when Nodes have not been listed although the connection was unreachable before.
     unlisted: bool,
     /// When the server first said that it has no Nodes, where the cache had some.
@@ -84,20 +91,31 @@ impl Contact {
     /// A connection that was made at this time. Nothing is listed yet.
     #[must_use]
     pub fn new(timing: ContactTiming, now: Duration) -> Self {
-        Self { timing, last: now, unlisted: true, empty: None }
+        Self { timing, last: now, epoch: Epoch::default(), unlisted: true, empty: None }
+    }
+
+    /// In which epoch it is: lists that are asked for now are of this one.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// A watch event, a bookmark or an answered probe arrived.
     pub fn answered(&mut self, now: Duration) {
         if self.is_unreachable(now) {
             self.unlisted = true;
+            self.epoch = Epoch(self.epoch.0.saturating_add(1));
         }
         self.last = self.last.max(now);
     }
 
-    /// Nodes and pods were listed; the list was answered at this time.
-    pub fn listed(&mut self, content: Listed, now: Duration) {
+    /// Nodes and pods were listed, by lists that were asked for in this epoch; the last one was answered at this time. What was
+    /// asked for in an earlier one is an answer, and no list.
+    pub fn listed(&mut self, content: Listed, epoch: Epoch, now: Duration) {
         self.answered(now);
+        if epoch != self.epoch {
+            return;
+        }
         self.unlisted = false;
         self.empty = match content {
             Listed::Some => None,
@@ -297,8 +315,14 @@ mod tests {
 
     fn contact() -> Contact {
         let mut contact = Contact::new(ContactTiming::default(), at(100));
-        contact.listed(Listed::Some, at(100));
+        listed(&mut contact, Listed::Some, 100);
         contact
+    }
+
+    /// A list that was asked for, and answered, at this time.
+    fn listed(contact: &mut Contact, content: Listed, now: u64) {
+        contact.answered(at(now));
+        contact.listed(content, contact.epoch(), at(now));
     }
 
     #[test]
@@ -319,8 +343,28 @@ mod tests {
         assert_eq!(contact.reach(at(131)), Reach::Reachable, "a short silence needs no new list");
         contact.answered(at(200));
         assert_eq!(contact.reach(at(200)), Reach::Suspect(Doubt::NotListed));
-        contact.listed(Listed::Some, at(201));
+        listed(&mut contact, Listed::Some, 201);
         assert_eq!(contact.reach(at(201)), Reach::Reachable);
+    }
+
+    #[test]
+    fn s5_a_list_that_was_asked_for_before_a_server_was_unreachable_is_none_of_what_it_holds_afterwards() {
+        let mut contact = contact();
+        let before = contact.epoch();
+        contact.answered(at(139));
+        assert_eq!(contact.epoch(), before, "it was suspect only");
+        contact.answered(at(200));
+        let after = contact.epoch();
+        assert_ne!(after, before);
+        contact.listed(Listed::Some, before, at(201));
+        assert_eq!(contact.reach(at(201)), Reach::Suspect(Doubt::NotListed));
+        // Nor where the list itself is the first answer.
+        contact.listed(Listed::Some, after, at(300));
+        assert_eq!(contact.reach(at(300)), Reach::Suspect(Doubt::NotListed));
+        contact.listed(Listed::NoneWhereSomeWere, after, at(301));
+        assert!(!contact.is_empty_confirmed(at(900)));
+        listed(&mut contact, Listed::Some, 302);
+        assert_eq!(contact.reach(at(302)), Reach::Reachable);
     }
 
     #[test]
@@ -332,16 +376,16 @@ mod tests {
     #[test]
     fn s5_an_empty_list_after_a_full_cache_is_believed_when_a_second_one_30_s_later_agrees() {
         let mut contact = contact();
-        contact.listed(Listed::NoneWhereSomeWere, at(110));
+        listed(&mut contact, Listed::NoneWhereSomeWere, 110);
         assert_eq!(contact.reach(at(110)), Reach::Suspect(Doubt::Empty));
-        contact.listed(Listed::NoneWhereSomeWere, at(139));
+        listed(&mut contact, Listed::NoneWhereSomeWere, 139);
         assert!(!contact.is_empty_confirmed(at(139)));
-        contact.listed(Listed::NoneWhereSomeWere, at(140));
+        listed(&mut contact, Listed::NoneWhereSomeWere, 140);
         assert!(contact.is_empty_confirmed(at(140)));
         contact.emptied();
         assert_eq!(contact.reach(at(140)), Reach::Reachable);
-        contact.listed(Listed::NoneWhereSomeWere, at(141));
-        contact.listed(Listed::Some, at(142));
+        listed(&mut contact, Listed::NoneWhereSomeWere, 141);
+        listed(&mut contact, Listed::Some, 142);
         assert_eq!(contact.reach(at(142)), Reach::Reachable, "the Nodes are there again");
         assert!(!contact.is_empty_confirmed(at(900)));
     }

@@ -25,6 +25,9 @@
 mod actors;
 mod cache;
 mod carry;
+// The one home of what both models draw by.
+#[path = "../../src/chance.rs"]
+mod chance;
 mod desk;
 mod draw;
 mod explore;
@@ -57,7 +60,8 @@ use crate::policy::status::PolicyStatus;
 use crate::quantity::Quantity;
 use crate::resources::{self, CPU, ResourceList};
 use crate::selector::NodeSelector;
-use draw::{Dice, Mix};
+use chance::Dice;
+use draw::Mix;
 use server::Side;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
@@ -153,18 +157,10 @@ fn live(mutation: Mutation, seed: u64, length: usize) -> (Vec<Deed>, Option<Stri
     let mut deeds = Vec::new();
     while deeds.len() < length && world.broken.is_none() {
         let possible = world.possible(&mix, &mut dice);
-        let sum: usize = possible.iter().map(|(weight, _)| weight).sum();
-        if sum == 0 {
+        let Some(deed) = dice.weighted(possible) else {
             mix = Mix::draw(&mut dice);
             continue;
-        }
-        let mut drawn = dice.below(sum);
-        let deed = possible.into_iter().find(|(weight, _)| {
-            let here = drawn < *weight;
-            drawn = drawn.saturating_sub(*weight);
-            here
-        });
-        let deed = deed.unwrap().1;
+        };
         deeds.push(deed);
         world.deed(deed);
     }
@@ -188,18 +184,8 @@ fn play(mutation: Mutation, deeds: &[Deed]) -> Option<String> {
 }
 
 /// The same history without what it does not need to break something.
-fn shortest(mutation: Mutation, mut deeds: Vec<Deed>) -> Vec<Deed> {
-    let mut size = deeds.len() / 2;
-    while size > 0 {
-        let mut at = 0;
-        while at < deeds.len() {
-            let mut fewer = deeds.clone();
-            fewer.drain(at..(at + size).min(deeds.len()));
-            if play(mutation, &fewer).is_some() { deeds = fewer } else { at += size }
-        }
-        size /= 2;
-    }
-    deeds
+fn shortest(mutation: Mutation, deeds: Vec<Deed>) -> Vec<Deed> {
+    chance::shortest(deeds, |fewer| play(mutation, fewer).is_some())
 }
 
 /// How much is tried, where more time is given; the seeds begin with 0, always.

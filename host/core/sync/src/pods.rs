@@ -9,6 +9,11 @@
 //! annotation. Each looks like an orphan. Therefore rows 3, 5 and 6 need two looks, at least the orphan delay apart, and
 //! after them a live read of the virtual pod. One look is enough where the virtual pod has another UID than the one
 //! named: UIDs do not come back. All deletions here count in the guard (decision S9).
+//!
+//! A pod of an earlier binding is ours once that binding is gone and both pods name each other (decision S6). No right permits to
+//! write that on it (decision S19), so it is decided anew each time, and the process remembers whom it has [adopted](Adopted):
+//! what lost its virtual pod afterwards is an orphan like any other. What lost it before, or while no process looked, is left to
+//! an operator.
 
 pub mod finish;
 mod looks;
@@ -91,10 +96,23 @@ pub struct Facts<'a> {
     pub earlier: Earlier,
     /// What forbids writes now.
     pub bars: &'a Bars,
+    /// Whether this process has adopted it.
+    pub adopted: Adopted,
     /// How far two looks are apart.
     pub orphan_delay: Duration,
     /// The first look at it as an orphan ([`Looks`]).
     pub look: Option<Look>,
+}
+
+/// Whether a pod that an earlier binding made was adopted: it named its virtual pod and that named it, and the binding was gone. The
+/// caller remembers it by the UID of the pod, from each [`Trusted::Mapping`] on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Adopted {
+    /// It was not.
+    #[default]
+    No,
+    /// It was.
+    Yes,
 }
 
 /// What follows for a physical pod.
@@ -156,7 +174,7 @@ pub enum WhyNothing {
 pub enum WhyLeft {
     /// It is not ours.
     Foreign(WhyForeign),
-    /// A binding that is gone made it, and it has no virtual pod: only an operator removes it (`lend release`).
+    /// A binding that is gone made it, and it had no virtual pod since: only an operator removes it (`lend release`).
     NotAdopted {
         /// The UID of that binding.
         binding: Uid,
@@ -197,7 +215,7 @@ pub enum WithheldOrder {
 pub enum Trusted {
     /// By its labels.
     Labels,
-    /// By its two-way mapping. The binding that made it, of this UID, is gone.
+    /// By its two-way mapping: it is [adopted](Adopted). The binding that made it, of this UID, is gone.
     Mapping(Uid),
 }
 
@@ -225,6 +243,9 @@ pub enum Orphan {
 }
 
 impl Orphan {
+    /// The words of all verdicts.
+    pub const WORDS: [&'static str; 4] = ["unmapped", "gone", "replaced", "elsewhere"];
+
     /// The row of section 8.
     #[must_use]
     pub fn row(&self) -> u8 {
@@ -298,10 +319,20 @@ pub fn decide(facts: &Facts<'_>, now: Duration) -> PodDecision {
             None => PodDecision::Synchronise(earlier.map_or(Trusted::Labels, Trusted::Mapping)),
         },
         Judged::InUse(part) => PodDecision::Leave(WhyLeft::InUse(part)),
-        Judged::Orphan(why) => match earlier {
-            Some(binding) => PodDecision::Leave(WhyLeft::NotAdopted { binding, why }),
-            None => orphan(pod, why, facts, now),
+        Judged::Orphan(why) => match (earlier, facts.adopted) {
+            (Some(binding), Adopted::No) => PodDecision::Leave(WhyLeft::NotAdopted { binding, why }),
+            (Some(_), Adopted::Yes) | (None, _) => orphan(pod, why, facts, now),
         },
+    }
+}
+
+/// Why a physical pod is an orphan, by the virtual pod that a live read found for it; `None`: it belongs to one. A pod that
+/// names no virtual pod belongs to the one that names it.
+#[must_use]
+pub fn orphan_of(pod: &PhysicalPod, twin: Option<&VirtualPod>) -> Option<Orphan> {
+    match judge(pod, Twin::Live { pod: twin, asked: Duration::ZERO }) {
+        Judged::Orphan(why) => Some(why),
+        Judged::Mapped | Judged::InUse(_) | Judged::Unread => None,
     }
 }
 
@@ -362,7 +393,9 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
     }
 }
 
-fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
+/// Whether a virtual pod names this physical one.
+#[must_use]
+pub fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
     PhysicalPodRef::read(&twin.annotations).is_ok_and(|back| back.names(&physical(pod)))
 }
 

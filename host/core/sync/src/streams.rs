@@ -7,14 +7,14 @@
 //! What goes wrong: everything that leads to another pod than that of the caller. A pod of a real node, of another binding or of
 //! another virtual cluster is named by an annotation that was edited; a pod of ours was deleted and made again. Each has a word in
 //! [`NoStream`], and a stream needs all of it to agree: labels of identity on the virtual node and on the physical pod, the
-//! namespace of the binding, and two pods that name each other. A binding that was replaced adopts its pods first (decision S6):
-//! until then there is no stream to them.
+//! namespace of the binding, and two pods that name each other. A pod of a binding that was replaced is ours once a live list shows
+//! that the earlier one is gone (decision S6); without that list there is no stream to it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::identity::mapping::{BrokenPart, Mapping, PhysicalPodRef, PodSide, is_mapped};
-use super::identity::{Identity, Ownership, WhyForeign};
+use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use topoloom_core::names::Uid;
 use topoloom_core::text::line;
 
@@ -53,7 +53,8 @@ pub enum NoStream {
     Gone(PhysicalPodRef),
     /// The physical pod is not of this binding.
     Foreign(WhyForeign),
-    /// It is of a binding of this name that had this UID, and has not been adopted.
+    /// It is of a binding of this name that had this UID, and it is not known whether that one still exists: the bindings have to be
+    /// listed first.
     NotAdopted(Uid),
     /// The two pods do not name each other.
     NotMapped(Mapping),
@@ -105,20 +106,21 @@ pub fn wanted(
     Ok(named)
 }
 
-/// Whether the physical pod that was found is of this binding and the twin of the virtual one.
+/// Whether the physical pod that was found is of this binding and the twin of the virtual one. `earlier` is what a live list shows
+/// of the binding that it names, where that is an earlier one.
 ///
 /// # Errors
-/// It is not.
+/// It is not, or the list is missing ([`NoStream::NotAdopted`]).
 pub fn judge(
     (physical, labels): (&PodSide<'_>, &BTreeMap<String, String>),
     twin: &PodSide<'_>,
     us: &Identity,
+    earlier: Earlier,
 ) -> Result<(), NoStream> {
-    match Ownership::of(labels, us) {
-        Ownership::Ours => {}
-        Ownership::OursOfEarlierBinding(uid) => return Err(NoStream::NotAdopted(uid)),
-        Ownership::Foreign(difference) => return Err(NoStream::Foreign(WhyForeign::Label(difference))),
-        Ownership::None => return Err(NoStream::Foreign(WhyForeign::Unlabelled)),
+    match Ownership::of(labels, us).resolve(earlier) {
+        Owner::Ours | Owner::Adoptable(_) => {}
+        Owner::Unknown(uid) => return Err(NoStream::NotAdopted(uid)),
+        Owner::Foreign(why) => return Err(NoStream::Foreign(why)),
     }
     match is_mapped(physical, twin) {
         Mapping::Both => Ok(()),
@@ -148,8 +150,8 @@ impl fmt::Display for NoStream {
             Self::Foreign(why) => write!(f, "the physical pod that it names is not of its ClusterBinding: {why}"),
             Self::NotAdopted(uid) => write!(
                 f,
-                "the physical pod that it names is of an earlier ClusterBinding of this name, with the UID {}, and has not been \
-                 adopted yet",
+                "the physical pod that it names is of an earlier ClusterBinding of this name, with the UID {}, and it is not known \
+                 whether that one exists",
                 line(uid, SHOWN)
             ),
             Self::NotMapped(mapping) => mapping.fmt(f),
@@ -190,10 +192,15 @@ mod tests {
 
     /// Judges the physical pod `lent/web-0-x` (P) as the twin of the virtual pod `shop/web-0` (V).
     fn judged(labels: &Keys, physical: &Keys, twin: &Keys) -> Result<(), NoStream> {
+        judged_after(Earlier::Unlisted, labels, physical, twin)
+    }
+
+    /// The same after a list of the bindings.
+    fn judged_after(earlier: Earlier, labels: &Keys, physical: &Keys, twin: &Keys) -> Result<(), NoStream> {
         let (p, v): (Uid, Uid) = ("P".into(), "V".into());
         let physical = PodSide { namespace: "lent", name: "web-0-x", uid: &p, annotations: physical };
         let twin = PodSide { namespace: "shop", name: "web-0", uid: &v, annotations: twin };
-        judge((&physical, labels), &twin, &us())
+        judge((&physical, labels), &twin, &us(), earlier)
     }
 
     #[track_caller]
@@ -253,7 +260,12 @@ mod tests {
         let west = with(ours.clone(), keys::BINDING, "west");
         refused(judged(&west, &physical, &twin), false, "not of its ClusterBinding: its label topoloom.dev/binding is");
         let earlier = with(ours.clone(), keys::BINDING_UID, "binding-1");
-        refused(judged(&earlier, &physical, &twin), false, "binding-1, and has not been adopted");
+        refused(judged(&earlier, &physical, &twin), false, "binding-1, and it is not known whether that one exists");
+        let stands = judged_after(Earlier::Stands, &earlier, &physical, &twin);
+        refused(stands, false, "it belongs to the ClusterBinding with the UID binding-1, which exists");
+        assert_eq!(judged_after(Earlier::Gone, &earlier, &physical, &twin), Ok(()));
+        let other = judged_after(Earlier::Gone, &earlier, &physical, &down("web-1-x", "P"));
+        refused(other, false, "names another physical pod");
         refused(judged(&ours, &Keys::new(), &twin), false, "the physical pod names no virtual pod");
         refused(judged(&ours, &up("web-1", "V"), &twin), false, "names another virtual pod, shop/web-1");
         refused(judged(&ours, &up("web-0", "U"), &twin), false, "belongs to a virtual pod with the UID U");

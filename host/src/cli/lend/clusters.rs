@@ -56,7 +56,7 @@ pub(super) struct PairArgs {
     #[arg(long, value_name = "NAME", requires = "physical_kubeconfig")]
     physical_context: Option<String>,
     /// The identity of the virtual cluster, as for `run`; default: the UID of its namespace kube-system
-    #[arg(long, env = "TOPOLOOM_VIRTUAL_CLUSTER_ID", value_name = "ID")]
+    #[arg(long, env = "TOPOLOOM_VIRTUAL_CLUSTER_ID", value_name = "ID", value_parser = super::virtual_cluster)]
     virtual_cluster_id: Option<String>,
     /// The address that virtual nodes show, as for `run`; default: the one that they show now, if any
     #[arg(long, env = "TOPOLOOM_SYNCER_KUBELET_ADDRESS", value_name = "IP")]

@@ -205,6 +205,7 @@ pub fn read(binding: &ClusterBinding, around: &Surroundings) -> Result<Reading, 
         binding: Binding {
             identity,
             cluster,
+            mount: mount_namespace.clone(),
             selector,
             no_policy: match no_policy {
                 WrittenNoPolicy::LeaseAll => NoPolicy::LeaseAll,

@@ -1,8 +1,9 @@
-//! The nodes of the physical cluster, on their way into the view, and what their end means for pods that terminate.
+//! The nodes of the physical cluster, on their way into the view, and what their coming and going means for pods that terminate.
 
 use std::sync::Arc;
 
 use topoloom_cluster::watched::{Earlier, Index};
+use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::naming::virtual_node_name;
 
@@ -11,8 +12,8 @@ use crate::ledger::Touched;
 use crate::pods::Inbox;
 use crate::slices::node::NodeSlice;
 
-/// The nodes of the physical cluster. The end of a pod whose machine was there is left to others; where that machine goes, and
-/// after each list, it is looked at again.
+/// The nodes of the physical cluster. The end of a pod whose machine was there, or unknown, is left to others; where that machine
+/// goes or comes, and after each list, it is looked at again.
 #[derive(Debug)]
 pub struct Machines {
     nodes: Feed<PhysicalNodes>,
@@ -25,6 +26,11 @@ impl Machines {
     #[must_use]
     pub fn new(view: &SharedView, inbox: Inbox) -> Self {
         Self { nodes: Feed::of(view), view: Arc::clone(view), inbox }
+    }
+
+    /// The name of its virtual node.
+    fn lent_name(&self, node: &NodeSlice) -> Option<NodeName> {
+        virtual_node_name(&locked(&self.view).binding.cluster, node.name()).ok()
     }
 }
 
@@ -48,13 +54,18 @@ impl Index<NodeSlice> for Machines {
     }
 
     fn apply(&mut self, object: NodeSlice) -> Touched {
-        self.nodes.apply(object)
+        let lent = self.lent_name(&object).filter(|lent| !locked(&self.view).knows_lent(lent));
+        let touched = self.nodes.apply(object);
+        if let Some(lent) = lent {
+            self.inbox.nodes_gone(|node| *node == *lent);
+        }
+        touched
     }
 
     fn delete(&mut self, object: NodeSlice) -> Touched {
-        let lent = virtual_node_name(&locked(&self.view).binding.cluster, object.name());
+        let lent = self.lent_name(&object);
         let touched = self.nodes.delete(object);
-        if let Ok(lent) = lent {
+        if let Some(lent) = lent {
             self.inbox.nodes_gone(|node| *node == *lent);
         }
         touched

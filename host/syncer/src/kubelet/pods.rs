@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use serde::Deserialize;
+use topoloom_api::ClusterBinding;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::Uid;
+use topoloom_sync::identity::Earlier;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, PodSide};
 use topoloom_sync::streams::{self, NoStream};
 
@@ -156,8 +158,23 @@ impl Reads {
 
         let Some(found) = read(&lender, &named).await? else { return Err(NoStream::Gone(named).into()) };
         let physical = Pod::from(found);
-        streams::judge((&physical.side(), &physical.labels), &twin.side(), &lender.identity)?;
+        let judge =
+            |earlier| streams::judge((&physical.side(), &physical.labels), &twin.side(), &lender.identity, earlier);
+        match judge(Earlier::Unlisted) {
+            Err(NoStream::NotAdopted(uid)) => judge(self.earlier(&uid).await?)?,
+            judged => judged?,
+        }
         Ok((lender, PhysicalPodRef { uid: Some(physical.uid), ..named }))
+    }
+}
+
+impl Reads {
+    /// Whether the ClusterBinding with this UID is gone.
+    async fn earlier(&self, uid: &Uid) -> Result<Earlier, NoTwin> {
+        let bindings: Api<ClusterBinding> = Api::all(self.client.clone());
+        let list = answered(bindings.list_metadata(&ListParams::default()), Side::Virtual).await?;
+        let stands = list.items.iter().any(|binding| binding.metadata.uid.as_deref() == Some(&**uid));
+        Ok(if stands { Earlier::Stands } else { Earlier::Gone })
     }
 }
 

@@ -167,6 +167,20 @@ async fn s26_a_pod_that_is_not_ours_has_no_stream_and_the_answer_says_what_is_wr
 }
 
 #[tokio::test]
+async fn s6_s26_a_pod_of_an_earlier_binding_has_streams_once_a_list_shows_that_this_binding_is_gone() {
+    let stage = Stage::new().await;
+    let mut labels = identity().labels();
+    labels.insert(keys::BINDING_UID.to_owned(), "binding-0".to_owned());
+    stage.world.physical_pod("web-0-x", &json!(labels), &up("web-0", "V-web-0"));
+    let caller = stage.api_server();
+    stage.world.bindings.lock().unwrap().insert("binding-0".to_owned());
+    let (code, said) = stage.ask(Some(&caller), LOG).await;
+    assert!(code == 403 && said.contains("which exists"), "{said}");
+    stage.world.bindings.lock().unwrap().clear();
+    assert_eq!(stage.ask(Some(&caller), LOG).await.0, 200);
+}
+
+#[tokio::test]
 async fn s26_a_pod_that_is_made_again_under_its_name_while_a_stream_begins_is_not_the_one_that_was_judged() {
     let stage = Stage::new().await;
     let caller = stage.api_server();

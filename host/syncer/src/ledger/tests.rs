@@ -9,7 +9,7 @@ fn identity() -> Identity {
 }
 
 fn ledger() -> Ledger {
-    let mut ledger = Ledger::new(identity(), ClusterId::parse("east").unwrap());
+    let mut ledger = Ledger::new(identity(), ClusterId::parse("east").unwrap(), "lent");
     for node in ["w1", "w2"] {
         ledger.node(&node.into());
     }
@@ -28,9 +28,18 @@ fn pod(uid: &str, node: &str, cpu: &str, phase: &str) -> Value {
     })
 }
 
+/// A virtual pod that names a physical one.
+fn twin(uid: &str, node: &str, cpu: &str, phase: &str, physical: &str) -> Value {
+    let mut pod = pod(uid, node, cpu, phase);
+    pod["metadata"]["annotations"] =
+        json!({"topoloom.dev/physical-pod-namespace": "lent", "topoloom.dev/physical-pod-name": physical});
+    pod
+}
+
 /// A physical pod of ours, made for a virtual one.
 fn ours(uid: &str, node: &str, cpu: &str, phase: &str, twin: &str) -> Value {
     let mut pod = pod(uid, node, cpu, phase);
+    pod["metadata"]["namespace"] = "lent".into();
     pod["metadata"]["labels"] = json!(identity().labels());
     pod["metadata"]["annotations"] = json!({
         "topoloom.dev/virtual-pod-namespace": "team", "topoloom.dev/virtual-pod-name": twin,
@@ -65,11 +74,11 @@ fn s14_a_pod_of_ours_counts_until_its_virtual_pod_is_known_on_that_node_and_agai
     let mut ledger = ledger();
     assert_eq!(ledger.physical_pod(&read(ours("p", "w1", "2", "Running", "v"))), Ok(touched(&["w1"])));
     assert_eq!(cpu(&ledger.used("w1")), "2");
-    assert_eq!(ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1500m", "Running"))), Ok(touched(&["w1"])));
+    assert_eq!(ledger.virtual_pod(read(twin("v", "vnode-east-w1", "1500m", "Running", "p"))), Ok(touched(&["w1"])));
     assert_eq!(cpu(&ledger.used("w1")), "500m", "what a webhook added to the physical pod");
     assert_eq!(cpu(&ledger.requested("vnode-east-w1")), "1500m");
     assert_eq!(ledger.pods("vnode-east-w1").len(), 1);
-    assert_eq!(ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1500m", "Succeeded"))), Ok(touched(&["w1"])));
+    assert_eq!(ledger.virtual_pod(read(twin("v", "vnode-east-w1", "1500m", "Succeeded", "p"))), Ok(touched(&["w1"])));
     assert_eq!((cpu(&ledger.used("w1")), cpu(&ledger.requested("vnode-east-w1"))), ("2".into(), "0".into()));
     assert_eq!(ledger.virtual_pod_gone(&"v".into()), touched(&["w1"]));
     assert_eq!(cpu(&ledger.used("w1")), "2");
@@ -80,21 +89,95 @@ fn s6_s14_a_pod_with_another_identity_is_foreign_whatever_it_names() {
     let mut ledger = ledger();
     let mut other = ours("p", "w1", "2", "Running", "v");
     other["metadata"]["labels"]["topoloom.dev/virtual-cluster"] = "another".into();
-    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Running"))).unwrap();
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
     ledger.physical_pod(&read(other)).unwrap();
     assert_eq!(cpu(&ledger.used("w1")), "2");
+}
+
+#[test]
+fn s6_s14_a_copied_manifest_counts_wherever_it_is_and_takes_nothing_from_the_pod_that_it_is_a_copy_of() {
+    let mut ledger = ledger();
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    ledger.physical_pod(&read(ours("p", "w1", "2", "Running", "v"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "0");
+    // In another namespace under its own name, and in that of the binding under another one.
+    let mut elsewhere = ours("p", "w1", "2", "Running", "v");
+    (elsewhere["metadata"]["namespace"], elsewhere["metadata"]["uid"]) = ("theirs".into(), "copy-1".into());
+    assert_eq!(ledger.physical_pod(&read(elsewhere)), Ok(touched(&["w1"])));
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+    ledger.physical_pod(&read(ours("copy-2", "w1", "2", "Running", "v"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4");
+    // Each event of the virtual pod counts all of them anew.
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Failed", "p"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "6");
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4");
+    for uid in ["copy-1", "copy-2", "p"] {
+        ledger.physical_pod_gone(&uid.into());
+    }
+    assert!(ledger.twins.is_empty());
+}
+
+#[test]
+fn s6_s14_a_pod_of_ours_counts_until_its_virtual_pod_names_it_by_all_that_it_names() {
+    let mut ledger = ledger();
+    ledger.physical_pod(&read(ours("p", "w1", "2", "Running", "v"))).unwrap();
+    let with = |key: &str, value: &str| {
+        let mut pod = twin("v", "vnode-east-w1", "2", "Running", "p");
+        pod["metadata"]["annotations"][key] = value.into();
+        read(pod)
+    };
+    let mut used = |pod: PodSlice| {
+        ledger.virtual_pod(pod).unwrap();
+        cpu(&ledger.used("w1"))
+    };
+    assert_eq!(used(read(pod("v", "vnode-east-w1", "2", "Running"))), "2", "it names none yet");
+    assert_eq!(used(with("topoloom.dev/physical-pod-namespace", "theirs")), "2");
+    assert_eq!(used(with("topoloom.dev/physical-pod-name", "another")), "2");
+    assert_eq!(used(with("topoloom.dev/physical-pod-uid", "another")), "2");
+    assert_eq!(used(with("topoloom.dev/physical-pod-uid", "p")), "0");
+    assert_eq!(used(read(twin("v", "vnode-east-w1", "2", "Running", "p"))), "0", "its UID is written last");
+    // The other direction by its name, too.
+    let mut renamed = ours("p", "w1", "2", "Running", "v");
+    renamed["metadata"]["annotations"]["topoloom.dev/virtual-pod-name"] = "w".into();
+    ledger.physical_pod(&read(renamed)).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+}
+
+#[test]
+fn s6_s14_a_pod_of_an_earlier_binding_is_ours_once_that_is_gone_and_until_the_virtual_cluster_was_set_back() {
+    let mut ledger = ledger();
+    let earlier = |uid: &str, lent: &str| {
+        let mut pod = ours(uid, "w1", "2", "Running", lent);
+        pod["metadata"]["labels"]["topoloom.dev/binding-uid"] = "b0".into();
+        read(pod)
+    };
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    ledger.physical_pod(&earlier("p", "v")).unwrap();
+    // One that no virtual pod names is none of ours.
+    ledger.physical_pod(&earlier("q", "w")).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4");
+    assert_eq!(ledger.earlier_is_gone(&"another".into()), touched(&[]));
+    assert_eq!(ledger.earlier_is_gone(&"b0".into()), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+    assert_eq!(ledger.earlier_is_gone(&"b0".into()), touched(&[]));
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Running"))).unwrap();
+    assert_eq!(cpu(&ledger.used("w1")), "4", "the mapping holds as for every pod of ours");
+    ledger.virtual_pod(read(twin("v", "vnode-east-w1", "2", "Running", "p"))).unwrap();
+    assert_eq!(ledger.forget_earlier(), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "4");
 }
 
 #[test]
 fn s15_churn_of_our_own_pods_changes_no_size() {
     let mut ledger = ledger();
     for round in 0..50 {
-        let (physical, twin) = (format!("p{round}"), format!("v{round}"));
-        ledger.virtual_pod(read(pod(&twin, "vnode-east-w1", "1", "Pending"))).unwrap();
-        ledger.physical_pod(&read(ours(&physical, "w1", "1", "Running", &twin))).unwrap();
+        let (physical, lent) = (format!("p{round}"), format!("v{round}"));
+        ledger.virtual_pod(read(twin(&lent, "vnode-east-w1", "1", "Pending", &physical))).unwrap();
+        ledger.physical_pod(&read(ours(&physical, "w1", "1", "Running", &lent))).unwrap();
         assert_eq!(cpu(&ledger.used("w1")), "0");
         ledger.physical_pod_gone(&physical.as_str().into());
-        ledger.virtual_pod_gone(&twin.as_str().into());
+        ledger.virtual_pod_gone(&lent.as_str().into());
     }
     assert!(ledger.twins.is_empty() && ledger.lent.is_empty() && ledger.physical_pods.is_empty());
 }
@@ -172,7 +255,7 @@ proptest! {
             (any::<bool>(), 0..6_u8, prop::option::of((0..2_u8, 0..9_u8, 0..3_u8))), 0..60,
         )
     ) {
-        let (mut ledger, mut truth) = (Ledger::new(identity(), ClusterId::parse("east").unwrap()), Truth::default());
+        let (mut ledger, mut truth) = (Ledger::new(identity(), ClusterId::parse("east").unwrap(), "lent"), Truth::default());
         ledger.node(&"w1".into());
         let not_ended = |ledger: &Ledger| ledger.bound().filter(|phase| !phase.is_final()).count();
         let steps: Vec<Step> = steps;
@@ -182,15 +265,15 @@ proptest! {
                 Some(now) => pods.insert(number, now),
                 None => pods.remove(&number),
             };
-            let (uid, twin) = (format!("p{number}"), format!("v{number}"));
+            let (uid, lent) = (format!("p{number}"), format!("v{number}"));
             match (is_physical, pod_now) {
                 (true, None) => drop(ledger.physical_pod_gone(&uid.as_str().into())),
-                (false, None) => drop(ledger.virtual_pod_gone(&twin.as_str().into())),
+                (false, None) => drop(ledger.virtual_pod_gone(&lent.as_str().into())),
                 (true, Some((node, cpu, phase))) => {
                     let (node, cpu) = (format!("w{}", node + 1), cpu.to_string());
                     let phase = PHASES[usize::from(phase)];
                     let written = if number % 2 == 0 {
-                        ours(&uid, &node, &cpu, phase, &twin)
+                        ours(&uid, &node, &cpu, phase, &lent)
                     } else {
                         pod(&uid, &node, &cpu, phase)
                     };
@@ -198,7 +281,8 @@ proptest! {
                 }
                 (false, Some((node, cpu, phase))) => {
                     let (node, cpu) = (format!("vnode-east-w{}", node + 1), cpu.to_string());
-                    ledger.virtual_pod(read(pod(&twin, &node, &cpu, PHASES[usize::from(phase)]))).unwrap();
+                    let phase = PHASES[usize::from(phase)];
+                    ledger.virtual_pod(read(twin(&lent, &node, &cpu, phase, &uid))).unwrap();
                 }
             }
             for node in 0..2 {

@@ -7,7 +7,8 @@
 //!
 //! Silence needs no event to be noticed: time alone makes a connection suspect, and [`Signs::keep`] publishes that. Should that task
 //! end, the connection is published as unreachable: what nothing measures any more is not believed. After the machine slept, the
-//! published state is old for up to five seconds; [`Signs::reach`] is never old.
+//! published state is old for up to five seconds; [`Signs::reach`] is never old. So a gap may end before it was published. It
+//! begins a new [`Epoch`] all the same, which is what those that have to list anew wait for ([`Signs::epochs`]).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use topoloom_cluster::gate::boot_time;
 use topoloom_cluster::watches::Heard;
-use topoloom_sync::liveness::{Contact, ContactTiming, Listed, Reach};
+use topoloom_sync::liveness::{Contact, ContactTiming, Epoch, Listed, Reach};
 
 /// The longest time between two looks at the clock: timers stand still while the machine sleeps, and the clock does not.
 const LOOK: Duration = Duration::from_secs(5);
@@ -59,6 +60,7 @@ struct Shared {
     clock: Clock,
     contact: Mutex<Contact>,
     reach: watch::Sender<Reach>,
+    epoch: watch::Sender<Epoch>,
 }
 
 impl Signs {
@@ -67,8 +69,8 @@ impl Signs {
     pub fn new(timing: ContactTiming, clock: &Clock) -> Self {
         let now = clock.now();
         let contact = Contact::new(timing, now);
-        let reach = watch::Sender::new(contact.reach(now));
-        Self(Arc::new(Shared { clock: clock.clone(), contact: Mutex::new(contact), reach }))
+        let (reach, epoch) = (watch::Sender::new(contact.reach(now)), watch::Sender::new(contact.epoch()));
+        Self(Arc::new(Shared { clock: clock.clone(), contact: Mutex::new(contact), reach, epoch }))
     }
 
     /// A watch event, a bookmark or an answered probe arrived.
@@ -76,9 +78,15 @@ impl Signs {
         self.change(Contact::answered);
     }
 
-    /// Nodes and pods were listed.
-    pub fn listed(&self, content: Listed) {
-        self.change(|contact, now| contact.listed(content, now));
+    /// Nodes and pods were listed, by lists that were asked for in this epoch.
+    pub fn listed(&self, content: Listed, epoch: Epoch) {
+        self.change(|contact, now| contact.listed(content, epoch, now));
+    }
+
+    /// In which epoch the connection is; is notified when another one begins: then all has to be listed again.
+    #[must_use]
+    pub fn epochs(&self) -> watch::Receiver<Epoch> {
+        self.0.epoch.subscribe()
     }
 
     /// Whether an empty list was confirmed by a second one, late enough.
@@ -136,6 +144,8 @@ impl Signs {
         let contact = self.contact();
         let reach = contact.reach(self.0.clock.now());
         self.0.reach.send_if_modified(|published| std::mem::replace(published, reach) != reach);
+        let epoch = contact.epoch();
+        self.0.epoch.send_if_modified(|published| std::mem::replace(published, epoch) != epoch);
     }
 
     fn contact(&self) -> MutexGuard<'_, Contact> {

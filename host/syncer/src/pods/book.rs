@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use topoloom_cluster::watched::Earlier as History;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::{Earlier, Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, NODE_PREFIX};
 use topoloom_sync::phase::Phase;
-use topoloom_sync::pods::{Looks, ORPHAN_DELAY};
+use topoloom_sync::pods::{Adopted, Looks, ORPHAN_DELAY};
 use topoloom_sync::projection::Refusals;
 
 use super::key::{PodKey, PodName};
@@ -89,6 +90,10 @@ struct PhysicalRow {
     twin: Option<(PodName, Uid)>,
     presence: Presence,
     done: Option<Done>,
+    /// When the first state was shown that its virtual pod does not have yet.
+    shown: Option<Instant>,
+    /// Whether it is of an earlier binding, and was adopted.
+    adopted: Adopted,
 }
 
 /// Whether a physical pod is there.
@@ -298,7 +303,7 @@ impl Book {
         if known.is_some_and(|row| version.is_older_than(&row.version)) {
             return Vec::new();
         }
-        let done = known.and_then(|row| row.done);
+        let (done, shown, adopted) = known.map_or((None, None, Adopted::No), |row| (row.done, row.shown, row.adopted));
         if known.is_none() {
             // Another pod had the name.
             self.forget_physical(&name);
@@ -308,7 +313,7 @@ impl Book {
             self.bearers.insert(twin.clone(), name.clone());
         }
         let (digest, phase) = (pod.digest(), pod.phase());
-        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done };
+        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
@@ -319,6 +324,29 @@ impl Book {
             None => self.statuses.remove(&name),
         }
         vec![PodKey::Physical(name)]
+    }
+
+    /// The watch has shown these at this time.
+    pub(super) fn were_shown(&mut self, looks: &[PodKey], now: Instant) {
+        for look in looks {
+            if let PodKey::Physical(name) = look
+                && let Some(row) = self.physical.get_mut(name)
+            {
+                row.shown.get_or_insert(now);
+            }
+        }
+    }
+
+    /// When the state of a physical pod was shown that is written to its virtual one now. What is shown from now on is newer.
+    pub(super) fn take_shown(&mut self, name: &PodName) -> Option<Instant> {
+        self.physical.get_mut(name)?.shown.take()
+    }
+
+    /// It could not be written: it is as old as it was.
+    pub(super) fn put_shown(&mut self, name: &PodName, shown: Option<Instant>) {
+        if let Some(row) = self.physical.get_mut(name) {
+            row.shown = shown.or(row.shown);
+        }
     }
 
     /// A physical pod is not ours. One that was ours is looked at once more: something may have been asked for about it.
@@ -394,13 +422,26 @@ impl Book {
         self.twins.get(name).filter(|row| row.uid == *uid).map(|row| row.version.clone())
     }
 
+    /// This physical pod of an earlier binding is ours from now on.
+    pub(super) fn adopt(&mut self, name: &PodName, uid: &Uid) {
+        if let Some(row) = self.physical.get_mut(name).filter(|row| row.uid == *uid) {
+            row.adopted = Adopted::Yes;
+        }
+    }
+
+    /// Whether that was so.
+    pub(super) fn adopted(&self, name: &PodName, uid: &Uid) -> Adopted {
+        self.physical.get(name).filter(|row| row.uid == *uid).map(|row| row.adopted).unwrap_or_default()
+    }
+
     /// Whether a physical pod of this name is known.
     pub(super) fn knows(&self, name: &PodName) -> bool {
         self.physical.contains_key(name)
     }
 
-    /// Whether a virtual node of this name may be ours.
-    pub(super) fn is_lent(&self, node: &str) -> bool {
+    /// Whether a virtual node of this name may be ours, as far as the beginning of its name says: pods are shown before their nodes.
+    /// Whether it is, the view knows.
+    fn may_be_lent(&self, node: &str) -> bool {
         node.starts_with(&self.prefix)
     }
 
@@ -425,7 +466,7 @@ impl Book {
     /// A virtual pod is as it is now. Returns what has to be looked at.
     pub(super) fn twin(&mut self, pod: &PodState) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
-        if !self.is_lent(&pod.node) {
+        if !self.may_be_lent(&pod.node) {
             return self.twin_gone(&name, &uid);
         }
         let before = self.twins.get(&name).and_then(|row| row.back.clone());
@@ -529,7 +570,12 @@ impl Book {
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
         }
-        if is_same { Rested::Yes } else { Rested::No }
+        if is_same {
+            self.take_shown(&name);
+            Rested::Yes
+        } else {
+            Rested::No
+        }
     }
 
     /// A live read found no physical pod of this name. What is gone is not waited for; all else its watch shows.

@@ -8,7 +8,7 @@ use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::Deserialize;
 use topoloom_sync::deletion::PodClass;
-use topoloom_sync::identity::mapping::VirtualPodRef;
+use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::keys;
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
@@ -138,6 +138,12 @@ impl PodSlice {
     #[must_use]
     pub fn names(&self) -> Option<VirtualPodRef> {
         VirtualPodRef::read(self.metadata.annotations.as_ref()?).ok()
+    }
+
+    /// The physical pod that it names, where it names one.
+    #[must_use]
+    pub fn names_physical(&self) -> Option<PhysicalPodRef> {
+        PhysicalPodRef::read(self.metadata.annotations.as_ref()?).ok()
     }
 
     /// What it requests in total, as the scheduler of its cluster counts it.

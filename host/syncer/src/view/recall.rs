@@ -61,7 +61,8 @@ pub struct Reviewed {
     pub held: Option<HeldBatch>,
     /// Whether what is held is known from an earlier process, and its acts are not complete yet.
     pub is_recalling: bool,
-    /// The nodes that have to be looked at: something that was held may go now, or everything is known for the first time.
+    /// The nodes that have to be looked at: something that was held may go now, everything is known for the first time, or another
+    /// controller has found what changes their size.
     pub touched: Touched,
 }
 
@@ -86,7 +87,7 @@ impl View {
     /// Judges again what is held. The caller asks a moment after each change, and every few seconds.
     pub fn review(&mut self, now: Now) -> Reviewed {
         let before = self.guard.held().map(|batch| batch.hash.clone());
-        let mut touched = Touched::new();
+        let mut touched = std::mem::take(&mut self.pending);
         let size = self.size();
         if self.guard.is_recalling() {
             let is_settled = self.settled(now, &mut touched);

@@ -21,6 +21,9 @@ const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_secs(300);
 /// How often a missing ConfigMap or Secret is looked for.
 const RECHECK: SignedDuration = SignedDuration::from_secs(2);
 
+/// The grace of a pod that names none.
+const GRACE: i64 = 30;
+
 /// Exit code of a process that SIGTERM ended, and of one that SIGKILL ended.
 const TERMINATED: i32 = 143;
 const KILLED: i32 = 137;
@@ -82,6 +85,12 @@ pub(super) struct Life {
     /// How many init containers end before the next one starts.
     once: i32,
     faster: i32,
+    /// For how long it may be active (`activeDeadlineSeconds`).
+    active: Option<SignedDuration>,
+    /// How long its containers have to stop.
+    grace: SignedDuration,
+    /// It was active for longer than that.
+    is_overdue: bool,
     pub(super) admitted: Option<Timestamp>,
     /// Since when there is everything that its containers need.
     pub(super) created: Option<Timestamp>,
@@ -96,8 +105,21 @@ impl Life {
         let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let once = init.filter(|container| !super::amounts::is_sidecar(container)).count();
         let once = i32::try_from(once).unwrap_or(i32::MAX);
-        let mut life =
-            Self { plan, once, faster, admitted: None, created: None, stage: Stage::New, restarts: 0, last: None };
+        let active = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).map(SignedDuration::from_secs);
+        let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(GRACE);
+        let mut life = Self {
+            plan,
+            once,
+            faster,
+            active,
+            grace: SignedDuration::from_secs(grace),
+            is_overdue: false,
+            admitted: None,
+            created: None,
+            stage: Stage::New,
+            restarts: 0,
+            last: None,
+        };
         life.adopt(pod);
         life
     }
@@ -182,10 +204,15 @@ impl Life {
 
     /// Everything that has happened by now.
     pub(super) fn advance(&mut self, now: Timestamp) {
-        while let Some(at) = self.turn()
+        while let Some(at) = [self.turn(), self.expires()].into_iter().flatten().min()
             && at <= now
         {
-            self.stage = match &self.stage {
+            if self.expires() == Some(at) {
+                self.is_overdue = true;
+                self.delete(at + self.grace, at);
+                continue;
+            }
+            let stage = match &self.stage {
                 Stage::Starting => Stage::Running { since: at },
                 Stage::Running { since } => match self.plan.run {
                     Run::Ends(_, phase) => {
@@ -207,7 +234,17 @@ impl Life {
                 }
                 Stage::New | Stage::Creating { .. } | Stage::Ended(_) => return,
             };
+            match stage {
+                Stage::Ended(end) => self.end(end),
+                stage => self.stage = stage,
+            }
         }
+    }
+
+    /// When it was active for as long as it may be. One that stops already does that.
+    fn expires(&self) -> Option<Timestamp> {
+        let stops = matches!(self.stage, Stage::New | Stage::Stopping { .. } | Stage::Ended(_));
+        if stops { None } else { Some(self.admitted? + self.active?) }
     }
 
     /// When its stage ends by itself.
@@ -232,7 +269,7 @@ impl Life {
             Stage::Running { since } => self.plan.ready.map(|time| *since + time),
             _ => None,
         };
-        [shows, self.turn()].into_iter().flatten().filter(|time| *time > now).min()
+        [shows, self.turn(), self.expires()].into_iter().flatten().filter(|time| *time > now).min()
     }
 
     /// When so many init containers have ended.
@@ -291,12 +328,19 @@ impl Life {
     }
 
     fn end(&mut self, end: End) {
-        self.stage = Stage::Ended(end);
+        let is_overdue = self.is_overdue && end.cause == Cause::Ended;
+        self.stage = Stage::Ended(if is_overdue { overdue(end) } else { end });
     }
 }
 
 fn failed(at: Timestamp, code: i32, cause: Cause) -> End {
     End { phase: Phase::Failed, reason: None, message: None, at, started: None, code, cause }
+}
+
+/// The end of a pod that was active for too long, however its containers stopped.
+fn overdue(end: End) -> End {
+    let message = "Pod was active on the node longer than the specified deadline";
+    End { phase: Phase::Failed, reason: Some("DeadlineExceeded".to_owned()), message: Some(message.to_owned()), ..end }
 }
 
 fn runs_since(container: &ContainerStatus) -> Option<Timestamp> {

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 
-use super::admission::{Refusal, Room};
+use super::admission::{HostPort, Refusal, Room, host_ports};
 use super::amounts::{Amounts, add, requested};
 use super::life::{Life, Missing};
 use super::machine::{Machine, Standing, address, heartbeat, is_virtual, renewal};
@@ -44,6 +44,7 @@ struct Seat {
     life: Life,
     needs: Vec<Need>,
     requested: Amounts,
+    ports: Vec<HostPort>,
     number: u32,
     /// What was written last.
     shown: Option<Value>,
@@ -150,6 +151,7 @@ impl World {
                     life,
                     needs: needs(&spec),
                     requested: requested(&spec),
+                    ports: host_ports(&spec),
                     number: self.next_pod,
                     shown: None,
                     version,
@@ -290,13 +292,14 @@ impl World {
             return Err(Refusal { reason: "UnexpectedAdmissionError".to_owned(), message: broken.clone() });
         }
         let Some((machine, standing)) = self.machine(&new.node) else { return Ok(()) };
-        let mut used = Amounts::new();
+        let (mut used, mut ports) = (Amounts::new(), Vec::new());
         let bound = self.bound.get(&new.node).into_iter().flatten();
         for seat in bound.filter_map(|uid| self.seats.get(uid)).filter(|seat| seat.life.holds_room()) {
             add(&mut used, &seat.requested);
+            ports.extend(seat.ports.iter().cloned());
         }
         let (allocatable, taints, pressures) = (&machine.allocatable, &machine.taints, &standing.pressures);
-        let room = Room { allocatable, used: &used, taints, pressures };
+        let room = Room { allocatable, used: &used, ports: &ports, taints, pressures };
         new.pod.spec.as_ref().map_or(Ok(()), |spec| room.admit(spec))
     }
 

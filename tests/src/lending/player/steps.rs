@@ -5,6 +5,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
+use topoloom_sync::keys;
 
 use crate::lending::kubelets::Phase;
 use crate::lending::{is_over, is_terminating, uid_of};
@@ -18,7 +19,7 @@ pub enum Step {
     Create,
     /// Its UID is written on the virtual one.
     WriteUid,
-    /// The physical pod vanished: the virtual one fails, with the reason `PhysicalPodLost`.
+    /// The physical pod vanished: the virtual one ends as that was seen to end, or fails with the reason `PhysicalPodLost`.
     Lose,
     /// The virtual pod terminates, or is gone: its physical pod is deleted.
     DeletePhysical,
@@ -68,7 +69,7 @@ pub(super) fn next(virtual_pod: &Pod, names: (&str, &str), target: Target, physi
     if is_terminating(virtual_pod) {
         return end(virtual_pod, physical);
     }
-    if is_over(virtual_pod) {
+    if is_over(virtual_pod) || is_placeholder(virtual_pod) {
         return Next::Nothing;
     }
     let annotations = virtual_pod.metadata.annotations.clone().unwrap_or_default();
@@ -99,6 +100,11 @@ fn end(virtual_pod: &Pod, physical: Physical<'_>) -> Next {
     }
 }
 
+/// Whether the bottom-up half made it to hold ports that tenants of the machine use: it never runs anywhere.
+fn is_placeholder(virtual_pod: &Pod) -> bool {
+    virtual_pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(keys::HOST_PORT_PLACEHOLDER))
+}
+
 /// What follows for the physical pod once its virtual pod goes, or is gone.
 pub(super) fn delete(physical: Physical<'_>) -> Next {
     match physical {
@@ -116,7 +122,6 @@ pub(super) fn is_of(physical: &Pod, virtual_uid: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use topoloom_sync::keys;
 
     use super::*;
 
@@ -207,6 +212,14 @@ mod tests {
     #[test]
     fn a_pod_that_was_never_copied_ends_too() {
         assert_eq!(there(&terminating(twin(&[], "Pending")), Physical::Absent(None)), Next::Make(Step::WriteFinal));
+    }
+
+    #[test]
+    fn a_placeholder_for_host_ports_is_not_copied_and_ends_as_every_pod() {
+        let mut pod = twin(&[], "Pending");
+        pod.metadata.labels = serde_json::from_value(json!({keys::HOST_PORT_PLACEHOLDER: "true"})).unwrap();
+        assert_eq!(there(&pod, Physical::Absent(None)), Next::Nothing);
+        assert_eq!(there(&terminating(pod), Physical::Absent(None)), Next::Make(Step::WriteFinal));
     }
 
     #[test]

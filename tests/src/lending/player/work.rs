@@ -25,8 +25,8 @@ pub(super) enum Work {
     Create(Box<Pod>),
     /// Deletes its physical pod.
     DeletePhysical(PodName, Option<u32>),
-    /// Writes its status, if nothing is left of its physical pod.
-    Finish { pod: PodName, physical: Physical, status: Value },
+    /// Writes its status in this version, in which it has no final phase, if nothing is left of its physical pod.
+    Finish { pod: PodName, version: String, physical: Physical, status: Value },
     /// Removes it, if nothing is left of its physical pod.
     Remove { pod: PodName, physical: Physical },
 }
@@ -74,12 +74,14 @@ pub(super) async fn perform(clusters: Clusters, work: Work) -> Done {
                 Answer::Exists | Answer::Again => Done::Again,
             }
         }
-        Work::Finish { pod, physical, status } => {
+        Work::Finish { pod, version, physical, status } => {
             if let Some(found) = found(physical_side, &physical, &pod.uid).await {
                 return found;
             }
             let pods: Api<Pod> = Api::namespaced(virtual_side, &pod.namespace);
-            let patch = Patch::Strategic(json!({"metadata": {"uid": &*pod.uid}, "status": status}));
+            // The bottom-up half may have written how it ended a moment ago: that stays, and the pod is looked at again.
+            let metadata = json!({"uid": &*pod.uid, "resourceVersion": version});
+            let patch = Patch::Strategic(json!({"metadata": metadata, "status": status}));
             written(ask(pods.patch_status(&pod.name, &PatchParams::default(), &patch)).await)
         }
         Work::Remove { pod, physical } => {

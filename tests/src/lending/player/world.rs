@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use topoloom_sync::identity::Ownership;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::keys;
@@ -57,6 +58,8 @@ enum Presence {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) mistakes: Mistakes,
+    /// Something was made, or is a mistake.
+    pub(super) news: Notify,
     faults: Mutex<Faults>,
     made: Mutex<Vec<Made>>,
 }
@@ -68,6 +71,16 @@ impl Shared {
 
     pub(super) fn made(&self) -> MutexGuard<'_, Vec<Made>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&self, made: Made) {
+        self.made().push(made);
+        self.news.notify_one();
+    }
+
+    fn mistake(&self, what: String) {
+        self.mistakes.add(what);
+        self.news.notify_one();
     }
 }
 
@@ -313,6 +326,10 @@ impl World {
         let (pod, namespace) = (PodName::of(&seat.pod), self.copier.namespace.clone());
         let place = |uid| work::Physical { namespace: namespace.clone(), name: seat.physical.clone(), uid };
         let physical = || self.physicals.get(&seat.physical);
+        let finish = |pod, uid, status| {
+            let version = seat.pod.metadata.resource_version.clone()?;
+            Some(Work::Finish { pod, version, physical: place(uid), status })
+        };
         Some(match step {
             Step::WriteNames => {
                 let names = json!({keys::PHYSICAL_POD_NAMESPACE: namespace, keys::PHYSICAL_POD_NAME: seat.physical});
@@ -323,7 +340,7 @@ impl World {
                 match self.copier.copy(&seat.pod, &lent.physical) {
                     Ok(copy) => Work::Create(Box::new(copy)),
                     Err(error) => {
-                        self.shared.mistakes.add(format!("{pod}: {error}"));
+                        self.shared.mistake(format!("{pod}: {error}"));
                         return None;
                     }
                 }
@@ -337,18 +354,17 @@ impl World {
             }
             Step::Lose => {
                 let annotations = seat.pod.metadata.annotations.clone().unwrap_or_default();
-                let uid = PhysicalPodRef::read(&annotations).ok()?.uid.map(|uid| uid.to_string());
-                Work::Finish { pod, physical: place(uid), status: lost(now) }
+                let named = PhysicalPodRef::read(&annotations).ok()?.uid.map(|uid| uid.to_string());
+                finish(pod, named, self.end_of(uid, now))?
             }
-            Step::WriteFinal => {
-                let status = match self.last.get(uid) {
-                    Some((phase, _)) => ended(*phase, now),
-                    None => lost(now),
-                };
-                Work::Finish { pod, physical: place(None), status }
-            }
+            Step::WriteFinal => finish(pod, None, self.end_of(uid, now))?,
             Step::Remove => Work::Remove { pod, physical: place(None) },
         })
+    }
+
+    /// The end of a physical pod that is gone: the one that was seen, or that it is lost.
+    fn end_of(&self, uid: &str, now: Timestamp) -> Value {
+        self.last.get(uid).map_or_else(|| lost(now), |(phase, _)| ended(*phase, now))
     }
 
     /// What came of it.
@@ -381,7 +397,7 @@ impl World {
             }
             Done::Refused(why) => {
                 let name = self.virtuals.get(uid).map(|seat| PodName::of(&seat.pod).to_string());
-                self.shared.mistakes.add(format!("{step:?} for {}: {why}", name.unwrap_or_default()));
+                self.shared.mistake(format!("{step:?} for {}: {why}", name.unwrap_or_default()));
                 return;
             }
         }
@@ -391,7 +407,7 @@ impl World {
     fn makes(&mut self, uid: &str, step: Step) {
         if let Some(seat) = self.virtuals.get_mut(uid) {
             seat.late = None;
-            self.shared.made().push(Made { pod: PodName::of(&seat.pod), step });
+            self.shared.make(Made { pod: PodName::of(&seat.pod), step });
         }
     }
 }

@@ -3,23 +3,6 @@
 use super::world::*;
 use super::*;
 
-/// Numbers that a seed gives (splitmix64).
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.roll() % end as u64).unwrap()
-    }
-}
-
 /// How often a deed is drawn: what helps everybody on is common, what goes wrong is rare. Each history has a mix of its own,
 /// in which much never happens and some happens all the time: what needs three rare things in a row is found by the
 /// history that has little else.
@@ -35,14 +18,14 @@ impl Mix {
         const USUAL: [usize; KINDS] =
             [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4, 3, 16, 1, 1];
         const TIMES: [usize; 6] = [0, 1, 4, 4, 4, 16];
-        let kinds = USUAL.map(|usual| usual * TIMES[dice.below(TIMES.len())]);
+        let kinds = USUAL.map(|usual| usual * dice.of(&TIMES));
         Self { kinds, speeds: Self::speeds(dice) }
     }
 
     /// Processes stall for a while, and continue.
     pub(super) fn speeds(dice: &mut Dice) -> [usize; PROCESSES + 1] {
         const SPEEDS: [usize; 5] = [0, 0, 1, 4, 8];
-        std::array::from_fn(|_| SPEEDS[dice.below(SPEEDS.len())])
+        std::array::from_fn(|_| dice.of(&SPEEDS))
     }
 }
 

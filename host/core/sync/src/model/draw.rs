@@ -4,27 +4,6 @@ use super::actors::{Borrower, Deletion, Edit, Lender, Pool};
 use super::server::Revision;
 use super::*;
 
-/// Numbers that a seed gives (splitmix64).
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.roll() % end as u64).unwrap()
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
-
 /// How often a deed of a kind is drawn. Each history has a mix of its own, in which much never happens and some happens all
 /// the time: what needs three rare things in a row is found by the history that has little else.
 pub(super) struct Mix([usize; KINDS]);

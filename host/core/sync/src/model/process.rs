@@ -10,6 +10,7 @@ use super::server::Store;
 use super::*;
 use crate::copied::CopyRules;
 use crate::deletion::{DeletionTiming, Evictions, Existence, RefusedEviction};
+use crate::identity::mapping::{Mapping, is_mapped};
 use crate::liveness::{Contact, ContactTiming, Lease, OnUnreachable};
 use crate::naming::{BindingName, ClusterId, virtual_node_name};
 use crate::node::{
@@ -151,6 +152,7 @@ pub(super) fn setting(binding: usize, selector: NodeSelector) -> Binding {
     Binding {
         identity,
         cluster: ClusterId::parse(name).unwrap(),
+        mount: super::pods::mount(binding),
         selector,
         no_policy: NoPolicy::LeaseAll,
         existence: Existence::Alive,
@@ -252,6 +254,7 @@ impl Process {
             let owner = if is_ours { PodOwner::Ours } else { PodOwner::Foreign };
             let named = VirtualPodRef::read(&copy.annotations).ok();
             let twin = named.as_ref().and_then(|named| self.cache.named(named));
+            let twin = twin.filter(|twin| is_mapped(&copy.side(), &twin.side()) == Mapping::Both);
             let (requests, there) =
                 (copy.requests(), twin.map(|twin| (NodeName::from(twin.node.as_str()), twin.requests())));
             let seen = counted::PhysicalPod {
@@ -393,6 +396,7 @@ impl Process {
             pod: copy.as_ref(),
             twin,
             earlier: Earlier::Unlisted,
+            adopted: pods::Adopted::No,
             bars,
             orphan_delay,
             look: None,

@@ -8,6 +8,7 @@ use super::process::{Restored, Way};
 use super::server::{Presence, Revision, Server, Store, is_terminating};
 use super::world::{Budgets, Selected};
 use super::*;
+use crate::identity::mapping::{Mapping, is_mapped};
 use crate::policy::validate::validate;
 
 /// The most rounds until the system is at rest.
@@ -256,7 +257,8 @@ impl World {
             let named = VirtualPodRef::read(&copy.annotations).ok();
             let twin = named.and_then(|named| {
                 let twin = twins.get(&objects::key(&named.namespace, &named.name))?;
-                (twin.uid == named.uid && *name == *twin.node && !twin.phase.is_final()).then_some(())
+                let is_mapped = is_mapped(&copy.side(), &twin.side()) == Mapping::Both;
+                (is_mapped && *name == *twin.node && !twin.phase.is_final()).then_some(())
             });
             if !is_ours(&copy.labels, us) || twin.is_none() {
                 left = left.saturating_sub(copy.cpu);

@@ -449,7 +449,9 @@ impl World {
             Kind::Machines | Kind::Copies => {
                 process.relisted.insert(kind);
                 if process.relisted.len() == 2 {
-                    process.contact.listed(Listed::Some, now);
+                    // It is asked for and answered in the same moment.
+                    process.contact.answered(now);
+                    process.contact.listed(Listed::Some, process.contact.epoch(), now);
                 }
             }
             Kind::Pods => process.removed.clear(),

@@ -120,7 +120,13 @@ fn replaced<'a>(facts: &Facts<'a>, lent: &LentNode, physical: &PhysicalNode) -> 
 /// the cache is no proof that there is none: the answer to the request that made it may have been lost.
 fn leave<'a>(facts: &Facts<'a>, physical: &PhysicalNode, cause: DeletionCause) -> Course<'a> {
     if facts.lent.is_some() {
-        return Course::Withdraw(cause);
+        return match facts.claim(physical) {
+            // It is taken over if that binding is gone, or it would stay for ever.
+            Claim::OtherBinding(uid) if takes_over(facts, &uid) => Course::Ask(Question::Binding(uid)),
+            Claim::Free | Claim::Ours | Claim::OtherBinding(_) | Claim::Other { .. } | Claim::Malformed(_) => {
+                Course::Withdraw(cause)
+            }
+        };
     }
     let is_claimed = facts.binding.claims == NodeClaims::Written && facts.claim(physical) == Claim::Ours;
     if !is_claimed {
@@ -133,6 +139,13 @@ fn leave<'a>(facts: &Facts<'a>, physical: &PhysicalNode, cause: DeletionCause) -
         LiveLent::Found(labels) if facts.may_be_ours(labels) => Course::Rest(Rest::CacheBehind),
         LiveLent::Gone | LiveLent::Found(_) => Course::Withdraw(cause),
     }
+}
+
+/// Whether it has to be known of the binding with this UID, which claims the node, that it is gone.
+fn takes_over(facts: &Facts<'_>, uid: &Uid) -> bool {
+    facts.binding.claims == NodeClaims::Written
+        && facts.earlier(uid) == Earlier::Unlisted
+        && facts.bars.allow(Doing::Physical)
 }
 
 /// Whether the physical node is itself a virtual one (6.1). It is asked on every decision, whatever triggered it (S15).

@@ -20,12 +20,13 @@ pub fn identity() -> Identity {
     Identity::new("vc-1".into(), BindingName::parse("east").unwrap(), "b-1".into()).unwrap()
 }
 
-/// That binding, with what an empty spec means: it lends all nodes of the cluster `east`.
+/// That binding, with what an empty spec means: it lends all nodes of the cluster `east`, and its pods are in `lent`.
 #[must_use]
 pub fn binding() -> Binding {
     Binding {
         identity: identity(),
         cluster: ClusterId::parse("east").unwrap(),
+        mount: "lent".to_owned(),
         selector: NodeSelector::default(),
         no_policy: NoPolicy::LeaseAll,
         existence: Existence::Alive,

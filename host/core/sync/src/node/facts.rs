@@ -32,6 +32,8 @@ pub struct Binding {
     pub identity: Identity,
     /// `spec.clusterID`.
     pub cluster: ClusterId,
+    /// `spec.mountNamespace`: its physical pods are there, and nowhere else.
+    pub mount: String,
     /// `spec.nodeSelector`.
     pub selector: NodeSelector,
     /// `spec.noPolicy`.

@@ -9,7 +9,7 @@ use crate::deletion::{
     BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, Removal, next_step,
 };
 use crate::guard::{Act, Cause};
-use crate::identity::Claim;
+use crate::identity::{Claim, Earlier};
 use crate::keys;
 use crate::merge::{Cordon, MetadataPatch};
 use crate::taints::Taint;
@@ -76,7 +76,21 @@ pub(super) fn conclude<'a>(facts: &Facts<'a>, cause: DeletionCause, leave: Leave
         decision.until_steady(next);
     }
     carry(facts, lent, step, &mut decision, now);
+    take_over_claim(facts, &mut decision);
     decision
+}
+
+/// The claim of a binding that had our name and is gone becomes ours while its virtual node is there: afterwards no binding would
+/// release it.
+fn take_over_claim(facts: &Facts<'_>, decision: &mut NodeDecision<'_>) {
+    let Some(physical) = facts.present() else { return };
+    let Claim::OtherBinding(uid) = facts.claim(physical) else { return };
+    let is_asking = matches!(decision.orders.first(), Some(NodeOrder::Ask(_)));
+    let may_write = facts.binding.claims == NodeClaims::Written && facts.bars.allow(Doing::Physical);
+    if may_write && !is_asking && facts.earlier(&uid) == Earlier::Gone {
+        let body = objects::claim(&physical.version, Some(facts.binding.identity.claim()), Some(None));
+        decision.orders.push(NodeOrder::PatchPhysical { version: physical.version.clone(), body });
+    }
 }
 
 fn deleted(lent: &LentNode) -> DeletedNode {

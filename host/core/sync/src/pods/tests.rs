@@ -52,6 +52,7 @@ struct Scene {
     pod: Option<PhysicalPod>,
     twin: Option<VirtualPod>,
     earlier: Earlier,
+    adopted: Adopted,
     bars: Bars,
 }
 
@@ -62,6 +63,7 @@ impl Scene {
             pod: Some(physical_pod()),
             twin: Some(virtual_pod()),
             earlier: Earlier::Unlisted,
+            adopted: Adopted::No,
             bars: Bars::default(),
         }
     }
@@ -78,6 +80,7 @@ impl Scene {
             pod: self.pod.as_ref(),
             twin,
             earlier: self.earlier,
+            adopted: self.adopted,
             bars: &self.bars,
             orphan_delay: ORPHAN_DELAY,
             look,
@@ -116,6 +119,19 @@ impl Scene {
 fn is_deletion(decision: &PodDecision) -> bool {
     let guarded = Precondition::of(&"p-uid".into(), &"7".into());
     matches!(decision, PodDecision::Delete { precondition, .. } if Some(precondition) == guarded.as_ref())
+}
+
+#[test]
+fn every_verdict_about_an_orphan_has_a_word_of_its_own() {
+    let part = || BrokenPart { key: keys::VIRTUAL_POD_UID, found: None };
+    let named = || VirtualPodRef { namespace: "shop".to_owned(), name: "web-0".to_owned(), uid: "v-uid".into() };
+    let all = [
+        Orphan::Unmapped(part()),
+        Orphan::TwinGone(named()),
+        Orphan::TwinReplaced { named: named(), found: "other".into() },
+        Orphan::TwinElsewhere { named: named(), mapping: Mapping::VirtualIncomplete(part()) },
+    ];
+    assert_eq!(all.each_ref().map(Orphan::word), Orphan::WORDS);
 }
 
 #[test]
@@ -269,7 +285,7 @@ fn s1_an_orphan_that_is_not_ours_is_left_alone_whatever_was_seen() {
 }
 
 #[test]
-fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_never_deleted() {
+fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_an_orphan_only_after_that() {
     let earlier = |list, twin: Option<VirtualPod>| {
         let mut scene = Scene::with(|pod, _| drop(pod.labels.insert(keys::BINDING_UID.to_owned(), "b-1".to_owned())));
         scene.earlier = list;
@@ -287,6 +303,15 @@ fn s6_a_pod_of_an_earlier_binding_is_adopted_by_its_mapping_and_never_deleted() 
     }
     let stands = earlier(Earlier::Stands, Some(virtual_pod())).cached();
     assert_eq!(stands, PodDecision::Leave(WhyLeft::Foreign(WhyForeign::BindingStands("b-1".into()))));
+    // Its virtual pod went after it was adopted.
+    let mut orphan = earlier(Earlier::Gone, None);
+    orphan.adopted = Adopted::Yes;
+    assert!(is_deletion(&orphan.to_the_end(5)));
+    // What was adopted is asked for again, and no pod of a binding that stands is ours.
+    orphan.earlier = Earlier::Unlisted;
+    assert_eq!(orphan.cached(), ask);
+    orphan.earlier = Earlier::Stands;
+    assert!(matches!(orphan.looked(orphan.live(), 5, 600), PodDecision::Leave(WhyLeft::Foreign(_))));
 }
 
 #[test]

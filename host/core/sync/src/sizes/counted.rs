@@ -72,7 +72,7 @@ pub enum Counted {
 pub enum WholeReason {
     /// It is not ours.
     Foreign,
-    /// It is ours, and its virtual pod is not known.
+    /// It is ours, and no virtual pod is known that names it.
     NoVirtualPod,
     /// It is ours, and the virtual pod of that name is another one.
     OtherUid,
@@ -105,7 +105,7 @@ pub enum CountedAs {
 }
 
 /// How much of a physical pod counts on the node that is lent as `node`. `twin` is the virtual pod that its annotations name,
-/// where the cache has one.
+/// where the cache has one that names it, too: a lender may have copied a manifest with all of its annotations.
 #[must_use]
 pub fn counted(pod: &PhysicalPod<'_>, twin: Option<&VirtualPod<'_>>, node: &NodeName) -> Counted {
     if pod.phase.is_final() {
@@ -157,7 +157,7 @@ impl fmt::Display for CountedAs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Whole(WholeReason::Foreign) => "counts: it is not ours",
-            Self::Whole(WholeReason::NoVirtualPod) => "counts: its virtual pod is not known",
+            Self::Whole(WholeReason::NoVirtualPod) => "counts: no virtual pod is known that it names and that names it",
             Self::Whole(WholeReason::OtherUid) => "counts: the virtual pod of that name has another UID",
             Self::Whole(WholeReason::VirtualPodEnded) => "counts: its virtual pod has ended, and this one has not",
             Self::Whole(WholeReason::BoundElsewhere) => "counts: its virtual pod is not bound to this virtual node",

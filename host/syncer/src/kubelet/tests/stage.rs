@@ -59,6 +59,8 @@ pub(super) struct World {
     pub(super) virtuals: Mutex<BTreeMap<String, Value>>,
     /// The labels of virtual nodes.
     pub(super) nodes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+    /// The UIDs of ClusterBindings that exist beside our own.
+    pub(super) bindings: Mutex<BTreeSet<String>>,
     /// The metadata of physical pods by name, all in the namespace `lent`.
     pub(super) physicals: Mutex<BTreeMap<String, Value>>,
     /// Which user may reach which node; `*` for every one.
@@ -199,6 +201,14 @@ impl World {
             ["api", "v1", "nodes", name] => {
                 let found = self.nodes.lock().unwrap().get(*name).cloned();
                 found.map_or_else(|| missing("nodes", name), |labels| partial(&json!({"name": name, "labels": labels})))
+            }
+            ["apis", "topoloom.dev", "v1alpha1", "clusterbindings"] => {
+                let bindings = self.bindings.lock().unwrap();
+                let uids = bindings.iter().map(String::as_str).chain(["binding-1"]);
+                let items: Vec<Value> = uids.map(|uid| partial(&json!({"name": uid, "uid": uid})).1).collect();
+                let kind = "PartialObjectMetadataList";
+                let metadata = json!({"resourceVersion": "1"});
+                (200, json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": metadata, "items": items}))
             }
             ["apis", "authorization.k8s.io", "v1", "subjectaccessreviews"] => {
                 if *self.mute.lock().unwrap() {

@@ -220,6 +220,28 @@ async fn a_node_that_is_not_listed_yet_is_waited_for() {
 }
 
 #[tokio::test]
+async fn s6_a_pod_on_the_node_of_a_binding_whose_id_begins_with_ours_is_left_until_such_a_node_can_be_ours() {
+    let mut scene = Scene::new();
+    let mut twin = terminating(&scene, running());
+    twin["spec"]["nodeName"] = json!("vnode-east-2-w1");
+    scene.show_virtual(twin);
+    scene.pass(600);
+    assert_eq!(scene.run().await, ["ending shop/web-0: done"]);
+    scene.pods.inbox().wake();
+    assert_eq!(scene.run().await, [""; 0], "nothing waits for it");
+    let mut machines = Machines::new(&scene.view, scene.pods.inbox().clone());
+    let mut comes = |name: &str| {
+        let node = json!({"metadata": {"name": name, "uid": "u9"}});
+        Index::<NodeSlice>::apply(&mut machines, serde_json::from_value(node).unwrap());
+    };
+    comes("w9");
+    assert_eq!(scene.run().await, [""; 0]);
+    comes("2-w1");
+    assert_eq!(scene.run().await, ["ending shop/web-0: again in 60s"]);
+    assert_eq!((scene.virtuals.take_seen(), scene.physicals.take_seen()), (vec![], vec![]));
+}
+
+#[tokio::test]
 async fn s10_a_pod_that_changes_while_it_is_finished_is_read_again() {
     let mut scene = Scene::new();
     with_nodes(&scene);

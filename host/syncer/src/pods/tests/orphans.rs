@@ -28,6 +28,8 @@ async fn s6_an_orphan_goes_after_two_looks_a_live_read_and_the_guard() {
     assert!(body.get("gracePeriodSeconds").is_none(), "with its own grace: {body}");
     assert!(!is_there(&scene));
     assert_eq!(scene.counted(PodOutcome::OrphanDeleted), 1);
+    assert_eq!(scene.shown("lent_pod_orphans_deleted_total{binding=\"east\",verdict=\"gone\"}"), "1");
+    assert_eq!(scene.counted.lines(), ["wrote orphan-delete gone 1"]);
     assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1);
 }
 
@@ -48,6 +50,36 @@ async fn s25_an_orphan_is_not_deleted_before_a_round_of_the_witness_that_began_a
     let begun = (scene.pods.now)().steady;
     scene.view.lock().unwrap().agreed(begun);
     assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: done");
+    assert!(!is_there(&scene));
+}
+
+#[tokio::test]
+async fn s6_a_pod_of_an_earlier_binding_is_an_orphan_once_it_was_adopted_and_has_lost_its_virtual_pod() {
+    let earlier = |scene: &Scene| {
+        let mut pod = scene.physical(running());
+        pod["metadata"]["labels"][keys::BINDING_UID] = json!("b0");
+        pod
+    };
+    // It has had none since its binding is gone.
+    let mut scene = Scene::new();
+    scene.show_physical(earlier(&scene));
+    scene.run().await;
+    scene.pass(600);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert!(is_there(&scene));
+    // It had one.
+    let mut scene = Scene::new();
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Pending"})));
+    scene.show_physical(earlier(&scene));
+    scene.run().await;
+    let last = scene.virtuals.remove(VIRTUAL);
+    scene.lent.delete(whole(&last));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: again in 30s"]);
+    scene.pass(30);
+    assert_eq!(scene.again(physical()).await, "physical lent/web-0-x: again in 5s", "the guard gathers");
+    scene.pass(5);
+    scene.again(physical()).await;
     assert!(!is_there(&scene));
 }
 

@@ -97,6 +97,39 @@ fn containers_are_ready_after_their_time_or_never() {
 }
 
 #[test]
+fn a_pod_that_is_active_for_too_long_is_stopped_within_its_grace_and_fails() {
+    let begun = |stop| {
+        let spec =
+            json!({"containers": [{"name": "c"}], "activeDeadlineSeconds": 5, "terminationGracePeriodSeconds": 2});
+        let pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+        let mut life = Life::of(&pod, Plan { stop, ..Plan::default() }, 1);
+        life.admit(at(0));
+        life
+    };
+    let reason = |life: &Life| life.ended().and_then(|end| end.reason.clone());
+    let mut life = begun(Stop::After(ms(500), Phase::Succeeded));
+    life.checked(None, at(0));
+    life.advance(at(0));
+    assert_eq!(life.due(at(0)), Some(at(5000)));
+    assert_eq!(seen(&mut life, &[4999, 5000, 5500]), "running(0) stopping Failed(0)");
+    assert_eq!(reason(&life).as_deref(), Some("DeadlineExceeded"));
+    // Its grace ends, too, and one that never started has nothing to stop.
+    let mut life = begun(Stop::Never);
+    life.checked(None, at(0));
+    assert_eq!(seen(&mut life, &[6999, 7000]), "stopping Failed(137)");
+    let mut life = begun(Stop::Never);
+    assert_eq!(seen(&mut life, &[4999, 5000]), "creating Failed(137)");
+    assert_eq!(reason(&life).as_deref(), Some("DeadlineExceeded"));
+    // One that ended before has its own end, and one that is deleted stops as it was asked to.
+    let mut life = begun(Stop::After(ms(1), Phase::Succeeded));
+    life.checked(None, at(0));
+    life.advance(at(4000));
+    life.delete(at(30_000), at(4000));
+    assert_eq!(seen(&mut life, &[9000]), "Succeeded(0)");
+    assert_eq!(reason(&life), None);
+}
+
+#[test]
 fn what_is_missing_is_looked_for_again() {
     let mut life = life(Plan::default(), &json!([]));
     life.admit(at(0));

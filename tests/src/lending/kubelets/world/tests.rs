@@ -44,6 +44,17 @@ impl Stage {
         self.pod_with(uid, node, json!({}), json!({"phase": "Pending"}));
     }
 
+    /// On the node `w`, with a host port.
+    fn pod_with_port(&mut self, uid: &str) {
+        self.version += 1;
+        let pod = json!({
+            "metadata": {"name": uid, "namespace": "d", "uid": uid, "resourceVersion": self.version.to_string()},
+            "spec": {"nodeName": "w", "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]}]},
+            "status": {"phase": "Pending"},
+        });
+        self.world.pod(serde_json::from_value(pod).unwrap());
+    }
+
     fn deleted(&mut self, uid: &str, node: &str) {
         self.pod_with(uid, node, json!({"deletionTimestamp": "2026-08-01T06:10:30Z"}), json!({"phase": "Running"}));
     }
@@ -100,6 +111,19 @@ fn a_pod_that_does_not_fit_fails_and_leaves_its_room() {
     stage.world.pod_gone("a");
     stage.pod("c", "w");
     assert_eq!(stage.does(1), ["c Pending", "c Running"]);
+}
+
+#[test]
+fn a_pod_whose_host_port_is_taken_fails_until_that_pod_has_ended() {
+    let mut stage = Stage::new();
+    stage.node("w", "U1", json!({}));
+    stage.pod_with_port("a");
+    assert_eq!(stage.does(0), ["a Pending", "a Running"]);
+    stage.pod_with_port("b");
+    assert_eq!(stage.does(1), ["b Failed NodePorts"]);
+    stage.world.pod_gone("a");
+    stage.pod_with_port("c");
+    assert_eq!(stage.does(2), ["c Pending", "c Running"]);
 }
 
 #[test]

@@ -114,6 +114,9 @@ impl Stage {
                 let done = Done::Physical(Some(pod(physical)));
                 (format!("{} {grace:?}", name.uid), done)
             }
+            Work::Finish { version: judged, .. } if self.virtual_pod["metadata"]["resourceVersion"] != *judged => {
+                ("conflict".to_owned(), Done::Again)
+            }
             Work::Finish { status, .. } => {
                 self.virtual_pod["metadata"]["resourceVersion"] = json!(version);
                 self.virtual_pod["status"] = status.clone();
@@ -198,6 +201,31 @@ fn s10_without_a_bottom_up_half_it_writes_the_phase_itself() {
     stage.does(1);
     stage.physical_ends("Running", 2);
     assert_eq!(stage.does(2), ["WriteFinal Failed PhysicalPodLost", "Remove"], "it was deleted by force");
+}
+
+#[test]
+fn s10_an_end_that_the_bottom_up_half_wrote_a_moment_before_is_not_overwritten() {
+    let mut stage = Stage::copied();
+    stage.terminates();
+    stage.does(1);
+    stage.physical_ends("Running", 2);
+    // Its event has not arrived.
+    let version = stage.next_version();
+    stage.virtual_pod["metadata"]["resourceVersion"] = json!(version);
+    stage.virtual_pod["status"]["phase"] = json!("Succeeded");
+    assert_eq!(stage.does(2), ["WriteFinal conflict"]);
+    stage.sees("", Value::Null);
+    assert_eq!(stage.does(3), ["Remove"]);
+    assert_eq!(stage.virtual_pod["status"]["phase"], "Succeeded");
+}
+
+#[test]
+fn a_physical_pod_that_ended_and_vanished_ends_its_virtual_pod_as_it_was_seen_to_end() {
+    let mut stage = Stage::copied();
+    stage.sees("/status/phase", json!("Running"));
+    stage.physical_ends("Succeeded", 1);
+    assert_eq!(stage.does(1), [""; 0], "the bottom-up half copies the phase");
+    assert_eq!(stage.does(3), ["Lose Succeeded"]);
 }
 
 #[test]

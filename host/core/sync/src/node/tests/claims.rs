@@ -30,6 +30,23 @@ fn s7_a_claim_is_not_released_while_a_virtual_node_of_ours_may_be_there() {
 }
 
 #[test]
+fn s6_s7_the_claim_of_an_earlier_binding_is_taken_over_before_its_node_goes_and_released_after_it() {
+    // The second node was adopted while claims could not be written.
+    for label in ["b-0", "b-1"] {
+        let mut scene = Scene::lent();
+        scene.edit_lent(json!({"metadata": {"labels": {keys::BINDING_UID: label}}}));
+        scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-1/b-0"}}}));
+        scene.binding.selector = pool("cpu");
+        assert_eq!(scene.ordered(), ["it is looked up whether a ClusterBinding with the UID b-0 exists"], "{label}");
+        scene.settle();
+        assert!(scene.lent.is_none(), "{label}: {:?}", scene.sent);
+        assert_eq!(scene.claim(), Value::Null, "{label}");
+        let at = |order: &str| scene.sent.iter().position(|sent| sent.starts_with(order)).unwrap();
+        assert!(at("claim the physical node") < at("delete node") && at("delete node") < at("release"), "{label}");
+    }
+}
+
+#[test]
 fn s7_a_virtual_node_whose_machine_another_claims_goes_under_the_guard_and_releases_nothing() {
     let stand: BTreeSet<Uid> = ["b-1".into(), "b-2".into()].into();
     for (claim, bindings) in [("vc-2/b-9", None), ("vc-1/b-2", Some(stand))] {
