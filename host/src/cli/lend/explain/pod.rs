@@ -14,7 +14,7 @@ use topoloom_sync::identity::mapping::PhysicalPodRef;
 use topoloom_sync::identity::{Earlier, Identity};
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
-use topoloom_sync::pods::{Facts, PhysicalPod, PodDecision, Twin, VirtualPod, decide};
+use topoloom_sync::pods::{Adopted, Facts, PhysicalPod, PodDecision, Twin, VirtualPod, decide};
 use topoloom_syncer::slices::pod::PodSlice;
 
 use super::document::{OnePod, PodExplained};
@@ -84,6 +84,8 @@ fn follows(lent: Option<&PodSlice>, physical: &PodSlice, judging: &Judging<'_>) 
         pod: Some(&physical),
         twin: Twin::Live { pod: twin.as_ref(), asked: judging.now.steady },
         earlier: Earlier::Unlisted,
+        // Only the process that serves the binding knows.
+        adopted: Adopted::No,
         bars: judging.bars,
         orphan_delay: judging.orphan_delay,
         look: None,

@@ -164,7 +164,13 @@ fn s23_the_pods_that_use_most_of_a_node_come_first_and_the_rest_is_a_sum() {
     let explained = explain();
     let size = explained.size.as_ref().unwrap();
     let named: Vec<(&str, &str)> = size.pods.iter().map(|pod| (&*pod.name, &*pod.counts)).collect();
-    assert_eq!(named, [("job", "counts: it is not ours"), ("shop-web", "counts: its virtual pod is not known")]);
+    assert_eq!(
+        named,
+        [
+            ("job", "counts: it is not ours"),
+            ("shop-web", "counts: no virtual pod is known that it names and that names it")
+        ]
+    );
     assert_eq!((&*size.pods[0].uses["memory"], &*size.pods[1].uses["cpu"]), ("40Gi", "5"));
     assert_eq!((size.other_pods.pods, &*size.other_pods.uses["cpu"]), (1, "500m"));
 }
