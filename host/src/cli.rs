@@ -337,7 +337,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Source(verb) => source::run(verb).await,
                 Verb::Plugin(verb) => plugin::run(verb).await,
                 Verb::Lock(verb) => lock::run(verb).await,
-                Verb::Lend(verb) => lend::run(verb).await,
+                Verb::Lend(verb) => Box::pin(lend::run(verb)).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
                 Verb::Preflight(args) => preflight::run(args).await,
                 Verb::Status(args) => status::run(args).await,

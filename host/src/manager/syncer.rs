@@ -81,13 +81,13 @@ struct Syncer(Arc<Parts>);
 impl BindingGroups for Syncer {
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let parts = Arc::clone(&self.0);
-        async move { parts.run(held, stop).await }.boxed()
+        async move { Box::pin(parts.run(held, stop)).await }.boxed()
     }
 
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let parts = Arc::clone(&self.0);
         async move {
-            let _stopped = stop.run_until_cancelled(parts.keep_warm()).await;
+            let _stopped = stop.run_until_cancelled(Box::pin(parts.keep_warm())).await;
             Ok(())
         }
         .boxed()

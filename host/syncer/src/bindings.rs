@@ -226,7 +226,9 @@ async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Rec
             }
         };
         tracing::info!(binding = holding.name, "a binding is served");
-        match life::live(process, holding, objects.clone(), &object, reading, earlier.take(), stop).await {
+        // In a box, since it is large, and would be moved from stack to stack.
+        let life = Box::pin(life::live(process, holding, objects.clone(), &object, reading, earlier.take(), stop));
+        match life.await {
             None => return,
             Some(Ended::Gone) => {
                 tracing::info!(binding = holding.name, "a binding is gone");
