@@ -50,8 +50,10 @@ const LOOKED_UP: usize = 50;
 pub(in crate::cli) struct LendExplainArgs {
     #[command(flatten)]
     pair: PairArgs,
-    /// A node by its name in either cluster, or a pod of either cluster as NAMESPACE/NAME
-    #[arg(value_name = "NODE|NAMESPACE/POD")]
+    /// A node or a pod by its name in either cluster
+    ///
+    /// A name alone is a node, and if there is none, a pod in the namespace of the kubeconfig.
+    #[arg(value_name = "NODE|[NAMESPACE/]POD")]
     subject: String,
     /// Only under this ClusterBinding; default: under every one that knows the node or the pod
     #[arg(long, value_name = "NAME")]
@@ -80,7 +82,13 @@ pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
         LendExplanation { time: clusters.now.wall.to_string(), nodes: Vec::new(), pod: None, remarks: Vec::new() };
     match args.subject.split_once('/') {
         Some((namespace, name)) => explanation.pod = asked.pod(namespace, name, &mut explanation.remarks).await?,
-        None => explanation.nodes = asked.nodes(&args.subject, &mut explanation.remarks).await?,
+        None => {
+            explanation.nodes = asked.nodes(&args.subject, &mut explanation.remarks).await?;
+            if explanation.nodes.is_empty() {
+                let namespace = clusters.lent.default_namespace();
+                explanation.pod = asked.pod(namespace, &args.subject, &mut explanation.remarks).await?;
+            }
+        }
     }
     if explanation.nodes.is_empty() && explanation.pod.is_none() {
         explanation.remarks.iter().for_each(|remark| print::error(&format!("topoloom: {remark}")));
