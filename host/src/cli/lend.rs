@@ -149,7 +149,7 @@ pub(super) async fn run(verb: LendCommand) -> anyhow::Result<ExitCode> {
         LendCommand::Grant(args) => grant::run(&args),
         LendCommand::Kubeconfig(args) => kubeconfig::run(&args).await,
         LendCommand::Plan(args) => plan::run(args).await,
-        LendCommand::Explain(args) => explain::run(args).await,
+        LendCommand::Explain(args) => Box::pin(explain::run(args)).await,
         LendCommand::Report(args) => report::run(args).await,
         LendCommand::Drain(args) => drain::run(&args).await,
         LendCommand::Pause(args) => pause::run(&args, pause::Change::Pause).await,

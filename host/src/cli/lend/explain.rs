@@ -81,12 +81,14 @@ pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
     let mut explanation =
         LendExplanation { time: clusters.now.wall.to_string(), nodes: Vec::new(), pod: None, remarks: Vec::new() };
     match args.subject.split_once('/') {
-        Some((namespace, name)) => explanation.pod = asked.pod(namespace, name, &mut explanation.remarks).await?,
+        Some((namespace, name)) => {
+            explanation.pod = Box::pin(asked.pod(namespace, name, &mut explanation.remarks)).await?
+        }
         None => {
-            explanation.nodes = asked.nodes(&args.subject, &mut explanation.remarks).await?;
+            explanation.nodes = Box::pin(asked.nodes(&args.subject, &mut explanation.remarks)).await?;
             if explanation.nodes.is_empty() {
                 let namespace = clusters.lent.default_namespace();
-                explanation.pod = asked.pod(namespace, &args.subject, &mut explanation.remarks).await?;
+                explanation.pod = Box::pin(asked.pod(namespace, &args.subject, &mut explanation.remarks)).await?;
             }
         }
     }
@@ -116,7 +118,7 @@ impl Asked<'_> {
         let known = api.get_opt(name).await.map_err(|error| Refusal::of(&error))?;
         let mut nodes = Vec::new();
         for binding in &self.selected {
-            match self.node(binding, name, known.as_ref(), remarks).await {
+            match Box::pin(self.node(binding, name, known.as_ref(), remarks)).await {
                 Ok(node) => nodes.extend(node),
                 Err(error) => remarks.push(format!("binding {}: {error:#}", named(binding))),
             }

@@ -105,8 +105,6 @@ impl State {
         let parts: Vec<&str> = path.split('/').skip(3).collect();
         match (method.as_str(), &parts[..]) {
             ("POST", ["nodes"]) => self.create(body),
-            // Events are no part of a plan.
-            ("POST", [.., "events"]) => (201, body.clone()),
             ("GET", ["nodes", name]) => self.nodes.get(*name).map_or_else(|| absent(name), |node| (200, node.clone())),
             ("PATCH", ["nodes", name]) => self.patch(name, "", body),
             ("PATCH", ["nodes", name, "status"]) => self.patch(name, "/status", body),
