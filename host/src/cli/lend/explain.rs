@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::Args;
 use kube::{Api, Resource as _};
 use topoloom_api::ClusterBinding;
+use topoloom_api::rules::is_dns_subdomain;
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::mapping::VirtualPodRef;
 use topoloom_sync::keys;
@@ -53,7 +54,7 @@ pub(in crate::cli) struct LendExplainArgs {
     /// A node or a pod by its name in either cluster
     ///
     /// A name alone is a node, and if there is none, a pod in the namespace of the kubeconfig.
-    #[arg(value_name = "NODE|[NAMESPACE/]POD")]
+    #[arg(value_name = "NODE|[NAMESPACE/]POD", value_parser = subject)]
     subject: String,
     /// Only under this ClusterBinding; default: under every one that knows the node or the pod
     #[arg(long, value_name = "NAME")]
@@ -63,6 +64,14 @@ pub(in crate::cli) struct LendExplainArgs {
     top: usize,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What is asked about. It ends in the paths of requests.
+fn subject(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let is_one = parts.len() <= 2 && parts.iter().all(|part| is_dns_subdomain(part));
+    let wanted = || "must be the name of a node, or [NAMESPACE/]NAME of a pod".to_owned();
+    is_one.then(|| text.to_owned()).ok_or_else(wanted)
 }
 
 /// Explains.
