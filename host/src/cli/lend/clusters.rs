@@ -170,11 +170,13 @@ impl Clusters {
         let (namespace, name) = (&self.namespace, &reading.terms.secret);
         let other = "give --namespace, or --physical-kubeconfig with a kubeconfig of yours";
         let secrets: Api<Secret> = Api::namespaced(self.lent.clone(), namespace);
-        let secret =
-            secrets.get(name).await.map_err(|error| Refusal::of(&error)).map_err(|refusal| match refusal.reason {
-                RefusalReason::NotFound => anyhow::anyhow!("there is no Secret {namespace}/{name}; {other}"),
-                _ => anyhow::anyhow!("the Secret {namespace}/{name} could not be read: {refusal}; {other}"),
-            })?;
+        let secret = secrets.get(name).await.map_err(|error| Refusal::of(&error)).map_err(|refusal| {
+            if refusal.reason == RefusalReason::NotFound {
+                anyhow::anyhow!("there is no Secret {namespace}/{name}; {other}")
+            } else {
+                anyhow::anyhow!("the Secret {namespace}/{name} could not be read: {refusal}; {other}")
+            }
+        })?;
         let loopback = if self.args.syncer_allow_loopback { Loopback::Allowed } else { Loopback::Refused };
         let named = || format!("the Secret {namespace}/{name}");
         let allowed = Allowed { insecure: reading.terms.insecure, loopback };

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::Args;
 use kube::{Api, Resource as _};
 use topoloom_api::ClusterBinding;
+use topoloom_api::rules::is_dns_subdomain;
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::mapping::VirtualPodRef;
 use topoloom_sync::keys;
@@ -50,8 +51,10 @@ const LOOKED_UP: usize = 50;
 pub(in crate::cli) struct LendExplainArgs {
     #[command(flatten)]
     pair: PairArgs,
-    /// A node by its name in either cluster, or a pod of either cluster as NAMESPACE/NAME
-    #[arg(value_name = "NODE|NAMESPACE/POD")]
+    /// A node or a pod by its name in either cluster
+    ///
+    /// A name alone is a node, and if there is none, a pod in the namespace of the kubeconfig.
+    #[arg(value_name = "NODE|[NAMESPACE/]POD", value_parser = subject)]
     subject: String,
     /// Only under this ClusterBinding; default: under every one that knows the node or the pod
     #[arg(long, value_name = "NAME")]
@@ -61,6 +64,14 @@ pub(in crate::cli) struct LendExplainArgs {
     top: usize,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What is asked about. It ends in the paths of requests.
+fn subject(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let is_one = parts.len() <= 2 && parts.iter().all(|part| is_dns_subdomain(part));
+    let wanted = || "must be the name of a node, or [NAMESPACE/]NAME of a pod".to_owned();
+    is_one.then(|| text.to_owned()).ok_or_else(wanted)
 }
 
 /// Explains.
@@ -82,7 +93,13 @@ pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
         Some((namespace, name)) => {
             explanation.pod = Box::pin(asked.pod(namespace, name, &mut explanation.remarks)).await?
         }
-        None => explanation.nodes = Box::pin(asked.nodes(&args.subject, &mut explanation.remarks)).await?,
+        None => {
+            explanation.nodes = Box::pin(asked.nodes(&args.subject, &mut explanation.remarks)).await?;
+            if explanation.nodes.is_empty() {
+                let namespace = clusters.lent.default_namespace();
+                explanation.pod = Box::pin(asked.pod(namespace, &args.subject, &mut explanation.remarks)).await?;
+            }
+        }
     }
     if explanation.nodes.is_empty() && explanation.pod.is_none() {
         explanation.remarks.iter().for_each(|remark| print::error(&format!("topoloom: {remark}")));

@@ -1,7 +1,8 @@
 //! `topoloom lend plan`: what would be written for lent nodes, now and at the next boundary (decision S23).
 //!
 //! Owns which bindings are planned, and the exit code. What is decided, and how it is carried out, is that of the controllers, played on
-//! what was read ([`topoloom_syncer::survey`]).
+//! what was read ([`topoloom_syncer::survey`]). A binding that observes or is paused is planned as if it was not: an operator looks
+//! at the plan before that ends.
 //!
 //! # Failure story
 //!
@@ -18,10 +19,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use topoloom_api::ClusterBinding;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_syncer::survey::lists::Scope;
 
 use self::document::{BindingPlan, LendPlans};
-use super::clusters::{Clusters, Common, Known, PairArgs};
+use super::clusters::{Clusters, Common, Known, PairArgs, Seen};
 use super::overlay::Overlay;
 use super::parts::Rows;
 use crate::cli::options::values;
@@ -110,14 +112,38 @@ async fn planned(
     common: &Common<'_>,
     known: &mut Known,
 ) -> anyhow::Result<BindingPlan> {
-    let seen = clusters.look(object, common, Scope::All, known).await?;
-    if let Err(why) = &seen.machines {
+    let Seen { mut survey, mut hindered, machines, remarks, .. } =
+        clusters.look(object, common, Scope::All, known).await?;
+    if let Err(why) = machines {
         anyhow::bail!("the physical cluster was not read: {why}");
     }
-    let plan = seen.survey.rehearse(clusters.now, &mut |_, _, _| ());
-    Ok(BindingPlan::of(&plan, &seen.hindered, seen.remarks, clusters.now.wall))
+    let (waits_for, bars) = split(&hindered.bars);
+    hindered.bars = bars.clone();
+    survey.view.set_bars(bars, hindered.reach);
+    let plan = survey.rehearse(clusters.now, &mut |_, _, _| ());
+    Ok(BindingPlan::of(&plan, &hindered, &waits_for, remarks, clusters.now.wall))
+}
+
+/// What an operator ends when the plan is right, and the other bars.
+fn split(bars: &Bars) -> (Bars, Bars) {
+    let is_ended_by_operator = |bar: &Bar| matches!(bar, Bar::Observing | Bar::Paused);
+    let (ended, others): (Vec<Bar>, Vec<Bar>) = bars.iter().partition(is_ended_by_operator);
+    (ended.into_iter().collect(), others.into_iter().collect())
 }
 
 fn find<'a>(bindings: &'a [ClusterBinding], name: &str) -> Option<&'a ClusterBinding> {
     bindings.iter().find(|binding| binding.metadata.name.as_deref() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s23_what_an_operator_ends_keeps_no_plan_from_being_made() {
+        let all: Bars = Bar::ALL.into_iter().collect();
+        let (ended, others) = split(&all);
+        assert_eq!(ended.iter().collect::<Vec<_>>(), [Bar::Paused, Bar::Observing]);
+        assert_eq!(others.iter().count(), Bar::ALL.len() - 2);
+    }
 }

@@ -218,3 +218,13 @@ fn a_physical_node_is_found_by_the_name_of_its_virtual_one() {
         "annotations": {"topoloom.dev/physical-node-name": "elsewhere"}}}));
     assert_eq!(name("w7", Some(&of_another)), "w7");
 }
+
+#[test]
+fn what_is_explained_has_a_name_that_an_object_can_have() {
+    for name in ["w1", "shop/web-0", "vnode-east-w1.example.com"] {
+        assert_eq!(subject(name).as_deref(), Ok(name));
+    }
+    for wrong in ["", "/web", "shop/", "a/b/c", "../secrets", "W1", "w1?x=y"] {
+        assert!(subject(wrong).is_err(), "{wrong:?}");
+    }
+}

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_sync::bars::Bars;
 use topoloom_sync::node::RemovalMeans;
 use topoloom_syncer::bindings::once::Hindered;
 use topoloom_syncer::survey::plan::{
@@ -37,6 +38,8 @@ pub(super) struct BindingPlan {
     /// Why there is no plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
+    /// What an operator ends first: the plan is what follows then, and nothing of it is written before.
+    pub(super) waits_for: Vec<BarInForce>,
     /// Why less is written than everything.
     pub(super) bars: Vec<BarInForce>,
     /// More about that, each in a sentence.
@@ -218,7 +221,13 @@ impl BindingPlan {
     }
 
     /// What a rehearsal gave.
-    pub(super) fn of(plan: &Plan, hindered: &Hindered, mut remarks: Vec<String>, now: Timestamp) -> Self {
+    pub(super) fn of(
+        plan: &Plan,
+        hindered: &Hindered,
+        waits_for: &Bars,
+        mut remarks: Vec<String>,
+        now: Timestamp,
+    ) -> Self {
         remarks.extend(plan.restless.iter().map(|node| {
             format!(
                 "the decisions about node {node} come to no end, which is a mistake of topoloom: its plan is cut off"
@@ -235,6 +244,7 @@ impl BindingPlan {
             binding: String::new(),
             stored: false,
             error: None,
+            waits_for: BarInForce::all(waits_for),
             bars: BarInForce::all(&hindered.bars),
             why: hindered.why.clone(),
             remarks,

@@ -38,6 +38,9 @@ fn binding(text: &mut String, plan: &BindingPlan, rows: Rows) {
     let (nodes, pods) = (count(plan.virtual_nodes, "node"), count(plan.running_pods, "running pod"));
     let stored = if plan.stored { "" } else { "; it is not stored yet, and is planned as if it were created now" };
     push_line!(text, "binding {}: {nodes} with {pods}{stored}", plan.binding);
+    for bar in &plan.waits_for {
+        push_line!(text, "  planned as if this was over: {}", bar.sentence);
+    }
     for bar in &plan.bars {
         push_line!(text, "  less is written: {}", bar.sentence);
     }

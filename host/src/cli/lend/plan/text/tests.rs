@@ -229,12 +229,14 @@ fn s23_a_plan_without_changes_says_that_nothing_is_written() {
 fn s23_what_keeps_a_plan_from_being_written_stands_first() {
     let mut paused = plan(Vec::new(), vec![at(NOW, &[], None)]);
     paused.stored = false;
-    paused.bars = BarInForce::all(&Bars::from_iter([Bar::Paused]));
+    paused.waits_for = BarInForce::all(&Bars::from_iter([Bar::Paused]));
+    paused.bars = BarInForce::all(&Bars::from_iter([Bar::Conflict]));
     paused.remarks = vec!["the Lease could not be read".into()];
     let said = shown(paused, Rows::First);
     let wanted = "\
 binding east: 3 nodes with 9 running pods; it is not stored yet, and is planned as if it were created now
-  less is written: an operator paused the binding; `topoloom lend resume` ends this
+  planned as if this was over: an operator paused the binding; `topoloom lend resume` ends this
+  less is written: another borrower or binding holds what this binding wants
   the Lease could not be read
 
   now, at 2026-03-05T11:30:00Z: no nodes; nothing is written
