@@ -200,6 +200,7 @@ const SYNC: Rooms = Rooms {
         ("renewal", &[]),
         ("spread", &[]),
         ("truth", &[]),
+        ("wall", &[]),
         ("witness", &[]),
         ("bars", &["liveness"]),
         ("copied", &[]),
@@ -222,7 +223,7 @@ const SYNC: Rooms = Rooms {
         ("streams", &["naming", "identity"]),
         ("pods", &["phase", "precondition", "bars", "identity"]),
         ("csi", &["precondition", "bars", "naming", "identity"]),
-        ("reclaim", &["phase", "taints", "merge", "policy"]),
+        ("reclaim", &["phase", "wall", "taints", "merge", "policy"]),
         (
             "node",
             &[
@@ -231,6 +232,7 @@ const SYNC: Rooms = Rooms {
                 "phase",
                 "precondition",
                 "truth",
+                "wall",
                 "bars",
                 "copied",
                 "naming",
