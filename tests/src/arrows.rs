@@ -260,6 +260,7 @@ const SYNC: Rooms = Rooms {
                 "precondition",
                 "quantity",
                 "renewal",
+                "witness",
                 "bars",
                 "copied",
                 "naming",
