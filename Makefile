@@ -6,6 +6,8 @@ WASM := wasm32-unknown-unknown
 # Built without optimisation: it runs for a second and would be compiled for minutes.
 DENY_VERSION := 0.20.2
 DENY := $(TARGET_DIR)/tools/bin/cargo-deny
+# What `make demo` shows: nothing for the topology, or lending.
+SHOW ?=
 # How long `make soak` lasts, and how often it plays each failover after that.
 MINUTES ?= 20
 FAULTS ?= 50
@@ -34,10 +36,11 @@ build: setup ## Build the host with its plugins, optimised where it computes
 image: controlplane ## Build and start the OCI image in target/image; VERIFY=1 twice, PLATFORM=amd64 or arm64 only
 	@$(TARGET_DIR)/debug/image $(if $(VERIFY),--verify) $(if $(PLATFORM),--platform $(PLATFORM))
 
-demo: setup ## Show everything on a real API server on this machine
+demo: setup ## Show everything on a real API server on this machine; SHOW=lending: one cluster lends to another
+	@case '$(SHOW)' in ''|topology|lending) ;; *) echo "topoloom: SHOW must be topology or lending, or nothing for topology, got '$(SHOW)'" >&2; exit 1;; esac
 	@echo "topoloom: building the host, the plugins and the demo (a few minutes the first time)"
-	@cargo build --workspace --bin topoloom --bin demo
-	@$(TARGET_DIR)/debug/demo
+	@cargo build --workspace --bin topoloom --bin demo $(if $(filter lending,$(SHOW)),--bin player)
+	@$(TARGET_DIR)/debug/demo $(SHOW)
 
 test: controlplane ## Run everything that must pass; the twenty slowest tests at the end
 	@$(TARGET_DIR)/debug/xtask test

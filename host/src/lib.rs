@@ -2,7 +2,7 @@
 //!
 //! Rooms that others may use alone, or that nothing else of the host may reach into, are crates of their own, which the
 //! rooms here use as if they were beside them: `topoloom_cluster`, `topoloom_nodelock`, `topoloom_sandbox`,
-//! `topoloom_serving`.
+//! `topoloom_serving`. What lends nodes to a virtual cluster is a crate, too, `topoloom_syncer`: [`manager`] starts it.
 //!
 //! *Observe, decide, act; what decides touches nothing, what acts decides nothing.* The deciding half is
 //! `topoloom-core`; here are the edges and the wiring.

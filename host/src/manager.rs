@@ -30,6 +30,7 @@ mod running;
 mod shared_locks;
 pub mod sources;
 mod standby;
+pub mod syncer;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
@@ -262,7 +263,8 @@ fn queues(options: &Options, metrics: work::Metrics) -> work::Options {
 /// Every controller that this program has.
 fn controllers() -> Registry {
     let mut registry = Registry::default();
-    let all: [Box<dyn Controller>; 3] = [
+    let all: [Box<dyn Controller>; 4] = [
+        Box::new(lending::BottomupSyncerController::new(syncer::make())),
         Box::new(hypernode::HyperNodeController),
         Box::new(locks::ExtenderController),
         Box::new(locks::SweeperController),
@@ -446,6 +448,7 @@ fn start(parts: &mut ProcessParts<'_>, controller: Box<dyn Controller>) -> Resul
         options: parts.options,
         connection: parts.connection,
         requests: parts.requests,
+        limit: parts.limit,
         writes,
         leadership,
         switch: parts.switch.clone(),

@@ -16,6 +16,19 @@
 //! | `write` | a plan, executed; `steps`, `written`, `refused` |
 //! | `step` | one write of it; `hyper_node`, `verb`, `result` |
 //!
+//! Those of the bottom-up syncer, per decision from which requests follow; `binding` on most of the outermost:
+//!
+//! | span | what it lasts |
+//! |---|---|
+//! | `lend` | a decision about a physical node and all its writes; `node`, `why`, `orders` |
+//! | `order` | one of its orders; `kind`, `result` |
+//! | `mirror` | the status of a physical pod, written to its virtual one; `pod`, `result` |
+//! | `orphan` | the deletion of a physical pod of ours that belongs to nothing; `pod`, `verdict`, `result` |
+//! | `end` | the final phase of a virtual pod whose physical one is lost; `pod`, `result` |
+//! | `remove` | the removal of a virtual pod, as an order or without one; `pod`, `result` |
+//! | `csinode` | a write of the CSINode of a virtual node; `node`, `verb`, `result` |
+//! | `policy` | a write of the status of a policy; `policy`, `result` |
+//!
 //! # Failure story
 //!
 //! Nothing here waits for a collector, and nothing waits for anything here. Spans that end while [`QUEUE`] others wait

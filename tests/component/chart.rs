@@ -4,13 +4,15 @@ mod leaves;
 mod locks;
 mod placing;
 mod refused;
+mod syncer;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Container, Rendering, object, plain, rules, titles, values};
+use topoloom_tests::chart::plain::{self, Manifest};
+use topoloom_tests::chart::{self, Container, Rendering, object, rules, titles, values};
 use topoloom_tests::helm::helm;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +33,7 @@ async fn the_chart_has_no_lint() -> Result<()> {
 async fn every_switch_gives_the_flags_that_it_stands_for() -> Result<()> {
     for case in values::each() {
         let objects = Rendering::new(case.values).objects().await?;
-        let args = Container::of(&objects)?.args;
+        let args = Container::named(&objects, case.deployment)?.args;
         for flag in case.flags {
             let has = |flag: &str| args.iter().any(|word| word == flag || word.split('=').next() == Some(flag));
             match flag.strip_prefix('!') {
@@ -51,6 +53,10 @@ async fn every_switch_gives_the_flags_that_it_stands_for() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
+    let with = |mut under: Value, over: Value| {
+        chart::merge(&mut under, over);
+        under
+    };
     let rows = [
         ("NetworkPolicy volcano-system/topoloom", json!({}), json!({"networkPolicy": {"enabled": false}})),
         ("FlowSchema /topoloom.volcano-system", json!({}), json!({"flowSchema": {"enabled": false}})),
@@ -137,10 +143,11 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             // Values that an upgrade kept from an older chart.
             json!({"crds": {"lending": null}}),
         ),
+        ("CustomResourceDefinition /resourceleasingpolicies.topoloom.dev", values::lends(), json!({})),
         (
-            "CustomResourceDefinition /resourceleasingpolicies.topoloom.dev",
-            json!({"crds": {"lending": "auto"}}),
-            json!({}),
+            "CustomResourceDefinition /clusterbindings.topoloom.dev",
+            with(values::lends(), json!({"crds": {"lending": null}})),
+            with(values::lends(), json!({"crds": {"lending": "never"}})),
         ),
         // Without a cluster the chart cannot know whether the definition is absent.
         (
@@ -310,7 +317,13 @@ async fn two_installs_share_no_object() -> Result<()> {
         let rendering = Rendering {
             release: release.trim_matches('-').to_owned(),
             namespace: namespace.to_owned(),
-            ..Rendering::new(json!({"crds": {"discoverySource": "never"}}))
+            ..Rendering::new(json!({
+                "crds": {"discoverySource": "never", "lending": "never"},
+                "syncer": {
+                    "enabled": true, "secrets": ["east"],
+                    "kubelet": {"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}},
+                },
+            }))
         };
         let objects = rendering.objects().await?;
         for title in titles(&objects) {
@@ -385,10 +398,12 @@ fn the_chart_has_the_version_of_the_workspace() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_plain_manifest_is_what_the_chart_renders() -> Result<()> {
-    let stored = std::fs::read_to_string(plain::file())?;
-    let made = plain::manifest().await?;
-    assert_eq!(stored, made, "run `cargo run -p topoloom-tests --bin xtask -- manifest`");
+async fn the_plain_manifests_are_what_the_chart_renders() -> Result<()> {
+    for manifest in Manifest::ALL {
+        let stored = std::fs::read_to_string(manifest.file())?;
+        let made = manifest.text().await?;
+        assert_eq!(stored, made, "{manifest:?}: run `cargo run -p topoloom-tests --bin xtask -- manifest`");
+    }
     Ok(())
 }
 

@@ -12,3 +12,4 @@ mod protection;
 mod restricted;
 mod rights;
 mod rolling;
+mod syncer;

@@ -36,17 +36,24 @@ async fn b5_b10_m1_m3_flags_do_on_a_cluster_what_they_say() -> Result<()> {
 async fn m1_without_its_controller_the_host_is_ready_and_leads_nothing(scene: &Scene) -> Result<()> {
     let host = Host::launch(&scene.host_kubeconfig().await?, &["--controllers=*,-hyperNode-controller"]).await?;
     host.until_ready().await;
-    let ready = host.readyz().await?;
+    // Bindings may not be read by the first Deployment: that is found a moment later.
+    let waits = "[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev may not be read: ";
+    let ready = eventually("the syncer waits", PATIENCE, async || {
+        let ready = host.readyz().await.map_err(|error| error.to_string())?;
+        if ready.contains(waits) { Ok(ready) } else { Err(ready) }
+    })
+    .await;
     for line in [
         "[-] controller hyperNode-controller disabled",
         "[-] controller nodelock-sweeper waiting",
         "[-] election nodelock: no controller of this group runs here, so other replicas lead",
         "[-] controller extender waiting",
-        "[-] controller bottomup-syncer waiting",
     ] {
         assert!(ready.contains(line), "{line}: {ready}");
     }
     assert!(!ready.contains("election hypernode"), "{ready}");
+    let warned = host.log().iter().filter(|line| line.contains("WARN") && line.contains("clusterbindings")).count();
+    assert_eq!(warned, 1, "{:#?}", host.log());
     host.stop().await?;
     let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let leases = leases.list(&ListParams::default()).await?.items;

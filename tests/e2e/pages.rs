@@ -160,6 +160,7 @@ async fn the_pages_of_the_install_and_the_node_lock_do_what_they_say() -> Result
     desk.shell("kubectl wait --for=delete --timeout=30s crd/hypernodes.topology.volcano.sh").await?;
     desk.next("sed ").await?;
     desk.next("create configmap topoloom-controller-configmap").await?;
+    desk.next("deploy/topoloom-syncer.yaml").await?;
     desk.end(0)?;
     let deployment: serde_json::Value =
         serde_json::from_str(&desk.shell("kubectl -n topoloom-system get deployment topoloom -o json").await?)?;

@@ -5,6 +5,7 @@
 
 mod container;
 pub mod plain;
+pub mod rights;
 mod rules;
 pub mod values;
 
@@ -25,10 +26,16 @@ pub const RELEASE: &str = "topoloom";
 pub const CLUSTER_NAME: &str = "topoloom.volcano-system";
 /// The name that the chart gives the other objects.
 pub const NAME: &str = "topoloom";
+/// The name that the chart gives the syncer's Deployment and ServiceAccount, and the name of its pods in their labels.
+pub const SYNCER: &str = "topoloom-syncer";
+/// The name that the chart gives the syncer's cluster-wide objects and its roles.
+pub const SYNCER_CLUSTER_NAME: &str = "topoloom-syncer.volcano-system";
 /// An image that no registry has: nothing here pulls one.
 pub const IMAGE: &str = "registry.invalid/topoloom";
 /// The user name of the host in a request.
 pub const USER: &str = "system:serviceaccount:volcano-system:topoloom";
+/// The user name of the syncer in a request.
+pub const SYNCER_USER: &str = "system:serviceaccount:volcano-system:topoloom-syncer";
 
 /// The folder of the chart.
 #[must_use]
@@ -109,7 +116,7 @@ pub fn titles(objects: &[Value]) -> Vec<String> {
     objects.iter().map(title).collect()
 }
 
-/// A chart whose objects are in the cluster, except for the Deployment.
+/// A chart whose objects are in the cluster, except for the Deployments.
 #[derive(Debug, Clone)]
 pub struct Installed {
     /// The kubeconfig of the ServiceAccount: its rights are exactly the chart's.
@@ -120,7 +127,7 @@ pub struct Installed {
     pub objects: Vec<Value>,
 }
 
-/// Installs the chart, or brings an install to other values: everything but the Deployment. The configuration is the
+/// Installs the chart, or brings an install to other values: everything but the Deployments. The configuration is the
 /// scene's own, and the scene has the resource definitions already; `values` is put over that.
 ///
 /// # Errors
@@ -128,7 +135,7 @@ pub struct Installed {
 pub async fn install(scene: &Scene, values: Value) -> Result<Installed> {
     let mut all = json!({
         "config": {"existing": {"namespace": NAMESPACE, "name": CONFIG_MAP}},
-        "crds": {"discoverySource": "never", "hyperNode": "never"},
+        "crds": {"discoverySource": "never", "hyperNode": "never", "lending": "never"},
     });
     merge(&mut all, values);
     put(scene, Rendering::new(all)).await
@@ -139,7 +146,7 @@ pub async fn install(scene: &Scene, values: Value) -> Result<Installed> {
 /// # Errors
 /// As [`install`].
 pub async fn install_in(scene: &Scene, namespace: &str, values: Value) -> Result<Installed> {
-    let mut all = json!({"crds": {"discoverySource": "never", "hyperNode": "never"}});
+    let mut all = json!({"crds": {"discoverySource": "never", "hyperNode": "never", "lending": "never"}});
     merge(&mut all, values);
     scene.plane.kubectl(&["create", "namespace", namespace]).await?;
     put(scene, Rendering { namespace: namespace.to_owned(), ..Rendering::new(all) }).await

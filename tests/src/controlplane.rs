@@ -11,6 +11,8 @@
 //!
 //! It lives in a temporary folder and on free ports of 127.0.0.1, and it ends with the test, also with one that panics or
 //! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.
+//! [`ControlPlane::several_shared`] are several of them at the same time, each of which a test has to stop before another test
+//! gets it.
 //! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. How many are in use in a
 //! process at a time follows from the machine ([`at_once`]).
 
@@ -42,19 +44,31 @@ pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
 pub use launch::Builder;
+pub(crate) use launch::free_ports;
 pub use planes::{AT_ONCE, at_once};
 pub use requests::{Request, Requests};
 pub use restore::{Revision, Snapshot};
 pub use scheduler::Scheduler;
+pub use shared::Wanted;
 
 use etcd::Gateway;
 use launch::Launch;
 use planes::Turn;
 use process::Server;
-use shared::Baseline;
+use shared::{Baseline, GivenBack};
 
 /// The apiserver needs about 3 s to end.
 const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The controllers by which workloads become pods, and pods leave nodes, for [`ControlPlane::start_controllers`].
+pub const WORKLOADS: [&str; 6] = [
+    "deployment-controller",
+    "replicaset-controller",
+    "job-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "disruption-controller",
+];
 
 /// A running control plane. Dropping it kills the servers and removes the folder, as [`stop`](Self::stop) does. Both return a
 /// [shared](Self::shared) one.
@@ -65,6 +79,7 @@ pub struct ControlPlane {
     gateway: Gateway,
     /// The first write that belongs to this test.
     first_revision: u64,
+    given_back: GivenBack,
     _turn: Turn,
 }
 
@@ -310,14 +325,13 @@ impl ControlPlane {
 
     /// Starts controllers of Kubernetes, each with the user that it has in a cluster, by the names that
     /// kube-controller-manager has for them. The garbage collector knows the definitions that exist by then; it looks
-    /// for later ones every half minute.
+    /// for later ones every half minute. They end with the test: another test that gets this control plane has none.
     ///
     /// # Errors
     ///
     /// When the program is not there, as it is not among those of envtest.
     pub fn start_controllers(&mut self, names: &[&str]) -> Result<()> {
         let servers = self.servers_mut();
-        servers.spoiled.store(true, Ordering::Relaxed);
         servers.controllers = Some(servers.launch.controllers(names)?);
         Ok(())
     }
@@ -330,6 +344,7 @@ impl ControlPlane {
     /// When the folder cannot be removed.
     pub async fn stop(mut self) -> Result<()> {
         if self.servers().is_shared() {
+            self.given_back = GivenBack::WithTheValue;
             return Ok(());
         }
         let Some(Servers { controllers, apiserver, etcd, folder, launch, .. }) = self.servers.take() else {
@@ -347,6 +362,7 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(servers) = self.servers.take()
             && servers.is_shared()
+            && self.given_back == GivenBack::WithTheValue
             && !std::thread::panicking()
         {
             shared::give_back(servers);

@@ -12,6 +12,9 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Modules by package: cargo would look each time for what has changed, and no source changes while tests run.
 static MODULES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
+/// Components by what they are made of: to make one takes longer than most of what a test does with it.
+static COMPONENTS: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
 /// Returns the core module of a guest; the first call of a process builds it.
 ///
 /// # Errors
@@ -25,6 +28,22 @@ pub fn module(package: &str) -> Result<Vec<u8>> {
     let module = build(package)?;
     modules.insert(package.to_owned(), module.clone());
     Ok(module)
+}
+
+/// Builds all guests, before there are tests that would wait for a compiler, or for another cargo that holds the lock.
+///
+/// # Errors
+/// With the output of the compiler.
+pub fn build_all() -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests");
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        // Others are not compiled.
+        if entry.path().join("Cargo.toml").is_file() {
+            module(&format!("topoloom-guest-{}", entry.file_name().to_string_lossy()))?;
+        }
+    }
+    Ok(())
 }
 
 fn build(package: &str) -> Result<Vec<u8>> {
@@ -57,8 +76,20 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>> {
 /// When it does not build, or the file cannot be written.
 pub fn file(package: &str, folder: &Path) -> Result<PathBuf> {
     let file = folder.join(format!("{package}.wasm"));
-    std::fs::write(&file, component(&module(package)?)?)?;
+    std::fs::write(&file, made(package.to_owned(), || component(&module(package)?))?)?;
     Ok(file)
+}
+
+/// A component that was made before, or is made now.
+fn made(name: String, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    // The lock is not held meanwhile: of two tests that want the same at one time, both make it.
+    let known = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let made = make()?;
+    COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner).insert(name, made.clone());
+    Ok(made)
 }
 
 /// Where guests are built: the same place that the build script of the host uses.
@@ -72,10 +103,12 @@ fn folder() -> Result<PathBuf> {
 /// # Errors
 /// When it does not build, or has no such marks any more.
 pub fn version(act: &str, version: &str) -> Result<Vec<u8>> {
-    let mut module = module("topoloom-guest-versions")?;
-    replace(&mut module, b"act=good      ", format!("act={act:<10}").as_bytes())?;
-    replace(&mut module, b"version=1.0.0", format!("version={version}").as_bytes())?;
-    component(&module)
+    made(format!("{act} {version}"), || {
+        let mut module = module("topoloom-guest-versions")?;
+        replace(&mut module, b"act=good      ", format!("act={act:<10}").as_bytes())?;
+        replace(&mut module, b"version=1.0.0", format!("version={version}").as_bytes())?;
+        component(&module)
+    })
 }
 
 fn replace(module: &mut [u8], old: &[u8], new: &[u8]) -> Result<()> {

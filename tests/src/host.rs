@@ -24,6 +24,8 @@ const STOP: Duration = Duration::from_secs(30);
 /// machine stands still for seconds.
 const LEASES: [&str; 3] =
     ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"];
+/// As the chart starts the first Deployment: the bottom-up syncer has one of its own, with other rights.
+const CONTROLLERS: [&str; 1] = ["--controllers=*,-bottomup-syncer"];
 /// Log lines that are printed when a test fails.
 const TAIL: usize = 60;
 
@@ -126,11 +128,16 @@ impl Host {
     pub async fn spawn(mut command: Command, arguments: &[&str]) -> Result<Self> {
         let elects = arguments.iter().any(|argument| argument.starts_with("--leader-elect"));
         let leases: &[&str] = if elects { &[] } else { &LEASES };
+        let is_selection = |argument: &str| argument.starts_with("--controllers");
+        let selects = arguments.iter().any(|argument| is_selection(argument))
+            || command.as_std().get_args().any(|argument| argument.to_str().is_some_and(is_selection));
+        let controllers: &[&str] = if selects { &[] } else { &CONTROLLERS };
         let log: &[&str] = if arguments.contains(&"--log") { &[] } else { &["--log", "info,topoloom=debug"] };
         let mut child = command
             .args(["--admin-address", "127.0.0.1:0", "--log-format", "json"])
             .args(log)
             .args(leases)
+            .args(controllers)
             .args(arguments)
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())

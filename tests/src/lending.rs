@@ -48,6 +48,10 @@ impl Mistakes {
     fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 type Watch<K> = Pin<Box<dyn Stream<Item = Event<K>> + Send>>;

@@ -32,6 +32,7 @@ pub mod once;
 pub mod pages;
 pub mod scene;
 pub mod schema;
+pub mod show;
 pub mod slowest;
 pub mod soak;
 pub mod timed;

@@ -98,7 +98,8 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// A crate outside of this workspace, beside a checkout that is named `topoloom`, as a reader of a page for vendors has
-/// it. Its folder stays from run to run, so that its dependencies are compiled once.
+/// it. Its folder stays from run to run, so that its dependencies are compiled once, and the crate itself as long as the page
+/// says the same.
 #[derive(Debug)]
 pub struct Crate {
     folder: PathBuf,
@@ -113,17 +114,25 @@ impl Crate {
     pub fn write(name: &str, manifest: &str, code: &str) -> Result<Self> {
         let beside = crate::host::binary()?.ancestors().nth(2).context("a target folder")?.join("pages");
         std::fs::create_dir_all(&beside)?;
-        let checkout = beside.join("topoloom");
-        // Two tests may do this at the same time, and a target folder may have moved.
-        let _ = std::fs::remove_file(&checkout);
-        let linked = std::os::unix::fs::symlink(root()?, &checkout);
-        ensure!(linked.is_ok() || checkout.join("sdk").is_dir(), "{} cannot be made: {linked:?}", checkout.display());
+        let (root, checkout) = (root()?, beside.join("topoloom"));
+        // The target folder may have moved. Two tests may do this at the same time, and the cargo of one of them may read it.
+        if std::fs::read_link(&checkout).ok().as_deref() != Some(root.as_path()) {
+            let _ = std::fs::remove_file(&checkout);
+            let linked = std::os::unix::fs::symlink(&root, &checkout);
+            let is_there = linked.is_ok() || checkout.join("sdk").is_dir();
+            ensure!(is_there, "{} cannot be made: {linked:?}", checkout.display());
+        }
         let folder = beside.join(name);
         std::fs::create_dir_all(folder.join("src"))?;
-        std::fs::write(folder.join("Cargo.toml"), manifest)?;
-        std::fs::write(folder.join("src/lib.rs"), code)?;
+        for (file, text) in [("Cargo.toml", manifest), ("src/lib.rs", code)] {
+            let file = folder.join(file);
+            // cargo compiles what was written since.
+            if std::fs::read_to_string(&file).ok().as_deref() != Some(text) {
+                std::fs::write(file, text)?;
+            }
+        }
         // This machine has the versions of this workspace; cargo uses those that the crate needs.
-        std::fs::copy(root()?.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+        std::fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
         Ok(Self { folder, name: name.to_owned() })
     }
 

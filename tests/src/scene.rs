@@ -23,7 +23,7 @@ use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 
 use crate::chart;
-use crate::controlplane::{Builder, ControlPlane, Requests, eventually};
+use crate::controlplane::{Builder, ControlPlane, Requests, Wanted, eventually};
 use crate::host::Host;
 
 /// Where the configuration is.
@@ -72,10 +72,17 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
-        // These policies have the same content in all tests.
-        let policies = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
-        let plane = ControlPlane::shared(Self::prepare, &policies).await?;
+        let plane = ControlPlane::shared(Self::prepare, &policies()).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
+    }
+
+    /// Several control planes at the same time, without a host: each is one that other tests had before, with our CRDs, or a
+    /// new one. A test has to stop those that it shares when nothing of its own writes to them any more.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn planes<const N: usize>(wanted: [Wanted; N]) -> Result<[ControlPlane; N]> {
+        ControlPlane::several_shared(wanted, Self::prepare, &policies()).await
     }
 
     /// The same on a control plane of its own.
@@ -349,6 +356,14 @@ impl Scene {
         let now = self.plane.requests().await?.since(earlier);
         Ok((now.writes("hypernodes", ""), now.writes("hypernodes", "status")))
     }
+}
+
+/// The admission policies of the chart that have the same content in all tests.
+fn policies() -> Vec<String> {
+    let of_the_host = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+    let of_the_syncer =
+        ["nodes", "csinodes", "pods", "leases"].map(|name| format!("{}.{name}", chart::SYNCER_CLUSTER_NAME));
+    [&of_the_host[..], &of_the_syncer[..]].concat()
 }
 
 /// A HyperNode that a person makes by hand.

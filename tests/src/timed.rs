@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::controlplane;
 use crate::slowest::{Ended, Took, result, slowest, times};
+use crate::{controlplane, guest, helm};
 
 /// How many tests are printed.
 const MOST: usize = 20;
@@ -25,6 +25,11 @@ const THREADS: &str = "RUST_TEST_THREADS";
 const E2E: &str = "e2e";
 /// Those of the end-to-end tests that compute all the time.
 const BUSY: &str = "failover::";
+/// Tests that come after those of [`BUSY`], in their process. Without them it ends in half of the time that the other process
+/// needs, which then has a control plane less than the machine can run. They are to be chosen so that both end together.
+const AFTER_BUSY: &str = "swaps::";
+/// With more control planes at once the other process is the one that ends first.
+const FEW: usize = 6;
 /// The niceness of all other tests: end-to-end tests depend on leases, deadlines and time limits of requests, and the
 /// others only compute.
 const NICE: &str = "5";
@@ -54,7 +59,11 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     };
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // Once for both, so that neither waits for the compiler of the other.
-    let built = cargo(&program, &[], &["--no-run"]).status().context("cargo cannot be started")?;
+    let built = thread::scope(|scope| {
+        scope.spawn(prepare);
+        cargo(&program, &[], &["--no-run"]).status()
+    });
+    let built = built.context("cargo cannot be started")?;
     if !built.success() {
         return Ok(built.code().unwrap_or(1));
     }
@@ -92,6 +101,16 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
         eprintln!("{which} failed: {status}");
     }
     Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
+}
+
+/// Builds what the first test that needs it would build: it would take minutes of processors that are busy, while other tests
+/// wait for it. A failure is that of the test.
+fn prepare() {
+    for (what, built) in [("the guests", guest::build_all()), ("Helm", helm::find_or_build().map(drop))] {
+        if let Err(error) = built {
+            eprintln!("xtask: {what}: {error:#}");
+        }
+    }
 }
 
 /// Runs a test binary as cargo would, and records how long its tests took; returns the code with which it ended.
@@ -136,25 +155,29 @@ struct Lane {
 
 /// The processes in which a test binary runs. Each test of `e2e` has a control plane, and waits for most of its time;
 /// but those of [`BUSY`] keep a processor busy, and several at a time make the machine too slow for the leases that
-/// they test: they run one after the other, beside the rest.
+/// they test: they run one after the other, beside the rest, and [`AFTER_BUSY`] after them.
 fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Vec<Lane>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let set = set.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
     let whole = |threads| vec![Lane { arguments: arguments.to_vec(), threads, planes: None }];
-    let part = |arguments: &[&str], planes| Lane {
-        arguments: arguments.iter().map(OsString::from).collect(),
-        threads: planes,
-        planes: Some(planes),
-    };
     Ok(match (set, binary) {
         (Some(threads), _) => whole(threads),
         (None, E2E) => match controlplane::at_once()? as usize {
-            planes if planes > 1 && arguments.is_empty() => {
-                vec![part(&[BUSY], 1), part(&["--skip", BUSY], planes - 1)]
-            }
+            planes if planes > 1 && arguments.is_empty() => side_by_side(planes).into(),
             planes => whole(planes),
         },
         (None, _) => whole(processors),
+    })
+}
+
+/// The two processes of `e2e` that have so many control planes together.
+fn side_by_side(planes: usize) -> [Lane; 2] {
+    let busy: &[&str] = if planes <= FEW { &[BUSY, AFTER_BUSY] } else { &[BUSY] };
+    let others: Vec<&str> = busy.iter().flat_map(|part| ["--skip", *part]).collect();
+    [(busy, 1), (&others[..], planes - 1)].map(|(arguments, planes)| Lane {
+        arguments: arguments.iter().map(OsString::from).collect(),
+        threads: planes,
+        planes: Some(planes),
     })
 }
 
@@ -200,12 +223,19 @@ mod tests {
         assert_eq!(name(Path::new("/target/debug/deps/e2e-0123456789abcdef")), "e2e");
         assert_eq!(name(Path::new("/target/debug/deps/topoloom_core-0123")), "topoloom_core");
         let threads = |lanes: Vec<Lane>| lanes.iter().map(|lane| lane.threads).collect::<Vec<_>>();
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let all = controlplane::at_once().unwrap() as usize;
-        let both = lanes("e2e", &[], None).unwrap();
-        assert_eq!(both.iter().map(|lane| lane.threads).sum::<usize>(), all);
-        if let [busy, rest] = both.as_slice() {
-            assert_eq!((busy.planes, &*busy.arguments), (Some(1), &["failover::".into()][..]));
-            assert_eq!((rest.planes, &*rest.arguments), (Some(all - 1), &["--skip".into(), "failover::".into()][..]));
+        assert_eq!(threads(lanes("e2e", &[], None).unwrap()).iter().sum::<usize>(), all);
+        for (planes, first, others) in [
+            (5, &["failover::", "swaps::"][..], &["--skip", "failover::", "--skip", "swaps::"][..]),
+            (20, &["failover::"][..], &["--skip", "failover::"][..]),
+        ] {
+            let [busy, rest] = side_by_side(planes);
+            assert_eq!(
+                (busy.planes, busy.threads, rest.planes, rest.threads),
+                (Some(1), 1, Some(planes - 1), planes - 1)
+            );
+            assert_eq!((&*busy.arguments, &*rest.arguments), (&*words(first), &*words(others)));
         }
         // If the arguments name tests, one process runs them.
         assert_eq!(threads(lanes("e2e", &["drift::".into()], None).unwrap()), [all]);

@@ -297,6 +297,12 @@ words! {
         ReadOnly,
         /// The wall clock was set, or is not that of the replica that served the binding before.
         ClockDiffers,
+        /// The API server of the physical cluster answers again.
+        PhysicalClusterReachable,
+        /// A virtual node is being taken away; the message says why.
+        NodeLeaving,
+        /// Pods were evicted or deleted from a virtual node; the message says why.
+        PodsRemoved,
     }
 }
 

@@ -63,10 +63,6 @@ pub const PAUSE_ANNOTATION: &str = key!("pause");
 /// virtual node: while it is `true`, that one; a node that went is lent again.
 pub const DRAIN_ANNOTATION: &str = key!("drain");
 
-/// Annotation on a ClusterBinding: the UID of an earlier binding, or of one whose virtual cluster is gone. Its claims,
-/// and what it left in both clusters, are removed.
-pub const RELEASE_ANNOTATION: &str = key!("release");
-
 /// Annotation on a ClusterBinding that is being deleted: the UID of the physical cluster that is gone for good. The
 /// deletion does not wait for that cluster.
 pub const DETACH_ANNOTATION: &str = key!("detach");

@@ -105,6 +105,12 @@ impl Connection {
         self.config.root_cert.clone().unwrap_or_default()
     }
 
+    /// The name that the certificate of its server has to have, where that is not the host of the URL.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&str> {
+        self.config.tls_server_name.as_deref()
+    }
+
     /// Another client, with connections of its own, that sends only while the gate is open. Its connections live on the
     /// runtime that it is used on.
     ///

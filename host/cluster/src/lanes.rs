@@ -73,8 +73,22 @@ impl Budget {
     /// So many writes per second, and as many at once after a pause as come in a quarter of a second. Not zero: one is the least.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
-        let per_second = per_second.max(1);
-        let bucket = Bucket::new(Duration::from_secs(1) / per_second, (per_second / 4).max(1));
+        Self::with_burst(per_second, per_second / 4)
+    }
+
+    /// So many writes per second, and so many at once after a pause. Neither is zero: one is the least.
+    #[must_use]
+    pub fn with_burst(per_second: u32, burst: u32) -> Self {
+        Self::of(Bucket::new(Duration::from_secs(1) / per_second.max(1), burst.max(1)))
+    }
+
+    /// As many writes as come, until the server says that it has enough. Those of earlier lanes go first then.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self::of(Bucket::new(Duration::ZERO, 1))
+    }
+
+    fn of(bucket: Bucket) -> Self {
         let state = State { bucket, paused: Duration::ZERO, waiting: [0; LANES] };
         Self(Arc::new(Shared {
             began: Instant::now(),
@@ -296,6 +310,19 @@ mod tests {
         join_all(all.into_iter().chain([server.send(1, "GET", "read")])).await;
         let wanted = [row("a", 0), row("b", 0), row("read", 0), row("c", 10), row("d", 20)];
         assert_eq!(server.went(), wanted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_what_goes_at_once_and_without_a_limit_nothing_waits_but_for_the_server() {
+        let server = Server { budget: Budget::with_burst(10, 3), ..Server::new(10) };
+        join_all(["a", "b", "c", "d"].map(|name| server.send(1, "PATCH", name))).await;
+        assert_eq!(server.went(), [row("a", 0), row("b", 0), row("c", 0), row("d", 10)]);
+        let server = Server { budget: Budget::unlimited(), ..Server::new(10) };
+        server.refused.store(1, Ordering::SeqCst);
+        assert_eq!(server.send(1, "PATCH", "refused").await, StatusCode::TOO_MANY_REQUESTS);
+        join_all((0..500).map(|_| server.send(1, "PATCH", "many"))).await;
+        let went = server.went();
+        assert_eq!(went.iter().filter(|(name, at)| name == "many" && *at == 100).count(), 500, "{went:?}");
     }
 
     #[tokio::test(start_paused = true)]

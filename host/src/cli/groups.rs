@@ -7,6 +7,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Install and run", &["preflight", "crd", "config", "run"]),
     ("See the state of a cluster", &["status", "tree", "explain", "plan", "fabric"]),
     ("Act on a cluster", &["confirm", "source", "plugin", "lock", "read-only"]),
+    ("Lend nodes to another cluster", &["lend"]),
     ("Try without a cluster", &["discover"]),
     ("Find a fault in the host", &["debug"]),
     ("Shell and manual", &["completions", "man", "help"]),

@@ -37,6 +37,11 @@ pub(super) trait Document: Serialize + JsonSchema {
 }
 
 impl OutputArgs {
+    /// Whether a program reads the answer: then nothing else may be printed, and no one can be asked.
+    pub(super) fn is_json(self) -> bool {
+        self.output == Output::Json
+    }
+
     /// Prints what was asked for.
     pub(super) fn print<D: Document>(self, document: &D, text: impl FnOnce(&D) -> String) -> anyhow::Result<()> {
         match self.output {
@@ -86,6 +91,12 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         schema::<super::config::Checked>(),
         schema::<super::explain::Explained>(),
         schema::<super::fabric::report::Reports>(),
+        schema::<super::lend::confirm::HeldByBinding>(),
+        schema::<super::lend::explain::document::LendExplanation>(),
+        schema::<super::lend::orders::Order>(),
+        schema::<super::lend::plan::document::LendPlans>(),
+        schema::<super::lend::release::Released>(),
+        schema::<super::lend::report::document::LendReport>(),
         schema::<super::lock::explain::Locks>(),
         schema::<super::lock::list::Listed>(),
         schema::<super::plan::document::Plans>(),

@@ -3,6 +3,7 @@
 mod accepted;
 mod access;
 mod election;
+mod lending;
 mod listeners;
 mod node_lock;
 mod plugins;
@@ -90,6 +91,8 @@ pub(super) struct RunArgs {
     traces: traces::TraceArgs,
     #[command(flatten)]
     locks: node_lock::NodeLockArgs,
+    #[command(flatten)]
+    lending: lending::LendingArgs,
     // Those with a heading of their own come last: it holds for what follows.
     #[command(flatten)]
     election: election::ElectionArgs,
@@ -191,6 +194,7 @@ impl RunArgs {
         if let Some(extender) = &locks.extender {
             node_lock::check_drain(extender, self.drain_timeout, given);
         }
+        let lending = self.lending.lending(depth, given);
         let location = self.cluster.location();
         let options = Options {
             rivals: self.rivals.leases(&location),
@@ -230,6 +234,7 @@ impl RunArgs {
                 memory: self.plugin_memory.as_usize(),
             },
             locks,
+            lending,
         };
         RunSettings { cluster: self.cluster, traces, options }
     }

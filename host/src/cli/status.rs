@@ -1,10 +1,11 @@
-//! `topoloom status`: the leader, the replicas, the state of each source and what waits for a person.
+//! `topoloom status`: the leader, the replicas, the state of each source and each binding, and what waits for a person.
 //!
 //! It only reads. A right that is missing makes a remark and not a failure: at three in the morning half an answer is
 //! worth more than none.
 
 mod admin;
 mod advice;
+mod bindings;
 mod look;
 mod show;
 mod waits;
@@ -22,6 +23,7 @@ use super::output::parts::PlacedNodes;
 use super::output::{Document, OutputArgs};
 use crate::cluster::leases::LeaseStatus;
 use crate::topology::writers::ForeignWriter;
+use bindings::Binding;
 use waits::Waiting;
 
 /// Flags of `status`.
@@ -58,6 +60,8 @@ pub(super) struct Status {
     leases: Vec<Lease>,
     replicas: Vec<Replica>,
     sources: Vec<Source>,
+    /// The ClusterBindings: what is lent to this cluster.
+    bindings: Vec<Binding>,
     /// Parts of the configuration that wait for a person.
     waits: Vec<Waiting>,
     second_writers: SecondWriters,

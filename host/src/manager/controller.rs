@@ -23,6 +23,7 @@ use super::shared_locks::SharedLocks;
 use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::cluster::node_watch::NodeWatch;
+use crate::cluster::rate::RateLimit;
 use crate::cluster::{Connection, Restores, requests};
 use crate::work;
 
@@ -34,6 +35,8 @@ pub struct Context<'a> {
     pub connection: &'a Connection,
     /// What every client counts.
     pub requests: &'a requests::Metrics,
+    /// The limit of the process, for further clients whose requests wait for it.
+    pub limit: &'a RateLimit,
     /// For writes of the controller: a client behind the gate of its group's lease, if it has one.
     pub writes: kube::Client,
     /// The lease of the controller's group; for one without a group, the gate of every replica.

@@ -114,6 +114,7 @@ impl ControllerParts {
             options,
             connection,
             requests: _,
+            limit: _,
             writes,
             leadership,
             switch,

@@ -2,8 +2,8 @@
 //!
 //! It runs on every replica. It waits only while the definition of ClusterBindings is absent, or may not be read; from then on
 //! it stands for the lease of every binding, and runs the group of each that it holds. Owns that these groups come and go, that
-//! one ends without the others, and in which order all of it stops. What a group does is behind [`BindingGroups`]; this room
-//! reads of a binding its name, UID and age alone, and writes nothing but leases.
+//! one ends without the others, and in which order all of it stops. What a group does is behind [`BindingGroups`], which
+//! [`super::syncer`] fills; this room reads of a binding its name, UID and age alone, and writes nothing but leases.
 //!
 //! | room | owns |
 //! |---|---|
@@ -15,8 +15,9 @@
 //! # Failure story
 //!
 //! What goes wrong with one binding ends its group and no other, and never the process. A list that cannot be read ends no
-//! group. When the process stops, the announcement of this replica is withdrawn while its groups end, so that the other
-//! replicas take each binding as soon as its lease is given back.
+//! group, and neither does a binding that is gone: its group ends by itself when nothing of it is left. When the process stops,
+//! the announcement of this replica is withdrawn while its groups end, so that the other replicas take each binding as soon as
+//! its lease is given back.
 
 mod bindings;
 mod crew;
@@ -109,6 +110,7 @@ impl Controller for BottomupSyncerController {
         };
         let groups = (self.make)(&mut context)?;
         let Context { options, connection, requests, restores, health, debug, .. } = context;
+        let reads = connection.client.clone();
         // Leases wait in no bucket (decision M3).
         let client = connection.behind(&Gate::none(), requests, &RateLimit::default());
         let client = client.map_err(|error| InitError(error.to_string()))?;
@@ -122,7 +124,7 @@ impl Controller for BottomupSyncerController {
             Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER),
         };
         let office = Office { groups, elections, crew, health: health.clone(), drain };
-        let parts = LendingParts { office: Arc::new(office), own, client, restores, check: check.into(), work };
+        let parts = LendingParts { office: Arc::new(office), own, reads, client, restores, check: check.into(), work };
         Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
     }
 }
@@ -162,6 +164,9 @@ struct LendingParts {
     office: Arc<Office>,
     /// The name of the Lease by which this replica announces itself, where there are leases.
     own: Option<String>,
+    /// For the list of bindings.
+    reads: kube::Client,
+    /// For leases.
     client: kube::Client,
     restores: Restores,
     check: Check,
@@ -171,13 +176,13 @@ struct LendingParts {
 impl LendingParts {
     async fn run(self, stop: CancellationToken) -> Result<(), String> {
         let (sender, mut wanted) = watch::channel(None);
-        let (mut watches, mut warm) = (Tasks::default(), Tasks::default());
-        let (cools, leaves) = (CancellationToken::new(), CancellationToken::new());
-        let (client, restores, check) = (self.client.clone(), self.restores.clone(), self.check.clone());
-        watches.spawn("bindings", bindings::watch(client, restores, check, self.work, sender));
+        let (mut watches, mut warm, mut served) = (Tasks::default(), Tasks::default(), Tasks::default());
+        let (cools, leaves, closes) = (CancellationToken::new(), CancellationToken::new(), stop.child_token());
+        let (reads, restores, check) = (self.reads.clone(), self.restores.clone(), self.check.clone());
+        watches.spawn("bindings", bindings::watch(reads, restores, check, self.work, sender));
         let crew = Arc::clone(&self.office.crew);
         watches.spawn("ranks of replicas", async move { crew.rank().await });
-        warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
+        served.spawn_fallible("what serves bindings on every replica", self.office.groups.serve(closes.clone()));
         let mut announcing = Tasks::default();
         let mut keepers = Keepers::new(Arc::clone(&self.office));
         let ended = loop {
@@ -186,6 +191,7 @@ impl LendingParts {
                 () = stop.cancelled() => break Ok(()),
                 ended = watches.next() => break Err(ended.to_string()),
                 ended = warm.next() => break Err(ended.to_string()),
+                ended = served.next() => break Err(ended.to_string()),
                 ended = announcing.next() => break Err(ended.to_string()),
                 () = keepers.next() => {}
                 // The sender is with the watch, which has not ended.
@@ -193,6 +199,9 @@ impl LendingParts {
                     let bindings = wanted.borrow_and_update().clone().unwrap_or_default();
                     if !bindings.is_empty() {
                         allow_files();
+                    }
+                    if !bindings.is_empty() && warm.is_empty() {
+                        warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
                     }
                     if !bindings.is_empty() && announcing.is_empty() {
                         self.announce(&mut watches, &mut announcing, &leaves);
@@ -202,7 +211,8 @@ impl LendingParts {
             }
         };
         leaves.cancel();
-        tokio::join!(announcing.finish(), keepers.stop());
+        closes.cancel();
+        tokio::join!(announcing.finish(), keepers.stop(), served.finish());
         cools.cancel();
         warm.finish().await;
         watches.cut_off().await;
@@ -240,6 +250,8 @@ struct Keepers {
 struct Kept {
     uid: Uid,
     stop: CancellationToken,
+    /// Cancelled when there is no such binding any more.
+    gone: CancellationToken,
 }
 
 impl Keepers {
@@ -290,7 +302,7 @@ impl Keepers {
     /// Stops every keeper, and waits for the end of all.
     async fn stop(&mut self) {
         self.wanted.clear();
-        self.settle();
+        self.kept.values().for_each(|kept| kept.stop.cancel());
         while !self.tasks.is_empty() {
             self.next().await;
         }
@@ -299,8 +311,11 @@ impl Keepers {
     fn settle(&mut self) {
         self.refused.retain(|name| self.wanted.contains_key(name));
         for (name, kept) in &self.kept {
-            if self.wanted.get(name) != Some(&kept.uid) {
-                kept.stop.cancel();
+            match self.wanted.get(name) {
+                Some(uid) if *uid == kept.uid && !kept.gone.is_cancelled() => {}
+                // Another one, or one that an API server has shown as gone that was set back: it begins anew.
+                Some(_) => kept.stop.cancel(),
+                None => kept.gone.cancel(),
             }
         }
         let missing: Vec<BindingId> = self
@@ -328,10 +343,10 @@ impl Keepers {
             },
             None => String::new(),
         };
-        let stop = CancellationToken::new();
-        let kept = Kept { uid: binding.uid.clone(), stop: stop.clone() };
+        let (stop, gone) = (CancellationToken::new(), CancellationToken::new());
+        let kept = Kept { uid: binding.uid.clone(), stop: stop.clone(), gone: gone.clone() };
         let name = binding.name.clone();
-        let keeper = Keeper { binding, lease, office: Arc::clone(&self.office) };
+        let keeper = Keeper { binding, lease, office: Arc::clone(&self.office), gone };
         let handle = self.tasks.spawn(async move { keeper.run(&stop).await });
         self.names.insert(handle.id(), name.clone());
         self.kept.insert(name, kept);

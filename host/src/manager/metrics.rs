@@ -5,5 +5,5 @@ pub(super) mod process;
 mod rooms;
 mod settings;
 
-pub use self::rooms::{Discovery, Process};
+pub use self::rooms::{Discovery, Lending, Process};
 pub use self::settings::{By, SettingMetrics};

@@ -8,8 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use topoloom_core::controllers::Selection;
+use topoloom_core::names::Uid;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::queue::Requeue;
+use topoloom_sync::deletion::Evictions;
+use topoloom_syncer::kubeconfig::Loopback;
+use topoloom_syncer::kubelet;
+use topoloom_syncer::physical::WriteRate;
 
 use crate::config::{Location, Mode};
 use crate::extender::ExtenderOptions;
@@ -89,6 +94,35 @@ pub struct Options {
     pub runtime: plugin::Options,
     /// The lock of nodes.
     pub locks: LockOptions,
+    /// Nodes of other clusters.
+    pub lending: LendingOptions,
+}
+
+/// Nodes that other clusters lend to this one.
+#[derive(Debug, Clone)]
+pub struct LendingOptions {
+    /// Where logs and exec of lent pods are served, if anywhere.
+    pub kubelet: Option<kubelet::Options>,
+    /// The identity of this cluster; nothing: the UID of its namespace `kube-system`.
+    pub virtual_cluster: Option<Uid>,
+    /// How many writes one physical API server gets.
+    pub writes: WriteRate,
+    /// Whether pods that leave a virtual node are evicted, as their disruption budgets allow.
+    pub evictions: Evictions,
+    /// Whether this machine may be a physical cluster.
+    pub loopback: Loopback,
+}
+
+impl Default for LendingOptions {
+    fn default() -> Self {
+        Self {
+            kubelet: None,
+            virtual_cluster: None,
+            writes: WriteRate::default(),
+            evictions: Evictions::Allowed,
+            loopback: Loopback::Refused,
+        }
+    }
 }
 
 /// The lock of nodes, and the controllers that use it.

@@ -2,6 +2,7 @@
 
 mod controllers;
 mod https;
+mod lending;
 mod recorder;
 
 use std::net::Ipv4Addr;
@@ -13,7 +14,7 @@ use topoloom_core::nodelock::{Retry, Takeover};
 use topoloom_core::queue::Requeue;
 
 use super::controller::InitError;
-use super::options::{LockOptions, Profiling};
+use super::options::{LendingOptions, LockOptions, Profiling};
 use super::*;
 use crate::config::Location;
 use crate::manager::options::Kept;
@@ -57,6 +58,7 @@ pub(super) fn options() -> Options {
             sweep: None,
             extender: None,
         },
+        lending: LendingOptions::default(),
     }
 }
 

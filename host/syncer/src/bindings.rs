@@ -7,14 +7,19 @@
 //! | `bars` | what may not be written, by everything that is known |
 //! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
 //! | `life` | the tasks of one binding, of one UID |
+//! | [`once`] | the same judgement for a command, which looks once and serves no binding |
 //! | `borrower` | the Lease in `mountNamespace` |
 //! | `witness` | the rounds by which a restored cluster is found |
 //! | `going` | the deletion of a binding |
 //! | `verbs` | annotations of operators |
 //! | `report` | what the status says |
+//! | `news` | which changes of it have an Event |
 //! | `requests` | the requests of all these |
+//! | `lent` | by which connection streams reach the pods of each binding, also on replicas that do not hold it |
+//! | `shown` | what each binding shows of itself for `topoloom debug dump` |
 //!
-//! Runs one binding for as long as its lease is held: [`run`] is called by the replica that holds it, and ends when it is stopped.
+//! Runs one binding for as long as its lease is held: [`run`] is called by the replica that holds it, and ends when it is stopped, or
+//! when the binding is gone and nothing of it is left.
 //! Never decides about a node: that is [`topoloom_sync::node`]'s. Never writes anything for a binding before it is known that the
 //! physical cluster is the right one and its namespace is ours.
 //!
@@ -23,16 +28,21 @@
 //! Everything that outlives a process stands in the status: which cluster it is, what was spent and held, what was confirmed, and
 //! what was set back. A process that takes over reads that first. A spec with a mistake changes nothing: the last valid one of this
 //! process stays in force, and where there is none the binding is served without being changed. A binding that is deleted by force
-//! leaves its nodes as they are.
+//! leaves its nodes as they are: for as long as it lends any, this replica renews their leases and mirrors their pods, since a lease
+//! that stops evicts every pod of its node. No other replica can continue that, because what the binding said is known here alone.
 
 mod bars;
 mod borrower;
 mod conductor;
 mod going;
 mod keeper;
+mod lent;
 mod life;
+mod news;
+pub mod once;
 mod report;
 mod requests;
+mod shown;
 #[cfg(test)]
 mod staged;
 mod verbs;
@@ -56,11 +66,13 @@ use topoloom_sync::deletion::Evictions;
 use topoloom_sync::guard::Inherited;
 use topoloom_sync::node::{KubeletEndpoint, Now};
 
+pub use self::lent::LentBindings;
 pub use self::requests::LeaseName;
+pub use self::shown::Shown;
 use crate::convert::binding::{self, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
-use crate::{heartbeats, pods};
+use crate::{heartbeats, metrics, pods};
 
 /// What all bindings of a process have in common.
 pub struct Process {
@@ -92,6 +104,8 @@ pub struct Process {
     pub beats: heartbeats::metrics::Metrics,
     /// Metrics of pods.
     pub pods: pods::metrics::Metrics,
+    /// Metrics of everything else that is done for bindings, and of how they are.
+    pub metrics: metrics::Metrics,
     /// How the queues are worked on.
     pub work: work::Options,
     /// Both clocks.
@@ -100,7 +114,12 @@ pub struct Process {
     pub clock: heartbeats::Clock,
     /// How often the witness makes a round: each minute.
     pub witness: Duration,
+    /// What each binding shows of itself.
+    pub shown: Shown,
 }
+
+/// Is notified of what is wrong with a binding, in a sentence without secrets; nothing: it is well. It must not wait.
+pub type Tell = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// What comes with the lease of one binding.
 #[derive(Clone)]
@@ -115,6 +134,8 @@ pub struct Holding {
     pub beats: kube::Client,
     /// The lease, which keeps the counter of the witness.
     pub lease: LeaseName,
+    /// Is notified of what is wrong.
+    pub tell: Tell,
 }
 
 /// How often the witness makes a round (decision S25).
@@ -165,8 +186,9 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Serves one binding until it is stopped, and what is under way then has ended. The caller holds its lease meanwhile, and closes its
-/// gates when it loses that. Everything that was started here ends with this future.
+/// Serves one binding until it is stopped, and what is under way then has ended; or until the binding is gone, and nothing of it is
+/// left. The caller holds its lease meanwhile, and closes its gates when it loses that. Everything that was started here ends with
+/// this future.
 pub async fn run(process: Arc<Process>, holding: Holding, stop: CancellationToken) {
     let objects = watch::Sender::new(Seen::Unread);
     let seen = objects.subscribe();
@@ -190,7 +212,7 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
     }
 }
 
-/// One life after the other: of each binding that has the name.
+/// One life after the other: of each binding that has the name, until there is none.
 async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Receiver<Seen>, stop: &CancellationToken) {
     let mut earlier = None;
     while let Some(Some(object)) = stop.run_until_cancelled(next(&mut objects)).await {
@@ -215,11 +237,13 @@ async fn live(process: &Arc<Process>, holding: &Holding, mut objects: watch::Rec
     }
 }
 
-/// The binding, as soon as there is one.
+/// The binding, as soon as it is read; nothing where there is none.
 async fn next(objects: &mut watch::Receiver<Seen>) -> Option<Arc<ClusterBinding>> {
     loop {
-        if let Seen::Present(object) = objects.borrow_and_update().clone() {
-            return Some(object);
+        match objects.borrow_and_update().clone() {
+            Seen::Unread => {}
+            Seen::Gone => return None,
+            Seen::Present(object) => return Some(object),
         }
         objects.changed().await.ok()?;
     }
@@ -261,7 +285,6 @@ mod tests {
             next(&mut receiver).await.unwrap().metadata.uid.clone()
         };
         let writing = async {
-            objects.send_replace(Seen::Gone);
             objects.send_replace(seen("b1"));
             ready.notified().await;
             objects.send_replace(seen("b1"));
@@ -270,5 +293,18 @@ mod tests {
         };
         let (uid, ()) = tokio::join!(serving, writing);
         assert_eq!(uid.as_deref(), Some("b2"));
+    }
+
+    #[tokio::test]
+    async fn s22_where_there_is_no_binding_nothing_is_served_and_none_is_waited_for() {
+        let objects = watch::Sender::new(Seen::Gone);
+        let mut receiver = objects.subscribe();
+        assert!(next(&mut receiver).await.is_none());
+        // One that is gone while it is served.
+        objects.send_replace(seen("b1"));
+        let first = next(&mut receiver).await.unwrap();
+        objects.send_replace(Seen::Gone);
+        wait_for_another(&mut receiver, &first).await;
+        assert!(next(&mut receiver).await.is_none());
     }
 }

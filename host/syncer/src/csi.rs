@@ -27,9 +27,12 @@ use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_sync::csi::{Change, CsiOrder, VirtualCsiNode, WhyNothing};
 use topoloom_sync::identity::WhyForeign;
 use topoloom_sync::node::Now;
+use topoloom_sync::precondition::Precondition;
+use tracing::field::Empty;
 
 pub use self::requests::{CsiClients, CsiRequests};
 use crate::ledger::PhysicalName;
+use crate::metrics::{Counted, WriteKind};
 use crate::view::{CsiEvidence, CsiTrouble, CsiWork, View};
 
 /// How often the work on a CSINode may decide again before it is left to the next try. The longest way has nine: the name is
@@ -44,6 +47,7 @@ pub struct CsiNodes {
     view: Arc<Mutex<View>>,
     requests: CsiRequests,
     events: Events,
+    counted: Counted,
     now: fn() -> Now,
 }
 
@@ -74,7 +78,13 @@ impl CsiNodes {
     /// The controller that writes by these requests.
     #[must_use]
     pub fn new(view: Arc<Mutex<View>>, requests: CsiRequests, events: Events, now: fn() -> Now) -> Self {
-        Self { view, requests, events, now }
+        Self { view, requests, events, counted: Counted::default(), now }
+    }
+
+    /// The same, which counts its writes here.
+    #[must_use]
+    pub fn counting(self, counted: Counted) -> Self {
+        Self { counted, ..self }
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -114,25 +124,30 @@ impl CsiNodes {
             CsiOrder::AskNode => evidence.live.node = self.requests.node(lent).await?,
             CsiOrder::Create(body) => self.create(work, body, evidence).await?,
             CsiOrder::Patch { body, changes, .. } => self.patch(work, body, changes, evidence).await?,
-            CsiOrder::Delete { precondition, .. } => match self.requests.delete(lent, precondition).await? {
-                Some(kept) => self.store(work, kept),
-                None => {
-                    self.view().csi.answered(CsiTrouble::Writes);
-                    self.view().lent_csi_node_gone(lent);
-                    // What was read before the deletion is none any more.
-                    evidence.existing = None;
+            CsiOrder::Delete { precondition, .. } => {
+                match self.delete(work, precondition).await? {
+                    Some(kept) => self.store(work, kept),
+                    None => {
+                        self.view().csi.answered(CsiTrouble::Writes);
+                        self.view().lent_csi_node_gone(lent);
+                        // What was read before the deletion is none any more.
+                        evidence.existing = None;
+                    }
                 }
-            },
+            }
         }
         tracing::debug!(node = %name, %order, "carried out");
         Ok(Then::Decide)
     }
 
     /// Makes the CSINode. Where there is one of that name, what is stored decides.
+    #[tracing::instrument(level = "debug", name = "csinode", skip_all, fields(node = &*work.lent, verb = "create", result = Empty, otel.status_code = Empty))]
     async fn create(&self, work: &CsiWork, body: &Value, evidence: &mut CsiEvidence) -> Result<(), Refusal> {
         // Where the name was taken a read is enough to see whether it still is.
         if !work.was_taken {
-            match self.requests.create(body).await {
+            let created = self.requests.create(body).await;
+            self.counted.wrote(WriteKind::CsiNode, "create", &created);
+            match created {
                 Ok(stored) => {
                     self.store(work, stored);
                     return Ok(());
@@ -148,6 +163,7 @@ impl CsiNodes {
         Ok(())
     }
 
+    #[tracing::instrument(level = "debug", name = "csinode", skip_all, fields(node = &*work.lent, verb = "patch", result = Empty, otel.status_code = Empty))]
     async fn patch(
         &self,
         work: &CsiWork,
@@ -156,7 +172,9 @@ impl CsiNodes {
         evidence: &mut CsiEvidence,
     ) -> Result<(), Refusal> {
         let counts = changes.iter().any(|change| matches!(change, Change::Count(_)));
-        match self.requests.patch(&work.lent, body).await {
+        let patched = self.requests.patch(&work.lent, body).await;
+        self.counted.wrote(WriteKind::CsiNode, "change", &patched);
+        match patched {
             Ok(stored) => self.patched(work, stored, evidence),
             Err(refusal)
                 if counts && refusal.reason == RefusalReason::Invalid && refusal.message.contains(IMMUTABLE) =>
@@ -167,6 +185,13 @@ impl CsiNodes {
             Err(refusal) => return Err(refusal),
         }
         Ok(())
+    }
+
+    #[tracing::instrument(level = "debug", name = "csinode", skip_all, fields(node = &*work.lent, verb = "delete", result = Empty, otel.status_code = Empty))]
+    async fn delete(&self, work: &CsiWork, judged: &Precondition) -> Result<Option<VirtualCsiNode>, Refusal> {
+        let deleted = self.requests.delete(&work.lent, judged).await;
+        self.counted.wrote(WriteKind::CsiNode, "delete", &deleted);
+        deleted
     }
 
     /// The answer to a change counts for the object that is known. Where the watch shows it as gone, or another one, that is the

@@ -54,7 +54,7 @@ use crate::troubles::{Thing, Troubles};
 use crate::view::{CsiTrouble, Part, View};
 
 /// Pods that use no room, which need not be watched unless they are ours.
-const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+pub(crate) const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
 
 /// What the tasks of a binding need.
 pub struct Group {

@@ -77,7 +77,7 @@ pub use self::crowd::{STREAMS, STREAMS_OF_ONE};
 pub use self::metrics::{Metrics, StreamOutcome};
 pub use self::options::{ClientAuthorities, GivenOptions, Options, OptionsError};
 pub use self::path::StreamVerb;
-pub use self::tls::TrustError;
+pub use self::tls::{TrustError, check_files};
 
 /// How many requests there may be at the same time of callers that may not reach every node, until it is known which node they are
 /// about.

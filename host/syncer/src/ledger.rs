@@ -23,7 +23,8 @@ use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
-use topoloom_sync::resources::{ResourceError, ResourceList};
+use topoloom_sync::quantity::Quantity;
+use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
 use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
 
@@ -142,10 +143,25 @@ impl Ledger {
         self.used.get(physical).map(NodeUsage::total).unwrap_or_default()
     }
 
+    /// What is used of a physical node, pod by pod, also by pods of which nothing counts.
+    pub fn usage(&self, physical: &str) -> impl Iterator<Item = (&Uid, &PodUse)> {
+        self.used.get(physical).into_iter().flat_map(|used| used.pods())
+    }
+
     /// What the pods of a virtual node request in sum.
     #[must_use]
     pub fn requested(&self, lent: &str) -> ResourceList {
         self.lent.get(lent).map(|row| row.requested.total()).unwrap_or_default()
+    }
+
+    /// What is used of a physical node, one resource after the other.
+    pub fn uses(&self, physical: &str) -> impl Iterator<Item = (&ResourceName, Quantity)> {
+        self.used.get(physical).into_iter().flat_map(NodeUsage::sums)
+    }
+
+    /// What the pods of a virtual node request in sum, one resource after the other.
+    pub fn requests(&self, lent: &str) -> impl Iterator<Item = (&ResourceName, Quantity)> {
+        self.lent.get(lent).into_iter().flat_map(|row| row.requested.sums())
     }
 
     /// The pods of a virtual node.

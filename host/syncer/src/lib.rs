@@ -18,9 +18,11 @@
 //! | [`pods`] | the controller of pods |
 //! | [`csi`] | the controller of CSINodes |
 //! | [`troubles`] | what is refused, for the conditions of a binding |
+//! | [`metrics`] | what is counted of bindings |
 //! | [`policies`] | the watch of policies, and the controller of their status |
 //! | [`group`] | the tasks of one binding |
 //! | [`bindings`] | the controller of a ClusterBinding: connection, claims, verbs, status, deletion |
+//! | [`survey`] | one look at a binding without a watch, and what would be written because of it: for the command line |
 
 pub mod bindings;
 pub mod convert;
@@ -31,11 +33,13 @@ pub mod heartbeats;
 pub mod kubeconfig;
 pub mod kubelet;
 pub mod ledger;
+pub mod metrics;
 pub mod nodes;
 pub mod physical;
 pub mod pods;
 pub mod policies;
 pub mod slices;
+pub mod survey;
 pub mod troubles;
 pub mod view;
 

@@ -11,24 +11,33 @@
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
 //! request that was not answered counts for the guard as one that was carried out.
 
+mod notices;
 mod requests;
+mod written;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use topoloom_api::Reason;
-use topoloom_cluster::events::{EventText, Events, Urgency};
+use topoloom_cluster::events::{Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::deletion::DeletionCause;
+use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
 use topoloom_sync::liveness::Lease;
+use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
+use tracing::field::Empty;
 
+use self::notices::{Notice, Notices};
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create};
+use self::written::{word, written};
 use crate::ledger::PhysicalName;
+use crate::metrics::{Counted, WriteKind};
 use crate::view::{Evidence, NodeWork, View};
 
 /// How often a decision may ask for something before it is left to the next try. The longest way has four: the physical node is
@@ -58,9 +67,14 @@ pub struct Nodes<L> {
     view: Arc<Mutex<View>>,
     requests: NodeRequests,
     leases: L,
-    events: Events,
+    notices: Notices,
+    counted: Counted,
+    binding: BindingName,
     now: fn() -> Now,
 }
+
+/// Pods that one Event names.
+const NAMED: usize = 5;
 
 /// Why the work on a node failed.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +96,15 @@ impl<L: Leases> Nodes<L> {
     /// The controller that writes by these requests.
     #[must_use]
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
-        Self { view, requests, leases, events, now }
+        let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
+        let (notices, counted) = (Notices::new(events), Counted::default());
+        Self { view, requests, leases, notices, counted, binding, now }
+    }
+
+    /// The same, which counts here what it does.
+    #[must_use]
+    pub fn counting(self, counted: Counted) -> Self {
+        Self { counted, ..self }
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -92,24 +114,42 @@ impl<L: Leases> Nodes<L> {
     /// Looks at a node until nothing has to be read for it any more, and does what follows.
     async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
         let mut evidence = Evidence::default();
-        'looks: for _ in 0..QUESTIONS {
+        for _ in 0..QUESTIONS {
             let work = self.view().decide(name, &evidence, (self.now)());
             if let [NodeOrder::Ask(question)] = &work.orders[..] {
                 self.answer(name, &work, question, &mut evidence).await?;
                 continue;
             }
             self.lease(&work).await;
-            for order in &work.orders {
-                match self.carry(name, &work, order, &mut evidence).await {
-                    Ok(Then::Next) => {}
-                    Ok(Then::Decide) => continue 'looks,
-                    Err(_) if order.may_fail() => {}
-                    Err(error) => return Err(error),
-                }
+            if let (Some(lent), Some(conflict)) = (&work.lent, &work.conflict) {
+                tracing::warn!(node = %name, %lent, conflict, "another's object has the name of a virtual node");
+                let note = format!("physical node {name}: {conflict}");
+                self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
             }
-            return Ok(work);
+            // A node at rest has no trace.
+            if work.orders.is_empty() {
+                return Ok(work);
+            }
+            match self.follow(name, &work, &mut evidence).await? {
+                Then::Next => return Ok(work),
+                Then::Decide => {}
+            }
         }
         Err(NodeError::Unanswered(self.view().decide(name, &evidence, (self.now)()).state))
+    }
+
+    /// Carries out what was decided.
+    #[tracing::instrument(level = "debug", name = "lend", skip_all, fields(binding = &*self.binding, node = &**name, why = work.why, orders = work.orders.len()))]
+    async fn follow(&self, name: &PhysicalName, work: &NodeWork, evidence: &mut Evidence) -> Result<Then, NodeError> {
+        for order in &work.orders {
+            match self.carry(name, work, order, evidence).await {
+                Ok(Then::Next) => {}
+                Ok(Then::Decide) => return Ok(Then::Decide),
+                Err(_) if order.may_fail() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Then::Next)
     }
 
     /// Reads what a decision asked for.
@@ -157,6 +197,7 @@ impl<L: Leases> Nodes<L> {
         }
     }
 
+    #[tracing::instrument(level = "debug", name = "order", skip_all, fields(kind = word(order), result = Empty, otel.status_code = Empty))]
     async fn carry(
         &self,
         name: &PhysicalName,
@@ -176,6 +217,9 @@ impl<L: Leases> Nodes<L> {
             other => {
                 let before = work.lent.as_ref().and_then(|lent| self.version_of(lent));
                 let sent = self.requests.send(name, other, before.as_deref()).await;
+                if let Some((kind, why)) = written(work, order) {
+                    self.counted.wrote(kind, why, &sent);
+                }
                 match sent {
                     Ok(stored) => stored,
                     Err(refusal) => {
@@ -196,17 +240,24 @@ impl<L: Leases> Nodes<L> {
         };
         tracing::debug!(node = %name, %order, "carried out");
         let now = (self.now)();
-        let mut view = self.view();
-        view.carried(name, work, order, now);
-        match stored {
-            Stored::Physical(node) => drop(view.physical_node(name, *node)),
-            Stored::Lent(lent, node) => {
-                view.lent_node(&lent, *node);
+        let spec = if let NodeOrder::PatchSpec { name: lent, .. } = order { Some(lent) } else { None };
+        let lag = {
+            let mut view = self.view();
+            view.carried(name, work, order, now);
+            match stored {
+                Stored::Physical(node) => drop(view.physical_node(name, *node)),
+                Stored::Lent(lent, node) => drop(view.lent_node(&lent, *node)),
+                Stored::LentGone(lent) => drop(view.lent_node_gone(&lent)),
+                Stored::Nothing => {}
             }
-            Stored::LentGone(lent) => drop(view.lent_node_gone(&lent)),
-            Stored::Nothing => {}
+            spec.and_then(|_| view.boundary_followed(name, now.wall))
+        };
+        if let Some(lag) = lag {
+            self.counted.followed(lag);
         }
-        drop(view);
+        if let (Some(lent), Some(cause)) = (spec, work.leaving) {
+            self.leaves(lent, cause).await;
+        }
         // A node that was just made gets its lease at once: a second later node-lifecycle would miss it.
         if let NodeOrder::Create { name: lent, .. } = order {
             let uid = self.view().lent(lent).map(|node| node.uid.clone());
@@ -235,10 +286,8 @@ impl<L: Leases> Nodes<L> {
         if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
             && let Some(lent) = &work.lent
         {
-            let uid = self.view().lent(lent).map(|node| node.uid.to_string());
             let note = format!("{order} was refused: {refusal}");
-            let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
-            self.events.node(lent, uid.as_deref(), Urgency::Warning, text).await;
+            self.notice(lent, Urgency::Warning, Reason::WriteRefused, &note).await;
         }
         tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
         NodeError::Refused { order: order.to_string(), refusal }
@@ -247,22 +296,10 @@ impl<L: Leases> Nodes<L> {
     /// Removes pods, each by itself: one that cannot be removed holds up no other.
     async fn remove(&self, name: &PhysicalName, work: &NodeWork, pods: &[PodRemoval]) -> Result<(), NodeError> {
         let Some(lent) = &work.lent else { return Ok(()) };
-        let mut failed = None;
+        let (mut failed, mut removed) = (None, Vec::new());
         for removal in pods {
-            let removed = self.requests.remove_pod(removal).await;
-            let may_be_done = removed.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);
-            if may_be_done {
-                self.view().pod_removed(name, lent, &removal.pod.uid, (self.now)());
-            }
-            match removed {
-                Ok(()) => {
-                    self.view().ledger.removed(lent, &removal.pod.uid);
-                    let word = match removal.means {
-                        RemovalMeans::Eviction => "evicted",
-                        RemovalMeans::Delete => "deleted",
-                    };
-                    tracing::info!(node = %lent, pod = %removal.pod, state = work.state, "a lent pod was {word}");
-                }
+            match self.remove_pod(name, lent, work, removal).await {
+                Ok(()) => removed.push(removal),
                 Err(refusal) if refusal.reason == RefusalReason::TooManyRequests => {
                     let now = (self.now)().wall;
                     self.view().ledger.refused(lent, &removal.pod.uid, now);
@@ -270,10 +307,60 @@ impl<L: Leases> Nodes<L> {
                 Err(refusal) => failed = Some(refusal),
             }
         }
+        if !removed.is_empty() {
+            let why = work.cause.map_or_else(|| work.state.clone(), |cause| cause.to_string());
+            let named: Vec<String> = removed.iter().take(NAMED).map(|removal| removal.pod.to_string()).collect();
+            let more = match removed.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let note = format!("taken from this node ({why}): pods {}{more}", named.join(", "));
+            self.notice(lent, Urgency::Normal, Reason::PodsRemoved, &note).await;
+        }
         match failed {
             None => Ok(()),
             Some(refusal) => Err(NodeError::Refused { order: "remove pods".to_owned(), refusal }),
         }
+    }
+
+    #[tracing::instrument(level = "debug", name = "remove", skip_all, fields(pod = %removal.pod, result = Empty, otel.status_code = Empty))]
+    async fn remove_pod(
+        &self,
+        name: &PhysicalName,
+        lent: &NodeName,
+        work: &NodeWork,
+        removal: &PodRemoval,
+    ) -> Result<(), Refusal> {
+        let removed = self.requests.remove_pod(removal).await;
+        let (kind, word) = match removal.means {
+            RemovalMeans::Eviction => (WriteKind::PodEvict, "evicted"),
+            RemovalMeans::Delete => (WriteKind::PodDelete, "deleted"),
+        };
+        let why = work.cause.map_or(work.why, Cause::word);
+        self.counted.wrote(kind, why, &removed);
+        let may_be_done = removed.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);
+        if may_be_done {
+            self.view().pod_removed(name, lent, &removal.pod.uid, (self.now)());
+        }
+        removed?;
+        self.view().ledger.removed(lent, &removal.pod.uid);
+        self.counted.evicted(why);
+        tracing::info!(node = %lent, pod = %removal.pod, why, state = work.state, "a lent pod was {word}");
+        Ok(())
+    }
+
+    /// The virtual node is marked from now on: no pod comes to it any more, and those that are there go.
+    async fn leaves(&self, lent: &NodeName, cause: DeletionCause) {
+        tracing::info!(binding = %self.binding, node = %lent, why = cause.word(), "a virtual node is being taken away");
+        let note = format!("this node is being taken away: {cause}");
+        self.notice(lent, Urgency::Normal, Reason::NodeLeaving, &note).await;
+    }
+
+    /// A person may want to know this of a virtual node.
+    async fn notice(&self, node: &NodeName, urgency: Urgency, reason: Reason, note: &str) {
+        let uid = self.view().lent(node).map(|node| node.uid.to_string());
+        let notice = Notice { node, uid: uid.as_deref(), urgency, reason, note };
+        self.notices.send(&notice, (self.now)().steady).await;
     }
 }
 

@@ -27,7 +27,7 @@ pub mod probe;
 pub mod registry;
 pub mod signs;
 
-pub use connection::{Connection, Dialer, Opens, Writers};
+pub use connection::{Connection, Dialer, Opens, WriteRate, Writers};
 pub use contact::ContactError;
 pub use credentials::{CredentialState, Expected, Follow, Problem, Terms};
 pub use forward::Forward;

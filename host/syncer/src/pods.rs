@@ -50,11 +50,13 @@ use std::time::Duration;
 use topoloom_cluster::events::Events;
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
 
 use self::metrics::BindingMetrics;
 use self::requests::{PodRequests, unreadable};
 use self::state::PodState;
+use crate::metrics::Counted;
 use crate::slices::pod::WholePod;
 use crate::troubles::{Thing, Troubles};
 use crate::view::View;
@@ -79,6 +81,8 @@ pub struct Pods {
     events: Events,
     troubles: Troubles,
     metrics: BindingMetrics,
+    counted: Counted,
+    binding: BindingName,
     /// The last list of virtual pods that name a physical one.
     naming: tokio::sync::Mutex<Option<Naming>>,
     now: Box<dyn Fn() -> Now + Send + Sync>,
@@ -164,7 +168,15 @@ impl Pods {
         now: impl Fn() -> Now + Send + Sync + 'static,
     ) -> Self {
         let (requests, naming, now) = (PodRequests::new(clients), tokio::sync::Mutex::default(), Box::new(now));
-        Self { view, inbox, requests, events, troubles, metrics, naming, now }
+        let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
+        let counted = Counted::default();
+        Self { view, inbox, requests, events, troubles, metrics, counted, binding, naming, now }
+    }
+
+    /// The same, which counts its writes here.
+    #[must_use]
+    pub fn counting(self, counted: Counted) -> Self {
+        Self { counted, ..self }
     }
 
     /// Where the watches show pods.

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
@@ -61,7 +61,7 @@ pub(crate) use slice_of;
 type Amounts = BTreeMap<String, String>;
 
 /// A taint as it is written.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct TaintSlice {
     key: String,
@@ -82,7 +82,7 @@ struct TolerationSlice {
 }
 
 /// A condition as it is written.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ConditionSlice {
     #[serde(rename = "type")]

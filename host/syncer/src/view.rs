@@ -10,10 +10,12 @@
 //! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
 
 mod asking;
+mod boundary;
 mod clock;
 mod csi;
 mod lenders;
 mod recall;
+mod seen;
 mod standing;
 mod terms;
 
@@ -25,13 +27,13 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
-use topoloom_sync::deletion::Leave;
-use topoloom_sync::guard::{Act, Guard, Inherited, Safety, Size};
+use topoloom_sync::deletion::{DeletionCause, Leave};
+use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::node::{
-    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, Now, Physical,
-    PhysicalNode, PodsBy, VerbOnNode, draft,
+    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
+    PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -39,10 +41,12 @@ use topoloom_sync::policy::in_force::Policies;
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
+use self::boundary::Boundary;
 pub use self::clock::ClockNews;
 use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiTrouble, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
+pub use self::seen::{Amounts, Seen};
 pub use self::standing::Counts;
 use self::standing::Standing;
 pub use self::terms::VerbOnBinding;
@@ -76,6 +80,14 @@ pub struct NodeWork {
     pub again: Option<Duration>,
     /// What the node is on its way to, as a sentence.
     pub state: String,
+    /// The same in a word.
+    pub why: &'static str,
+    /// Why its virtual node goes, where it does.
+    pub leaving: Option<DeletionCause>,
+    /// Why something is disrupted, where something is.
+    pub cause: Option<Cause>,
+    /// That another's object has the name that the virtual node would have, where that is news.
+    pub conflict: Option<String>,
     /// Whether the status patch among the orders makes the node larger.
     pub grows: bool,
 }
@@ -132,6 +144,10 @@ struct Remembered {
     asked: Asked,
     /// What the node counts as.
     standing: Standing,
+    /// The boundaries of its windows.
+    boundary: Boundary,
+    /// Another's object has the name of its virtual node.
+    is_name_taken: bool,
     /// The time in the taint of closed windows, and how far the clock had been set when it was written or first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
     /// Whether its virtual node was looked at before: what was there at the first look is of an earlier process.
@@ -150,6 +166,19 @@ impl Remembered {
         }
         self.is_known |= lent.is_some();
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| clocks.steps.saturating_sub(then));
+    }
+
+    /// That another's object has the name of the virtual node: once, until that is over.
+    fn conflict(&mut self, state: &NodeState<'_>, lent: Option<&LentNode>) -> Option<String> {
+        let is_taken = match state {
+            // Neither what is read first nor what is still to be made says anything of it.
+            NodeState::Asking(_) => return None,
+            NodeState::Lent if lent.is_none() => return None,
+            NodeState::Rest(Rest::Foreign(_) | Rest::NameTaken(_)) => true,
+            NodeState::Rest(_) | NodeState::Lent | NodeState::Leaving(_) => false,
+        };
+        let was_taken = std::mem::replace(&mut self.is_name_taken, is_taken);
+        (is_taken && !was_taken).then(|| state.to_string())
     }
 }
 
@@ -339,6 +368,17 @@ impl View {
 
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        self.decide_seeing(name, evidence, now, |_, _| ()).0
+    }
+
+    /// The same, and shows what the decision follows from and what was computed on the way.
+    pub fn decide_seeing<T>(
+        &mut self,
+        name: &PhysicalName,
+        evidence: &Evidence,
+        now: Now,
+        see: impl FnOnce(&Facts<'_>, &NodeDecision<'_>) -> T,
+    ) -> (NodeWork, T) {
         self.notice(now);
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
@@ -383,11 +423,13 @@ impl View {
         let drafted = draft(&facts, now);
         let size = Size { nodes: self.lent.len(), pods: self.ledger.running() };
         let is_asking = drafted.is_asking();
+        let acts = drafted.acts();
+        let cause = acts.as_ref().map(|(cause, _)| *cause);
         // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
         let leave = if is_asking {
             Leave::Held
         } else {
-            let leave = remembered.asked.ask(&mut self.guard, drafted.acts(), &self.safety, size, now);
+            let leave = remembered.asked.ask(&mut self.guard, acts, &self.safety, size, now);
             match verb {
                 // Of a cluster that is gone for good nothing more will be known.
                 VerbOnNode::Detach => leave,
@@ -396,7 +438,11 @@ impl View {
         };
         let decision = drafted.conclude(leave);
         remembered.standing = Standing::of(&decision, &facts);
-        let work = NodeWork::of(decision, lent_name, now);
+        let seen = see(&facts, &decision);
+        remembered.boundary.see(&decision, lent.as_deref(), now.wall);
+        let conflict = remembered.conflict(&decision.state, lent.as_deref());
+        let mut work = NodeWork::of(decision, lent_name, now);
+        (work.0.cause, work.0.conflict) = (cause, conflict);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
             _ => None,
@@ -409,7 +455,7 @@ impl View {
             self.recall.decided(name);
         }
         self.tell();
-        work.0
+        (work.0, seen)
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself
@@ -447,6 +493,16 @@ fn named(node: &LentNode) -> Option<&str> {
     name.map(String::as_str)
 }
 
+/// What a node is on its way to, in a word for metrics.
+fn word(state: &NodeState<'_>) -> &'static str {
+    match state {
+        NodeState::Lent => "lent",
+        NodeState::Leaving(cause) | NodeState::Rest(Rest::Left(cause)) => cause.word(),
+        NodeState::Rest(_) => "rest",
+        NodeState::Asking(_) => "asking",
+    }
+}
+
 impl NodeWork {
     /// The same without what borrows, and whether the node waits to grow.
     fn of(decision: NodeDecision<'_>, lent: Option<NodeName>, now: Now) -> (Self, Option<Growth>) {
@@ -460,8 +516,23 @@ impl NodeWork {
         let details = decision.details.as_deref();
         let grows = details.is_some_and(|details| matches!(details.pace, Pace::Write { growth: Grows::Some, .. }));
         let growth = details.map(|details| details.growth);
-        let state = decision.state.to_string();
-        (Self { lent, orders: decision.orders, lease: decision.lease, again, state, grows }, growth)
+        let leaving = match decision.state {
+            NodeState::Leaving(cause) => Some(cause),
+            NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent => None,
+        };
+        let work = Self {
+            lent,
+            lease: decision.lease,
+            again,
+            state: decision.state.to_string(),
+            why: word(&decision.state),
+            leaving,
+            cause: None,
+            conflict: None,
+            grows,
+            orders: decision.orders,
+        };
+        (work, growth)
     }
 }
 

@@ -15,6 +15,7 @@ fn beside() -> BTreeMap<&'static str, Value> {
     let collector = json!({"traces": {"endpoint": "http://collector:4318"}});
     let served = json!({"extender": {"enabled": true, "tls": {"secret": "extender"}}});
     let anonymous = json!({"extender": {"enabled": true, "allowAnonymous": true}});
+    let logs = json!({"syncer": {"kubelet": {"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}}}});
     BTreeMap::from([
         ("/config/existing/name", existing.clone()),
         ("/config/existing/namespace", existing),
@@ -31,9 +32,23 @@ fn beside() -> BTreeMap<&'static str, Value> {
         ("/networkPolicy/collectorTo", collector.clone()),
         ("/networkPolicy/extenderFrom", served),
         ("/serviceAccount/create", json!({"serviceAccount": {"name": "theirs"}})),
+        ("/syncer/networkPolicy/kubeletFrom", logs),
+        ("/syncer/serviceAccount/create", json!({"syncer": {"serviceAccount": {"name": "theirs"}}})),
         ("/traces/authoritiesConfigMap", collector.clone()),
         ("/traces/headersSecret", collector),
     ])
+}
+
+/// What no value of the syncer has an effect without.
+fn of_the_syncer(path: &str) -> Value {
+    let mut needed = json!({});
+    if path.starts_with("/syncer/") {
+        merge(&mut needed, json!({"syncer": {"secrets": ["east"]}}));
+    }
+    if path.starts_with("/syncer/kubelet/") {
+        merge(&mut needed, json!({"syncer": {"kubelet": {"address": "10.96.0.20", "tls": {"secret": "kubelet"}}}}));
+    }
+    needed
 }
 
 /// Other values where [`another`] makes one that is not allowed, or one with the same effect.
@@ -58,6 +73,7 @@ async fn every_value_has_an_effect() -> Result<()> {
     let (mut rendered, mut complaints) = (BTreeMap::new(), Vec::<String>::new());
     for (path, value) in leaves(&defaults, "") {
         let mut base = switches(&defaults, &path);
+        merge(&mut base, of_the_syncer(&path));
         merge(&mut base, beside.get(path.as_str()).cloned().unwrap_or_else(|| json!({})));
         let outcome = match instead.get(path.as_str()).cloned().or_else(|| another(&path, &value, &schema)) {
             Some(other) => differs(&mut rendered, base, nested(&path, other)).await,

@@ -295,5 +295,26 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
         same().await?;
         assert_eq!(cluster.text().await?, EDITED);
     }
+    // Lending is switched on: the definitions and a second Deployment come, and the rest stays.
+    let lends = ["--reset-then-reuse-values", "--set", "syncer.enabled=true,syncer.secrets={east}"];
+    let notes = cluster.helm("upgrade", "topoloom", &lends).await?;
+    assert!(notes.contains("It may read these Secrets of topoloom-system: east."), "{notes}");
+    same().await?;
+    assert_eq!(cluster.text().await?, EDITED);
+    let syncer = cluster.get("deployment", "topoloom-syncer").await?;
+    assert_eq!(syncer["spec"]["template"]["spec"]["serviceAccountName"], "topoloom-syncer");
+    let definitions = ["clusterbindings.topoloom.dev", "resourceleasingpolicies.topoloom.dev"];
+    let mut lent = Vec::new();
+    for name in definitions {
+        assert_eq!(cluster.get("crd", name).await?.pointer(OWNER), Some(&json!("topoloom")), "{name}");
+        lent.push(cluster.uid("crd", name).await?);
+    }
+    // The rollback to the revision before that ends it, and keeps the definitions with every binding.
+    cluster.rollback("topoloom", "5").await?;
+    same().await?;
+    assert!(cluster.get("deployment", "topoloom-syncer").await.is_err());
+    for (name, before) in definitions.into_iter().zip(&lent) {
+        assert_eq!(cluster.uid("crd", name).await?, *before, "{name} was made anew");
+    }
     cluster.plane.stop().await
 }

@@ -2,27 +2,36 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Rendering, manifest, plain, values};
+use topoloom_tests::chart::plain::{self, Manifest};
+use topoloom_tests::chart::{self, Rendering, values};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
-/// How many cases run at a time: kubectl mostly waits for the API server.
+/// How many cases run at a time: each mostly waits for Helm and the API server.
 const AT_ONCE: usize = 4;
 
-/// The pod of the Deployment.
-fn pod(objects: &[Value]) -> Value {
-    let template = &objects.iter().find(|object| object["kind"] == "Deployment").unwrap()["spec"]["template"];
-    let mut metadata = template["metadata"].clone();
-    metadata["name"] = json!("topoloom-pod");
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+/// A pod of each Deployment.
+fn pods(objects: &[Value]) -> Vec<Value> {
+    let pod = |deployment: &Value| {
+        let template = &deployment["spec"]["template"];
+        let mut metadata = template["metadata"].clone();
+        metadata["name"] = json!("topoloom-pod");
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+    };
+    objects.iter().filter(|object| object["kind"] == "Deployment").map(pod).collect()
 }
 
-async fn create(scene: &Scene, object: &Value, namespace: &str) -> Result<String> {
-    let file = manifest(scene, std::slice::from_ref(object))?;
-    scene.plane.kubectl(&["create", "--dry-run=server", "-n", namespace, "-f", &file]).await
+/// What the API server would make of a pod; it stores nothing.
+async fn create(scene: &Scene, pod: &Value, namespace: &str) -> Result<DynamicObject> {
+    let pods: Api<DynamicObject> =
+        Api::namespaced_with(scene.plane.client(), namespace, &ApiResource::erase::<Pod>(&()));
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    Ok(pods.create(&dry, &serde_json::from_value(pod.clone())?).await?)
 }
 
 /// Makes a namespace enforce the restricted Pod Security Standard.
@@ -44,36 +53,46 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
     let cases = values::each().into_iter().map(|case| (case.name, case.values));
     let is_taken = async |(name, values): (&str, Value)| -> Result<()> {
         let objects = Rendering::new(values).objects().await?;
-        let file = manifest(&scene, &objects)?;
-        let words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", &file];
-        scene.plane.kubectl(&words).await.context(name.to_owned())?;
-        create(&scene, &pod(&objects), NAMESPACE).await.map(drop).context(name.to_owned())
+        scene.plane.apply_dry(&objects).await.context(name.to_owned())?;
+        for pod in pods(&objects) {
+            create(&scene, &pod, NAMESPACE).await.context(name.to_owned())?;
+        }
+        Ok(())
     };
     // The API server stores nothing, so the cases do not affect each other.
     let cases = stream::iter(cases.chain([("everything", values::all())]));
     cases.map(is_taken).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     // In this namespace the API server does refuse pods.
-    let objects = Rendering::new(json!({})).objects().await?;
+    let of_both = pods(&Rendering::new(values::lends()).objects().await?);
+    assert_eq!(of_both.len(), 2);
     for (pointer, value) in [
         ("/spec/containers/0/securityContext/allowPrivilegeEscalation", json!(true)),
         ("/spec/containers/0/securityContext/capabilities/drop", json!([])),
         ("/spec/securityContext/seccompProfile/type", json!("Unconfined")),
         ("/spec/securityContext/runAsUser", json!(0)),
     ] {
-        let mut pod = pod(&objects);
+        let mut pod = of_both[0].clone();
         *pod.pointer_mut(pointer).unwrap() = value;
         let said = format!("{:?}", create(&scene, &pod, NAMESPACE).await);
         assert!(said.contains("violates PodSecurity"), "{pointer}: {said}");
     }
-    let container = &pod(&objects)["spec"]["containers"][0];
-    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    for pod in of_both {
+        assert_eq!(pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+    }
     scene.plane.stop().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() -> Result<()> {
+async fn the_plain_manifests_are_applied_as_they_are_and_taken_away_by_their_labels() -> Result<()> {
     let scene = Scene::new().await?;
-    let file = plain::file();
+    for which in Manifest::ALL {
+        is_applied_and_taken_away(&scene, which).await.with_context(|| format!("{which:?}"))?;
+    }
+    scene.plane.stop().await
+}
+
+async fn is_applied_and_taken_away(scene: &Scene, which: Manifest) -> Result<()> {
+    let file = which.file();
     let words = ["apply", "--server-side", "--force-conflicts", "-f", &file.to_string_lossy()];
     scene.plane.kubectl(&words).await?;
     let labels =
@@ -81,15 +100,17 @@ async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() ->
     assert!(labels.contains("restricted"), "{labels}");
     // An operator can apply it a second time, and its ServiceAccount can get a token.
     scene.plane.kubectl(&words).await?;
-    scene.plane.kubeconfig_for(plain::NAMESPACE, chart::NAME).await?;
+    scene.plane.kubeconfig_for(plain::NAMESPACE, which.name()).await?;
     let objects = chart::parse(&std::fs::read_to_string(&file)?)?;
-    let said = create(&scene, &pod(&objects), plain::NAMESPACE).await;
-    assert!(said.is_ok(), "{said:?}");
-    // The removal that the documentation describes: the definition, the namespace and the configuration in it stay.
-    let namespace = plain::NAMESPACE;
-    scene.plane.kubectl(&["create", "configmap", "topoloom-controller-configmap", "-n", namespace]).await?;
-    let label = "app.kubernetes.io/name=topoloom";
-    scene.plane.kubectl(&["delete", "-f", &file.to_string_lossy(), "-l", label]).await?;
+    let [pod]: [Value; 1] = pods(&objects).try_into().map_err(|pods| anyhow!("one pod, and not {pods:?}"))?;
+    create(scene, &pod, plain::NAMESPACE).await?;
+    // The removal that the documentation describes: definitions, the namespace and the configuration in it stay.
+    let (namespace, map) = (plain::NAMESPACE, plain::CONFIG_MAP);
+    if which == Manifest::Host {
+        scene.plane.kubectl(&["create", "configmap", map, "-n", namespace]).await?;
+    }
+    let label = format!("app.kubernetes.io/name={}", which.name());
+    scene.plane.kubectl(&["delete", "-f", &file.to_string_lossy(), "-l", &label]).await?;
     let stays = ["Namespace", "CustomResourceDefinition"];
     for object in &objects {
         let (kind, metadata) = (object["kind"].as_str().unwrap(), &object["metadata"]);
@@ -97,6 +118,5 @@ async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() ->
         let said = scene.plane.kubectl(&["get", kind, metadata["name"].as_str().unwrap(), "-n", within]).await;
         assert_eq!(said.is_ok(), stays.contains(&kind), "{kind} {}: {said:?}", metadata["name"]);
     }
-    scene.plane.kubectl(&["get", "configmap", "topoloom-controller-configmap", "-n", namespace]).await?;
-    scene.plane.stop().await
+    scene.plane.kubectl(&["get", "configmap", map, "-n", namespace]).await.map(drop)
 }

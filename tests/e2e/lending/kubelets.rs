@@ -83,7 +83,7 @@ async fn pods_that_a_scheduler_places_run_and_end_as_their_annotations_say() -> 
     for node in ["w1", "w2"] {
         stage.until_node(node, "Ready", "True").await;
     }
-    let _scheduler = stage.scene.plane.scheduler(&[]).await?;
+    let scheduler = stage.scene.plane.scheduler(&[]).await?;
     stage.pod("stays", json!({}), json!({})).await?;
     stage.pod("succeeds", json!({RUN: "300ms,Succeeded"}), json!({})).await?;
     stage.pod("fails", json!({RUN: "300ms,Failed"}), json!({})).await?;
@@ -118,6 +118,8 @@ async fn pods_that_a_scheduler_places_run_and_end_as_their_annotations_say() -> 
     let addresses: std::collections::BTreeSet<_> =
         all.iter().filter_map(|pod| pod.status.as_ref()?.pod_ip.clone()).collect();
     assert_eq!(addresses.len(), 6, "{addresses:?}");
+    // Before another test gets its control plane.
+    drop(scheduler);
     stage.stop().await
 }
 

@@ -20,14 +20,14 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
-use topoloom_syncer::bindings::{self, Holding, LeaseName, Process};
+use topoloom_syncer::bindings::{self, Holding, LeaseName, Process, Shown};
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 use topoloom_syncer::{heartbeats, pods};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::{ControlPlane, Wanted, eventually};
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
-use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::pair::BORROWED;
 
@@ -56,17 +56,16 @@ pub(super) fn now() -> Now {
 impl Lent {
     /// Without any binding, and with these machines, each in its rack `r1`. Policies can be stored in both clusters.
     pub(super) async fn new(machines: &[&str], now: fn() -> Now) -> Result<Self> {
-        let lent = Self::without_policies(machines, now).await?;
-        lent.physical_plane.apply_crd(resource_leasing_policy::definition()).await?;
-        Ok(lent)
+        Self::on(Wanted::Shared, machines, now).await
     }
 
     /// The same where the physical cluster does not know what a policy is.
     pub(super) async fn without_policies(machines: &[&str], now: fn() -> Now) -> Result<Self> {
-        let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
-        let [virtual_plane, physical_plane] = planes;
-        virtual_plane.apply_crd(cluster_binding::definition()).await?;
-        virtual_plane.apply_crd(resource_leasing_policy::definition()).await?;
+        Self::on(Wanted::New(ControlPlane::builder()), machines, now).await
+    }
+
+    async fn on(of_physical: Wanted, machines: &[&str], now: fn() -> Now) -> Result<Self> {
+        let [virtual_plane, physical_plane] = Scene::planes([Wanted::Shared, of_physical]).await?;
         let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         virtual_plane.apply(&[namespace(SYSTEM)]).await?;
         physical_plane.apply(&[namespace(BORROWED), namespace(ELSEWHERE)]).await?;
@@ -95,10 +94,12 @@ impl Lent {
             events: Events::new(virtual_plane.client()),
             beats: heartbeats::metrics::Metrics::register(&mut metrics),
             pods: pods::metrics::Metrics::register(&mut metrics),
+            metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
             work: work::Options::default(),
             now,
             clock: heartbeats::Clock::machine(),
             witness: WITNESS,
+            shown: Shown::default(),
         });
         let watched_over = Arc::clone(&process);
         background.spawn(async move { watched_over.watch_over().await });
@@ -168,6 +169,7 @@ impl Lent {
             lent: self.virtual_plane.client(),
             beats: self.virtual_plane.client(),
             lease,
+            tell: Arc::new(|_: Option<&str>| {}),
         };
         self.background.spawn(bindings::run(Arc::clone(&self.process), holding, stop));
         Ok(())
@@ -256,7 +258,7 @@ pub(super) async fn cluster(plane: &ControlPlane) -> Result<Uid> {
     Ok(namespaces.get("kube-system").await?.metadata.uid.context("a namespace has a UID")?.into())
 }
 
-async fn until<K>(api: &Api<K>, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
+pub(super) async fn until<K>(api: &Api<K>, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {

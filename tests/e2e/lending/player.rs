@@ -1,16 +1,72 @@
-//! The top-down player: pods go down, and both of them end (`bottomup-syncer.md` 4.3, 8, decision S10).
+//! The top-down player: pods go down, and both of them end (`bottomup-syncer.md` 4.3, 8, decision S10). It is a program, too.
+
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
-use kube::api::{DeleteParams, ListParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
 use topoloom_sync::keys;
 use topoloom_tests::controlplane::{WriteKind, eventually};
 use topoloom_tests::lending::kubelets::STOP;
 use topoloom_tests::lending::player::{Fault, LOST, Scope, Step};
 use topoloom_tests::scene::PATIENCE;
 
-use super::pair::{Pair, SHOP, annotation};
+use super::lent::Lent;
+use super::pair::{BORROWED, Pair, SHOP, annotation};
 use super::{phase, reason, until_gone, until_pod};
+
+/// The program, for a binding of this name.
+fn program(lent: &Lent, binding: &str) -> Result<Child> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_player"));
+    command.arg("--virtual-kubeconfig").arg(lent.virtual_plane.kubeconfig());
+    command.arg("--physical-kubeconfig").arg(lent.physical_plane.kubeconfig());
+    command.args(["--binding", binding]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command.kill_on_drop(true).spawn()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_says_what_is_missing_carries_pods_down_and_ends_with_a_signal_or_its_binding() -> Result<()> {
+    let lent = Lent::east(&["w1"], json!({})).await?;
+    let output = timeout(PATIENCE, program(&lent, "west")?.wait_with_output()).await??;
+    let said = String::from_utf8(output.stderr)?;
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no ClusterBinding west"), "{said}");
+
+    // Its first line says that it handles signals.
+    let mut stopped = program(&lent, "east")?;
+    let mut lines = BufReader::new(stopped.stdout.take().context("its output is piped")?).lines();
+    timeout(PATIENCE, lines.next_line()).await??.context("it has ended at once")?;
+    let id = Pid::from_raw(i32::try_from(stopped.id().context("it runs")?)?).context("an id is above 0")?;
+    kill_process(id, Signal::TERM)?;
+    assert!(timeout(PATIENCE, stopped.wait()).await??.success());
+
+    let player = program(&lent, "east")?;
+    lent.until_nodes(&["vnode-east-w1"]).await;
+    let virtuals: Api<Pod> = Api::default_namespaced(lent.virtual_plane.client());
+    let spec = json!({"nodeName": "vnode-east-w1", "containers": [{"name": "c", "image": "none"}]});
+    let pod = serde_json::from_value(json!({"metadata": {"name": "web-0"}, "spec": spec}))?;
+    virtuals.create(&PostParams::default(), &pod).await?;
+    until_pod(&virtuals, "web-0", "runs", |pod| phase(pod) == "Running").await;
+
+    lent.bindings().delete("east", &DeleteParams::default()).await?;
+    let output = timeout(2 * PATIENCE, player.wait_with_output()).await??;
+    let (said, refused) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+    assert!(output.status.success() && refused.is_empty(), "{said}{refused}");
+    for part in
+        ["default/web-0: its physical pod is created", "default/web-0: it is removed", "ClusterBinding east is gone"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let physicals: Api<Pod> = Api::namespaced(lent.physical_plane.client(), BORROWED);
+    assert!(physicals.list(&ListParams::default()).await?.items.is_empty());
+    lent.stop().await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bound_pod_is_copied_and_runs_and_both_pods_end_in_order() -> Result<()> {

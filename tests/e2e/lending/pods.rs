@@ -29,7 +29,7 @@ const CONTROLLERS: [&str; 4] =
 struct Stage {
     lent: Lent,
     player: Player,
-    _scheduler: Scheduler,
+    scheduler: Scheduler,
 }
 
 impl Stage {
@@ -48,7 +48,7 @@ impl Stage {
         for node in ["vnode-east-w1", "vnode-east-w2"] {
             lent.until(node, "is ready", |node| ready(node) == "True").await;
         }
-        Ok(Self { lent, player, _scheduler: scheduler })
+        Ok(Self { lent, player, scheduler })
     }
 
     fn virtuals(&self) -> Api<Pod> {
@@ -78,6 +78,8 @@ impl Stage {
 
     async fn stop(self) -> Result<()> {
         assert_eq!(self.player.mistakes(), [""; 0]);
+        // Before another test gets its control plane.
+        drop(self.scheduler);
         self.lent.stop().await
     }
 }

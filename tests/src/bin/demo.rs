@@ -1,7 +1,7 @@
 //! `make demo`: a real cluster on this machine, a few hundred nodes, a simulated fabric manager, and the topology that
-//! follows them.
+//! follows them. `make demo SHOW=lending`: [two clusters](topoloom_tests::show::lending), of which one lends nodes to the other.
 //!
-//! Everything lives in a temporary folder and on 127.0.0.1, and ends with this program.
+//! Everything lives in temporary folders and on 127.0.0.1, and ends with this program.
 
 #![allow(
     clippy::print_stdout,
@@ -18,6 +18,7 @@ use topoloom_simulator::{Credentials, Fabric, FaultRule, HostKind, LinkState, Sh
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::scene::{NAMESPACE, Scene};
+use topoloom_tests::show::{Show, lending, step};
 
 /// Nodes of the demo: 2 spines × 6 leaves × 20 nodes and a rest without labels.
 const SPINES: usize = 2;
@@ -62,8 +63,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = match Show::read(&words) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            eprintln_chain(&error.into());
+            return ExitCode::from(2);
+        }
+    };
+    let plays = async {
+        match wanted {
+            Show::Topology => show().await,
+            Show::Lending => lending::show(look_around()).await,
+        }
+    };
     let shown = tokio::select! {
-        shown = show() => shown,
+        shown = plays => shown,
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
     match shown {
@@ -83,8 +98,14 @@ fn eprintln_chain(error: &anyhow::Error) {
     eprintln!("demo: {error:#}");
 }
 
-fn step(text: &str) {
-    println!("\n== {text}");
+/// Waits until the person at the terminal has seen enough.
+async fn look_around() -> Result<()> {
+    if std::env::var_os("CI").is_some() || !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
+        println!("   (no terminal: the demo ends here)");
+        return Ok(());
+    }
+    println!("   Ctrl-C ends the demo and removes everything");
+    Ok(tokio::signal::ctrl_c().await?)
 }
 
 async fn show() -> Result<()> {
@@ -149,12 +170,7 @@ async fn show() -> Result<()> {
     println!("   kubectl label node gpu-000 example.com/leaf=r42 --overwrite, then look again");
     println!("   {} fabric report", binary.display());
     println!("   {} fabric simulate --help: a fabric of your own, and what can be wrong with it", binary.display());
-    if std::env::var_os("CI").is_some() || !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-        println!("   (no terminal: the demo ends here)");
-    } else {
-        println!("   Ctrl-C ends the demo and removes everything");
-        tokio::signal::ctrl_c().await?;
-    }
+    look_around().await?;
     host.stop().await?;
     ufm.stop().await;
     scene.plane.stop().await

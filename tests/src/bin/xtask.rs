@@ -1,5 +1,5 @@
 //! The checks of this repository: `xtask check` is part of `make lint`, `xtask generate` writes the generated files,
-//! `xtask manifest` writes the manifest with Helm (the tests of the chart check it, since Helm has to be built for it),
+//! `xtask manifest` writes the manifests with Helm (the tests of the chart check them, since Helm has to be built for it),
 //! `xtask keep` makes the kept component of the present interface, `xtask test` runs all tests and prints the slowest.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the desk and for CI")]
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use topoloom_tests::architecture;
 use topoloom_tests::arrows;
-use topoloom_tests::chart::plain;
+use topoloom_tests::chart::plain::Manifest;
 use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
 use topoloom_tests::{doctests, once, timed, words};
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         "timed" => return ended(timed::one(&arguments)),
         "check" => check(),
         "generate" => generate(),
-        "manifest" => manifest(),
+        "manifest" => manifests(),
         "keep" => keep(),
         _ => Err(anyhow::anyhow!("usage: xtask check|generate|manifest|keep|test")),
     };
@@ -112,12 +112,14 @@ fn definitions() -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Writes the manifest that is made from the chart.
-fn manifest() -> Result<()> {
-    let path = root()?.join("deploy/topoloom.yaml");
-    let text = tokio::runtime::Runtime::new()?.block_on(plain::manifest())?;
-    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-    println!("wrote {}", path.display());
+/// Writes the manifests that are made from the chart.
+fn manifests() -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    for manifest in Manifest::ALL {
+        let (path, text) = (manifest.file(), runtime.block_on(manifest.text())?);
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        println!("wrote {}", path.display());
+    }
     Ok(())
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::object;
+
 /// What the chart gives to the process in its container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
@@ -16,12 +18,23 @@ pub struct Container {
 }
 
 impl Container {
-    /// Reads it from the Deployment among the objects.
+    /// Reads it from the first Deployment among the objects: that of the host without the syncer.
     ///
     /// # Errors
     /// When there is no Deployment, or one of another shape.
     pub fn of(objects: &[Value]) -> Result<Self> {
-        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("no Deployment")?;
+        Self::read(objects.iter().find(|object| object["kind"] == "Deployment").context("no Deployment")?)
+    }
+
+    /// Reads it from the Deployment of this name.
+    ///
+    /// # Errors
+    /// When there is none, or one of another shape.
+    pub fn named(objects: &[Value], name: &str) -> Result<Self> {
+        Self::read(object(objects, "Deployment", name)?)
+    }
+
+    fn read(deployment: &Value) -> Result<Self> {
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let args = container["args"].as_array().context("the container has no arguments")?;
         let args = args.iter().map(|word| word.as_str().map(str::to_owned).context("an argument is no text"));

@@ -1,6 +1,12 @@
 //! Values that several tests render: each switch alone, and all of them at once.
 
+mod lending;
+
 use serde_json::{Value, json};
+
+use super::NAME;
+
+pub use lending::{lends, lends_with};
 
 /// One set of values and the flags that the container has because of it. A `!` in front of a flag means that the
 /// container does not have it.
@@ -9,23 +15,31 @@ pub struct Case {
     pub name: &'static str,
     /// The values that set it.
     pub values: Value,
+    /// The name of the Deployment whose container it is.
+    pub deployment: &'static str,
     /// The flags, and those that must not be there.
     pub flags: &'static [&'static str],
 }
 
 fn case(name: &'static str, values: Value, flags: &'static [&'static str]) -> Case {
-    Case { name, values, flags }
+    Case { name, values, deployment: NAME, flags }
 }
 
 /// Every switch, alone.
 #[must_use]
 pub fn each() -> Vec<Case> {
+    let mut all = of_the_host();
+    all.extend(lending::each());
+    all
+}
+
+fn of_the_host() -> Vec<Case> {
     vec![
         case(
             "nothing",
             json!({}),
             &[
-                "--controllers=*",
+                "--controllers=*,-bottomup-syncer",
                 "--enable-healthz",
                 "--healthz-address=:11251",
                 "--enable-metrics",
@@ -60,6 +74,12 @@ pub fn each() -> Vec<Case> {
             json!({"controllers": ["hyperNode-controller"]}),
             &["--controllers=hyperNode-controller"],
         ),
+        case(
+            "no syncer, as always",
+            json!({"controllers": ["*", "-bottomup-syncer"]}),
+            &["--controllers=*,-bottomup-syncer"],
+        ),
+        case("no controller by name", json!({"controllers": []}), &["--controllers=*,-bottomup-syncer"]),
         case("the sweeper alone", json!({"controllers": ["nodelock-sweeper"]}), &["--controllers=nodelock-sweeper"]),
         case("no election", json!({"replicas": 1, "leaderElection": {"enabled": false}}), &["--leader-elect=false"]),
         case(
@@ -269,6 +289,7 @@ pub fn all() -> Value {
             ],
             "sweep": "repair",
         },
+        "syncer": lending::all(),
         "extender": {"enabled": true, "tls": {"secret": "extender", "clientNames": ["binds", "pods of us"]}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000, "preStopSeconds": 3},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],

@@ -15,6 +15,7 @@ use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
 use super::planes::{self, Turn};
 use super::process::Server;
+use super::shared::GivenBack;
 use super::{ControlPlane, Servers};
 
 const STARTS: usize = 4;
@@ -80,7 +81,8 @@ impl Builder {
                     let etcd = Some(etcd);
                     let servers =
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
-                    return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _turn: turn });
+                    let (first_revision, given_back) = (1, GivenBack::WithTheValue);
+                    return Ok(ControlPlane { servers, client, gateway, first_revision, given_back, _turn: turn });
                 }
                 // Between the choice of a port and its use another process may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
@@ -259,7 +261,7 @@ pub(super) async fn ready<T>(
 }
 
 /// Different ports of 127.0.0.1 without a listener.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     // All are held until the last is found, so that they differ.
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];

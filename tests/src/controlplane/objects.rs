@@ -69,6 +69,19 @@ impl ControlPlane {
     ///
     /// The first refusal, also of a field that the API server does not know.
     pub async fn apply(&self, objects: &[Value]) -> Result<()> {
+        self.apply_with(objects, &PatchParams::apply(KUBECTL).force().validation_strict()).await
+    }
+
+    /// The same with `--dry-run=server`: the API server says whether it would take them, and stores nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub async fn apply_dry(&self, objects: &[Value]) -> Result<()> {
+        self.apply_with(objects, &PatchParams::apply(KUBECTL).force().validation_strict().dry_run()).await
+    }
+
+    async fn apply_with(&self, objects: &[Value], parameters: &PatchParams) -> Result<()> {
         let mut kinds = BTreeMap::new();
         for object in objects {
             let DynamicObject { types, metadata, .. } =
@@ -89,8 +102,7 @@ impl ControlPlane {
                 (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(self.client(), namespace, resource),
                 (Scope::Namespaced, None) => Api::default_namespaced_with(self.client(), resource),
             };
-            let parameters = PatchParams::apply(KUBECTL).force().validation_strict();
-            let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
+            let applied = api.patch(&name, parameters, &Patch::Apply(object)).await;
             applied.with_context(|| format!("{kind} {name} is refused"))?;
         }
         Ok(())

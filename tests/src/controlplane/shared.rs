@@ -1,9 +1,9 @@
 //! Control planes that one test returns and the next one takes: a start costs more than most tests.
 //!
 //! The changes that a test left are reverted in etcd; the apiserver follows as it follows any other writer of etcd. If
-//! that may not revert everything, the servers end and the next test gets new ones.
+//! that may not revert everything, the servers end and the next test gets new ones. So do those of a test that failed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::access::client_from;
 use super::etcd::Gateway;
 use super::launch::keep;
-use super::planes;
+use super::planes::{self, Turn};
 use super::process::sweep;
 use super::{Builder, ControlPlane, Servers};
 
-/// The control planes that wait for the next test: never more than may be in use at a time.
-static IDLE: Mutex<Vec<Servers>> = Mutex::new(Vec::new());
+/// The control planes that wait for the next test, the one that waits for the longest time first: a request of the test before
+/// may still be under way. Never more than may be in use at a time.
+static IDLE: Mutex<VecDeque<Servers>> = Mutex::new(VecDeque::new());
 
 const AT_ONCE: usize = 16;
 /// A request of a killed host may end after the first round.
@@ -39,6 +40,25 @@ const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/
 /// Objects whose changes the apiserver applies some time later, without a sign: new definitions, webhooks and policies.
 const SLOW: [&str; 3] =
     ["/registry/admissionregistration.k8s.io/", "/registry/apiextensions.k8s.io/", "/registry/apiregistration.k8s.io/"];
+
+/// One of several control planes that a test needs at the same time.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// One that other tests of this process may have used.
+    Shared,
+    /// A new one with these settings. No other test gets it, and nothing is prepared in it.
+    New(Builder),
+}
+
+/// When the next test may get a shared control plane. One of a test that panics is never given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenBack {
+    /// When the value is dropped or stopped: what writes to it are processes of the test, which have ended by then.
+    WithTheValue,
+    /// When it is stopped, and not when it is dropped: tasks of the test write to it. Those of a test that returns an error
+    /// may outlive the value.
+    WhenStopped,
+}
 
 /// The state with which every test begins.
 pub(super) struct Baseline {
@@ -66,13 +86,52 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When a new one does not start or cannot be prepared.
-    pub async fn shared(prepare: impl AsyncFnOnce(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
+    pub async fn shared(prepare: impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
         let turn = planes::take(1).await?;
+        Self::shared_with(turn, &prepare, policies).await
+    }
+
+    /// Several at the same time, as [`several`](Self::several). One that is not [stopped](Self::stop) ends with its value, and
+    /// so does one of a test that panics: no other test gets it.
+    ///
+    /// # Errors
+    ///
+    /// When a new one does not start or cannot be prepared.
+    pub async fn several_shared<const N: usize>(
+        wanted: [Wanted; N],
+        prepare: impl AsyncFn(&Self) -> Result<()>,
+        policies: &[String],
+    ) -> Result<[Self; N]> {
+        let turn = planes::take(N).await?;
+        let planes = wanted.into_iter().map(|wanted| Self::one_of(wanted, turn.clone(), &prepare, policies));
+        let planes = futures::future::try_join_all(planes).await?;
+        planes.try_into().map_err(|_| anyhow::anyhow!("there are as many as were wanted"))
+    }
+
+    async fn one_of(
+        wanted: Wanted,
+        turn: Turn,
+        prepare: &impl AsyncFn(&Self) -> Result<()>,
+        policies: &[String],
+    ) -> Result<Self> {
+        match wanted {
+            Wanted::Shared => {
+                let mut plane = Self::shared_with(turn, prepare, policies).await?;
+                plane.given_back = GivenBack::WhenStopped;
+                Ok(plane)
+            }
+            Wanted::New(builder) => builder.start_with(turn).await,
+        }
+    }
+
+    /// A shared one with a turn that the caller has already.
+    async fn shared_with(turn: Turn, prepare: &impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
         while let Some(mut servers) = take() {
             match clean(&mut servers, policies).await {
                 Ok((client, gateway, revision)) => {
                     let (servers, first_revision) = (Some(servers), revision + 1);
-                    return Ok(Self { servers, client, gateway, first_revision, _turn: turn });
+                    let given_back = GivenBack::WithTheValue;
+                    return Ok(Self { servers, client, gateway, first_revision, given_back, _turn: turn });
                 }
                 Err(error) => {
                     eprintln!("controlplane: {} is not used again: {error:#}", servers.folder.path().display())
@@ -90,11 +149,13 @@ impl ControlPlane {
 }
 
 fn take() -> Option<Servers> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-pub(super) fn give_back(servers: Servers) {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
+pub(super) fn give_back(mut servers: Servers) {
+    // They write, so they end first.
+    drop(servers.controllers.take());
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push_back(servers);
 }
 
 impl Baseline {

@@ -18,9 +18,12 @@
 //!
 //! What goes wrong: it dies between two steps, is late, or forgets one ([`Fault`]), by order of the test. It continues from
 //! what the objects hold. An API server that stops only delays it.
+//!
+//! [`program`] is the same as a program of its own, `player`.
 
 mod copied;
 mod faults;
+pub mod program;
 mod steps;
 mod work;
 mod world;
@@ -69,6 +72,15 @@ pub struct Made {
     pub pod: PodName,
     /// The step.
     pub step: Step,
+}
+
+/// What happened since it was asked for last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct News {
+    /// Steps that were made, in their order.
+    pub made: Vec<Made>,
+    /// What must not happen.
+    pub mistakes: Vec<String>,
 }
 
 /// A player. It ends when the last copy of this value is dropped.
@@ -123,6 +135,13 @@ impl Player {
     #[must_use]
     pub fn mistakes(&self) -> Vec<String> {
         self.shared.mistakes.all()
+    }
+
+    /// Waits until something happens, and takes it: the other methods do not have it any more, and a player that runs for days
+    /// does not remember each of its steps.
+    pub async fn news(&self) -> News {
+        self.shared.news.notified().await;
+        News { made: std::mem::take(&mut *self.shared.made()), mistakes: self.shared.mistakes.take() }
     }
 }
 

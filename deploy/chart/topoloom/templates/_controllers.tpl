@@ -34,7 +34,21 @@
 {{- end -}}
 {{- end -}}
 
-{{/* All controllers: each has a template topoloom.rules.NAME.cluster and one topoloom.rules.NAME.namespaced. */}}
+{{/* The controllers of the first Deployment: each has a template topoloom.rules.NAME.cluster and one
+     topoloom.rules.NAME.namespaced. */}}
 {{- define "topoloom.controllers" -}}
-[hyperNode-controller, nodelock-sweeper, extender, bottomup-syncer]
+[hyperNode-controller, nodelock-sweeper, extender]
+{{- end -}}
+
+{{/* --controllers of the first Deployment. The bottomup-syncer never runs there: it has a Deployment and rights of its own. */}}
+{{- define "topoloom.controllersFlag" -}}
+{{- $tokens := default (list "*") .Values.controllers -}}
+{{- $syncer := "-bottomup-syncer" -}}
+{{- if and (has "*" $tokens) (not (has $syncer $tokens)) -}}{{- $tokens = append $tokens $syncer -}}{{- end -}}
+{{- join "," $tokens -}}
+{{- end -}}
+
+{{/* Whether the bottom-up syncer is installed: "true" or nothing. Values reused from an earlier chart do not have it. */}}
+{{- define "topoloom.lends" -}}
+{{- if (default dict .Values.syncer).enabled -}}true{{- end -}}
 {{- end -}}

@@ -80,6 +80,9 @@
 {{- if ne . "*" -}}
 {{- $name := trimPrefix "+" (trimPrefix "-" .) -}}
 {{- if has $name $names -}}{{- fail (printf "controllers names %s twice" $name) -}}{{- end -}}
+{{- if and (eq $name "bottomup-syncer") (not (hasPrefix "-" .)) -}}
+{{- fail "controllers names bottomup-syncer, which has a Deployment of its own: remove it there, and set syncer.enabled" -}}
+{{- end -}}
 {{- $names = append $names $name -}}
 {{- end -}}
 {{- end -}}
@@ -136,13 +139,14 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- end -}}
 {{- end -}}
 
-{{- define "topoloom.args" -}}
-{{- $v := .Values -}}
-- run
-- --controllers={{ join "," $v.controllers }}
-{{- if $v.config.existing.name }}
-- --config-map={{ include "topoloom.configNamespace" . }}/{{ include "topoloom.configMap" . }}
-{{- end }}
+{{/* What both Deployments are started with: the configuration, the servers and the election. Takes {root, lease}. */}}
+{{- define "topoloom.args.servers" -}}
+{{- $root := .root -}}
+{{- $lease := .lease -}}
+{{- $v := $root.Values -}}
+{{- if $v.config.existing.name -}}
+- --config-map={{ include "topoloom.configNamespace" $root }}/{{ include "topoloom.configMap" $root }}
+{{ end -}}
 - --enable-healthz
 - --healthz-address=:{{ int $v.ports.health }}
 {{- if $v.metrics.enabled }}
@@ -152,8 +156,8 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- with $v.leaderElection }}
 {{- if .enabled }}
 - --leader-elect=true
-- --leader-elect-resource-namespace={{ $.Release.Namespace }}
-- --leader-elect-resource-name={{ include "topoloom.lease" $ }}
+- --leader-elect-resource-namespace={{ $root.Release.Namespace }}
+- --leader-elect-resource-name={{ $lease }}
 - --leader-elect-lease-duration={{ .leaseDurationSeconds }}s
 - --leader-elect-renew-deadline={{ .renewDeadlineSeconds }}s
 - --leader-elect-retry-period={{ .retryPeriodSeconds }}s
@@ -161,6 +165,30 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 - --leader-elect=false
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* The log and the traces of both. */}}
+{{- define "topoloom.args.log" -}}
+- {{ printf "--log=%s" .Values.log.level | quote }}
+- --log-format={{ .Values.log.format }}
+{{- with .Values.traces }}
+{{- if .endpoint }}
+- {{ printf "--otlp-endpoint=%s" .endpoint | quote }}
+{{- if .headersSecret }}
+- --otlp-headers-file=/etc/topoloom/traces/headers
+{{- end }}
+{{- if .authoritiesConfigMap }}
+- --otlp-ca-file=/etc/topoloom/traces/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "topoloom.args" -}}
+{{- $v := .Values -}}
+- run
+- --controllers={{ include "topoloom.controllersFlag" . }}
+{{ include "topoloom.args.servers" (dict "root" . "lease" (include "topoloom.lease" .)) }}
 {{- with $v.volcanoLeases }}
 - --volcano-leases={{ join "," . }}
 {{- end }}
@@ -224,19 +252,7 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 - --extender-max-waiting-binds={{ int (default 256 .maxWaitingBinds) }}
 {{- end }}
 {{- end }}
-- {{ printf "--log=%s" $v.log.level | quote }}
-- --log-format={{ $v.log.format }}
-{{- with $v.traces }}
-{{- if .endpoint }}
-- {{ printf "--otlp-endpoint=%s" .endpoint | quote }}
-{{- if .headersSecret }}
-- --otlp-headers-file=/etc/topoloom/traces/headers
-{{- end }}
-{{- if .authoritiesConfigMap }}
-- --otlp-ca-file=/etc/topoloom/traces/ca.crt
-{{- end }}
-{{- end }}
-{{- end }}
+{{ include "topoloom.args.log" . }}
 {{- range $v.extraArgs }}
 - {{ . | quote }}
 {{- end }}
@@ -290,6 +306,33 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- end -}}
 {{- end -}}
 
+{{- define "topoloom.traceVolume" -}}
+- name: traces
+  projected:
+    defaultMode: 292
+    sources:
+    {{- with .Values.traces.headersSecret }}
+    - secret:
+        name: {{ . | quote }}
+        items:
+        - key: headers
+          path: headers
+    {{- end }}
+    {{- with .Values.traces.authoritiesConfigMap }}
+    - configMap:
+        name: {{ . | quote }}
+        items:
+        - key: ca.crt
+          path: ca.crt
+    {{- end }}
+{{- end -}}
+
+{{- define "topoloom.traceMount" -}}
+- name: traces
+  mountPath: /etc/topoloom/traces
+  readOnly: true
+{{- end -}}
+
 {{- define "topoloom.volumes" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if $plugins.cache.enabled }}
@@ -315,24 +358,7 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
     {{- end }}
 {{- end }}
 {{- if include "topoloom.traceFiles" . }}
-- name: traces
-  projected:
-    defaultMode: 292
-    sources:
-    {{- with .Values.traces.headersSecret }}
-    - secret:
-        name: {{ . | quote }}
-        items:
-        - key: headers
-          path: headers
-    {{- end }}
-    {{- with .Values.traces.authoritiesConfigMap }}
-    - configMap:
-        name: {{ . | quote }}
-        items:
-        - key: ca.crt
-          path: ca.crt
-    {{- end }}
+{{ include "topoloom.traceVolume" . }}
 {{- end }}
 {{- if include "topoloom.lockResources" . }}
 - name: node-lock
@@ -376,9 +402,7 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
   readOnly: true
 {{- end }}
 {{- if include "topoloom.traceFiles" . }}
-- name: traces
-  mountPath: /etc/topoloom/traces
-  readOnly: true
+{{ include "topoloom.traceMount" . }}
 {{- end }}
 {{- if include "topoloom.lockResources" . }}
 - name: node-lock
@@ -402,5 +426,64 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What PodSecurity `restricted` asks for of a pod, and of its container. */}}
+{{- define "topoloom.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "topoloom.containerSecurity" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- define "topoloom.probes" -}}
+# Fails only when the process is stuck: a failing API server or source is no reason to restart it.
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: health
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: health
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 2
+# A host with large plugins compiles them before its first answer.
+startupProbe:
+  httpGet:
+    path: /healthz
+    port: health
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 60
+{{- end -}}
+
+{{/* A new pod starts before an old one stops, except where two must never run at once. */}}
+{{- define "topoloom.strategy" -}}
+{{- if .Values.leaderElection.enabled -}}
+# The new pod is ready before the old one stops; the lease decides which of them leads.
+type: RollingUpdate
+rollingUpdate:
+  maxUnavailable: 0
+  maxSurge: 1
+{{- else -}}
+# Without leader election two pods must never run at once.
+type: Recreate
 {{- end }}
 {{- end -}}

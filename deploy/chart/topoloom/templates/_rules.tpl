@@ -231,8 +231,3 @@
 {{- end }}
 {{- end -}}
 {{- define "topoloom.rules.extender.namespaced" }}{{ end -}}
-
-{{/* --------------------------------------------------------- controllers that wait until they are configured: no calls */}}
-
-{{- define "topoloom.rules.bottomup-syncer.cluster" }}{{ end -}}
-{{- define "topoloom.rules.bottomup-syncer.namespaced" }}{{ end -}}

@@ -1,11 +1,12 @@
 //! What queues hold and how long work takes, for `/metrics`.
 //!
 //! Sizes and counts are read from the queues at each scrape, so that they cannot drift. The names of queues are
-//! constants; the shards of one name count together.
+//! constants; the shards of one name count together, and so do queues of one name that come and go. What is counted never falls: a
+//! queue that ended stays in the counts, with what they were when it was last read.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -69,16 +70,16 @@ impl Metrics {
                 "longestWorkSeconds": running.longest.as_secs_f64(),
             })
         };
-        self.shown.all().into_iter().map(|(name, sizes)| (name.to_owned(), queue(sizes))).collect()
+        self.shown.read().now.into_iter().map(|(name, sizes)| (name.to_owned(), queue(sizes))).collect()
     }
 
     /// Shows a queue for as long as there is one.
     pub(super) fn show<K: WorkKey>(&self, queue: &WorkQueue<K>) {
         let shared: Arc<dyn Sizes> = Arc::clone(queue.shared()) as _;
         let shared = Arc::downgrade(&shared);
-        let mut queues = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queues.iter().any(|known| known.ptr_eq(&shared)) {
-            queues.push(shared);
+        let mut known = self.shown.lock();
+        if !known.queues.iter().any(|known| known.queue.ptr_eq(&shared)) {
+            known.queues.push(KnownQueue { queue: shared, last: None });
         }
     }
 
@@ -86,7 +87,7 @@ impl Metrics {
     pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
         self.worked(any, Duration::ZERO);
         let example: Arc<dyn Sizes> = Arc::new(Example(any));
-        self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&example));
+        self.shown.lock().queues.push(KnownQueue { queue: Arc::downgrade(&example), last: None });
         example
     }
 
@@ -117,8 +118,30 @@ impl Sizes for Example {
     }
 }
 
+/// A queue for as long as there is one.
+struct KnownQueue {
+    queue: Weak<dyn Sizes>,
+    /// Its name and counts when it was last read.
+    last: Option<(&'static str, QueueCounts)>,
+}
+
+#[derive(Default)]
+struct KnownQueues {
+    queues: Vec<KnownQueue>,
+    /// What those that ended had counted, by name.
+    ended: BTreeMap<&'static str, QueueCounts>,
+}
+
+/// All queues at one time.
+struct QueuesRead {
+    /// Those that there are, by name.
+    now: BTreeMap<&'static str, (QueueCounts, RunningWork)>,
+    /// What they and those that ended have counted, by name. The sizes in it mean nothing.
+    counted: BTreeMap<&'static str, QueueCounts>,
+}
+
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Vec<Weak<dyn Sizes>>>>);
+struct Shown(Arc<Mutex<KnownQueues>>);
 
 impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,32 +184,53 @@ fn count(number: usize) -> f64 {
 }
 
 impl Shown {
-    /// Every queue, by name.
-    fn all(&self) -> BTreeMap<&'static str, (QueueCounts, RunningWork)> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.retain(|queue| queue.strong_count() > 0);
-        let mut all: BTreeMap<&'static str, (QueueCounts, RunningWork)> = BTreeMap::new();
-        for (name, counts, running) in queues.iter().filter_map(Weak::upgrade).map(|queue| queue.sizes()) {
-            let sum = all.entry(name).or_default();
-            sum.0 = sum.0.plus(counts);
-            sum.1 = sum.1.plus(running);
-        }
-        all
+    fn lock(&self) -> MutexGuard<'_, KnownQueues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Every queue, by name.
+    fn read(&self) -> QueuesRead {
+        let mut known = self.lock();
+        let KnownQueues { queues, ended } = &mut *known;
+        let mut now: BTreeMap<&'static str, (QueueCounts, RunningWork)> = BTreeMap::new();
+        queues.retain_mut(|known| {
+            let Some(queue) = known.queue.upgrade() else {
+                if let Some((name, counts)) = known.last {
+                    add(ended, name, counts);
+                }
+                return false;
+            };
+            let (name, counts, running) = queue.sizes();
+            known.last = Some((name, counts));
+            let sum = now.entry(name).or_default();
+            *sum = (sum.0.plus(counts), sum.1.plus(running));
+            true
+        });
+        let mut counted = ended.clone();
+        for (name, (counts, _)) in &now {
+            add(&mut counted, name, *counts);
+        }
+        QueuesRead { now, counted }
+    }
+}
+
+fn add(to: &mut BTreeMap<&'static str, QueueCounts>, name: &'static str, counts: QueueCounts) {
+    let sum = to.entry(name).or_default();
+    *sum = sum.plus(counts);
 }
 
 impl Collector for Shown {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let queues = self.all();
+        let queues = self.read();
         for (name, help, read) in COUNTED {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (queue, (counts, _)) in &queues {
+            for (queue, counts) in &queues.counted {
                 ConstCounter::new(read(counts)).encode(family.encode_family(&[("queue", *queue)])?)?;
             }
         }
         for (name, help, read) in MEASURED {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (queue, (counts, running)) in &queues {
+            for (queue, (counts, running)) in &queues.now {
                 ConstGauge::new(read(counts, running)).encode(family.encode_family(&[("queue", *queue)])?)?;
             }
         }

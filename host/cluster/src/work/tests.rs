@@ -407,6 +407,35 @@ fn a_queue_whose_workers_began_twice_is_counted_once() {
     assert_eq!(metrics.dump()["test"]["waiting"], 1);
 }
 
+#[test]
+fn what_is_counted_does_not_fall_when_a_queue_ends() {
+    let mut registry = Registry::with_prefix("topoloom");
+    let metrics = Metrics::register(&mut registry);
+    let text = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    };
+    let (one, other) = (queue(4), queue(4));
+    for queue in [&one, &other] {
+        queue.add("a".into()).unwrap();
+        metrics.show(queue);
+    }
+    let adds = |number: u64| format!("topoloom_workqueue_adds_total{{queue=\"test\"}} {number}\n");
+    assert!(text().contains(&adds(2)), "{}", text());
+    drop(one);
+    assert!(text().contains(&adds(2)), "{}", text());
+    assert_eq!(metrics.dump()["test"]["waiting"], 1, "what there is is that of the other");
+    let third = queue(4);
+    third.add("a".into()).unwrap();
+    metrics.show(&third);
+    drop(other);
+    assert!(text().contains(&adds(3)), "{}", text());
+    drop(third);
+    let text = text();
+    assert!(text.contains(&adds(3)) && !text.contains("workqueue_depth{"), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_metrics_say_what_the_queues_hold() {
     let mut registry = Registry::with_prefix("topoloom");

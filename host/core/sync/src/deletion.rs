@@ -63,6 +63,21 @@ pub enum DeletionCause {
 }
 
 impl DeletionCause {
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NodeGone => "node-gone",
+            Self::NodeReplaced => "node-replaced",
+            Self::Selector => "selector",
+            Self::Withdrawn => "withdrawn",
+            Self::BindingDeleted => "binding-deleted",
+            Self::Operator => "operator",
+            Self::DeletedByOthers => "deleted-by-others",
+            Self::Claimed => "claimed",
+        }
+    }
+
     /// Whether the machine is gone, so that its pods are gone too.
     #[must_use]
     pub fn is_final(self) -> bool {

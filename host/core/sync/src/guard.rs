@@ -118,6 +118,39 @@ pub enum Cause {
     Claimed,
 }
 
+impl Cause {
+    /// The words of all causes.
+    pub const WORDS: [&'static str; 10] = [
+        "window-closed",
+        "operator",
+        "node-gone",
+        "node-terminating",
+        "selector",
+        "policy",
+        "binding-deleted",
+        "orphan",
+        "deleted-by-others",
+        "claimed",
+    ];
+
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WindowClosed { .. } => "window-closed",
+            Self::Operator => "operator",
+            Self::NodeGone => "node-gone",
+            Self::NodeTerminating => "node-terminating",
+            Self::Selector => "selector",
+            Self::Policy => "policy",
+            Self::BindingDeleted => "binding-deleted",
+            Self::Orphan => "orphan",
+            Self::DeletedByOthers => "deleted-by-others",
+            Self::Claimed => "claimed",
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -243,18 +243,23 @@ impl Claim {
     #[must_use]
     pub fn read(value: Option<&str>, us: &Identity) -> Self {
         let Some(value) = value else { return Self::Free };
-        let part = |part: &str| !part.is_empty() && is_label_value(part).is_ok();
-        match value.split_once('/') {
-            Some((cluster, uid)) if part(cluster) && part(uid) => {
-                match (cluster == &**us.virtual_cluster(), uid == &**us.binding_uid()) {
-                    (true, true) => Self::Ours,
-                    (true, false) => Self::OtherBinding(uid.into()),
-                    (false, _) => Self::Other { virtual_cluster: cluster.into(), binding_uid: uid.into() },
-                }
-            }
-            _ => Self::Malformed(line(value, SHOWN)),
+        match claim_parts(value) {
+            Some((cluster, uid)) => match (cluster == &**us.virtual_cluster(), uid == &**us.binding_uid()) {
+                (true, true) => Self::Ours,
+                (true, false) => Self::OtherBinding(uid.into()),
+                (false, _) => Self::Other { virtual_cluster: cluster.into(), binding_uid: uid.into() },
+            },
+            None => Self::Malformed(line(value, SHOWN)),
         }
     }
+}
+
+/// The two parts of a claim on a physical node: the virtual cluster, and the UID of its binding. `None`: the value is no claim.
+#[must_use]
+pub fn claim_parts(value: &str) -> Option<(&str, &str)> {
+    let is_part = |part: &str| !part.is_empty() && is_label_value(part).is_ok();
+    let (cluster, uid) = value.split_once('/')?;
+    (is_part(cluster) && is_part(uid)).then_some((cluster, uid))
 }
 
 impl fmt::Display for Difference {

@@ -15,6 +15,7 @@
 //! | [`copied`] | what a virtual node gets of the labels, annotations and taints of its physical one |
 //! | [`csi`] | the CSINode of a virtual node |
 //! | [`deletion`] | the steps by which a virtual node is taken away |
+//! | [`drain`] | which nodes of a binding an operator drains |
 //! | [`given`] | a text that cannot be used, as messages show it |
 //! | [`guard`] | how much may be disrupted at once |
 //! | [`identity`] | whose an object is, claims, and which physical pod belongs to which virtual one |
@@ -30,6 +31,7 @@
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
 //! | [`reclaim`] | when pods leave a node whose windows are closed |
 //! | [`renewal`] | when a lease is renewed, and with which time |
+//! | [`release`] | what a binding left that does not exist any more, and what of it an operator may remove |
 //! | [`requests`] | what a pod requests in total |
 //! | [`resources`] | names of resources, and lists of amounts |
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
@@ -50,6 +52,7 @@ pub mod conditions;
 pub mod copied;
 pub mod csi;
 pub mod deletion;
+pub mod drain;
 pub mod given;
 pub mod guard;
 pub mod identity;
@@ -66,6 +69,7 @@ pub mod precondition;
 pub mod projection;
 pub mod quantity;
 pub mod reclaim;
+pub mod release;
 pub mod renewal;
 pub mod requests;
 pub mod resources;

@@ -243,6 +243,9 @@ pub enum Orphan {
 }
 
 impl Orphan {
+    /// The words of all verdicts.
+    pub const WORDS: [&'static str; 4] = ["unmapped", "gone", "replaced", "elsewhere"];
+
     /// The row of section 8.
     #[must_use]
     pub fn row(&self) -> u8 {
@@ -323,6 +326,16 @@ pub fn decide(facts: &Facts<'_>, now: Duration) -> PodDecision {
     }
 }
 
+/// Why a physical pod is an orphan, by the virtual pod that a live read found for it; `None`: it belongs to one. A pod that
+/// names no virtual pod belongs to the one that names it.
+#[must_use]
+pub fn orphan_of(pod: &PhysicalPod, twin: Option<&VirtualPod>) -> Option<Orphan> {
+    match judge(pod, Twin::Live { pod: twin, asked: Duration::ZERO }) {
+        Judged::Orphan(why) => Some(why),
+        Judged::Mapped | Judged::InUse(_) | Judged::Unread => None,
+    }
+}
+
 fn judge(pod: &PhysicalPod, twin: Twin<'_>) -> Judged {
     let named = match VirtualPodRef::read(&pod.annotations) {
         Ok(named) => named,
@@ -380,7 +393,9 @@ fn orphan(pod: &PhysicalPod, why: Orphan, facts: &Facts<'_>, now: Duration) -> P
     }
 }
 
-fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
+/// Whether a virtual pod names this physical one.
+#[must_use]
+pub fn is_named_by(pod: &PhysicalPod, twin: &VirtualPod) -> bool {
     PhysicalPodRef::read(&twin.annotations).is_ok_and(|back| back.names(&physical(pod)))
 }
 

@@ -1,6 +1,7 @@
 //! Every flag of `run`, as a table (`node-lock-and-bind.md` part B, `hypernode.md` 13).
 
 mod layers;
+mod lending;
 mod locks;
 mod rules;
 
@@ -107,6 +108,8 @@ fn sample(flag: &Flag) -> String {
         "NUMBER" | "COUNT" | "LEVEL" => "5",
         "LEVELS" => "file=5",
         "GATES" => "PriorityClass=true",
+        "IP" => "10.96.0.20",
+        "ID" => "some-id",
         other => panic!("--{} takes a {other}, of which there is no sample", flag.name),
     };
     sample.to_owned()

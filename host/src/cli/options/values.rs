@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use topoloom_api::rules::{SUBDOMAIN_MAX, is_dns_label, is_dns_subdomain};
+use topoloom_core::rules::is_label_value;
 
 use crate::config::duration;
 
@@ -81,6 +82,18 @@ pub(in crate::cli) fn listener(text: &str) -> Result<SocketAddr, String> {
     let every = port.map(|port| SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
     let wanted = || "must be :PORT, IP:PORT or [IP]:PORT, with a port from 0 to 65535".to_owned();
     every.or_else(|| text.parse().ok()).ok_or_else(wanted)
+}
+
+/// The address of a machine.
+pub(in crate::cli) fn ip(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "must be an IP address such as 10.96.0.20 or fd00::20".to_owned())
+}
+
+/// The identity of a cluster: it has to be the value of a label.
+pub(in crate::cli) fn identity(text: &str) -> Result<String, String> {
+    let is_one = !text.is_empty() && is_label_value(text).is_ok();
+    let wanted = "must be 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
+    is_one.then(|| text.to_owned()).ok_or_else(|| wanted.to_owned())
 }
 
 /// A loopback address.

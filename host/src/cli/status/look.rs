@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, ConfigMap};
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
-use topoloom_api::DiscoverySource;
+use kube::{Api, Resource, ResourceExt};
 use topoloom_api::names::READ_ONLY_ANNOTATION;
+use topoloom_api::{ClusterBinding, DiscoverySource};
 
 use super::advice::Configuration;
+use super::bindings::binding;
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
@@ -52,7 +53,9 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
             Ok(Some(held)) => status.leases.push(Lease { group: group.as_str(), held }),
             // No controller of the other group runs so far.
             Ok(None) if group == LeaseGroup::HyperNode => {
-                status.remarks.push(format!("there is no lease {namespace}/{name}: no replica has run yet"));
+                status.remarks.push(format!(
+                    "there is no lease {namespace}/{name}: no replica of hyperNode-controller has run yet"
+                ));
             }
             Ok(None) => {}
             Err(refusal) => status.remarks.push(format!("the lease {namespace}/{name} could not be read: {refusal}")),
@@ -89,6 +92,22 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
         }
         Err(refusal) => status.remarks.push(format!("sources could not be listed: {refusal}")),
     }
+    match list::<ClusterBinding>(&client).await {
+        Ok(bindings) => {
+            status.bindings = bindings.iter().map(|object| binding(object, server.now)).collect();
+            status.bindings.sort_by(|a, b| a.binding.cmp(&b.binding));
+        }
+        // Nothing is lent to this cluster.
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => {}
+        Err(refusal) if refusal.reason == RefusalReason::Forbidden => {
+            if knows_bindings(&client).await {
+                status.remarks.push(format!(
+                    "ClusterBindings could not be listed; the same command in the Deployment of the syncer shows them: {refusal}"
+                ));
+            }
+        }
+        Err(refusal) => status.remarks.push(format!("ClusterBindings could not be listed: {refusal}")),
+    }
     let known: Vec<&str> = status.sources.iter().map(|source| source.source.as_str()).collect();
     status.waits = configuration.waits(&known);
     let document = load.as_ref().ok().and_then(Load::document);
@@ -107,6 +126,15 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
         Err(refusal) => status.remarks.push(format!("HyperNodes could not be listed: {refusal}")),
     }
     Ok(status)
+}
+
+/// Whether the cluster has ClusterBindings: without the right to list them, a server refuses also what it does not have.
+async fn knows_bindings(client: &kube::Client) -> bool {
+    let plural = ClusterBinding::plural(&());
+    match client.list_api_group_resources(&ClusterBinding::api_version(&())).await {
+        Ok(list) => list.resources.iter().any(|resource| resource.name == plural),
+        Err(error) => !matches!(Refusal::of(&error).reason, RefusalReason::NoSuchResource | RefusalReason::NotFound),
+    }
 }
 
 /// What our pods have in common. The chart may have been given another name, which the pod that leads has too.

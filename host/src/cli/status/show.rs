@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::bindings::Binding;
 use super::{Lease, Replica, Source, Status};
 use crate::cli::print::{span, table};
 use crate::cluster::leases::LeaseFreshness;
@@ -36,11 +37,17 @@ pub(super) fn text(status: &Status) -> String {
     section(&mut text, "LEASES", leases(&status.leases));
     section(&mut text, "REPLICAS", replicas(&status.replicas));
     section(&mut text, "SOURCES", sources(&status.sources));
+    // Most clusters borrow nothing.
+    if !status.bindings.is_empty() {
+        section(&mut text, "BINDINGS", bindings(&status.bindings));
+    }
     let of_sources = status.sources.iter();
-    let of_sources =
-        of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.as_str(), waits)));
-    let waits = status.waits.iter().map(|waits| ("configuration", waits)).chain(of_sources);
-    for (index, (who, waits)) in waits.enumerate() {
+    let of_sources = of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.clone(), waits)));
+    let of_bindings = status.bindings.iter();
+    let of_bindings = of_bindings
+        .flat_map(|binding| binding.waits.iter().map(move |waits| (format!("binding {}", binding.binding), waits)));
+    let of_configuration = status.waits.iter().map(|waits| ("configuration".to_owned(), waits));
+    for (index, (who, waits)) in of_configuration.chain(of_sources).chain(of_bindings).enumerate() {
         if index == 0 {
             text.push_str("\nWAITING\n");
         }
@@ -149,6 +156,23 @@ fn sources(sources: &[Source]) -> Vec<Vec<String>> {
     rows
 }
 
+fn bindings(bindings: &[Binding]) -> Vec<Vec<String>> {
+    let mut rows = head(["BINDING", "PHASE", "CONNECTION", "SINCE", "NODES", "PODS", "HOLDER", "MESSAGE"]);
+    rows.extend(bindings.iter().map(|binding| {
+        vec![
+            binding.binding.clone(),
+            binding.phase.to_owned(),
+            binding.connection.to_owned(),
+            binding.connection_seconds.map_or_else(none, ago),
+            binding.nodes.map_or_else(none, |nodes| format!("{}/{} of {}", nodes.ready, nodes.lent, nodes.selected)),
+            binding.pods.map_or_else(none, |pods| pods.to_string()),
+            binding.holder.clone().unwrap_or_else(none),
+            topoloom_core::text::line(&binding.message, 160),
+        ]
+    }));
+    rows
+}
+
 fn none() -> String {
     "-".to_owned()
 }
@@ -160,6 +184,7 @@ fn ago(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::status::bindings::LentNodes;
     use crate::cli::status::waits::Waiting;
     use crate::cluster::leases::LeaseStatus;
 
@@ -182,6 +207,15 @@ mod tests {
             leases: vec![Lease { group: "hypernode", held }],
             replicas: vec![Replica { name: "pod-a".into(), leads: vec!["hypernode"], pod: None }],
             sources: vec![Source { source: "label".into(), state: "Held", waits, ..Source::default() }],
+            bindings: vec![Binding {
+                binding: "east".into(),
+                phase: "Pending",
+                connection: "Unreachable",
+                connection_seconds: Some(90),
+                nodes: Some(LentNodes { ready: 0, lent: 4, selected: 5 }),
+                waits: vec![Waiting { what: "no answer".into(), command: String::new() }],
+                ..Binding::default()
+            }],
             waits: vec![Waiting { what: "there is no ConfigMap n/c".into(), command: "make it".into() }],
             remarks: vec!["pods could not be listed".into()],
             ..Status::default()
@@ -190,7 +224,9 @@ mod tests {
         for line in [
             "hypernode  n/l    pod-a_1  -      3s ago   2",
             "pod-a    leads hypernode  -      -         -    -     -",
-            "WAITING\nconfiguration: there is no ConfigMap n/c\n  -> make it\nlabel: a result is held\n  -> topoloom confirm label",
+            "WAITING\nconfiguration: there is no ConfigMap n/c\n  -> make it\nlabel: a result is held\n  -> topoloom confirm label\n\
+             binding east: no answer\n",
+            "east     Pending  Unreachable  1m30s ago  0/4 of 5  -     -",
             "WRITES ARE OFF",
             "REMARKS\npods could not be listed",
         ] {
@@ -198,5 +234,6 @@ mod tests {
         }
         let nothing = super::text(&Status::default());
         assert!(nothing.contains("SOURCES\nnone seen") && !nothing.contains("WAITING"), "{nothing}");
+        assert!(!nothing.contains("BINDINGS"), "{nothing}");
     }
 }

@@ -49,7 +49,7 @@ pub struct BindingReport {
 }
 
 impl BindingReport {
-    pub(super) fn new(health: &Health, binding: &BindingId) -> Self {
+    pub(in crate::manager) fn new(health: &Health, binding: &BindingId) -> Self {
         Self { health: health.clone(), name: (&binding.name).into() }
     }
 
@@ -74,20 +74,38 @@ pub trait BindingGroups: Send + Sync + 'static {
     /// has not ended within a bound is dropped: everything that the group starts has to end with the future that is
     /// returned here. When `stop` is cancelled because the lease is lost, both gates are closed already.
     ///
+    /// It ends by itself, without an error, when its binding is gone and nothing of it is left. That a binding is gone does not
+    /// cancel `stop`: one that was deleted by force may have lent nodes, and their leases are renewed until they are released
+    /// (decision S22).
+    ///
     /// # Errors
     /// Why the group ended by itself. Then the lease is given back, and this replica stands for it again one lease duration
     /// later, or up to ten minutes later where the group has ended by itself before; other replicas may take it at once.
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>>;
 
-    /// Keeps warm what the groups of this replica share, whether or not it holds a binding, until `stop` is cancelled.
+    /// Keeps warm what the groups of this replica share, whether or not it holds a binding, from the first binding on until
+    /// `stop` is cancelled.
     ///
     /// # Errors
     /// Why it ended by itself, which ends the process.
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
-        async move {
-            stop.cancelled().await;
-            Ok(())
-        }
-        .boxed()
+        until(stop)
     }
+
+    /// Serves what every replica serves, also before there is a binding, until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// Why it ended by itself, which ends the process.
+    fn serve(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        until(stop)
+    }
+}
+
+/// Does nothing until it is stopped.
+fn until(stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+    async move {
+        stop.cancelled().await;
+        Ok(())
+    }
+    .boxed()
 }

@@ -10,6 +10,10 @@
 //!          holds ── lost, or group ended ──► rests, for one lease duration or longer
 //! ```
 //!
+//! When its binding is gone it stands no more. A group that it holds then goes on until nothing of the binding is left, and is handed
+//! over to no other replica: a binding that was deleted by force may have lent nodes, whose leases another replica could not renew,
+//! since the binding says nothing any more (decision S22).
+//!
 //! Bindings that come, or are lost, at one moment are stood for one after the other, so that an API server does not get the
 //! requests of all of them at once.
 //!
@@ -37,7 +41,7 @@ use super::crew::Crew;
 use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
 use crate::manager::election::{BindingElection, Election, Stands};
 use crate::manager::health::Health;
-use crate::manager::tasks::Tasks;
+use crate::manager::tasks::{Ended, Tasks};
 
 /// How long this replica rests where it runs without leases.
 const REST: Duration = Duration::from_secs(15);
@@ -60,6 +64,8 @@ pub(super) struct Keeper {
     /// The name of its lease.
     pub(super) lease: String,
     pub(super) office: Arc<Office>,
+    /// Is cancelled when there is no such binding any more.
+    pub(super) gone: CancellationToken,
 }
 
 /// What a keeper does next.
@@ -85,11 +91,12 @@ impl Drop for Stood {
 }
 
 impl Keeper {
-    /// Keeps the binding until `stop` is cancelled. Then its group has ended and its lease was given back.
+    /// Keeps the binding until `stop` is cancelled, or it is gone and nothing of it is left. Then its group has ended and its lease
+    /// was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
         if let Some(leases) = self.office.elections.leases() {
-            let turn = tokio::time::sleep(stagger(&self.binding.uid, leases.retry_period));
-            if stop.run_until_cancelled(turn).await.is_none() {
+            self.wait(stop, stagger(&self.binding.uid, leases.retry_period)).await;
+            if self.is_over(stop) {
                 return;
             }
         }
@@ -117,14 +124,26 @@ impl Keeper {
                 Next::Ends => break,
             };
             if let Some(rest) = rest {
-                // Stopping ends a rest, too.
-                let _stopped = stop.run_until_cancelled(tokio::time::sleep(rest)).await;
+                self.wait(stop, rest).await;
             }
-            if stop.is_cancelled() {
+            if self.is_over(stop) {
                 break;
             }
         }
         self.office.health.binding_gone(&self.binding.name);
+    }
+
+    /// Waits, until there is nothing to wait for any more.
+    async fn wait(&self, stop: &CancellationToken, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = stop.cancelled() => {}
+            () = self.gone.cancelled() => {}
+        }
+    }
+
+    fn is_over(&self, stop: &CancellationToken) -> bool {
+        stop.is_cancelled() || self.gone.is_cancelled()
     }
 
     /// One lease duration, and up to a quarter of it.
@@ -149,6 +168,7 @@ impl Keeper {
         let next = tokio::select! {
             biased;
             () = stop.cancelled() => Next::Ends,
+            () = self.gone.cancelled() => Next::Ends,
             lost = election.lost() => {
                 tracing::warn!(
                     binding = &*name, why = %lost,
@@ -177,6 +197,12 @@ impl Keeper {
         tracing::info!(binding, uid = &*self.binding.uid, "the group of a binding begins");
         let mut group = Tasks::default();
         group.spawn_fallible("the group of a binding", self.office.groups.start_group(held, ends.clone()));
+        let handed_over = async {
+            tenure.is_handed_over().await;
+            if self.gone.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+        };
         let (next, bound) = tokio::select! {
             biased;
             () = stop.cancelled() => (Next::Ends, self.office.drain),
@@ -184,25 +210,19 @@ impl Keeper {
                 self.close(election, &lost);
                 (Next::Rests, self.after_loss())
             }
-            ended = group.next() => {
-                if *failures == 0 || begun.elapsed() > KEPT {
-                    tracing::error!(
-                        binding, %ended,
-                        "the group of a binding ended by itself; its lease is released for other replicas"
-                    );
-                } else {
-                    tracing::warn!(
-                        binding, %ended, failures = *failures,
-                        "the group of a binding ended by itself once more; its lease is released for other replicas"
-                    );
-                }
-                (Next::Fails, self.office.drain)
-            }
-            () = tenure.is_handed_over() => {
+            ended = group.next() => (self.ended(&ended, *failures, begun), self.office.drain),
+            () = handed_over => {
                 tracing::info!(binding, "a binding is handed over to a replica that ranks higher for it");
                 (Next::Stands, self.office.drain)
             }
         };
+        if self.gone.is_cancelled() && !group.is_empty() {
+            tracing::warn!(
+                binding,
+                "a binding that was deleted by force while it lent nodes is served no more: the leases of these nodes are renewed \
+                 again when it is applied again"
+            );
+        }
         ends.cancel();
         let mut is_lost = next == Next::Rests;
         let ending = async {
@@ -229,6 +249,31 @@ impl Keeper {
         }
         // What is lost is not handed over.
         if is_lost && next == Next::Stands { Next::Rests } else { next }
+    }
+
+    /// The group has ended by itself.
+    fn ended(&self, ended: &Ended, failures: u32, begun: Instant) -> Next {
+        let binding = &*self.binding.name;
+        match &ended.how {
+            // The list of bindings may show that a moment later.
+            Ok(()) => {
+                tracing::info!(binding, "nothing is left of a binding that is gone");
+                if self.gone.is_cancelled() { Next::Ends } else { Next::Rests }
+            }
+            Err(_) if failures == 0 || begun.elapsed() > KEPT => {
+                tracing::error!(
+                    binding, %ended, "the group of a binding ended by itself; its lease is released for other replicas"
+                );
+                Next::Fails
+            }
+            Err(_) => {
+                tracing::warn!(
+                    binding, %ended, failures,
+                    "the group of a binding ended by itself once more; its lease is released for other replicas"
+                );
+                Next::Fails
+            }
+        }
     }
 
     /// The lease is lost: the group writes nothing more, and has to end.

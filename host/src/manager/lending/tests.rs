@@ -104,6 +104,8 @@ enum Manner {
 struct Counting {
     begun: Instant,
     manner: Mutex<Manner>,
+    /// Nothing is left of the bindings of those that end when they are asked to.
+    left: CancellationToken,
     /// Tasks that run, over all groups.
     tasks: Arc<AtomicUsize>,
     /// What happened, and when.
@@ -144,12 +146,25 @@ impl Counting {
     fn held(&self) -> HeldBinding {
         self.held.lock().unwrap().last().unwrap().clone()
     }
+
+    /// Runs until it is stopped, and tells both.
+    fn runs(&self, what: &'static str, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        let told = Arc::clone(&self.told);
+        async move {
+            told.lock().unwrap().push(format!("{what} begins"));
+            stop.cancelled().await;
+            told.lock().unwrap().push(format!("{what} ends"));
+            Ok(())
+        }
+        .boxed()
+    }
 }
 
 impl BindingGroups for Counting {
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let (tasks, told, begun) = (Arc::clone(&self.tasks), Arc::clone(&self.told), self.begun);
         let (manner, who) = (*self.manner.lock().unwrap(), format!("{}/{}", held.binding.name, held.binding.uid));
+        let left = self.left.clone();
         self.held.lock().unwrap().push(held);
         let tell = move |what: &str| told.lock().unwrap().push(format!("{who} {what} {}", begun.elapsed().as_secs()));
         async move {
@@ -163,8 +178,13 @@ impl BindingGroups for Counting {
             });
             match manner {
                 Manner::Ends(time) => {
-                    stop.cancelled().await;
-                    tell("hears");
+                    tokio::select! {
+                        () = stop.cancelled() => tell("hears"),
+                        () = left.cancelled() => {
+                            tell("leaves");
+                            return Ok(());
+                        }
+                    }
                     tokio::time::sleep(time).await;
                     tell("ends");
                     Ok(())
@@ -180,6 +200,14 @@ impl BindingGroups for Counting {
             }
         }
         .boxed()
+    }
+
+    fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        self.runs("warm", stop)
+    }
+
+    fn serve(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
+        self.runs("serving", stop)
     }
 }
 
@@ -212,6 +240,7 @@ impl Replica {
         let groups = Arc::new(Counting {
             begun,
             manner: Mutex::new(Manner::Ends(S)),
+            left: CancellationToken::new(),
             tasks: Arc::default(),
             told: Arc::default(),
             held: Mutex::default(),

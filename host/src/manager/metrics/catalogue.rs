@@ -11,7 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use topoloom_core::names::SourceName;
 
-use super::{Discovery, Process, process};
+use super::{Discovery, Lending, Process, process};
 use crate::cluster::Restores;
 use crate::discovery::report::Reports;
 use crate::manager::health::Health;
@@ -115,7 +115,7 @@ pub fn catalogue() -> Vec<Described> {
 fn registered() -> (Registry, impl Sized) {
     let mut all = process::registry();
     let registry = process::ours(&mut all);
-    let kept = Process::register(registry).examples(ANY);
+    let kept = (Process::register(registry).examples(ANY), Lending::register(registry).examples(ANY));
     let source = SourceName::parse(ANY).expect("three letters are the value of a label");
     Discovery::register(registry).examples(ANY, &source);
     Restores::default().register(registry);
@@ -182,7 +182,9 @@ With `--enable-metrics` ([flags](flags.md)) the host serves them at `/metrics` a
 - Labels have values from closed sets, or names from the configuration. The table lists the values if there are few.
 - `process_*` have their usual meaning, without the process that compiles plugins.
 - `source` is the name of a source, `plugin` the plugin's own name, `digest` the first digits of its digest, `endpoint` the
-  name of an endpoint in the entry, `queue` that of a work queue, `group` the group of controllers of one lease.
+  name of an endpoint in the entry, `queue` that of a work queue, `group` the group of controllers of one lease, `binding` the
+  name of a ClusterBinding. The queues of one name of all bindings count together, and the series of a binding end when this
+  replica does not serve it any more.
 
 | name | type | labels | meaning |
 | --- | --- | --- | --- |
@@ -292,6 +294,10 @@ mod tests {
         assert!(values("topoloom_endpoint_requests", "outcome").contains(&"unauthorized"));
         assert_eq!(values("topoloom_node_lock_leaks", "done"), ["removed", "reported"]);
         assert_eq!(values("topoloom_extender_request_duration_seconds", "verb"), ["bind", "filter"]);
+        let connections = values("topoloom_binding_connection", "state");
+        assert!(connections.contains(&"reachable") && connections.contains(&"unreachable"), "{connections:?}");
+        assert!(values("topoloom_binding_connection", "binding").is_empty());
+        assert!(values("topoloom_lent_resources", "resource").is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use prometheus_client::registry::Registry;
 use topoloom_core::names::SourceName;
+use topoloom_syncer::{heartbeats, kubelet, metrics, pods};
 
 use super::{SettingMetrics, process};
 use crate::cluster::requests;
@@ -40,6 +41,44 @@ impl Process {
         self.requests.examples(any);
         self.elections.examples(any);
         self.work.examples(any)
+    }
+}
+
+/// Before the names of what is counted at physical API servers.
+const PHYSICAL: &str = "physical";
+
+/// What `bottomup-syncer` counts.
+#[derive(Debug)]
+pub struct Lending {
+    /// Leases of virtual nodes.
+    pub beats: heartbeats::metrics::Metrics,
+    /// Pods of both clusters.
+    pub pods: pods::metrics::Metrics,
+    /// What is done for bindings, and how they are.
+    pub bindings: metrics::Metrics,
+    /// Logs and exec of lent pods.
+    pub kubelet: kubelet::Metrics,
+    /// Requests to physical API servers: a cluster of another party that fails is no failure of this one.
+    pub physical: requests::Metrics,
+}
+
+impl Lending {
+    /// Registers all of it.
+    pub fn register(registry: &mut Registry) -> Self {
+        Self {
+            beats: heartbeats::metrics::Metrics::register(registry),
+            pods: pods::metrics::Metrics::register(registry),
+            bindings: metrics::Metrics::register(registry),
+            kubelet: kubelet::Metrics::register(registry),
+            physical: requests::Metrics::register(registry.sub_registry_with_prefix(PHYSICAL)),
+        }
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept.
+    pub(super) fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.kubelet.examples();
+        self.physical.examples(any);
+        (self.beats.examples(any), self.pods.examples(any), self.bindings.examples(any))
     }
 }
 

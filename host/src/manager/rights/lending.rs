@@ -1,9 +1,11 @@
 //! Every right that lending needs, on both sides (decisions S19, S26 and S27).
 //!
-//! Owns the table: the lender's rules and the chart's are made of it. The syncer has a ServiceAccount of its own in the virtual
+//! Owns the table: the lender's rules ([`grant`]) and the chart's are made of it. The syncer has a ServiceAccount of its own in the virtual
 //! cluster, and one per borrower in the physical one, so none of this is a right of the other controllers. Pure, as the room
 //! above: from settings to a list, no client. RBAC is the coarse half; that a patch of a node changes nothing but our two keys,
 //! and that a deletion meets only what is ours, is held by admission policies beside these rules.
+
+pub mod grant;
 
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
 use topoloom_api::names::GROUP;
@@ -162,8 +164,9 @@ impl VirtualSettings {
         let why = "the heartbeats of virtual nodes, also while writes are switched off";
         let beats = on.within(NODE_LEASES, COORDINATION, "leases", &["get", "list", "create", "update"], why);
         let Some(namespace) = &self.leases else { return vec![beats] };
-        let verbs = ["get", "list", "watch", "create", "update", "delete"];
-        let why = "which replica serves which binding, and which replicas there are";
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let why = "which replica serves which binding, which replicas there are, and the counter by which a restored cluster is \
+                   found";
         vec![beats, on.within(namespace, COORDINATION, "leases", &verbs, why)]
     }
 
@@ -246,7 +249,7 @@ impl PhysicalSettings {
         rights.push(on.within(mount, COORDINATION, "leases", &["create"], why));
         rights.push(Right {
             names: vec![borrower_lease(&self.binding)],
-            ..on.within(mount, COORDINATION, "leases", &["get", "update", "patch", "delete"], why)
+            ..on.within(mount, COORDINATION, "leases", &["get", "patch", "delete"], why)
         });
         if self.streams == Streams::Served {
             rights.push(on.within(mount, "", "pods/log", &["get"], "kubectl logs of a lent pod"));

@@ -27,7 +27,7 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{ClusterBindingStatus, Mode, PolicySource, Side as StoredSide};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::CONFIRM_ANNOTATION;
-use topoloom_cluster::events::{EventText, Urgency};
+use topoloom_cluster::events::Urgency;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::WorkQueue;
@@ -40,17 +40,21 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
+pub(super) use self::link::earlier_of_same_id;
+use self::status::notify;
 pub(super) use self::status::unusable;
 use super::bars::Hindrances;
 use super::going::{self, Left};
+use super::news::News;
 use super::report::{Conflict, Going, Kept};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
-use super::{Ended, Holding, Process, Seen};
+use super::{Ended, Holding, Process, Seen, Tell};
 use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
 use crate::feeds::SharedView;
 use crate::ledger::{PhysicalName, Touched};
+use crate::metrics::{Counted, WriteKind};
 use crate::physical::{self, CredentialState, Forward, Physical};
 use crate::pods::Inbox;
 use crate::policies::PolicyFeed;
@@ -71,6 +75,7 @@ pub(super) struct Parts {
     pub(super) policies: PolicyFeed,
     pub(super) forward: Forward,
     pub(super) troubles: Troubles,
+    pub(super) writes: Counted,
     /// The connection that there is.
     pub(super) link: watch::Sender<Option<Arc<Physical>>>,
     /// The one that is watched: once the namespace is ours.
@@ -88,6 +93,7 @@ pub(super) struct Conductor {
     name: String,
     lease: LeaseName,
     gate: Gate,
+    tell: Tell,
     parts: Parts,
     identity: Identity,
     /// As it was read or written last.
@@ -150,6 +156,7 @@ impl Conductor {
             name: holding.name.clone(),
             lease: holding.lease.clone(),
             gate: holding.gate.clone(),
+            tell: Arc::clone(&holding.tell),
             identity: terms.binding.identity.clone(),
             is_valid: problems.is_none(),
             object,
@@ -292,9 +299,11 @@ impl Conductor {
                 return ended;
             }
         }
-        if !self.is_gone {
-            self.write_status().await;
+        if self.is_gone {
+            // An operator may have released what was orphaned (`lend release`).
+            return self.lends_nothing().then_some(Ended::Gone);
         }
+        self.write_status().await;
         None
     }
 
@@ -314,28 +323,34 @@ impl Conductor {
             return None;
         }
         self.object = object;
+        // A server that was set back may have shown it as gone.
+        self.is_gone = false;
         self.read_spec()
     }
 
     /// The object is gone. Where nothing is lent any more, that is all.
     fn gone(&mut self) -> Option<Ended> {
-        let (is_known, lent) = {
-            let view = self.view();
-            (view.is_lent_listed(), view.size().nodes)
-        };
-        if is_known && lent == 0 {
+        if self.lends_nothing() {
             return Some(Ended::Gone);
         }
         if !self.is_gone {
+            let nodes = self.view().size().nodes;
             tracing::error!(
                 binding = self.name,
-                nodes = lent,
+                nodes,
                 "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
-                 again to adopt them"
+                 again to adopt them, or remove them with topoloom lend release"
             );
+            (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
         }
         self.is_gone = true;
         None
+    }
+
+    /// Whether it is known that there is no virtual node of the binding.
+    fn lends_nothing(&self) -> bool {
+        let view = self.view();
+        view.is_lent_listed() && view.size().nodes == 0
     }
 
     /// What the spec says counts from now on.
@@ -457,6 +472,7 @@ impl Conductor {
 
     async fn take_off(&mut self, key: &str) {
         let stored = self.parts.clients.take_annotation(&self.name, self.version(), key).await;
+        self.parts.writes.wrote(WriteKind::Binding, "verb", &stored);
         match self.told(Thing::Binding, Side::Virtual, stored) {
             Ok(object) => self.object = Arc::new(object),
             Err(refusal) => {
@@ -542,9 +558,9 @@ impl Conductor {
     }
 
     async fn event(&self, urgency: Urgency, reason: Reason, note: &str) {
-        let uid = self.identity.binding_uid().to_string();
-        let text = EventText { reason: reason.as_str(), action: "Lending", note };
-        self.process.events.binding(&self.name, Some(&uid), urgency, text).await;
+        let news = News { urgency, reason: reason.as_str().to_owned(), note: note.to_owned() };
+        let uid = self.identity.binding_uid();
+        notify(&self.process, &self.name, Some(&**uid), &[news]).await;
     }
 
     // The end.
@@ -576,6 +592,7 @@ impl Conductor {
         let others: Vec<String> = self.object.metadata.finalizers.iter().flatten().cloned().collect();
         let others: Vec<String> = others.into_iter().filter(|it| it != keys::BINDING_FINALIZER).collect();
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &others).await;
+        self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
         match self.told(Thing::Binding, Side::Virtual, stored) {
             Ok(_) => Some(Ended::Gone),
             Err(refusal) if refusal.reason == RefusalReason::NotFound => Some(Ended::Gone),

@@ -24,6 +24,7 @@ use super::conductor::{Conductor, Parts};
 use super::keeper::Keeper;
 use super::report::Kept;
 use super::requests::Clients;
+use super::shown::Sources;
 use super::{Ended, Holding, Process, Seen};
 use crate::convert::binding::{Reading, Terms, inherited};
 use crate::csi::{CsiClients, CsiNodes, CsiRequests};
@@ -32,6 +33,7 @@ use crate::group::{Group, Lenders, Lists};
 use crate::heartbeats::{BeatNews, Heartbeats};
 use crate::kubeconfig::{Allowed, Loopback};
 use crate::ledger::PhysicalName;
+use crate::metrics::{Counted, Served};
 use crate::nodes::{NodeClients, NodeRequests, Nodes};
 use crate::physical::{self, Clock, Expected, Follow, Forward, Signs};
 use crate::pods::{Inbox, PodClients, PodKey, Pods};
@@ -85,7 +87,7 @@ pub(super) async fn live(
     let pods_queue = queue::<PodKey>("pods", PODS);
     let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
     inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
-    let counted = process.pods.of(identity.binding());
+    let (counted, writes) = (process.pods.of(identity.binding()), Counted::default());
     let (forward, troubles, lists) = (Forward::new(), Troubles::default(), Arc::new(Lists::physical()));
     let feed = PolicyFeed::new(&view, &statuses);
     let link_terms = watch::Sender::new(link_terms(&terms, &kept, process.loopback));
@@ -103,6 +105,13 @@ pub(super) async fn live(
         process.clock.clone(),
         Box::new(move |news| beat_news(&name, &news)),
     );
+    let sources = Sources {
+        view: Arc::clone(&view),
+        heartbeats: beats.clone(),
+        link: link.subscribe(),
+        credential: follow.state(),
+    };
+    let _shown = process.shown.add(&holding.name, move || sources.state());
     let clients = NodeClients { physical: forward.reads(), claims: forward.nodes(), lent: holding.lent.clone() };
     let nodes = Nodes::new(
         Arc::clone(&view),
@@ -110,28 +119,33 @@ pub(super) async fn live(
         beats.clone(),
         process.events.clone().unattended(),
         now,
-    );
+    )
+    .counting(writes.clone());
     let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
-    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, troubles.clone(), counted, now);
+    let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, troubles.clone(), counted, now)
+        .counting(writes.clone());
     let csi_clients = CsiClients { physical: forward.reads(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
-    let csi_nodes = CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now);
+    let csi_nodes =
+        CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now).counting(writes.clone());
     let policy_clients = PolicyClients { physical: forward.others(), lent: holding.lent.clone() };
+    let statuses_of_policies = PolicyStatuses::new(
+        &view,
+        feed.clone(),
+        nodes_queue.clone(),
+        policy_clients,
+        source.subscribe(),
+        process.events.clone().unattended(),
+        troubles.clone(),
+        now,
+    )
+    .counting(writes.clone());
     let lenders = Lenders {
         feed: feed.clone(),
         source: source.subscribe(),
         queue: statuses.clone(),
-        statuses: Arc::new(PolicyStatuses::new(
-            &view,
-            feed.clone(),
-            nodes_queue.clone(),
-            policy_clients,
-            source.subscribe(),
-            process.events.clone().unattended(),
-            troubles.clone(),
-            now,
-        )),
+        statuses: Arc::new(statuses_of_policies),
         work: process.work.clone(),
     };
     let group = Group {
@@ -163,6 +177,15 @@ pub(super) async fn live(
         lent: process.lent_signs.clone(),
         gate: holding.gate.clone(),
     };
+    let _counted = process.metrics.show(Served {
+        binding: holding.name.clone(),
+        counted: writes.clone(),
+        view: Arc::clone(&view),
+        link: link.subscribe(),
+        credential: follow.state(),
+        troubles: troubles.clone(),
+        now,
+    });
     let conductor = Conductor::new(
         process,
         holding,
@@ -179,6 +202,7 @@ pub(super) async fn live(
             policies: feed,
             forward,
             troubles,
+            writes,
             link,
             watched,
             link_terms,

@@ -218,6 +218,12 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
     counted(status, facts.counts)
 }
 
+/// What is wrong with a binding, as its status says it; nothing where it serves what it should, or has not said anything yet.
+pub(super) fn trouble(status: &ClusterBindingStatus) -> Option<&str> {
+    let ready = status.conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str())?;
+    (ready.status != ConditionStatus::True.as_str()).then_some(ready.message.as_str())
+}
+
 /// Whether the two differ in more than numbers that change with every pod, which are written less often.
 pub(super) fn is_urgent(before: &ClusterBindingStatus, after: &ClusterBindingStatus) -> bool {
     let without_numbers = |status: &ClusterBindingStatus| ClusterBindingStatus {

@@ -3,15 +3,13 @@
 //! Owns how they are read. `confirm` asks for something once: it is carried out, and taken off the object, so that it never counts
 //! twice. The others stay for as long as they are meant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use topoloom_api::names::{CONFIRM_ANNOTATION, DETACH_ANNOTATION, DRAIN_ANNOTATION, PAUSE_ANNOTATION};
 use topoloom_core::text::{says_yes, word};
+use topoloom_sync::drain::Drain;
 
 use crate::view::VerbOnBinding;
-
-/// How many nodes one annotation drains at most.
-const NODES: usize = 1_000;
 
 /// The verbs on a ClusterBinding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,21 +37,18 @@ impl Verbs {
     }
 }
 
-/// `true` is all nodes, and everything else that is not `false` is a list of names: a typing error in one must not drain them all.
 fn drain(text: Option<&str>) -> VerbOnBinding {
-    match text {
-        None | Some("false" | "False") => VerbOnBinding::None,
-        Some("true" | "True") => VerbOnBinding::Drain,
-        Some(names) => {
-            let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).take(NODES);
-            let nodes: BTreeSet<String> = names.map(str::to_owned).collect();
-            if nodes.is_empty() { VerbOnBinding::None } else { VerbOnBinding::DrainNodes(nodes) }
-        }
+    match Drain::read(text) {
+        Drain::None => VerbOnBinding::None,
+        Drain::All => VerbOnBinding::Drain,
+        Drain::Nodes(nodes) => VerbOnBinding::DrainNodes(nodes),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use topoloom_sync::drain::NODES;
+
     use super::*;
 
     fn read(annotations: &[(&str, &str)]) -> Verbs {

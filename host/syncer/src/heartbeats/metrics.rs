@@ -180,10 +180,19 @@ impl Metrics {
     /// The series of one binding. They end when this value is dropped.
     #[must_use]
     pub fn of(&self, binding: &BindingName) -> BindingMetrics {
-        let binding = binding.to_string();
-        let labels = BindingLabels { binding: binding.clone() };
+        self.series(binding)
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept; `any` is the value of labels without a closed
+    /// set.
+    pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.series(any)
+    }
+
+    fn series(&self, binding: &str) -> BindingMetrics {
+        let labels = BindingLabels { binding: binding.to_owned() };
         let requests = BeatOutcome::ALL.map(|outcome| {
-            let labels = OutcomeLabels { binding: binding.clone(), outcome: outcome.word() };
+            let labels = OutcomeLabels { binding: binding.to_owned(), outcome: outcome.word() };
             self.requests.get_or_create_owned(&labels)
         });
         BindingMetrics {

@@ -99,6 +99,13 @@ impl Metrics {
         metrics
     }
 
+    /// One series of each kind there can be.
+    pub fn examples(&self) {
+        for verb in StreamVerb::ALL.into_iter().map(Some).chain([None]) {
+            StreamOutcome::ALL.into_iter().for_each(|outcome| self.answered(verb, outcome));
+        }
+    }
+
     /// A request was answered.
     pub(super) fn answered(&self, verb: Option<StreamVerb>, outcome: StreamOutcome) {
         let verb = verb.map_or(OTHER, StreamVerb::word);

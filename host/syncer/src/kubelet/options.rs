@@ -15,11 +15,11 @@ pub const PORT: &str = "syncer-kubelet-port";
 /// The flag of the address and port that the process listens on.
 pub const LISTEN: &str = "syncer-kubelet-listen-address";
 /// The flag of the file with the certificate of the server.
-pub const CERTIFICATE: &str = "syncer-kubelet-tls-cert-file";
+pub const CERTIFICATE: &str = "syncer-tls-cert-file";
 /// The flag of the file with its key.
-pub const KEY: &str = "syncer-kubelet-tls-private-key-file";
+pub const KEY: &str = "syncer-tls-private-key-file";
 /// The flag of the file with the authorities of clients.
-pub const CLIENTS: &str = "syncer-kubelet-client-ca-file";
+pub const CLIENTS: &str = "syncer-client-ca-file";
 
 /// The port of a kubelet, which firewalls and network policies know.
 pub const KUBELETS: u16 = 10_250;
@@ -60,11 +60,11 @@ pub struct GivenOptions {
     pub port: Option<u16>,
     /// `--syncer-kubelet-listen-address`: every address of the machine, with the port of virtual nodes, where it is not given.
     pub listen: Option<SocketAddr>,
-    /// `--syncer-kubelet-tls-cert-file`
+    /// `--syncer-tls-cert-file`
     pub certificate: Option<PathBuf>,
-    /// `--syncer-kubelet-tls-private-key-file`
+    /// `--syncer-tls-private-key-file`
     pub key: Option<PathBuf>,
-    /// `--syncer-kubelet-client-ca-file`: the authorities of the cluster, where it is not given.
+    /// `--syncer-client-ca-file`: the authorities of the cluster, where it is not given.
     pub clients: Option<PathBuf>,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(GivenOptions::default().check(), Ok(None));
         let alone = "--syncer-kubelet-port: has no effect without --syncer-kubelet-address";
         refused(GivenOptions { port: Some(1), ..GivenOptions::default() }, alone);
-        let alone = "--syncer-kubelet-client-ca-file: has no effect without --syncer-kubelet-address";
+        let alone = "--syncer-client-ca-file: has no effect without --syncer-kubelet-address";
         refused(GivenOptions { clients: Some("ca.crt".into()), ..GivenOptions::default() }, alone);
     }
 
@@ -167,8 +167,8 @@ mod tests {
         let missing =
             "is missing: the kubelet's API is served over TLS alone, and --syncer-kubelet-address asks for it";
         let without = GivenOptions { certificate: None, ..given() };
-        refused(without, &format!("--syncer-kubelet-tls-cert-file: {missing}"));
-        refused(GivenOptions { key: None, ..given() }, &format!("--syncer-kubelet-tls-private-key-file: {missing}"));
+        refused(without, &format!("--syncer-tls-cert-file: {missing}"));
+        refused(GivenOptions { key: None, ..given() }, &format!("--syncer-tls-private-key-file: {missing}"));
     }
 
     #[test]

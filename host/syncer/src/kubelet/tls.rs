@@ -130,6 +130,28 @@ impl Kept {
     }
 }
 
+/// Whether the files can be used, which needs no API server.
+///
+/// # Errors
+/// The flag and the file, and what is wrong with it.
+pub fn check_files(options: &Options) -> Result<(), TrustError> {
+    if let ClientAuthorities::File(path) = &options.clients {
+        let authorities = certificates(CLIENTS, path)?;
+        verifier(authorities).map_err(|why| TlsError::new(CLIENTS, path, why))?;
+    }
+    let chain = certificates(CERTIFICATE, &options.certificate)?;
+    let private = key_file(KEY, &options.key)?;
+    let refused = |error: rustls::Error| TlsError::new(KEY, &options.key, error);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(refused)?;
+    Ok(())
+}
+
 /// The first bundle that the API server publishes.
 async fn first(published: &mut BoxStream<'static, Result<Option<ConfigMap>, Refusal>>) -> Result<String, TrustError> {
     while let Some(state) = published.next().await {
@@ -334,6 +356,8 @@ mod tests {
         let written = Written::of(&authority);
         let good = options(&written, ClientAuthorities::File(written.authorities.clone()));
         assert!(Kept::of(&good, Bundle::InFile, stream::pending().boxed()).is_ok());
+        assert!(check_files(&good).is_ok());
+        assert!(check_files(&options(&written, ClientAuthorities::Cluster)).is_ok(), "no API server is asked");
         let other = written.write("other.pem", "no PEM");
         type Put = fn(&mut Options, PathBuf);
         let all: [(&str, Put); 3] = [
@@ -347,10 +371,13 @@ mod tests {
                 put(&mut options, path.to_owned());
                 let said = refused(&options);
                 assert!(said.starts_with(&format!("--{flag} {}: ", path.display())), "{said}");
+                assert_eq!(check_files(&options).unwrap_err().to_string(), said);
             }
         }
         let another = Written::of(&Authority::new());
-        let said = refused(&Options { key: another.key.clone(), ..good });
+        let others = Options { key: another.key.clone(), ..good };
+        let said = refused(&others);
+        assert_eq!(check_files(&others).unwrap_err().to_string(), said);
         assert!(said.starts_with(&format!("--{KEY} ")), "the key of another certificate: {said}");
     }
 
@@ -363,7 +390,7 @@ mod tests {
         assert_eq!(read(vec![Err(late), Ok(Some(map("PEM")))]).await.as_deref(), Ok("PEM"));
         let forbidden = Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned(), retry_after: None };
         for (state, part) in [
-            (Ok(None), "there is no such ConfigMap; --syncer-kubelet-client-ca-file names a file with others"),
+            (Ok(None), "there is no such ConfigMap; --syncer-client-ca-file names a file with others"),
             (Ok(Some(map(" "))), "the API server runs without --client-ca-file"),
             (Ok(Some(ConfigMap::default())), "the API server runs without --client-ca-file"),
             (Err(forbidden), "the virtual cluster: no"),

@@ -35,6 +35,9 @@ struct Scene {
     view: Arc<Mutex<View>>,
     leases: Remembered,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Reason and note of each Event.
+    events: Arc<Mutex<Vec<String>>>,
+    counted: Counted,
 }
 
 impl Scene {
@@ -45,23 +48,33 @@ impl Scene {
 
     /// Each request has the answer that this gives to its method, path and selector.
     fn served(view: View, answers: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
+        let (asked, events) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (seen, sent) = (Arc::clone(&asked), Arc::clone(&events));
         let serve = move |request: Request<Body>| {
             let uri = request.uri();
             let selector = uri.query().filter(|query| query.contains("fieldSelector")).unwrap_or_default();
             let line = format!("{} {}{selector}", request.method(), uri.path());
             let (code, body) = answers(&line);
+            let sent = is_event(&line).then(|| Arc::clone(&sent));
             seen.lock().unwrap().push(line);
             let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
-            async move { Ok::<_, Infallible>(answer) }
+            async move {
+                if let Some(sent) = sent {
+                    let event = request.into_body().collect_bytes().await.unwrap();
+                    let event: Value = serde_json::from_slice(&event).unwrap();
+                    let text = |key: &str| event[key].as_str().unwrap().to_owned();
+                    sent.lock().unwrap().push(format!("{}: {}", text("reason"), text("note")));
+                }
+                Ok::<_, Infallible>(answer)
+            }
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
         let clients = NodeClients { physical: client.clone(), claims: client.clone(), lent: client.clone() };
         let (view, leases) = (Arc::new(Mutex::new(view)), Remembered::default());
         let requests = NodeRequests::new(clients);
         let nodes = Nodes::new(Arc::clone(&view), requests, leases.clone(), Events::new(client), examples::now);
-        Self { nodes, view, leases, asked }
+        let counted = Counted::default();
+        Self { nodes: nodes.counting(counted.clone()), view, leases, asked, events, counted }
     }
 
     /// What was asked since the last call.
@@ -69,10 +82,11 @@ impl Scene {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
-    /// What became of leases by one look, which sends nothing.
+    /// What became of leases by one look, which sends nothing but Events.
     async fn look(&self) -> Vec<String> {
         self.nodes.work(&"w1".into()).await.unwrap();
-        assert_eq!(self.asked(), [""; 0]);
+        let asked = self.asked();
+        assert!(asked.iter().all(|request| request.ends_with("/events")), "{asked:?}");
         std::mem::take(&mut *self.leases.0.lock().unwrap())
     }
 }
@@ -98,18 +112,23 @@ fn pod() -> Value {
     })
 }
 
-/// A view of ten nodes of which the selector does not select `w1` any more: it is marked, these pods run on it, and the guard
-/// has gathered what follows.
-fn leaving(pods: &[Value]) -> View {
+/// A view of ten nodes of which the selector does not select `w1` any more.
+fn unselected() -> View {
     let mut view = examples::view(10);
     examples::lend(&mut view, 10);
-    for pod in pods {
-        let _ = view.ledger.virtual_pod(serde_json::from_value(pod.clone()).unwrap()).unwrap();
-    }
     let not_w1 =
         RawRequirement { key: "metadata.name".to_owned(), operator: "NotIn".to_owned(), values: vec!["w1".to_owned()] };
     let term = RawTerm { match_expressions: vec![], match_fields: vec![not_w1] };
     view.binding.selector = NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap();
+    view
+}
+
+/// The same: it is marked, these pods run on it, and the guard has gathered what follows.
+fn leaving(pods: &[Value]) -> View {
+    let mut view = unselected();
+    for pod in pods {
+        let _ = view.ledger.virtual_pod(serde_json::from_value(pod.clone()).unwrap()).unwrap();
+    }
     examples::mark(&mut view, 1);
     let (now, before) = (examples::now(), Duration::from_secs(10));
     let earlier = Now { wall: now.wall.checked_sub(before).unwrap(), steady: now.steady - before };
@@ -137,6 +156,10 @@ fn refused(code: u16, reason: &str, name: &str) -> (u16, Value) {
         "details": {"name": name, "kind": "nodes"},
     });
     (code, status)
+}
+
+fn is_event(asked: &str) -> bool {
+    asked.starts_with("POST /apis/events.k8s.io/v1/")
 }
 
 const LIST: &str = "GET /api/v1/pods";
@@ -216,10 +239,12 @@ async fn s22_an_object_of_another_that_has_the_name_is_known_for_one_look() {
         "PATCH /api/v1/nodes/w1" => (200, machine.clone()),
         "POST /api/v1/nodes" => refused(409, "AlreadyExists", LENT),
         "GET /api/v1/nodes/vnode-east-w1" => (200, other.clone()),
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
         other => panic!("{other}"),
     });
     assert_eq!(scene.nodes.work(&"w1".into()).await.unwrap(), WorkOutcome::Done);
-    assert_eq!(scene.asked().len(), 3);
+    let asked = scene.asked();
+    assert!(asked.len() == 4 && is_event(&asked[3]), "a person is notified once: {asked:?}");
     assert_eq!(scene.view.lock().unwrap().size().nodes, 0, "no watch would show when it goes");
     // The next sweep looks again.
     scene.nodes.work(&"w1".into()).await.unwrap();
@@ -239,4 +264,45 @@ async fn s11_a_lease_that_was_taken_over_goes_on_until_a_list_shows_that_there_i
     assert_eq!(scene.look().await, [""; 0]);
     scene.view.lock().unwrap().lent_nodes(HashMap::new());
     assert_eq!(scene.look().await, ["stop vnode-east-w1"]);
+}
+
+#[tokio::test]
+async fn a_node_that_is_taken_away_has_an_event_with_the_reason_and_its_writes_are_counted() {
+    let view = unselected();
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let marked = json!({
+        "metadata": {"name": LENT, "uid": "v1", "resourceVersion": "31", "labels": labels},
+        "spec": {"unschedulable": true, "taints": [{"key": keys::DELETING_TAINT, "effect": "NoSchedule"}]},
+    });
+    let scene = Scene::served(view, move |asked| match asked {
+        "PATCH /api/v1/nodes/vnode-east-w1" => (200, marked.clone()),
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked()[0], "PATCH /api/v1/nodes/vnode-east-w1");
+    let why = "the selector of the binding does not select the physical node";
+    assert_eq!(*scene.events.lock().unwrap(), [format!("NodeLeaving: this node is being taken away: {why}")]);
+    assert_eq!(scene.counted.lines(), ["wrote node-spec selector 1"]);
+}
+
+#[tokio::test]
+async fn pods_that_are_evicted_are_counted_by_cause_and_named_in_one_event() {
+    let scene = Scene::served(leaving(&[pod()]), |asked| match asked {
+        "POST /api/v1/namespaces/shop/pods/web-0/eviction" => {
+            (201, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
+        }
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    let events = scene.events.lock().unwrap().clone();
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert!(event.starts_with("PodsRemoved: taken from this node (the selector"), "{event}");
+    assert!(event.ends_with("): pods shop/web-0"), "{event}");
+    assert_eq!(scene.counted.lines(), ["wrote pod-evict selector 1", "evicted selector 1"]);
+    // A disruption budget is no mistake, and is counted as what it is.
+    let scene = Scene::served(leaving(&[pod()]), |_| refused(429, "TooManyRequests", "web-0"));
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.counted.lines(), ["refused pod-evict TooManyRequests 1"]);
 }

@@ -28,6 +28,41 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// How many writes per second one physical API server gets by default (decision S21).
 pub const WRITES_PER_SECOND: u32 = 200;
 
+/// How many writes one physical API server gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteRate {
+    /// As many as come, until it says that it has enough.
+    Unlimited,
+    /// A bucket. Neither number is zero: one is the least.
+    Limited {
+        /// Per second.
+        per_second: u32,
+        /// At once after a pause.
+        burst: u32,
+    },
+}
+
+impl WriteRate {
+    /// So many per second, and as many at once after a pause as come in a quarter of a second.
+    #[must_use]
+    pub fn per_second(per_second: u32) -> Self {
+        Self::Limited { per_second, burst: per_second / 4 }
+    }
+
+    fn budget(self) -> Budget {
+        match self {
+            Self::Unlimited => Budget::unlimited(),
+            Self::Limited { per_second, burst } => Budget::with_burst(per_second, burst),
+        }
+    }
+}
+
+impl Default for WriteRate {
+    fn default() -> Self {
+        Self::per_second(WRITES_PER_SECOND)
+    }
+}
+
 type MakeWriters = dyn Fn(&Gate) -> Result<Writers, ConnectError> + Send + Sync;
 
 /// The clients of a server. Clones share their connections.
@@ -119,7 +154,7 @@ impl fmt::Debug for Connection {
 /// Makes connections over the network.
 pub struct Dialer {
     metrics: requests::Metrics,
-    writes_per_second: u32,
+    rate: WriteRate,
     /// By URL: two credentials of one server share what it can take.
     budgets: Mutex<BTreeMap<String, WeakBudget>>,
 }
@@ -128,7 +163,13 @@ impl Dialer {
     /// Requests are counted in these metrics, and each server gets so many writes per second.
     #[must_use]
     pub fn new(metrics: &requests::Metrics, writes_per_second: u32) -> Self {
-        Self { metrics: metrics.clone(), writes_per_second, budgets: Mutex::default() }
+        Self::with_rate(metrics, WriteRate::per_second(writes_per_second))
+    }
+
+    /// The same with a rate of any kind.
+    #[must_use]
+    pub fn with_rate(metrics: &requests::Metrics, rate: WriteRate) -> Self {
+        Self { metrics: metrics.clone(), rate, budgets: Mutex::default() }
     }
 
     fn budget(&self, server: &http::Uri) -> Budget {
@@ -136,7 +177,7 @@ impl Dialer {
         budgets.retain(|_, budget| budget.upgrade().is_some());
         let kept = budgets.entry(server.to_string()).or_default();
         kept.upgrade().unwrap_or_else(|| {
-            let budget = Budget::new(self.writes_per_second);
+            let budget = self.rate.budget();
             *kept = budget.downgrade();
             budget
         })

@@ -193,7 +193,7 @@ async fn s6_a_cluster_is_known_by_the_uid_of_kube_system_and_a_missing_right_is_
 // Signs of life.
 
 /// Everything is listed now.
-fn listed(signs: &Signs) {
+fn all_listed(signs: &Signs) {
     let epoch = *signs.epochs().borrow();
     signs.listed(Listed::Some, epoch);
 }
@@ -205,7 +205,7 @@ async fn s5_a_gap_that_ended_before_it_was_published_begins_an_epoch_and_needs_n
     let clock = Clock::new(move || 1000 * S + *sleeps.lock().unwrap());
     // No task keeps them: nothing publishes what time alone changes.
     let signs = Signs::new(ContactTiming::default(), &clock);
-    listed(&signs);
+    all_listed(&signs);
     let (mut changes, mut epochs) = (signs.changes(), signs.epochs());
     let before = *epochs.borrow_and_update();
     assert_eq!(*changes.borrow_and_update(), Reach::Reachable);
@@ -216,7 +216,7 @@ async fn s5_a_gap_that_ended_before_it_was_published_begins_an_epoch_and_needs_n
     // The end of a list that was under way.
     signs.listed(Listed::Some, before);
     assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed));
-    listed(&signs);
+    all_listed(&signs);
     assert_eq!(signs.reach(), Reach::Reachable);
 }
 
@@ -228,7 +228,7 @@ async fn s5_silence_is_published_although_nothing_happens() {
     let mut tasks = JoinSet::new();
     let kept = signs.clone();
     tasks.spawn(async move { kept.keep().await });
-    listed(&signs);
+    all_listed(&signs);
     assert_eq!(*changes.borrow_and_update(), Reach::Reachable);
     let mut next = async || {
         changes.changed().await.unwrap();
@@ -241,7 +241,7 @@ async fn s5_silence_is_published_although_nothing_happens() {
     tokio::time::sleep(60 * S).await;
     signs.answered();
     assert_eq!(next().await.0, Reach::Suspect(Doubt::NotListed));
-    listed(&signs);
+    all_listed(&signs);
     assert_eq!(next().await.0, Reach::Reachable);
     assert_eq!(signs.reach(), Reach::Reachable);
 }
@@ -249,7 +249,7 @@ async fn s5_silence_is_published_although_nothing_happens() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_nothing_measures_any_more_is_published_as_unreachable() {
     let signs = Signs::new(ContactTiming::default(), &clock());
-    listed(&signs);
+    all_listed(&signs);
     let mut tasks = JoinSet::new();
     let kept = signs.clone();
     tasks.spawn(async move { kept.keep().await });
@@ -268,7 +268,7 @@ async fn s5_a_machine_that_slept_finds_its_connection_unreachable_although_no_ti
     let mut tasks = JoinSet::new();
     let kept = signs.clone();
     tasks.spawn(async move { kept.keep().await });
-    listed(&signs);
+    all_listed(&signs);
     settle().await;
     *slept.lock().unwrap() = 3600 * S;
     assert_eq!(signs.reach(), Reach::Unreachable { since: 1040 * S });
@@ -283,7 +283,7 @@ async fn s5_a_machine_that_slept_finds_its_connection_unreachable_although_no_ti
 async fn s5_a_server_that_falls_silent_is_suspect_then_unreachable_and_back_when_all_was_listed() {
     let world = World::of([("a", WELL)]);
     let physical = connect(&world, &registry(&world), "a", "t", "uid-a");
-    listed(physical.signs());
+    all_listed(physical.signs());
     tokio::time::sleep(600 * S).await;
     assert_eq!(physical.signs().reach(), Reach::Reachable);
     assert_eq!(*physical.trouble().borrow(), None);
@@ -298,7 +298,7 @@ async fn s5_a_server_that_falls_silent_is_suspect_then_unreachable_and_back_when
     assert_eq!(physical.trouble().borrow().as_ref().unwrap().reason, RefusalReason::Unreachable);
     world.change("a", |server| *server = WELL);
     timeout(10 * S, changes.wait_for(|reach| *reach == Reach::Suspect(Doubt::NotListed))).await.unwrap().unwrap();
-    listed(physical.signs());
+    all_listed(physical.signs());
     assert_eq!(physical.signs().reach(), Reach::Reachable);
 }
 
@@ -585,7 +585,7 @@ async fn a_broken_cluster_slows_no_other() {
     well.sees("b", "one");
     let physical = well.connected().await;
     assert!(began.elapsed() < S);
-    listed(physical.signs());
+    all_listed(physical.signs());
     tokio::time::sleep(600 * S).await;
     assert_eq!(physical.signs().reach(), Reach::Reachable);
     assert!(broken.state.borrow().in_use.is_none());

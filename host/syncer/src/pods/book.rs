@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use topoloom_cluster::watched::Earlier as History;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
@@ -89,6 +90,8 @@ struct PhysicalRow {
     twin: Option<(PodName, Uid)>,
     presence: Presence,
     done: Option<Done>,
+    /// When the first state was shown that its virtual pod does not have yet.
+    shown: Option<Instant>,
     /// Whether it is of an earlier binding, and was adopted.
     adopted: Adopted,
 }
@@ -300,7 +303,7 @@ impl Book {
         if known.is_some_and(|row| version.is_older_than(&row.version)) {
             return Vec::new();
         }
-        let (done, adopted) = known.map_or((None, Adopted::No), |row| (row.done, row.adopted));
+        let (done, shown, adopted) = known.map_or((None, None, Adopted::No), |row| (row.done, row.shown, row.adopted));
         if known.is_none() {
             // Another pod had the name.
             self.forget_physical(&name);
@@ -310,7 +313,7 @@ impl Book {
             self.bearers.insert(twin.clone(), name.clone());
         }
         let (digest, phase) = (pod.digest(), pod.phase());
-        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, adopted };
+        let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
@@ -321,6 +324,29 @@ impl Book {
             None => self.statuses.remove(&name),
         }
         vec![PodKey::Physical(name)]
+    }
+
+    /// The watch has shown these at this time.
+    pub(super) fn were_shown(&mut self, looks: &[PodKey], now: Instant) {
+        for look in looks {
+            if let PodKey::Physical(name) = look
+                && let Some(row) = self.physical.get_mut(name)
+            {
+                row.shown.get_or_insert(now);
+            }
+        }
+    }
+
+    /// When the state of a physical pod was shown that is written to its virtual one now. What is shown from now on is newer.
+    pub(super) fn take_shown(&mut self, name: &PodName) -> Option<Instant> {
+        self.physical.get_mut(name)?.shown.take()
+    }
+
+    /// It could not be written: it is as old as it was.
+    pub(super) fn put_shown(&mut self, name: &PodName, shown: Option<Instant>) {
+        if let Some(row) = self.physical.get_mut(name) {
+            row.shown = shown.or(row.shown);
+        }
     }
 
     /// A physical pod is not ours. One that was ours is looked at once more: something may have been asked for about it.
@@ -544,7 +570,12 @@ impl Book {
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
         }
-        if is_same { Rested::Yes } else { Rested::No }
+        if is_same {
+            self.take_shown(&name);
+            Rested::Yes
+        } else {
+            Rested::No
+        }
     }
 
     /// A live read found no physical pod of this name. What is gone is not waited for; all else its watch shows.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use topoloom_cluster::work::WorkOutcome;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
@@ -22,12 +23,16 @@ use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::pods::finish::{
     EndDecision, EndFacts, EndingPod, NodeEvidence, PATIENCE, PodEvidence, WhyNotFinished, decide,
 };
+use topoloom_sync::precondition::Precondition;
+use tracing::field::Empty;
 
 use super::book::EndSight;
 use super::key::PodName;
 use super::metrics::PodOutcome;
 use super::state::PodState;
 use super::{Ask, PodError, Pods, QUESTIONS};
+use crate::metrics::WriteKind;
+use crate::slices::pod::WholePod;
 use crate::view::View;
 
 /// What was read live for the end of one pod.
@@ -102,8 +107,7 @@ impl Pods {
                     evidence.physical_node = self.read_node(evidence.pod.as_deref()).await?;
                 }
                 EndDecision::WriteFinalPhase { why, patch } => {
-                    let (namespace, pod) = name.parts();
-                    let sent = self.requests.patch_status(namespace, pod, &patch).await;
+                    let sent = self.send_phase(name, &patch).await;
                     match sent.and_then(|stored| self.state(stored)) {
                         Ok(stored) => {
                             self.troubles.over(Ask::WritePhase.thing().0);
@@ -117,21 +121,34 @@ impl Pods {
                         Err(refusal) => return self.told(Ask::WritePhase, Err(refusal)),
                     }
                 }
-                EndDecision::Delete { why, precondition } => {
-                    match self.requests.remove_twin(name, &precondition).await {
-                        Ok(()) => {
-                            self.troubles.over(Ask::RemoveTwin.thing().0);
-                            self.metrics.count(PodOutcome::Removed);
-                            tracing::info!(pod = %name, %why, "a lent pod was removed");
-                            return Ok(WorkOutcome::Done);
-                        }
-                        Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
-                        Err(refusal) => return self.told(Ask::RemoveTwin, Err(refusal)),
+                EndDecision::Delete { why, precondition } => match self.send_removal(name, &precondition).await {
+                    Ok(()) => {
+                        self.troubles.over(Ask::RemoveTwin.thing().0);
+                        self.metrics.count(PodOutcome::Removed);
+                        tracing::info!(pod = %name, %why, "a lent pod was removed");
+                        return Ok(WorkOutcome::Done);
                     }
-                }
+                    Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
+                    Err(refusal) => return self.told(Ask::RemoveTwin, Err(refusal)),
+                },
             }
         }
         Err(PodError::Unanswered)
+    }
+
+    #[tracing::instrument(level = "debug", name = "end", skip_all, fields(binding = &*self.binding, pod = %name, result = Empty, otel.status_code = Empty))]
+    async fn send_phase(&self, name: &PodName, patch: &Value) -> Result<WholePod, Refusal> {
+        let (namespace, pod) = name.parts();
+        let sent = self.requests.patch_status(namespace, pod, patch).await;
+        self.counted.wrote(WriteKind::PodStatus, "lost", &sent);
+        sent
+    }
+
+    #[tracing::instrument(level = "debug", name = "remove", skip_all, fields(binding = &*self.binding, pod = %name, result = Empty, otel.status_code = Empty))]
+    async fn send_removal(&self, name: &PodName, judged: &Precondition) -> Result<(), Refusal> {
+        let sent = self.requests.remove_twin(name, judged).await;
+        self.counted.wrote(WriteKind::PodRemove, "lost", &sent);
+        sent
     }
 
     fn decide_end(&self, sight: &EndSight, evidence: &Evidence, now: jiff::Timestamp) -> EndDecision {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use topoloom_cluster::watched::Earlier;
 use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::Uid;
@@ -69,13 +70,13 @@ impl Inbox {
     /// A physical pod of ours is as it is now.
     pub(crate) fn physical(&self, slice: &PodSlice, copied: Copied) {
         let state = self.state(slice, copied);
-        self.change(|book| book.physical(&state));
+        self.change(|book| shown(book, |book| book.physical(&state)));
     }
 
     /// A physical pod is not shown any more; this was its last state.
     pub(crate) fn physical_gone(&self, slice: &PodSlice, copied: Copied) {
         let state = self.state(slice, copied);
-        self.change(|book| book.physical_gone(&state.pod_name(), &state.uid(), Some(&state)));
+        self.change(|book| shown(book, |book| book.physical_gone(&state.pod_name(), &state.uid(), Some(&state))));
     }
 
     /// A physical pod whose last state cannot be read is not shown any more.
@@ -144,6 +145,13 @@ impl Inbox {
         let looks = change(&mut self.book());
         self.add(looks);
     }
+}
+
+/// The watch shows a physical pod: what follows from it is as old as that.
+fn shown(book: &mut Book, show: impl FnOnce(&mut Book) -> Vec<PodKey>) -> Vec<PodKey> {
+    let looks = show(book);
+    book.were_shown(&looks, Instant::now());
+    looks
 }
 
 /// The version that is known of a pod, and the one that is shown, where that is an older one.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use topoloom_api::condition::Reason;
-use topoloom_cluster::RefusalReason;
 use topoloom_cluster::events::{EventText, Urgency};
 use topoloom_cluster::work::WorkOutcome;
+use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::nodelock::PodId;
 use topoloom_sync::bars::{Bars, Doing};
@@ -25,12 +26,15 @@ use topoloom_sync::node::Now;
 use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Trusted, Twin, VirtualPod, WhyLeft};
 use topoloom_sync::precondition::Precondition;
 use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
+use tracing::field::Empty;
 
 use super::book::{Presence, Rested, TwinSight};
 use super::key::{PodKey, PodName};
 use super::metrics::PodOutcome;
 use super::state::PodState;
 use super::{Ask, Naming, PodError, Pods, QUESTIONS};
+use crate::metrics::WriteKind;
+use crate::slices::pod::WholePod;
 use crate::view::View;
 
 /// For how long one list of the virtual pods that name physical ones is good.
@@ -357,7 +361,14 @@ impl Pods {
             Sending::Send => {}
             Sending::Refused | Sending::NotStored => return Ok(self.rested(pod, twin)),
         }
-        let sent = self.requests.patch_status(&twin.namespace, &twin.name, patch.body()).await;
+        let name = pod.pod_name();
+        let shown = self.inbox.book().take_shown(&name);
+        let sent = self.send_status(twin, patch.body()).await;
+        match (&sent, shown) {
+            (Ok(_), Some(shown)) => self.metrics.mirrored(shown.elapsed()),
+            (Ok(_), None) => {}
+            (Err(_), shown) => self.inbox.book().put_shown(&name, shown),
+        }
         match sent.and_then(|stored| self.state(stored)) {
             Ok(stored) => Ok(self.stored(pod, &stored, now)),
             Err(refusal) if matches!(refusal.reason, RefusalReason::Conflict | RefusalReason::NotFound) => {
@@ -369,6 +380,20 @@ impl Pods {
             }
             Err(refusal) => self.told(Ask::WriteStatus, Err(refusal)),
         }
+    }
+
+    #[tracing::instrument(level = "debug", name = "mirror", skip_all, fields(binding = &*self.binding, pod = %twin.pod_name(), result = Empty, otel.status_code = Empty))]
+    async fn send_status(&self, twin: &PodState, body: &Value) -> Result<WholePod, Refusal> {
+        let sent = self.requests.patch_status(&twin.namespace, &twin.name, body).await;
+        self.counted.wrote(WriteKind::PodStatus, "mirror", &sent);
+        sent
+    }
+
+    #[tracing::instrument(level = "debug", name = "orphan", skip_all, fields(binding = &*self.binding, pod = %name, verdict = why.word(), result = Empty, otel.status_code = Empty))]
+    async fn send_deletion(&self, name: &PodName, why: &Orphan, judged: &Precondition) -> Result<(), Refusal> {
+        let sent = self.requests.delete_physical(name, judged).await;
+        self.counted.wrote(WriteKind::OrphanDelete, why.word(), &sent);
+        sent
     }
 
     /// The API server took a patch, and this is what it stores.
@@ -431,13 +456,14 @@ impl Pods {
                 return Ok(WorkOutcome::Done);
             }
         }
-        let deleted = self.requests.delete_physical(name, precondition).await;
+        let deleted = self.send_deletion(name, why, precondition).await;
         let may_be_done = deleted.as_ref().map_or_else(|refusal| refusal.reason.may_be_done(), |()| true);
         if may_be_done {
             self.view().orphan_deleted(name.text(), (self.now)());
         }
         self.told(Ask::DeletePhysical, deleted)?;
         self.metrics.count(PodOutcome::OrphanDeleted);
+        self.metrics.orphan_deleted(why);
         tracing::info!(pod = %name, uid = %pod.uid, %why, verdict = why.word(), "a physical pod without a virtual pod was deleted");
         Ok(WorkOutcome::Done)
     }

@@ -1,11 +1,18 @@
 //! What is counted of the pods of bindings.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
 use topoloom_sync::naming::BindingName;
+use topoloom_sync::pods::Orphan;
+
+/// From a status that is written with the first answer to one that waits for a cluster that was gone.
+const LAG: [f64; 11] = [0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0, 600.0];
 
 /// What was done about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,22 +75,46 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerdictLabels {
+    binding: String,
+    verdict: &'static str,
+}
+
 /// Counts the pods of all bindings of a process. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     outcomes: Family<OutcomeLabels, Counter>,
     orphans: Family<BindingLabels, Gauge>,
+    deleted: Family<VerdictLabels, Counter>,
+    lag: Family<BindingLabels, Histogram>,
 }
 
 impl Metrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self { outcomes: Family::default(), orphans: Family::default() };
+        let metrics = Self {
+            outcomes: Family::default(),
+            orphans: Family::default(),
+            deleted: Family::default(),
+            lag: Family::new_with_constructor(|| Histogram::new(LAG)),
+        };
         registry.register("lent_pod_outcomes", "What was done about lent pods", metrics.outcomes.clone());
         registry.register(
             "lent_pod_orphans",
             "Physical pods without a virtual pod that are looked at a second time before they are deleted",
             metrics.orphans.clone(),
+        );
+        registry.register(
+            "lent_pod_orphans_deleted",
+            "Physical pods without a virtual pod that were deleted, by what was found of their virtual pods",
+            metrics.deleted.clone(),
+        );
+        registry.register_with_unit(
+            "lent_pod_status_lag",
+            "Time from the event of a physical pod until its virtual pod has the status",
+            Unit::Seconds,
+            metrics.lag.clone(),
         );
         metrics
     }
@@ -91,13 +122,27 @@ impl Metrics {
     /// The series of one binding. They end when this value is dropped.
     #[must_use]
     pub fn of(&self, binding: &BindingName) -> BindingMetrics {
-        let binding = binding.to_string();
+        self.series(binding)
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept; `any` is the value of labels without a closed
+    /// set.
+    pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.series(any)
+    }
+
+    fn series(&self, binding: &str) -> BindingMetrics {
         let outcomes = PodOutcome::ALL.map(|outcome| {
-            let labels = OutcomeLabels { binding: binding.clone(), outcome: outcome.word() };
+            let labels = OutcomeLabels { binding: binding.to_owned(), outcome: outcome.word() };
             self.outcomes.get_or_create_owned(&labels)
         });
-        let labels = BindingLabels { binding };
-        BindingMetrics { outcomes, orphans: self.orphans.get_or_create_owned(&labels), all: self.clone(), labels }
+        let deleted = Orphan::WORDS.map(|verdict| {
+            let labels = VerdictLabels { binding: binding.to_owned(), verdict };
+            self.deleted.get_or_create_owned(&labels)
+        });
+        let labels = BindingLabels { binding: binding.to_owned() };
+        let (orphans, lag) = (self.orphans.get_or_create_owned(&labels), self.lag.get_or_create_owned(&labels));
+        BindingMetrics { outcomes, orphans, deleted, lag, all: self.clone(), labels }
     }
 }
 
@@ -106,6 +151,8 @@ impl Metrics {
 pub struct BindingMetrics {
     outcomes: [Counter; PodOutcome::ALL.len()],
     orphans: Gauge,
+    deleted: [Counter; Orphan::WORDS.len()],
+    lag: Histogram,
     all: Metrics,
     labels: BindingLabels,
 }
@@ -123,6 +170,19 @@ impl BindingMetrics {
         self.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
+    /// An orphan was deleted.
+    pub(super) fn orphan_deleted(&self, why: &Orphan) {
+        let mut verdicts = Orphan::WORDS.into_iter().zip(&self.deleted);
+        if let Some((_, counter)) = verdicts.find(|(verdict, _)| *verdict == why.word()) {
+            counter.inc();
+        }
+    }
+
+    /// A virtual pod has the status of its physical one, so long after that was shown.
+    pub(super) fn mirrored(&self, lag: Duration) {
+        self.lag.observe(lag.as_secs_f64());
+    }
+
     /// How often this was done.
     #[cfg(test)]
     pub(super) fn counted(&self, outcome: PodOutcome) -> u64 {
@@ -133,6 +193,11 @@ impl BindingMetrics {
 impl Drop for BindingMetrics {
     fn drop(&mut self) {
         self.all.orphans.remove(&self.labels);
+        self.all.lag.remove(&self.labels);
+        for verdict in Orphan::WORDS {
+            let labels = VerdictLabels { binding: self.labels.binding.clone(), verdict };
+            self.all.deleted.remove(&labels);
+        }
         for outcome in PodOutcome::ALL {
             let labels = OutcomeLabels { binding: self.labels.binding.clone(), outcome: outcome.word() };
             self.all.outcomes.remove(&labels);
@@ -142,6 +207,8 @@ impl Drop for BindingMetrics {
 
 #[cfg(test)]
 mod tests {
+    use topoloom_sync::identity::mapping::VirtualPodRef;
+
     use super::*;
 
     fn text(registry: &Registry) -> String {
@@ -165,6 +232,18 @@ mod tests {
         }
         east.orphans(3);
         assert!(text(&registry).contains("lent_pod_orphans{binding=\"east\"} 3"));
+        let named = VirtualPodRef { namespace: "shop".to_owned(), name: "web-0".to_owned(), uid: "v-uid".into() };
+        east.orphan_deleted(&Orphan::TwinGone(named));
+        east.mirrored(Duration::from_millis(250));
+        let shown = text(&registry);
+        for line in [
+            "lent_pod_orphans_deleted_total{binding=\"east\",verdict=\"gone\"} 1",
+            "lent_pod_orphans_deleted_total{binding=\"east\",verdict=\"unmapped\"} 0",
+            "lent_pod_status_lag_seconds_sum{binding=\"east\"} 0.25",
+            "lent_pod_status_lag_seconds_count{binding=\"west\"} 0",
+        ] {
+            assert!(shown.contains(line), "{line} is not in\n{shown}");
+        }
         drop(east);
         let left = text(&registry);
         assert!(!left.contains("east") && left.contains("west"), "{left}");

@@ -38,6 +38,8 @@ struct Scene {
     restores: [watch::Receiver<u64>; 2],
     /// In seconds since the begin.
     time: Arc<AtomicU64>,
+    registry: Registry,
+    counted: Counted,
 }
 
 impl Scene {
@@ -65,16 +67,18 @@ impl Scene {
             let (begin, passed) = (examples::now(), Duration::from_secs(clock.load(Ordering::SeqCst)));
             Now { wall: begin.wall.checked_add(passed).unwrap(), steady: begin.steady + passed }
         };
-        let metrics = Metrics::register(&mut Registry::default()).of(identity.binding());
+        let (mut registry, counted) = (Registry::default(), Counted::default());
+        let metrics = Metrics::register(&mut registry).of(identity.binding());
         let events = Events::new(virtuals.client());
         let troubles = Troubles::default();
         let pods = Pods::new(Arc::clone(&view), inbox.clone(), clients, events, troubles, metrics, now);
+        let pods = pods.counting(counted.clone());
         let [ours, _] = PhysicalPods::both(&view);
         let (was_restored, lent_was) = (Restores::default(), Restores::default());
         let restores = [was_restored.changes(), lent_was.changes()];
         let ours = OurPods::new(ours, inbox.clone(), was_restored);
         let lent = LentPods::new(&view, inbox, lent_was);
-        Self { physicals, virtuals, view, pods, ours, lent, restores, time }
+        Self { physicals, virtuals, view, pods, ours, lent, restores, time, registry, counted }
     }
 
     /// Of the binding of the example.
@@ -197,6 +201,14 @@ impl Scene {
 
     fn counted(&self, outcome: PodOutcome) -> u64 {
         self.pods.metrics.counted(outcome)
+    }
+
+    /// The number of this series.
+    fn shown(&self, series: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("{series} is not in\n{text}")).to_owned()
     }
 
     /// How many bytes of texts of physical pods are held.

@@ -30,6 +30,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::node::Now;
 use topoloom_sync::policy::shadow::Shadowing;
 use topoloom_sync::policy::status::{Phase, decide_status};
+use tracing::field::Empty;
 
 use super::PolicyName;
 use super::feed::{PolicyFeed, StoredPolicy};
@@ -37,6 +38,7 @@ use crate::convert::difference::merge_patch;
 use crate::convert::policy::{read_status, write_status};
 use crate::feeds::SharedView;
 use crate::ledger::PhysicalName;
+use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
 
 /// How long one request may take.
@@ -60,6 +62,7 @@ pub struct PolicyStatuses {
     source: watch::Receiver<PolicySource>,
     events: Events,
     troubles: Troubles,
+    counted: Counted,
     identity: Identity,
     now: fn() -> Now,
     shadows: Mutex<Shadows>,
@@ -103,8 +106,14 @@ impl PolicyStatuses {
         now: fn() -> Now,
     ) -> Self {
         let identity = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.clone();
-        let (view, shadows) = (SharedView::clone(view), Mutex::default());
-        Self { view, feed, nodes, clients, source, events, troubles, identity, now, shadows }
+        let (view, shadows, counted) = (SharedView::clone(view), Mutex::default(), Counted::default());
+        Self { view, feed, nodes, clients, source, events, troubles, counted, identity, now, shadows }
+    }
+
+    /// The same, which counts its writes here.
+    #[must_use]
+    pub fn counting(self, counted: Counted) -> Self {
+        Self { counted, ..self }
     }
 
     /// What differs from what the status has to be, if anything, while windows are judged by this time.
@@ -130,6 +139,7 @@ impl PolicyStatuses {
         shadows.by_name.get(policy).cloned().unwrap_or(Shadowing::Unknown)
     }
 
+    #[tracing::instrument(level = "debug", name = "policy", skip_all, fields(binding = &**self.identity.binding(), policy = &**name, result = Empty, otel.status_code = Empty))]
     async fn write(&self, name: &PolicyName, stored: &StoredPolicy, due: &Due) -> Result<(), Refusal> {
         let (client, side) = match *self.source.borrow() {
             PolicySource::Physical => (&self.clients.physical, Side::Physical),
@@ -142,7 +152,9 @@ impl PolicyStatuses {
             "status": due.patch,
         });
         let parameters = PatchParams::default();
-        match answered(PATIENCE, api.patch_status(name, &parameters, &Patch::Merge(&body))).await {
+        let sent = answered(PATIENCE, api.patch_status(name, &parameters, &Patch::Merge(&body))).await;
+        self.counted.wrote(WriteKind::PolicyStatus, "decided", &sent);
+        match sent {
             Ok(object) => {
                 self.troubles.over(Thing::PolicyStatus);
                 for node in self.feed.answered(&object) {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
 use kube::core::ClusterResourceScope;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use topoloom_sync::conditions::NodeCondition;
 use topoloom_sync::keys;
@@ -15,8 +15,8 @@ use topoloom_sync::truth::Truth;
 
 use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, slice_of, time};
 
-/// A Node, as it is read.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// A Node, as it is read. Written down again it is the same: a command rehearses what patches make of it.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct NodeSlice {
     metadata: ObjectMeta,
@@ -26,14 +26,14 @@ pub struct NodeSlice {
 
 slice_of!(NodeSlice, core_v1::Node, ClusterResourceScope);
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Spec {
     taints: Vec<TaintSlice>,
     unschedulable: bool,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
     allocatable: Amounts,
@@ -44,13 +44,13 @@ struct Status {
     node_info: Value,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct DaemonEndpoints {
     kubelet_endpoint: Endpoint,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Endpoint {
     #[serde(rename = "Port")]
@@ -215,6 +215,16 @@ mod tests {
         assert_eq!(lent.finalizers, ["topoloom.dev/vnode"]);
         let empty = read(json!({"metadata": {}})).lent().unwrap();
         assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]), Cordon::Open));
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_as_it_was() {
+        for written in [node(), json!({"metadata": {"name": "w1"}})] {
+            let slice = read(written);
+            let again: NodeSlice = serde_json::from_value(serde_json::to_value(&slice).unwrap()).unwrap();
+            assert_eq!(again.clone().lent().unwrap(), slice.clone().lent().unwrap());
+            assert_eq!(again.physical().unwrap(), slice.physical().unwrap());
+        }
     }
 
     #[test]

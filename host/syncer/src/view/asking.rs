@@ -21,8 +21,8 @@ use topoloom_sync::deletion::Leave;
 use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Verdict};
 use topoloom_sync::node::Now;
 
-use super::View;
-use crate::ledger::PhysicalName;
+use super::{Remembered, View};
+use crate::ledger::{PhysicalName, Touched};
 
 /// How long what waits for a round of the witness waits until it asks again.
 const LOOK: Duration = Duration::from_secs(1);
@@ -153,6 +153,22 @@ impl View {
         let is_held =
             |act: &Act| matches!(act, Act::RemovePod { pod: asked, .. } if asked == pod) && self.guard.holds(act);
         self.orphans.get(name).is_some_and(|asked| asked.acts.iter().any(is_held))
+    }
+
+    /// The nodes for which the guard was asked for anything.
+    #[must_use]
+    pub fn asking(&self) -> Touched {
+        let asks = |(name, remembered): (&PhysicalName, &Remembered)| {
+            (!remembered.asked.acts.is_empty()).then(|| Arc::clone(name))
+        };
+        self.remembered.iter().filter_map(asks).collect()
+    }
+
+    /// Whether the guard holds what follows for this node.
+    #[must_use]
+    pub fn is_held(&self, name: &str) -> bool {
+        let mut acts = self.remembered.get(name).into_iter().flat_map(|remembered| &remembered.asked.acts);
+        acts.any(|act| self.guard.holds(act))
     }
 
     /// The names of all physical pods that the guard was asked about.

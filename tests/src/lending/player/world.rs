@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use topoloom_sync::identity::Ownership;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::keys;
@@ -57,6 +58,8 @@ enum Presence {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) mistakes: Mistakes,
+    /// Something was made, or is a mistake.
+    pub(super) news: Notify,
     faults: Mutex<Faults>,
     made: Mutex<Vec<Made>>,
 }
@@ -68,6 +71,16 @@ impl Shared {
 
     pub(super) fn made(&self) -> MutexGuard<'_, Vec<Made>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&self, made: Made) {
+        self.made().push(made);
+        self.news.notify_one();
+    }
+
+    fn mistake(&self, what: String) {
+        self.mistakes.add(what);
+        self.news.notify_one();
     }
 }
 
@@ -327,7 +340,7 @@ impl World {
                 match self.copier.copy(&seat.pod, &lent.physical) {
                     Ok(copy) => Work::Create(Box::new(copy)),
                     Err(error) => {
-                        self.shared.mistakes.add(format!("{pod}: {error}"));
+                        self.shared.mistake(format!("{pod}: {error}"));
                         return None;
                     }
                 }
@@ -384,7 +397,7 @@ impl World {
             }
             Done::Refused(why) => {
                 let name = self.virtuals.get(uid).map(|seat| PodName::of(&seat.pod).to_string());
-                self.shared.mistakes.add(format!("{step:?} for {}: {why}", name.unwrap_or_default()));
+                self.shared.mistake(format!("{step:?} for {}: {why}", name.unwrap_or_default()));
                 return;
             }
         }
@@ -394,7 +407,7 @@ impl World {
     fn makes(&mut self, uid: &str, step: Step) {
         if let Some(seat) = self.virtuals.get_mut(uid) {
             seat.late = None;
-            self.shared.made().push(Made { pod: PodName::of(&seat.pod), step });
+            self.shared.make(Made { pod: PodName::of(&seat.pod), step });
         }
     }
 }

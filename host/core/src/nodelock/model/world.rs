@@ -430,6 +430,7 @@ impl World {
         while !self.late.is_empty() {
             self.deed(Deed::Late(0));
         }
+        let mut idle = 0;
         for round in 0..400 {
             self.now += Duration::from_secs(1);
             (0..=SWEEPER).for_each(|at| self.catch_up(at));
@@ -452,6 +453,11 @@ impl World {
                 }
             }
             (0..NODES).for_each(|node| self.kubelet(node));
+            idle = if self.is_through() { idle + 1 } else { 0 };
+            // Each node was swept since, and it stays as it is.
+            if idle > 2 * NODES {
+                break;
+            }
         }
         let waiting = |stored: &&StoredPod| !stored.pod.started && !stored.pod.finished;
         if let Some(stored) = self.store().pods.values().find(waiting) {
@@ -460,5 +466,17 @@ impl World {
         if let Some(node) = self.store().nodes.iter().find(|node| node.locks.iter().any(|lock| lock.value.is_some())) {
             self.broken.get_or_insert(format!("{node:?} keeps its lock"));
         }
+    }
+
+    /// Whether every pod got through and no lock is left, and nothing is under way that could change that.
+    fn is_through(&self) -> bool {
+        let store = self.store();
+        let binds = |process: &Process| matches!(process.machine, Some((_, Machine::Bind { .. })));
+        store.pods.values().all(|stored| stored.pod.started || stored.pod.finished)
+            && store.nodes.iter().all(|node| node.locks.iter().all(|lock| lock.value.is_none()))
+            && !self.processes.iter().any(binds)
+            && self.kubelets.iter().all(|kubelet| kubelet.asks.is_none())
+            && self.late.is_empty()
+            && self.ghosts.is_empty()
     }
 }

@@ -380,3 +380,21 @@ fn a_large_batch_is_judged_in_one_go() {
     let hash = guard.held().unwrap().hash.clone();
     assert_eq!(guard.confirm(&hash), Ok(30_000));
 }
+
+#[test]
+fn every_cause_has_a_word_of_its_own() {
+    let all = [
+        Cause::WindowClosed { announced: at(1) },
+        Cause::Operator,
+        Cause::NodeGone,
+        Cause::NodeTerminating,
+        Cause::Selector,
+        Cause::Policy,
+        Cause::BindingDeleted,
+        Cause::Orphan,
+        Cause::DeletedByOthers,
+        Cause::Claimed,
+    ];
+    assert_eq!(all.map(Cause::word), Cause::WORDS);
+    assert_eq!(BTreeSet::from(Cause::WORDS).len(), all.len());
+}

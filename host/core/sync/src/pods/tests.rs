@@ -122,6 +122,19 @@ fn is_deletion(decision: &PodDecision) -> bool {
 }
 
 #[test]
+fn every_verdict_about_an_orphan_has_a_word_of_its_own() {
+    let part = || BrokenPart { key: keys::VIRTUAL_POD_UID, found: None };
+    let named = || VirtualPodRef { namespace: "shop".to_owned(), name: "web-0".to_owned(), uid: "v-uid".into() };
+    let all = [
+        Orphan::Unmapped(part()),
+        Orphan::TwinGone(named()),
+        Orphan::TwinReplaced { named: named(), found: "other".into() },
+        Orphan::TwinElsewhere { named: named(), mapping: Mapping::VirtualIncomplete(part()) },
+    ];
+    assert_eq!(all.each_ref().map(Orphan::word), Orphan::WORDS);
+}
+
+#[test]
 fn table_8_row_1_no_physical_pod_is_no_work() {
     let mut scene = Scene::new();
     scene.pod = None;

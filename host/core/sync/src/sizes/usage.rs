@@ -110,9 +110,12 @@ impl NodeUsage {
     /// What all pods use in sum, at most the limit of a quantity, in the decimal format.
     #[must_use]
     pub fn total(&self) -> ResourceList {
-        let total =
-            |(name, sum): (&ResourceName, &Sum)| (name.clone(), Quantity::from_nanos(sum.nanos, Format::DecimalSi));
-        self.sums.iter().map(total).collect()
+        self.sums().map(|(name, sum)| (name.clone(), sum)).collect()
+    }
+
+    /// The same, one resource after the other.
+    pub fn sums(&self) -> impl Iterator<Item = (&ResourceName, Quantity)> {
+        self.sums.iter().map(|(name, sum)| (name, Quantity::from_nanos(sum.nanos, Format::DecimalSi)))
     }
 
     /// Each pod and its part.

@@ -96,3 +96,22 @@ async fn s11_a_binding_whose_lease_is_lost_while_it_is_handed_over_is_not_stood_
     passes_with_another(15, 616, &replica, &mut keepers).await;
     assert_eq!(replica.ballot.count("west"), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s22_what_a_binding_that_is_gone_has_lent_is_handed_over_to_no_other_replica() {
+    let replica = Replica::new();
+    let theirs = ranked_by("pod-1");
+    let mut keepers = replica.keepers();
+    let crew = Arc::clone(&replica.crew);
+    let mut ranks = Tasks::default();
+    ranks.spawn("ranks", async move { crew.rank().await });
+    keepers.want(bindings(&[("west", theirs.as_str())]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("west", Staged::leads);
+    passes(S, &mut keepers).await;
+    keepers.want(Bindings::new());
+    passes_with_another(700, 1, &replica, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (2, (1, 0)));
+    keepers.stop().await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+}

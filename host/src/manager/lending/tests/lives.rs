@@ -74,10 +74,9 @@ async fn s11_what_a_group_does_after_a_loss_is_cut_off_when_another_replica_may_
     passes(19 * S, &mut keepers).await;
     replica.ballot.last("east", Staged::leads);
     passes(S, &mut keepers).await;
-    keepers.want(Bindings::new());
-    passes(DRAIN - S, &mut keepers).await;
-    assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (2, false));
-    passes(2 * S, &mut keepers).await;
+    let began = Instant::now();
+    keepers.stop().await;
+    assert_eq!(began.elapsed().as_secs(), DRAIN.as_secs());
     assert_eq!((replica.groups.tasks(), replica.ballot.last("east", Staged::is_released)), (0, true));
 }
 
@@ -91,8 +90,8 @@ async fn s11_a_lease_that_is_lost_while_its_group_ends_closes_the_gates_and_leav
     replica.ballot.last("east", Staged::leads);
     passes(S, &mut keepers).await;
     let held = replica.groups.held();
-    // The binding is deleted: its group has 20 s, with its gates open.
-    keepers.want(Bindings::new());
+    // The binding is applied again: the group of the earlier one has 20 s, with its gates open.
+    keepers.want(bindings(&[("east", "u2")]));
     passes(3 * S, &mut keepers).await;
     assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (Ok(()), Ok(()), 2));
     replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Taken("another".into()))));
@@ -103,7 +102,7 @@ async fn s11_a_lease_that_is_lost_while_its_group_ends_closes_the_gates_and_leav
     assert_eq!(replica.groups.tasks(), 2);
     // 15 s of the lease without the 10 s of the deadline.
     passes(2 * S, &mut keepers).await;
-    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 1)), "and the later one is stood for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +192,7 @@ async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_a_binding_that_is_deleted_ends_its_group_and_one_that_is_applied_again_begins_after_that() {
+async fn s11_a_binding_that_is_applied_again_ends_the_group_of_the_earlier_one_and_begins_after_that() {
     let replica = Replica::new();
     replica.groups.behaves(Manner::Ends(5 * S));
     let mut keepers = replica.keepers();
@@ -209,10 +208,72 @@ async fn s11_a_binding_that_is_deleted_ends_its_group_and_one_that_is_applied_ag
     replica.ballot.last("east", Staged::leads);
     passes(S, &mut keepers).await;
     assert_eq!(replica.groups.held().binding, id("east", "u2"));
-    keepers.want(Bindings::new());
-    passes(6 * S, &mut keepers).await;
-    assert_eq!((replica.groups.tasks(), replica.ballot.count("east")), (0, 2));
+    keepers.stop().await;
     assert!(replica.health.bindings().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_the_group_of_a_binding_that_is_gone_goes_on_with_open_gates_until_nothing_is_left() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1"), ("west", "u2")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    let held = replica.groups.held();
+    keepers.want(Bindings::new());
+    passes(1000 * S, &mut keepers).await;
+    assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (Ok(()), Ok(()), 2));
+    // Where it only stood for the lease there is nothing to continue.
+    assert!(replica.ballot.last("west", Staged::is_released));
+    assert_eq!(replica.health.bindings().keys().map(|name| &**name).collect::<Vec<_>>(), ["east"]);
+    replica.groups.left.cancel();
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 2)));
+    assert!(replica.health.bindings().is_empty());
+    assert_eq!(replica.groups.told().last().map(String::as_str), Some("east/u1 leaves 1002"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_a_binding_that_is_gone_is_stood_for_no_more_after_a_loss_and_begins_anew_where_it_is_shown_again() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    keepers.want(Bindings::new());
+    passes(S, &mut keepers).await;
+    // By an API server that was set back.
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(3 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 1)));
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 2);
+    keepers.want(Bindings::new());
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Expired)));
+    passes(60 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 2)));
+    assert_eq!(lines.count("deleted by force"), 2, "{}", lines.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_finds_its_binding_gone_before_the_list_shows_it_is_no_failure() {
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    replica.groups.left.cancel();
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+    keepers.want(Bindings::new());
+    passes(60 * S, &mut keepers).await;
+    assert_eq!((replica.ballot.counts(), lines.text().as_str()), ((1, 1), ""));
 }
 
 #[tokio::test(start_paused = true)]

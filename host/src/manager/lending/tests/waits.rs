@@ -146,6 +146,35 @@ async fn s11_a_process_for_bindings_alone_is_not_ready_while_it_may_not_read_the
     assert!(ready && text.contains(waits), "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn s11_s26_what_a_replica_serves_begins_with_it_and_what_it_keeps_warm_with_the_first_binding() {
+    let (answer, replica) = (Arc::new(Mutex::new(ABSENT)), Replica::new());
+    let parts = LendingParts {
+        office: Arc::clone(&replica.office),
+        own: None,
+        reads: server(&answer),
+        client: server(&answer),
+        restores: Restores::default(),
+        check: replica.health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+        work: Work::BesideOthers,
+    };
+    let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+    tasks.spawn_fallible("lending", parts.run(stop.clone()));
+    tokio::time::sleep(60 * S).await;
+    assert_eq!(replica.groups.told(), ["serving begins"]);
+    *answer.lock().unwrap() = Answer::Listed(json!([object("east", "u1")]));
+    tokio::time::sleep(60 * S).await;
+    assert_eq!(replica.groups.told(), ["serving begins", "warm begins"]);
+    replica.ballot.last("east", Staged::leads);
+    tokio::time::sleep(S).await;
+    stop.cancel();
+    tasks.finish().await;
+    // Groups need what is kept warm until they have ended.
+    let told = replica.groups.told();
+    let at = |what: &str| told.iter().position(|told| told.starts_with(what)).unwrap_or_else(|| panic!("{told:?}"));
+    assert!(at("east/u1 ends") < at("warm ends") && at("serving ends") < at("east/u1 ends"), "{told:?}");
+}
+
 #[test]
 fn that_bindings_cannot_be_read_any_more_ends_no_group_and_a_late_deletion_of_an_earlier_one_neither() {
     use crate::cluster::watched::{Earlier, Event, Watched};

@@ -69,7 +69,6 @@ fn s19_a_borrower_writes_claims_its_own_pods_its_lease_and_the_status_of_policie
             "patch leases in lent",
             "patch nodes",
             "patch resourceleasingpolicies/status",
-            "update leases in lent",
         ]
     );
     assert!(rights.iter().all(|right| !["secrets", "nodes/status"].contains(&right.resource)), "{rights:#?}");
@@ -100,6 +99,7 @@ fn s27_where_writes_are_switched_off_leases_are_all_that_is_written() {
             "create leases in kube-node-lease",
             "create leases in own",
             "delete leases in own",
+            "patch leases in own",
             "update leases in kube-node-lease",
             "update leases in own",
         ]

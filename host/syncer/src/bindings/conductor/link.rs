@@ -9,8 +9,6 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as StoredSide};
-use topoloom_api::condition::Reason;
-use topoloom_cluster::events::Urgency;
 use topoloom_cluster::{Refusal, Side};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
@@ -24,6 +22,7 @@ use crate::bindings::life::link_terms;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
 use crate::convert::binding::Terms;
+use crate::metrics::WriteKind;
 use crate::physical::{CredentialState, Expected, Physical, Problem};
 use crate::troubles::Thing;
 
@@ -154,6 +153,7 @@ impl Conductor {
         }
         finalizers.push(keys::BINDING_FINALIZER.to_owned());
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &finalizers).await;
+        self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
         let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
         self.object = Arc::new(stored);
         Ok(())
@@ -174,7 +174,7 @@ impl Conductor {
                 // A cluster that was set back while no syncer ran is found before anything is judged by what it shows.
                 self.round(Why::Time).await;
             }
-            Taken::Another(why) => self.is_anothers(why).await,
+            Taken::Another(why) => self.is_anothers(why),
             Taken::Free => self.conflict = None,
         }
         Ok(())
@@ -192,14 +192,10 @@ impl Conductor {
         Ok(true)
     }
 
-    async fn is_anothers(&mut self, why: String) {
+    fn is_anothers(&mut self, why: String) {
         self.is_taken = false;
-        let note = format!("the Lease of the borrower in {} belongs to another: {why}", self.terms.mount_namespace);
-        let before = self.conflict.replace(Conflict::Borrower(why));
+        self.conflict = Some(Conflict::Borrower(why));
         self.say_what_hinders();
-        if self.conflict != before {
-            self.event(Urgency::Warning, Reason::BorrowerLeaseTaken, &note).await;
-        }
     }
 
     /// A refusal is a trouble until the same succeeds.
@@ -274,7 +270,7 @@ impl Conductor {
             Found::NoLease => {
                 tracing::debug!(binding = self.name, "there is no lease that keeps the counter of the witness")
             }
-            Found::Taken(why) => self.is_anothers(why).await,
+            Found::Taken(why) => self.is_anothers(why),
             Found::SetBack(found) => {
                 let hash = hash(&pair, &found);
                 let sentence: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -329,7 +325,11 @@ impl Conductor {
 }
 
 /// Another binding that has the same `clusterID` and had it first.
-fn earlier_of_same_id(ours: &ClusterBinding, terms: &Terms, all: &[ClusterBinding]) -> Option<String> {
+pub(in crate::bindings) fn earlier_of_same_id(
+    ours: &ClusterBinding,
+    terms: &Terms,
+    all: &[ClusterBinding],
+) -> Option<String> {
     let age = |binding: &ClusterBinding| {
         let created = binding.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
         (created, binding.metadata.uid.clone().unwrap_or_default())

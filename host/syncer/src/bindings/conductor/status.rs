@@ -7,14 +7,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
+use topoloom_cluster::events::EventText;
 use topoloom_cluster::{Refusal, Side};
 
 use super::Conductor;
-use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report};
+use crate::bindings::news::{News, news};
+use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report, trouble};
 use crate::bindings::requests::Clients;
 use crate::bindings::{Holding, Process};
 use crate::convert::binding::{Problems, inherited};
 use crate::convert::difference::merge_patch;
+use crate::metrics::WriteKind;
 use crate::physical::CredentialState;
 use crate::troubles::{Thing, lasts};
 use crate::view::{Counts, VerbOnBinding};
@@ -98,9 +101,11 @@ impl Conductor {
         Some((wanted, patch))
     }
 
-    /// Writes the status, not more often than its kind of change deserves.
+    /// Writes the status, not more often than its kind of change deserves; what is wrong is told at once.
     pub(super) async fn write_status(&mut self) {
-        let Some((wanted, _)) = self.due_status() else {
+        let due = self.due_status().map(|(wanted, _)| wanted);
+        (self.tell)(trouble(due.as_ref().unwrap_or(&self.object.status)));
+        let Some(wanted) = due else {
             self.report_at = None;
             return;
         };
@@ -118,13 +123,25 @@ impl Conductor {
 
     /// Writes the status now, if it differs.
     pub(super) async fn store_status(&mut self) -> Result<(), Refusal> {
-        let Some((_, patch)) = self.due_status() else { return Ok(()) };
+        let Some((wanted, patch)) = self.due_status() else { return Ok(()) };
         self.written = Some(Instant::now());
         self.report_at = None;
         let stored = self.parts.clients.patch_status(&self.name, self.version(), &patch).await;
+        self.parts.writes.wrote(WriteKind::BindingStatus, "decided", &stored);
         let stored = self.told(Thing::Binding, Side::Virtual, stored)?;
+        let news = news(&self.object.status, &wanted);
         self.object = Arc::new(stored);
+        let uid = self.identity.binding_uid();
+        notify(&self.process, &self.name, Some(&**uid), &news).await;
         Ok(())
+    }
+}
+
+/// Sends Events about a binding.
+pub(super) async fn notify(process: &Process, name: &str, uid: Option<&str>, news: &[News]) {
+    for News { urgency, reason, note } in news {
+        let text = EventText { reason, action: "Lending", note };
+        process.events.binding(name, uid, *urgency, text).await;
     }
 }
 
@@ -158,6 +175,7 @@ pub(in crate::bindings) async fn unusable(
     };
     tracing::warn!(binding = holding.name, error = %problems, "a ClusterBinding cannot be served");
     let mut wanted = report(&object.status, &facts);
+    (holding.tell)(trouble(&wanted));
     if wanted == object.status {
         return;
     }
@@ -171,7 +189,13 @@ pub(in crate::bindings) async fn unusable(
         physical_writes: holding.lent.clone(),
     };
     let version = object.metadata.resource_version.as_deref().unwrap_or_default();
-    if let Err(refusal) = clients.patch_status(&holding.name, version, &patch).await {
-        tracing::debug!(binding = holding.name, error = %refusal, "the status of a binding could not be written");
+    match clients.patch_status(&holding.name, version, &patch).await {
+        Ok(_) => {
+            let uid = object.metadata.uid.as_deref();
+            notify(process, &holding.name, uid, &news(&object.status, &wanted)).await;
+        }
+        Err(refusal) => {
+            tracing::debug!(binding = holding.name, error = %refusal, "the status of a binding could not be written");
+        }
     }
 }

@@ -293,3 +293,17 @@ fn s11_a_deletion_says_what_it_waits_for() {
     assert_eq!(condition(&held, ConditionType::Ready), "False TooManyNodesRemoved");
     assert!(held.message.contains("confirm with hash abc"), "{}", held.message);
 }
+
+#[test]
+fn what_is_wrong_is_the_sentence_of_the_condition_ready_and_a_new_binding_says_nothing() {
+    let kept = kept();
+    assert_eq!(trouble(&ClusterBindingStatus::default()), None);
+    assert_eq!(trouble(&first(&facts(&kept))), None);
+    let gone = first(&Facts { link: Link { reach: Some(GONE), ..WELL }, ..facts(&kept) });
+    let ready = gone.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert!(!ready.message.is_empty());
+    assert_eq!(trouble(&gone), Some(ready.message.as_str()));
+    // Also where that is no failure: someone wanted it, and asks why nothing happens.
+    let paused = Facts { is_paused: true, ..facts(&kept) };
+    assert!(trouble(&first(&paused)).is_some_and(|why| why.contains("paused")));
+}

@@ -130,6 +130,31 @@ async fn a_request_that_fails_is_tried_again_and_a_conflict_without_end_too() {
     assert_eq!(scene.virtuals.pod(VIRTUAL).unwrap()["status"]["phase"], "Succeeded");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_lag_of_a_status_counts_from_its_first_event_until_it_is_stored() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let (count, sum) = ("lent_pod_status_lag_seconds_count", "lent_pod_status_lag_seconds_sum");
+    let of = |series: &str| format!("{series}{{binding=\"east\"}}");
+    assert_eq!((scene.shown(&of(count)), scene.shown(&of(sum))), ("1".to_owned(), "0.0".to_owned()));
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH").then_some((500, "InternalError")));
+    scene.show_physical(scene.physical(json!({"phase": "Running", "reason": "one"})));
+    scene.run().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    scene.show_physical(scene.physical(json!({"phase": "Running", "reason": "two"})));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    scene.virtuals.refuse(|_| None);
+    scene.run().await;
+    assert_eq!((scene.shown(&of(count)), scene.shown(&of(sum))), ("2".to_owned(), "3.0".to_owned()));
+    // What changes nothing that is copied has no lag.
+    scene.show_stored(VIRTUAL);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scene.show_physical(scene.physical(json!({"phase": "Running", "reason": "two", "qosClass": "Burstable"})));
+    scene.run().await;
+    assert_eq!(scene.shown(&of(count)), "2");
+    assert_eq!(scene.counted.lines(), ["wrote pod-status mirror 2", "refused pod-status ServerError 1"]);
+}
+
 #[tokio::test]
 async fn s16_a_status_that_is_refused_is_reported_once_for_a_version_and_not_sent_again() {
     let mut scene = Scene::new();

@@ -28,6 +28,8 @@ async fn s6_an_orphan_goes_after_two_looks_a_live_read_and_the_guard() {
     assert!(body.get("gracePeriodSeconds").is_none(), "with its own grace: {body}");
     assert!(!is_there(&scene));
     assert_eq!(scene.counted(PodOutcome::OrphanDeleted), 1);
+    assert_eq!(scene.shown("lent_pod_orphans_deleted_total{binding=\"east\",verdict=\"gone\"}"), "1");
+    assert_eq!(scene.counted.lines(), ["wrote orphan-delete gone 1"]);
     assert_eq!(scene.view.lock().unwrap().guard().spent().pods, 1);
 }
 

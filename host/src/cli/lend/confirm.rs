@@ -1,0 +1,258 @@
+//! `topoloom lend confirm`: what a binding holds until a person has looked at it (decisions S6, S9, S23 and S25).
+//!
+//! Without a hash nothing is written. A hash that is not held now confirms nothing: what was held when the person looked may be
+//! another batch than what is held since.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::{ClusterBindingStatus, Side};
+use topoloom_api::names::CONFIRM_ANNOTATION;
+use topoloom_core::text;
+use topoloom_sync::naming::BindingName;
+
+use super::ReachArgs;
+use super::orders::{Annotation, Desk};
+use crate::cli::output::{Document, OutputArgs};
+
+/// Longest hash that is repeated.
+const SHOWN: usize = 80;
+
+/// Flags of `lend confirm`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ConfirmArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+    /// The ClusterBinding
+    #[arg(value_parser = super::binding)]
+    binding: BindingName,
+    /// The hash that you saw; without it, what is held is shown and nothing is confirmed
+    hash: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What a binding holds.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct HeldByBinding {
+    binding: String,
+    /// Empty if nothing waits for a person.
+    held: Vec<HeldThing>,
+    /// The hash that was confirmed by this command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed: Option<String>,
+}
+
+impl Document for HeldByBinding {
+    const KIND: &'static str = "LendConfirmation";
+}
+
+/// One thing that waits.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct HeldThing {
+    /// `batch` of disruptions, another physical `cluster` that answers, or a `restore` of one of the clusters.
+    kind: &'static str,
+    /// What confirms it.
+    hash: String,
+    /// Since when, RFC 3339.
+    since: String,
+    /// What it is.
+    sentence: String,
+    /// What a batch would disrupt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extent: Option<Counted>,
+    /// The size of the binding that the limits refer to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<Counted>,
+}
+
+/// Nodes and pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+struct Counted {
+    nodes: i64,
+    pods: i64,
+}
+
+/// Shows what is held, or confirms it.
+pub(super) async fn run(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
+    let desk = Desk::at(&args.reach).await?;
+    let name = &args.binding;
+    let Some(hash) = &args.hash else {
+        let held = held(&desk.get(name).await?.status);
+        args.output.print(&HeldByBinding { binding: name.to_string(), held, confirmed: None }, text)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (binding, _) = desk.annotate(name, |binding| confirm(name, hash, binding)).await?;
+    let mut held = held(&binding.status);
+    held.retain(|held| held.hash == *hash);
+    args.output.print(&HeldByBinding { binding: name.to_string(), held, confirmed: Some(hash.clone()) }, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The annotation that confirms this hash, if it is held.
+fn confirm(name: &str, hash: &str, binding: &ClusterBinding) -> anyhow::Result<Annotation> {
+    let held = held(&binding.status);
+    if held.iter().any(|held| held.hash == hash) {
+        return Ok(Annotation { key: CONFIRM_ANNOTATION, value: Some(hash.to_owned()) });
+    }
+    let hash = text::line(hash, SHOWN);
+    let before = binding.status.confirmed.iter().find(|confirmed| confirmed.hash == hash);
+    let before = before.map_or_else(String::new, |confirmed| format!(" It was confirmed at {}.", confirmed.at));
+    if held.is_empty() {
+        bail!("nothing was confirmed: ClusterBinding {name} holds nothing, and so not {hash}.{before}");
+    }
+    let said = HeldByBinding { binding: name.to_owned(), held, confirmed: None };
+    bail!(
+        "nothing was confirmed: ClusterBinding {name} does not hold {hash}.{before} Look at it again:\n{}",
+        text(&said)
+    )
+}
+
+/// What a binding holds, by its status.
+fn held(status: &ClusterBindingStatus) -> Vec<HeldThing> {
+    let thing = |kind, hash: &str, since: &str, sentence: String| HeldThing {
+        kind,
+        hash: hash.to_owned(),
+        since: since.to_owned(),
+        sentence,
+        extent: None,
+        size: None,
+    };
+    let batch = status.held.as_ref().map(|batch| HeldThing {
+        extent: Some(Counted { nodes: batch.extent.nodes, pods: batch.extent.pods }),
+        size: Some(Counted { nodes: batch.size.nodes, pods: batch.size.pods }),
+        ..thing("batch", &batch.hash, &batch.since, batch.sentence.clone())
+    });
+    let other = status.other_cluster.as_ref().map(|other| {
+        let known = status.physical_cluster_uid.as_deref().unwrap_or_default();
+        let sentence = format!(
+            "another physical cluster answers: its UID is {}, and the binding borrows from {known}. Confirmed, its nodes are \
+             lent, and what was lent of the first one goes",
+            other.uid
+        );
+        thing("cluster", &other.hash, &other.since, sentence)
+    });
+    let restored = status.restored.as_ref().map(|restored| {
+        let cluster = match restored.cluster {
+            Side::Virtual => "the virtual cluster",
+            Side::Physical => "the physical cluster",
+            Side::Unknown => "one of the clusters",
+        };
+        let sentence = format!(
+            "{cluster} was set back to an earlier state: {}. Confirmed, what is missing there counts as gone",
+            restored.sentence
+        );
+        thing("restore", &restored.hash, &restored.since, sentence)
+    });
+    let all = [batch, other, restored].into_iter().flatten();
+    all.filter(|held| !held.hash.is_empty()).collect()
+}
+
+fn text(said: &HeldByBinding) -> String {
+    let HeldByBinding { binding, held, confirmed } = said;
+    let mut text = String::new();
+    if let Some(hash) = confirmed {
+        push_line!(text, "confirmed {hash} of ClusterBinding {binding}");
+    } else if held.is_empty() {
+        push_line!(text, "ClusterBinding {binding} holds nothing");
+    }
+    for HeldThing { kind, hash, since, sentence, extent, size } in held {
+        push_line!(text, "{kind} {hash}, held since {since}");
+        if let (Some(extent), Some(size)) = (extent, size) {
+            let (nodes, pods) = (share(extent.nodes, size.nodes), share(extent.pods, size.pods));
+            push_line!(text, "  nodes    {nodes}\n  pods     {pods}");
+        }
+        push_line!(text, "  why      {sentence}");
+        if confirmed.is_none() {
+            push_line!(text, "  confirm  topoloom lend confirm {binding} {hash}");
+        }
+    }
+    text
+}
+
+/// So many of so many, with the percentage that limits are about.
+fn share(some: i64, all: i64) -> String {
+    match all {
+        ..=0 => some.to_string(),
+        _ => format!("{some} of {all} ({} %)", some.saturating_mul(100) / all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_api::cluster_binding::{ConfirmedStatus, Extent, HeldBatchStatus, OtherClusterStatus, RestoredStatus};
+
+    use super::super::orders::examples::binding;
+    use super::*;
+
+    const SINCE: &str = "2026-08-01T06:10:00Z";
+
+    fn holding() -> ClusterBinding {
+        let mut binding = binding("east", "b-1");
+        binding.status.held = Some(HeldBatchStatus {
+            hash: "0123456789ab".into(),
+            sentence: "3 nodes would go: the selector does not select them".into(),
+            since: SINCE.into(),
+            extent: Extent { nodes: 3, pods: 12 },
+            size: Extent { nodes: 9, pods: 40 },
+            spent: Extent::default(),
+        });
+        binding
+    }
+
+    #[test]
+    fn s9_what_is_held_is_shown_with_its_numbers_and_the_command_that_confirms_it() {
+        let said = HeldByBinding { binding: "east".into(), held: held(&holding().status), confirmed: None };
+        assert_eq!(
+            text(&said),
+            "batch 0123456789ab, held since 2026-08-01T06:10:00Z\n  nodes    3 of 9 (33 %)\n  pods     12 of 40 (30 %)\n  \
+             why      3 nodes would go: the selector does not select them\n  confirm  topoloom lend confirm east 0123456789ab\n"
+        );
+        let nothing = HeldByBinding { binding: "east".into(), held: Vec::new(), confirmed: None };
+        assert_eq!(text(&nothing), "ClusterBinding east holds nothing\n");
+    }
+
+    #[test]
+    fn s6_s25_another_cluster_and_a_restored_one_are_confirmed_by_hashes_of_their_own() {
+        let mut binding = holding();
+        binding.status.physical_cluster_uid = Some("old".into());
+        binding.status.other_cluster =
+            Some(OtherClusterStatus { uid: "new".into(), hash: "c".into(), since: SINCE.into() });
+        binding.status.restored = Some(RestoredStatus {
+            cluster: Side::Physical,
+            sentence: "its counter is 3 and was 7".into(),
+            hash: "r".into(),
+            since: SINCE.into(),
+        });
+        let all = held(&binding.status);
+        assert_eq!(all.iter().map(|held| held.kind).collect::<Vec<_>>(), ["batch", "cluster", "restore"]);
+        assert!(all[1].sentence.contains("its UID is new, and the binding borrows from old"));
+        assert!(all[2].sentence.starts_with("the physical cluster was set back to an earlier state: its counter"));
+        for hash in ["0123456789ab", "c", "r"] {
+            let written = confirm("east", hash, &binding).unwrap();
+            assert_eq!((written.key, written.value.as_deref()), ("topoloom.dev/confirm", Some(hash)));
+        }
+    }
+
+    #[test]
+    fn s9_another_hash_than_the_one_that_is_held_confirms_nothing() {
+        let mut binding = holding();
+        binding.status.confirmed = vec![ConfirmedStatus { hash: "ffff".into(), at: SINCE.into() }];
+        let error = |hash: &str, binding: &ClusterBinding| confirm("east", hash, binding).unwrap_err().to_string();
+        let said = error("0000", &binding);
+        assert!(said.contains("does not hold 0000") && said.contains("lend confirm east 0123456789ab"), "{said}");
+        assert!(error("ffff", &binding).contains("It was confirmed at 2026-08-01T06:10:00Z."));
+        assert!(!error(&"x".repeat(5_000), &binding).contains(&"x".repeat(100)));
+        binding.status.held = None;
+        assert!(error("0123456789ab", &binding).contains("holds nothing"));
+        // A status of an earlier version without a hash is no reason to confirm an empty one.
+        binding.status.held = Some(HeldBatchStatus::default());
+        assert!(error("", &binding).contains("holds nothing"));
+    }
+}

@@ -1,0 +1,296 @@
+//! `topoloom lend drain`: the nodes of a binding, or one of them, are emptied and taken away (decisions S10 and S23).
+//!
+//! A node is drained by its name in the annotation of its binding, not by an annotation of its own: that would go with the
+//! node, and the machine would be lent again at once.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use topoloom_api::ClusterBinding;
+use topoloom_api::names::{DRAIN_ANNOTATION, PAUSE_ANNOTATION};
+use topoloom_core::text::says_yes;
+use topoloom_sync::drain::Drain;
+use topoloom_sync::keys;
+use topoloom_sync::naming::{BindingName, ClusterId, NODE_PREFIX, NameError, label_value, virtual_node_name};
+use topoloom_sync::release::{Object, physical_name};
+
+use super::orders::{Annotation, Desk, Order, name_of, remarks};
+use super::{ReachArgs, objects};
+use crate::cli::output::OutputArgs;
+
+/// Flags of `lend drain`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DrainArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+    /// A ClusterBinding: all of its nodes; or one lent node, by its virtual or its physical name
+    #[arg(value_name = "BINDING|NODE")]
+    what: String,
+    /// The ClusterBinding of the node, if several have one of that name, or the node is not lent now
+    #[arg(long, value_name = "NAME", value_parser = super::binding)]
+    binding: Option<BindingName>,
+    /// End the drain: the nodes are lent again
+    #[arg(long)]
+    end: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is drained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Target {
+    binding: BindingName,
+    /// The virtual node; `None`: all of them.
+    node: Option<String>,
+}
+
+/// What is wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Drain,
+    End,
+}
+
+/// Drains, or ends it.
+pub(super) async fn run(args: &DrainArgs) -> anyhow::Result<ExitCode> {
+    let client = args.reach.client().await?;
+    let desk = Desk::of(client.clone());
+    let (what, wish) = (args.what.as_str(), if args.end { Wish::End } else { Wish::Drain });
+    let Target { binding, node } = match &args.binding {
+        Some(name) => named(what, &desk.get(name).await?)?,
+        None => {
+            let api: Api<Node> = Api::all(client);
+            let nodes = objects::list(&api, Some(keys::VIRTUAL_CLUSTER)).await.context("listing virtual nodes")?;
+            let nodes: Vec<Object> = nodes.into_iter().map(objects::object).collect();
+            find(what, &desk.all().await?, &nodes)?
+        }
+    };
+    let decide = |stored: &ClusterBinding| wanted(stored, node.as_deref(), wish);
+    let (stored, written) = desk.annotate(&binding, decide).await?;
+    let order = Order {
+        verb: "drain",
+        binding: binding.to_string(),
+        effect: effect(&binding, node.as_deref(), wish),
+        remarks: notes(&stored, wish),
+        node,
+        written,
+    };
+    order.print(args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn effect(binding: &str, node: Option<&str>, wish: Wish) -> String {
+    let (what, whose) = match node {
+        Some(node) => (format!("node {node} of ClusterBinding {binding}"), node),
+        None => (format!("every node of ClusterBinding {binding}"), binding),
+    };
+    match wish {
+        Wish::Drain => format!(
+            "{what} is drained: it takes no new pods, its pods are evicted as their disruption budgets allow, and then the \
+             virtual node goes. `topoloom lend drain {whose} --end` ends that"
+        ),
+        Wish::End => format!("{what} is not drained: it is lent as its policies allow"),
+    }
+}
+
+fn notes(binding: &ClusterBinding, wish: Wish) -> Vec<String> {
+    let mut notes = remarks(binding);
+    if wish == Wish::Drain && says_yes(binding.annotation(PAUSE_ANNOTATION)) {
+        let name = name_of(binding);
+        notes.push(format!("the binding is paused: no node is drained before `topoloom lend resume {name}`"));
+    }
+    notes
+}
+
+/// The annotation after this.
+fn wanted(binding: &ClusterBinding, node: Option<&str>, wish: Wish) -> anyhow::Result<Annotation> {
+    let there = binding.annotation(DRAIN_ANNOTATION);
+    let before = Drain::read(there);
+    let after = match (node, wish) {
+        (None, Wish::Drain) => Drain::All,
+        (None, Wish::End) => Drain::None,
+        (Some(node), Wish::Drain) => before.clone().with(node)?,
+        (Some(node), Wish::End) => {
+            // A person may have written its physical name.
+            let physical = cluster(binding).and_then(|cluster| physical_of(node, &cluster, &before));
+            let names = [node, physical.as_deref().unwrap_or(node)];
+            before.clone().without(&names).with_context(|| {
+                let name = name_of(binding);
+                format!("`topoloom lend drain {name} --end` ends it for all nodes")
+            })?
+        }
+    };
+    // What a person wrote by hand stays as long as it means the same.
+    let value = if after == before { there.map(str::to_owned) } else { after.write() };
+    Ok(Annotation { key: DRAIN_ANNOTATION, value })
+}
+
+fn cluster(binding: &ClusterBinding) -> Option<ClusterId> {
+    ClusterId::parse(&binding.spec.as_ref().ok()?.cluster_id).ok()
+}
+
+/// The virtual name of a node of this cluster, of which either name was given.
+fn virtual_name(what: &str, cluster: &ClusterId) -> Result<String, NameError> {
+    if what.starts_with(&format!("{NODE_PREFIX}{cluster}-")) {
+        return Ok(what.to_owned());
+    }
+    virtual_node_name(cluster, what).map(|name| name.to_string())
+}
+
+/// The physical name on the list that gives this name of a virtual node.
+fn physical_of(node: &str, cluster: &ClusterId, drain: &Drain) -> Option<String> {
+    let Drain::Nodes(nodes) = drain else { return None };
+    let gives = |name: &&String| virtual_node_name(cluster, name).is_ok_and(|given| &*given == node);
+    nodes.iter().find(gives).cloned()
+}
+
+/// A node of a binding that was named. It may not be lent now.
+fn named(what: &str, binding: &ClusterBinding) -> anyhow::Result<Target> {
+    let name = BindingName::parse(name_of(binding))?;
+    let Some(cluster) = cluster(binding) else {
+        bail!("the spec of ClusterBinding {name} has no valid clusterID, so its nodes have no names");
+    };
+    Ok(Target { binding: name, node: Some(virtual_name(what, &cluster)?) })
+}
+
+/// What is meant: a binding, a node that is lent, or one that is drained already and gone.
+fn find(what: &str, bindings: &[ClusterBinding], nodes: &[Object]) -> anyhow::Result<Target> {
+    let mut found: Vec<Target> = Vec::new();
+    let mut add = |binding: &ClusterBinding, node: Option<String>| -> anyhow::Result<()> {
+        let target = Target { binding: BindingName::parse(name_of(binding))?, node };
+        if !found.contains(&target) {
+            found.push(target);
+        }
+        Ok(())
+    };
+    for binding in bindings.iter().filter(|binding| name_of(binding) == what) {
+        add(binding, None)?;
+    }
+    for node in nodes.iter().filter(|node| node.name == what || physical_name(node) == Some(what)) {
+        let label = node.labels.get(keys::BINDING);
+        let is_its = |binding: &&ClusterBinding| label.is_some_and(|label| *label == label_value(name_of(binding)));
+        if let Some(binding) = bindings.iter().find(is_its) {
+            add(binding, Some(node.name.clone()))?;
+        }
+    }
+    for binding in bindings {
+        let drain = Drain::read(binding.annotation(DRAIN_ANNOTATION));
+        let name = cluster(binding).and_then(|cluster| Some((virtual_name(what, &cluster).ok()?, cluster)));
+        let Some((name, cluster)) = name else { continue };
+        if drain.lists(&[what, &name]) || physical_of(&name, &cluster, &drain).is_some() {
+            add(binding, Some(name))?;
+        }
+    }
+    let shown = |target: &Target| match &target.node {
+        Some(node) => format!("node {node} of ClusterBinding {}", target.binding),
+        None => format!("ClusterBinding {}", target.binding),
+    };
+    match found.as_slice() {
+        [target] => Ok(target.clone()),
+        [] => bail!(
+            "neither a ClusterBinding nor a lent node has the name {what:?}. A node that is not lent now: add --binding NAME"
+        ),
+        [one, other, ..] => bail!(
+            "{what:?} is {} and {}: name the virtual node, or add --binding NAME for a node",
+            shown(one),
+            shown(other)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::orders::examples::{annotated, binding};
+    use super::*;
+
+    fn lent(cluster: &str, machine: &str, of: &str) -> Object {
+        Object {
+            name: format!("vnode-{cluster}-{machine}"),
+            labels: BTreeMap::from([(keys::BINDING.to_owned(), label_value(of))]),
+            annotations: BTreeMap::from([(keys::PHYSICAL_NODE_NAME.to_owned(), machine.to_owned())]),
+            ..Object::default()
+        }
+    }
+
+    fn target(binding: &str, node: Option<&str>) -> Target {
+        Target { binding: super::super::binding(binding).unwrap(), node: node.map(str::to_owned) }
+    }
+
+    #[test]
+    fn s23_a_binding_or_a_node_of_either_name_is_found() {
+        let bindings = [binding("east", "b-1"), binding("west", "b-2")];
+        let nodes = [lent("east", "w1", "east"), lent("west", "w2", "west"), lent("south", "w3", "south")];
+        let is = |what: &str, wanted: Target| assert_eq!(find(what, &bindings, &nodes).unwrap(), wanted, "{what}");
+        is("east", target("east", None));
+        is("w1", target("east", Some("vnode-east-w1")));
+        is("vnode-west-w2", target("west", Some("vnode-west-w2")));
+        for what in ["w9", "w3"] {
+            let error = find(what, &bindings, &nodes).unwrap_err().to_string();
+            assert!(error.contains(&format!("{what:?}")) && error.contains("--binding"), "{error}");
+        }
+    }
+
+    #[test]
+    fn s23_a_name_with_two_meanings_drains_nothing() {
+        let bindings = [binding("east", "b-1"), binding("west", "b-2")];
+        let nodes = [lent("east", "w1", "east"), lent("west", "w1", "west"), lent("west", "east", "west")];
+        let error = |what: &str| find(what, &bindings, &nodes).unwrap_err().to_string();
+        assert!(
+            error("w1").contains("node vnode-east-w1 of ClusterBinding east and node vnode-west-w1 of"),
+            "{}",
+            error("w1")
+        );
+        assert!(error("east").contains("ClusterBinding east and node vnode-west-east of ClusterBinding west"));
+        let named = |what: &str| named(what, &bindings[0]).unwrap();
+        assert_eq!(
+            (named("w1"), named("vnode-east-w1")),
+            (target("east", Some("vnode-east-w1")), target("east", Some("vnode-east-w1")))
+        );
+    }
+
+    #[test]
+    fn s23_a_node_that_was_drained_and_is_gone_is_found_by_what_is_on_the_list() {
+        for listed in ["vnode-east-w1", "w1", "w0,w1"] {
+            let bindings = [annotated("east", DRAIN_ANNOTATION, listed)];
+            for what in ["w1", "vnode-east-w1"] {
+                let found = find(what, &bindings, &[]).unwrap();
+                assert_eq!(found, target("east", Some("vnode-east-w1")), "{listed} {what}");
+            }
+            let ended = wanted(&bindings[0], Some("vnode-east-w1"), Wish::End).unwrap();
+            assert_eq!(ended.value.as_deref(), if listed == "w0,w1" { Some("w0") } else { None }, "{listed}");
+        }
+    }
+
+    #[test]
+    fn s23_one_more_node_is_added_to_what_a_person_wrote_and_a_drained_binding_stays_as_it_is() {
+        let value = |binding: &ClusterBinding, node: Option<&str>, wish| wanted(binding, node, wish).map(|it| it.value);
+        let plain = binding("east", "b-1");
+        assert_eq!(value(&plain, None, Wish::Drain).unwrap().as_deref(), Some("true"));
+        assert_eq!(value(&plain, Some("vnode-east-w1"), Wish::Drain).unwrap().as_deref(), Some("vnode-east-w1"));
+        assert_eq!(
+            (value(&plain, None, Wish::End).unwrap(), value(&plain, Some("w"), Wish::End).unwrap()),
+            (None, None)
+        );
+        let one = annotated("east", DRAIN_ANNOTATION, " w2 ");
+        assert_eq!(value(&one, Some("vnode-east-w1"), Wish::Drain).unwrap().as_deref(), Some("vnode-east-w1,w2"));
+        assert_eq!(value(&one, Some("w2"), Wish::Drain).unwrap().as_deref(), Some(" w2 "), "nothing to write");
+        let all = annotated("east", DRAIN_ANNOTATION, "true");
+        assert_eq!(value(&all, Some("vnode-east-w1"), Wish::Drain).unwrap().as_deref(), Some("true"));
+        let error = value(&all, Some("vnode-east-w1"), Wish::End).unwrap_err();
+        assert!(format!("{error:#}").contains("`topoloom lend drain east --end` ends it for all nodes"), "{error:#}");
+    }
+
+    #[test]
+    fn s23_what_holds_a_drain_up_is_said_with_it() {
+        let paused = annotated("east", PAUSE_ANNOTATION, "true");
+        assert!(notes(&paused, Wish::Drain)[0].contains("`topoloom lend resume east`"));
+        assert_eq!(notes(&paused, Wish::End), [""; 0]);
+        assert!(effect("east", None, Wish::Drain).contains("`topoloom lend drain east --end`"));
+        assert!(effect("east", Some("n"), Wish::End).starts_with("node n of ClusterBinding east is not drained"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Rehearsals beside the real controller of nodes, which works on two API servers in memory.
+
+mod play;
+mod servers;
+mod situation;
+
+use proptest::prelude::*;
+use topoloom_sync::keys;
+use topoloom_sync::node::NodeOrder;
+
+use self::play::Play;
+use self::situation::{Machine, PolicyKind, Situation, TermsKind, situations};
+use super::plan::{Fate, LeavingPods, Plan, TurnTo, WriteKind};
+
+/// Plays a situation, and compares what was planned with what then happened, time by time and node by node.
+fn compare(situation: &Situation) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut play = Play::before(situation).await;
+        play.edit(&situation.after);
+        let (plan, planned) = play.plan().await;
+        prop_assert!(plan.restless.is_empty(), "{:?}", plan.restless);
+        for instant in &plan.instants {
+            let happened = play.happens_at(instant.at).await;
+            let wanted = planned.get(&instant.at).cloned().unwrap_or_default();
+            prop_assert_eq!(&wanted, &happened, "at {}: {:#?}", instant.at, situation);
+            let held = play.held();
+            prop_assert_eq!(instant.held.as_ref().map(|held| &held.hash), held.as_ref(), "at {}", instant.at);
+        }
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn s23_what_is_planned_is_what_then_happens_write_for_write(situation in situations()) {
+        compare(&situation)?;
+    }
+}
+
+/// Machines of pool 0 that lend all they have, under one policy.
+fn plain(machines: usize, policy: PolicyKind) -> Situation {
+    let machine = Machine { cpu: 8, ..Machine::default() };
+    Situation {
+        machines: vec![machine; machines],
+        before: TermsKind { policies: vec![policy], ..TermsKind::default() },
+        after: TermsKind::default(),
+        is_restarted: false,
+    }
+}
+
+async fn plan_of(situation: &Situation) -> Plan {
+    let mut play = Play::before(situation).await;
+    play.edit(&situation.after);
+    play.plan().await.0
+}
+
+#[tokio::test]
+async fn a_binding_that_is_not_stored_yet_is_planned_as_if_it_was() {
+    let mut situation = plain(3, PolicyKind::default());
+    situation.after.policies = vec![PolicyKind { percent: 50, ..PolicyKind::default() }];
+    let mut play = Play::nothing_yet(&situation);
+    play.edit(&situation.after);
+    let (plan, _) = play.plan().await;
+    assert_eq!(plan.counts(), [(Fate::Created, 3)]);
+    let node = &plan.nodes[0];
+    assert_eq!((&*node.name, node.lent.as_deref(), node.policy.as_deref()), ("w0", Some("vnode-east-w0"), Some("p0")));
+    let after = node.after.as_ref().unwrap();
+    assert_eq!((node.before.as_ref(), after.size["cpu"].to_string()), (None, "4".to_owned()));
+    let kinds: Vec<WriteKind> = node.steps[0].writes.iter().map(|write| write.kind).collect();
+    assert_eq!(kinds, [WriteKind::Claim, WriteKind::Create]);
+    assert!(!plan.is_held() && play.lent.is_empty(), "nothing was written");
+}
+
+#[tokio::test]
+async fn s9_a_selector_that_takes_all_nodes_away_is_held_and_says_so_with_numbers() {
+    let mut situation = plain(5, PolicyKind::default());
+    situation.after = TermsKind { selector: 2, policies: situation.before.policies.clone(), ..TermsKind::default() };
+    let plan = plan_of(&situation).await;
+    let held = plan.instants[0].held.as_ref().unwrap();
+    assert_eq!((held.nodes, held.size.nodes), (5, 5), "{held}");
+    assert_eq!(plan.counts(), [(Fate::TakenAway, 5)]);
+    for node in &plan.nodes {
+        assert!(node.is_held, "{node:?}");
+        let writes: Vec<&str> =
+            node.steps.iter().flat_map(|step| &step.writes).map(|write| write.kind.word()).collect();
+        assert_eq!(writes, ["release", "taints"], "nothing but its mark, and the label of its policy");
+        let after = node.after.as_ref().unwrap();
+        assert!(after.taints.iter().any(|taint| taint.key == keys::DELETING_TAINT), "{after:?}");
+    }
+    // One of five is no batch that would be held: it goes whole.
+    situation.machines[4].pool = 1;
+    situation.after.selector = 1;
+    let plan = plan_of(&situation).await;
+    assert!(!plan.is_held());
+    assert_eq!(plan.counts(), [(Fate::TakenAway, 1), (Fate::Unchanged, 4)]);
+    let gone = plan.nodes.iter().find(|node| node.fate == Fate::TakenAway).unwrap();
+    assert_eq!((&*gone.name, gone.after.as_ref()), ("w4", None));
+    assert!(gone.sentence.contains("the selector of the binding does not select"), "{}", gone.sentence);
+}
+
+#[tokio::test]
+async fn s17_a_boundary_is_planned_with_the_grace_and_the_pods_that_go_after_it() {
+    let policy = PolicyKind { window: 1, force: true, grace: 600, ..PolicyKind::default() };
+    let mut situation = plain(1, policy.clone());
+    situation.machines[0].pods = vec![situation::PodKind::default()];
+    situation.after.policies = vec![policy];
+    let plan = plan_of(&situation).await;
+    let times: Vec<String> = plan.instants.iter().map(|instant| instant.at.to_string()).collect();
+    assert_eq!(times, ["2026-08-03T13:31:00Z", "2026-08-03T20:01:00Z", "2026-08-03T20:11:00Z"]);
+    assert_eq!((plan.instants[1].turns[0].policy.as_str(), plan.instants[1].turns[0].to), ("p0", TurnTo::Closed));
+    let steps = &plan.nodes[0].steps;
+    assert_eq!(plan.nodes[0].fate, Fate::Unchanged);
+    let taint = |step: usize| {
+        let after = steps[step].after.as_ref().unwrap();
+        let taint = after.taints.iter().find(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT).unwrap();
+        taint.effect.to_string()
+    };
+    assert_eq!((taint(0), steps[0].pods.len()), ("NoSchedule".to_owned(), 0));
+    assert_eq!((taint(1), steps[1].pods[0].pod.to_string()), ("NoExecute".to_owned(), "shop/p-w0-0".to_owned()));
+    assert_eq!(steps[1].stage.pods, LeavingPods::There);
+    assert!(!plan.is_held(), "the status announces the closing from now on");
+}
+
+#[tokio::test]
+async fn s7_s22_what_another_has_is_left_alone_and_what_no_one_selects_is_not_named() {
+    let mut situation = plain(3, PolicyKind::default());
+    situation.machines[0].is_claimed = true;
+    situation.machines[1].is_name_taken = true;
+    situation.machines[2].pool = 1;
+    situation.after.selector = 1;
+    situation.before.selector = 1;
+    let plan = plan_of(&situation).await;
+    assert_eq!(plan.counts(), [(Fate::Anothers, 2)]);
+    assert!(plan.nodes[0].sentence.contains("claims it"), "{}", plan.nodes[0].sentence);
+    assert!(plan.nodes[1].sentence.contains("left alone"), "{}", plan.nodes[1].sentence);
+    // The claim comes before a virtual node is made, as it does in the controller.
+    assert_eq!(plan.nodes[1].steps, [], "it has been claimed before");
+}
+
+#[test]
+fn every_kind_of_order_but_questions_and_leases_is_a_write() {
+    assert_eq!(WriteKind::of(&NodeOrder::StopLease("n".into())), None);
+    assert_eq!(WriteKind::of(&NodeOrder::RemovePods(Vec::new())), Some(WriteKind::Pods));
+}
