@@ -191,6 +191,7 @@ impl Group {
 
     async fn stored_leases(&self) -> Result<(), Refusal> {
         let stored = self.heartbeats.stored().await?;
+        let take_over = self.heartbeats.take_over(&stored);
         let api: Api<core_v1::Node> = Api::all(self.lent.clone());
         let list = ListParams::default().labels(&of_binding(&self.identity()));
         let nodes = api.list_metadata(&list).await.map_err(|error| Refusal::of(&error))?;
@@ -200,6 +201,9 @@ impl Group {
         });
         for error in self.heartbeats.adopt(&stored, named) {
             tracing::warn!(%error, "the lease of a virtual node cannot be renewed");
+        }
+        if let Some(take_over) = take_over {
+            self.view().took_over(&take_over);
         }
         Ok(())
     }
