@@ -55,7 +55,8 @@ use crate::work;
 const KUBE_SYSTEM: &str = "kube-system";
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where the process runs without leases, the Lease that keeps the counter of the witness has a name that begins so.
+/// Where the process runs without leases, the Lease that keeps the counter of the witness has a name that begins so. An admission
+/// policy of the chart allows these names.
 const ALONE: &str = "topoloom";
 /// The part of a group that says what is wrong with its binding.
 const BINDING: &str = "binding";
