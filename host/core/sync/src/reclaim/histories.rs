@@ -84,7 +84,7 @@ impl World {
         self.node.taints.first().and_then(|taint| taint.time_added)
     }
 
-    fn effect(&self) -> &'static str {
+    fn effect(&self) -> &str {
         self.node.taints.first().map_or("none", |taint| taint.effect.word())
     }
 
