@@ -1,7 +1,8 @@
 //! The command line: flags to typed options, one file per verb.
 //!
 //! Answers go to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or failed with one
-//! sentence, 2 the words of the call are wrong, 3 (`plan --exit-code`) there is something to write.
+//! sentence, 2 the words of the call are wrong, or (`lend plan`) the guard would hold a part of the plan, 3
+//! (`plan --exit-code`) there is something to write.
 
 #[macro_use]
 mod lines;
@@ -84,7 +85,7 @@ enum Verb {
     /// Show the holders of node locks, and release a lock by hand
     #[command(subcommand)]
     Lock(lock::LockVerb),
-    /// Lend nodes to another cluster: print the lender's rights; drain, pause, confirm and release
+    /// Lend nodes to another cluster: grant, plan, explain, report, drain, pause, confirm, release
     #[command(subcommand)]
     Lend(lend::LendCommand),
     /// Report mistakes in the cabling of fabrics, or simulate a fabric manager
@@ -337,7 +338,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Source(verb) => source::run(verb).await,
                 Verb::Plugin(verb) => plugin::run(verb).await,
                 Verb::Lock(verb) => lock::run(verb).await,
-                Verb::Lend(verb) => lend::run(verb).await,
+                Verb::Lend(verb) => Box::pin(lend::run(verb)).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
                 Verb::Preflight(args) => preflight::run(*args).await,
                 Verb::Status(args) => status::run(args).await,

@@ -9,6 +9,7 @@ mod lent;
 mod logs;
 mod machines;
 mod pair;
+mod plan;
 mod player;
 mod pods;
 mod policies;

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_promise_without_its_test_is_found() {
         let root = tempfile::tempdir().unwrap();
-        for folder in ["docs", "host/src", "plugins", "sdk", "tests"] {
+        for folder in ["docs/operators", "host/src", "plugins", "sdk", "tests"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         std::fs::write(root.path().join("host/src/lib.rs"), "#[test]\nasync fn it_is_as_it_should_be() {}\n").unwrap();

@@ -206,6 +206,7 @@ const SYNC: Rooms = Rooms {
         ("renewal", &[]),
         ("spread", &[]),
         ("truth", &[]),
+        ("wall", &[]),
         ("witness", &[]),
         ("bars", &["liveness"]),
         ("copied", &[]),
@@ -228,7 +229,7 @@ const SYNC: Rooms = Rooms {
         ("streams", &["naming", "identity"]),
         ("pods", &["phase", "precondition", "bars", "identity"]),
         ("csi", &["precondition", "bars", "naming", "identity"]),
-        ("reclaim", &["phase", "taints", "merge", "policy"]),
+        ("reclaim", &["phase", "wall", "taints", "merge", "policy"]),
         (
             "node",
             &[
@@ -237,6 +238,7 @@ const SYNC: Rooms = Rooms {
                 "phase",
                 "precondition",
                 "truth",
+                "wall",
                 "bars",
                 "copied",
                 "naming",
@@ -282,6 +284,7 @@ const SYNC: Rooms = Rooms {
                 "precondition",
                 "quantity",
                 "renewal",
+                "witness",
                 "bars",
                 "copied",
                 "naming",

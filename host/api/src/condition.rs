@@ -295,6 +295,8 @@ words! {
         Draining,
         /// Writes are switched off in the whole process.
         ReadOnly,
+        /// The wall clock was set, or is not that of the replica that served the binding before.
+        ClockDiffers,
         /// The API server of the physical cluster answers again.
         PhysicalClusterReachable,
         /// A virtual node is being taken away; the message says why.

@@ -2,17 +2,26 @@
 //!
 //! For the lender: `grant` prints what to create for a borrower, `kubeconfig` the way in for it. For the operator of the
 //! virtual cluster: verbs, which are annotations on the ClusterBinding that the syncer obeys, each written in the version that
-//! was looked at. `release` is for what no syncer serves any more, and writes by itself.
+//! was looked at. `release` is for what no syncer serves any more, and writes by itself. `plan`, `explain` and `report` look once and
+//! write nothing: what they show is decided by the very functions that the controllers call, over a
+//! [`View`](topoloom_syncer::view::View) that lists fill in place of watches.
 
+mod amounts;
+mod clusters;
 pub(super) mod confirm;
 mod detach;
 mod drain;
+pub(super) mod explain;
 mod grant;
 mod kubeconfig;
 mod objects;
 pub(super) mod orders;
+mod overlay;
+mod parts;
 mod pause;
+pub(super) mod plan;
 pub(super) mod release;
+pub(super) mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +42,15 @@ pub(super) enum LendCommand {
     Grant(grant::GrantArgs),
     /// Lender: print a kubeconfig with a new token for a borrower
     Kubeconfig(kubeconfig::KubeconfigArgs),
+    /// Show what would be lent, resized, taken away and evicted, now and at the next boundary; writes nothing
+    ///
+    /// With -f the objects in a file count as if they were applied. Exit code 2: the guard would hold a part of it, and
+    /// the numbers are printed. 1: something is wrong with the file, or a cluster could not be read.
+    Plan(plan::LendPlanArgs),
+    /// Show why a node lends as much as it does, or what becomes of a lent pod; writes nothing
+    Explain(explain::LendExplainArgs),
+    /// Show what is lent, used and idle by binding and policy, and what waits; writes nothing
+    Report(report::LendReportArgs),
     /// Empty the nodes of a binding, or one of them, as disruption budgets allow, and take them away
     Drain(drain::DrainArgs),
     /// Stop all changes of a binding; leases and mirroring continue
@@ -130,6 +148,9 @@ pub(super) async fn run(verb: LendCommand) -> anyhow::Result<ExitCode> {
     match verb {
         LendCommand::Grant(args) => grant::run(&args),
         LendCommand::Kubeconfig(args) => kubeconfig::run(&args).await,
+        LendCommand::Plan(args) => plan::run(args).await,
+        LendCommand::Explain(args) => Box::pin(explain::run(args)).await,
+        LendCommand::Report(args) => report::run(args).await,
         LendCommand::Drain(args) => drain::run(&args).await,
         LendCommand::Pause(args) => pause::run(&args, pause::Change::Pause).await,
         LendCommand::Resume(args) => pause::run(&args, pause::Change::Resume).await,

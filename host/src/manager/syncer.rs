@@ -55,7 +55,8 @@ use crate::work;
 const KUBE_SYSTEM: &str = "kube-system";
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where the process runs without leases, the Lease that keeps the counter of the witness has a name that begins so.
+/// Where the process runs without leases, the Lease that keeps the counter of the witness has a name that begins so. An admission
+/// policy of the chart allows these names.
 const ALONE: &str = "topoloom";
 /// The part of a group that says what is wrong with its binding.
 const BINDING: &str = "binding";
@@ -81,13 +82,13 @@ struct Syncer(Arc<Parts>);
 impl BindingGroups for Syncer {
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let parts = Arc::clone(&self.0);
-        async move { parts.run(held, stop).await }.boxed()
+        async move { Box::pin(parts.run(held, stop)).await }.boxed()
     }
 
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let parts = Arc::clone(&self.0);
         async move {
-            let _stopped = stop.run_until_cancelled(parts.keep_warm()).await;
+            let _stopped = stop.run_until_cancelled(Box::pin(parts.keep_warm())).await;
             Ok(())
         }
         .boxed()

@@ -243,7 +243,9 @@ async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, s
         tracing::info!(binding = holding.name, "a binding is served");
         // What it has shown so far is known.
         let watched = ObjectWatch { objects: objects.clone(), ..watched.clone() };
-        match life::live(process, holding, watched, &object, reading, earlier.take(), stop).await {
+        // In a box, since it is large, and would be moved from stack to stack.
+        let life = Box::pin(life::live(process, holding, watched, &object, reading, earlier.take(), stop));
+        match life.await {
             None => return,
             Some(Ended::Gone) => {
                 tracing::info!(binding = holding.name, "a binding is gone");

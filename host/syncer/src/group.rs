@@ -12,7 +12,8 @@
 //! listed, too. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
-//! it has no nodes, where some are known, is listed once more after half a minute before that counts.
+//! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
+//! group with it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::ResourceLeasingPolicy;
 use topoloom_api::cluster_binding::PolicySource;
+use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::watches::Config;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
@@ -55,6 +57,10 @@ use crate::view::{Part, View};
 
 /// Pods that use no room, which need not be watched unless they are ours.
 pub(crate) const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+
+/// How long the first list of virtual nodes may take: before it no lease is renewed, and a lease lasts for 40 s. An API server that is
+/// gone without a farewell would hold it for minutes.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What the tasks of a binding need.
 pub struct Group {
@@ -130,7 +136,10 @@ impl Group {
                 tasks.spawn(task);
             }
             // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
-            lent.whole().await;
+            tokio::select! {
+                () = lent.whole() => {}
+                () = crashed(&mut tasks) => {}
+            }
         };
         if stop.run_until_cancelled(take_over).await.is_none() {
             return;
@@ -144,6 +153,7 @@ impl Group {
         tokio::select! {
             () = self.workers(&stop) => {}
             _ = shown => {}
+            () = crashed(&mut tasks) => {}
         }
     }
 
@@ -193,9 +203,10 @@ impl Group {
         let stored = self.heartbeats.stored().await;
         self.troubles.of_right(Thing::LeaseLists, Side::Virtual, &stored);
         let stored = stored?;
+        let take_over = self.heartbeats.take_over(&stored);
         let api: Api<core_v1::Node> = Api::all(self.lent.clone());
         let list = ListParams::default().labels(&of_binding(&self.identity()));
-        let nodes = api.list_metadata(&list).await.map_err(|error| Refusal::of(&error));
+        let nodes = answered(PATIENCE, api.list_metadata(&list)).await;
         self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
         let nodes = nodes?;
         let named = nodes.items.into_iter().filter_map(|node| {
@@ -204,6 +215,9 @@ impl Group {
         });
         for error in self.heartbeats.adopt(&stored, named) {
             tracing::warn!(%error, "the lease of a virtual node cannot be renewed");
+        }
+        if let Some(take_over) = take_over {
+            self.view().took_over(&take_over);
         }
         Ok(())
     }
@@ -498,6 +512,19 @@ async fn changed<T>(values: &mut watch::Receiver<T>) {
     }
 }
 
+/// Ends with the panic of the first of these tasks that has one, and never otherwise: what such a task followed would be known as it
+/// was for ever.
+async fn crashed(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+    std::future::pending().await
+}
+
 /// How often a store was set back.
 fn history(restores: &Restores) -> u64 {
     *restores.changes().borrow()
@@ -594,6 +621,9 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use futures::FutureExt as _;
     use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
 
     use super::*;
@@ -603,6 +633,19 @@ mod tests {
         let signs = Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO));
         let epoch = *signs.epochs().borrow();
         (signs, epoch)
+    }
+
+    #[tokio::test]
+    async fn a_watch_of_the_virtual_cluster_that_crashes_takes_its_group_with_it() {
+        let mut tasks: JoinSet<()> = JoinSet::new();
+        tasks.spawn(async {});
+        tokio::task::yield_now().await;
+        assert!(crashed(&mut tasks).now_or_never().is_none(), "one that has ended otherwise");
+        tasks.spawn(async {
+            panic!("a mistake");
+        });
+        let panic = AssertUnwindSafe(crashed(&mut tasks)).catch_unwind().await.unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"a mistake"));
     }
 
     #[tokio::test]

@@ -41,6 +41,7 @@ use topoloom_cluster::gate::{Gate, ReadOnly, Switch};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
+use topoloom_sync::wall::TakeOver;
 
 use self::book::{Book, Done, Job};
 use self::metrics::Metrics;
@@ -126,6 +127,15 @@ impl Heartbeats {
     /// The refusal of the API server.
     pub async fn stored(&self) -> Result<Vec<StoredLease>, Refusal> {
         self.shared.requests.list(&self.shared.selector).await
+    }
+
+    /// What these leases show of the clock of the process that renewed them last; `None`: none was ever renewed. Asked as soon as they
+    /// were listed, since it reads our clock, too.
+    #[must_use]
+    pub fn take_over(&self, stored: &[StoredLease]) -> Option<TakeOver> {
+        let take_over = lease::take_over(stored, self.shared.clock.wall())?;
+        self.shared.book().took_over(&take_over);
+        Some(take_over)
     }
 
     /// As [`Self::start`] for many nodes at once, with what one list of the leases shows: what is known of a lease is renewed

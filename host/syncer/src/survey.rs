@@ -28,7 +28,7 @@ use topoloom_api::ResourceLeasingPolicy;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::guard::{GATHER, Safety};
-use topoloom_sync::identity::Identity;
+use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{Facts, LiveLent, LiveNode, NodeDecision, NodeOrder, Now, PhysicalNode, Question};
@@ -193,6 +193,13 @@ impl Survey {
         }
         if let Some(named) = slice.names() {
             self.twins.insert(named.uid, pod.uid);
+        }
+        let labels = slice.metadata().labels.as_ref();
+        let owner = labels.map(|labels| Ownership::of(labels, &self.view.binding.identity));
+        if let Some(Ownership::OursOfEarlierBinding(binding)) = owner
+            && !self.bindings.contains(&binding)
+        {
+            self.view.earlier_is_gone(&binding);
         }
     }
 

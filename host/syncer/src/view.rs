@@ -11,6 +11,7 @@
 
 mod asking;
 mod boundary;
+mod clock;
 mod csi;
 mod lenders;
 mod recall;
@@ -41,6 +42,8 @@ use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
 use self::boundary::Boundary;
+pub use self::clock::ClockNews;
+use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiView, CsiWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::seen::{Amounts, Seen};
@@ -129,8 +132,7 @@ pub struct View {
     guard: Guard,
     /// What the witness showed last.
     proof: Proof,
-    /// How far the wall clock was set since this view was made.
-    steps: SignedDuration,
+    clocks: Clocks,
     /// Nodes that have to be looked at, and were told to no queue: the next [review](Self::review) does.
     pending: Touched,
 }
@@ -146,20 +148,24 @@ struct Remembered {
     boundary: Boundary,
     /// Another's object has the name of its virtual node.
     is_name_taken: bool,
-    /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
+    /// The time in the taint of closed windows, and how far the clock had been set when it was written or first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
+    /// Whether its virtual node was looked at before: what was there at the first look is of an earlier process.
+    is_known: bool,
 }
 
 impl Remembered {
     /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
-    fn see(&mut self, lent: Option<&LentNode>, steps: SignedDuration) {
+    fn see(&mut self, lent: Option<&LentNode>, clocks: &Clocks) {
         let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
         let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
         let added = closing.filter_map(|taint| taint.time_added).min();
         if self.closing.map(|(time, _)| time) != added {
-            self.closing = added.map(|time| (time, steps));
+            let then = if self.is_known { clocks.steps } else { clocks.earlier };
+            self.closing = added.map(|time| (time, then));
         }
-        self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps.saturating_sub(then));
+        self.is_known |= lent.is_some();
+        self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| clocks.steps.saturating_sub(then));
     }
 
     /// That another's object has the name of the virtual node: once, until that is over.
@@ -206,7 +212,7 @@ impl View {
             orphans: HashMap::new(),
             guard: Guard::inherit(earlier, now.steady),
             proof: Proof::default(),
-            steps: SignedDuration::ZERO,
+            clocks: Clocks::new(now),
             pending: Touched::new(),
         }
     }
@@ -373,6 +379,7 @@ impl View {
         now: Now,
         see: impl FnOnce(&Facts<'_>, &NodeDecision<'_>) -> T,
     ) -> (NodeWork, T) {
+        self.notice(now);
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
@@ -387,7 +394,8 @@ impl View {
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        remembered.see(lent.as_deref(), self.steps);
+        remembered.see(lent.as_deref(), &self.clocks);
+        remembered.memory.judged = Some(self.clocks.judged(now.wall));
         let memory = remembered.memory;
         let facts = Facts {
             binding: &self.binding,
@@ -465,11 +473,6 @@ impl View {
         };
         self.happened(name, &happened, now);
         self.tell();
-    }
-
-    /// The wall clock was set by so much.
-    pub fn stepped(&mut self, by: SignedDuration) {
-        self.steps = self.steps.saturating_add(by);
     }
 
     /// Something is new.

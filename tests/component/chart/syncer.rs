@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom::config::Location;
 use topoloom::manager::rights::Extent;
-use topoloom::manager::rights::lending::{Evictions, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
 use topoloom_api::cluster_binding::PolicySource;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{self, BindingName, NODE_PREFIX};
@@ -44,7 +44,10 @@ fn settings(values: &Value, container: &Container) -> Result<VirtualSettings> {
     }
     let is_read_only = container.args.iter().any(|word| word == "--read-only");
     Ok(VirtualSettings {
-        leases: flag("--leader-elect-resource-namespace").map(str::to_owned),
+        leases: match flag("--leader-elect-resource-namespace") {
+            Some(namespace) => BindingLeases::Elected(namespace.to_owned()),
+            None => BindingLeases::Unelected(own.clone()),
+        },
         config: (config.namespace, config.name),
         extent: if is_read_only { Extent::LeasesOnly } else { Extent::Everything },
         secrets: words(&values["syncer"]["secrets"]).into_iter().map(|name| (own.clone(), name)).collect(),
@@ -233,6 +236,12 @@ async fn s27_each_policy_is_for_one_account_and_knows_the_names_and_labels_that_
     let prefix = format!("{base}-");
     assert!(spec("leases")?.contains(&format!("startsWith('{prefix}')")));
     assert!(leases.iter().all(|lease| lease.starts_with(&prefix)), "{leases:?}");
+    // Without an election the program gives those of bindings a name of its own.
+    let alone = json!({"replicas": 1, "leaderElection": {"enabled": false}});
+    let objects = Rendering::new(with(lends_with(json!({"replicas": 1})), alone)).objects().await?;
+    let policy = object(&objects, "ValidatingAdmissionPolicy", &format!("{SYNCER_CLUSTER_NAME}.leases"))?;
+    let (prefix, lease) = ("topoloom-binding-", naming::binding_lease("topoloom", &BindingName::parse("east")?)?);
+    assert!(lease.starts_with(prefix) && policy["spec"].to_string().contains(&format!("startsWith('{prefix}')")));
     Ok(())
 }
 

@@ -34,7 +34,7 @@ use super::pair::BORROWED;
 /// Where the pods of a second binding would be.
 pub(super) const ELSEWHERE: &str = "elsewhere";
 /// Where the syncer is.
-const SYSTEM: &str = "topoloom-system";
+pub(super) const SYSTEM: &str = "topoloom-system";
 /// How often the witness makes a round here.
 const WITNESS: Duration = Duration::from_secs(2);
 
@@ -133,20 +133,7 @@ impl Lent {
 
     /// Stores a binding, with times that suit a test.
     pub(super) async fn binding(&self, name: &str, fields: Value) -> Result<()> {
-        let mut spec = json!({
-            "clusterID": name, "secretRef": {"name": name}, "mountNamespace": BORROWED,
-            "safety": {"maxNodesPercent": 100},
-            "timing": {"lease": "4s", "suspect": "5s", "unreachable": "10s", "empty": "3s", "recheck": "1s", "grow": "1s"},
-        });
-        for (key, value) in fields.as_object().into_iter().flatten() {
-            match (spec[key].as_object_mut(), value) {
-                (Some(known), Value::Object(more)) => known.extend(more.clone()),
-                _ => spec[key] = value.clone(),
-            }
-        }
-        let (version, kind) = (cluster_binding::API_VERSION, cluster_binding::KIND);
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec});
-        self.virtual_plane.apply(&[object]).await
+        self.virtual_plane.apply(&[binding(name, &fields)]).await
     }
 
     /// Serves a binding from now on, as the replica that holds its lease.
@@ -244,6 +231,23 @@ impl Lent {
         self.virtual_plane.stop().await?;
         self.physical_plane.stop().await
     }
+}
+
+/// A binding as it is applied, with times that suit a test, and with these fields beside those that it has to have.
+pub(super) fn binding(name: &str, fields: &Value) -> Value {
+    let mut spec = json!({
+        "clusterID": name, "secretRef": {"name": name}, "mountNamespace": BORROWED,
+        "safety": {"maxNodesPercent": 100},
+        "timing": {"lease": "4s", "suspect": "5s", "unreachable": "10s", "empty": "3s", "recheck": "1s", "grow": "1s"},
+    });
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        match (spec[key].as_object_mut(), value) {
+            (Some(known), Value::Object(more)) => known.extend(more.clone()),
+            _ => spec[key] = value.clone(),
+        }
+    }
+    let (version, kind) = (cluster_binding::API_VERSION, cluster_binding::KIND);
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
 /// A policy as it is applied.

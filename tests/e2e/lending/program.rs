@@ -15,7 +15,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use topoloom::manager::rights::lending::{Evictions, PhysicalSettings, Streams as LentStreams, VirtualSettings};
+use topoloom::manager::rights::lending::{
+    BindingLeases, Evictions, PhysicalSettings, Streams as LentStreams, VirtualSettings,
+};
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::names::{PAUSE_ANNOTATION, READ_ONLY_ANNOTATION};
@@ -111,7 +113,7 @@ impl Stage {
             namespace(&virtual_plane, name).await?;
         }
         let borrows = VirtualSettings {
-            leases: Some(SYSTEM.to_owned()),
+            leases: BindingLeases::Elected(SYSTEM.to_owned()),
             config: (SYSTEM.to_owned(), SWITCH.to_owned()),
             extent: Extent::Everything,
             secrets: vec![(SYSTEM.to_owned(), "east".to_owned())],

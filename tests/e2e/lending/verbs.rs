@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use topoloom_api::ResourceLeasingPolicy;
 use topoloom_sync::keys;
 use topoloom_tests::controlplane::{client_from, eventually};
 use topoloom_tests::lending::kubelets::NewNode;
@@ -21,14 +22,14 @@ use super::lent::{Lent, cluster, now, says};
 use super::pair::BORROWED;
 
 /// What a command printed, and how it ended.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(super) struct Said {
+    pub(super) code: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
 }
 
 /// Runs the binary, against a cluster if one is given. No terminal is there.
-async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said> {
+pub(super) async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said> {
     let mut command = tokio::process::Command::new(host::binary()?);
     command.args(arguments).stdin(Stdio::null()).env_remove("KUBECONFIG");
     if let Some(kubeconfig) = kubeconfig {
@@ -41,13 +42,13 @@ async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said>
 
 impl Said {
     /// The answer of a command that did what it was asked for.
-    fn done(self) -> Result<String> {
+    pub(super) fn done(self) -> Result<String> {
         anyhow::ensure!(self.code == Some(0), "{:?}: {}\n{}", self.code, self.err, self.out);
         Ok(self.out)
     }
 
     /// What a command printed that refused.
-    fn refused(self) -> Result<String> {
+    pub(super) fn refused(self) -> Result<String> {
         anyhow::ensure!(self.code == Some(1), "{:?}: {}\n{}", self.code, self.err, self.out);
         Ok(self.err)
     }
@@ -159,6 +160,24 @@ async fn s19_a_borrower_lends_with_what_lend_grant_and_lend_kubeconfig_print_and
         ("one of an earlier binding of this cluster", "w1", annotations(json!({keys::LEASED_BY: format!("{id}/b-0")}))),
     ] {
         assert_eq!(tries(&nodes, node, &body).await, Ok(()), "{name}");
+    }
+
+    // The status of policies: the borrower writes that of its own, and of no other.
+    let rack = selector("r0");
+    lent.policy("ours", json!({"cluster": "east", "nodeSelector": rack})).await?;
+    lent.policy("west", json!({"cluster": "west", "nodeSelector": rack})).await?;
+    lent.policy("elsewhere", json!({"cluster": "east", "virtualCluster": "vc-9", "nodeSelector": rack})).await?;
+    lent.until_policy("ours", "is active", |policy| policy["status"]["phase"] == "Active").await;
+    let policies: Api<ResourceLeasingPolicy> = Api::all(borrower.clone());
+    let status = Patch::Merge(json!({"status": {"lastValid": {"cluster": "east"}}}));
+    let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+    for (name, words) in [("west", "names another binding"), ("elsewhere", "names another virtual cluster")] {
+        eventually("the policy about the status of policies is enforced", PATIENCE, async || {
+            let why = policies.patch_status(name, &parameters, &status).await.err();
+            let why = why.map(|error| error.to_string()).unwrap_or_default();
+            if why.contains("ValidatingAdmissionPolicy") && why.contains(words) { Ok(()) } else { Err(why) }
+        })
+        .await;
     }
 
     // What no role allows.

@@ -58,18 +58,18 @@ async fn serves(revision: Revision, restarts: Restarts) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_etcd_was_restored_the_extender_binds_by_the_locks_that_are_there_now() -> Result<()> {
-    serves(Revision::AsSaved, Restarts::Both).await
+    Box::pin(serves(Revision::AsSaved, Restarts::Both)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_etcd_was_restored_with_a_raised_revision_the_extender_binds_by_the_locks_that_are_there_now()
 -> Result<()> {
-    serves(RAISED, Restarts::Both).await
+    Box::pin(serves(RAISED, Restarts::Both)).await
 }
 
 /// The operator should restart the API server, and did not: its caches notice the raised revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_only_etcd_was_restored_with_a_raised_revision_the_extender_binds_by_the_locks_that_are_there_now()
 -> Result<()> {
-    serves(RAISED, Restarts::EtcdOnly).await
+    Box::pin(serves(RAISED, Restarts::EtcdOnly)).await
 }

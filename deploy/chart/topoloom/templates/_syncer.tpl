@@ -33,6 +33,11 @@
 {{- include "topoloom.syncer.fullname" . -}}
 {{- end -}}
 
+{{/* The beginning of the names of its leases that it writes. Without an election the program gives those of bindings a name of its own. */}}
+{{- define "topoloom.syncer.leasePrefix" -}}
+{{- if .Values.leaderElection.enabled -}}{{- printf "%s-" (include "topoloom.syncer.lease" .) -}}{{- else -}}topoloom-binding-{{- end -}}
+{{- end -}}
+
 {{/* Another name than that of the pods of the first Deployment: no selector of those may match these. */}}
 {{- define "topoloom.syncer.selectorLabels" -}}
 app.kubernetes.io/name: {{ printf "%s-syncer" (include "topoloom.name" . | trunc 56 | trimSuffix "-") }}

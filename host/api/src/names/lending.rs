@@ -41,6 +41,11 @@ pub const CORDONED: &str = key!("cordoned");
 pub const RECLAIM_SINCE: &str = key!("reclaim-since");
 /// Annotation on a virtual node: the longest grace that was in force since its window closed, in seconds.
 pub const RECLAIM_GRACE: &str = key!("reclaim-grace");
+/// Annotation on a virtual node: which closing of its windows the taint stands for, RFC 3339, where its `timeAdded` was moved since.
+pub const RECLAIM_MARKED: &str = key!("reclaim-marked");
+/// Annotation on the lease of a virtual node: what the clock of its holder showed at the renewal, RFC 3339, where `renewTime` has to
+/// be later than that.
+pub const RENEWED_AT: &str = key!("renewed-at");
 /// Annotation on a virtual node: the numbers of its size in one line.
 pub const LEASE_SUMMARY: &str = key!("lease-summary");
 

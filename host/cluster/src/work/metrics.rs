@@ -78,6 +78,8 @@ impl Metrics {
         let shared: Arc<dyn Sizes> = Arc::clone(queue.shared()) as _;
         let shared = Arc::downgrade(&shared);
         let mut known = self.shown.lock();
+        // It may be that no scraper ever asks.
+        known.forget_ended();
         if !known.queues.iter().any(|known| known.queue.ptr_eq(&shared)) {
             known.queues.push(KnownQueue { queue: shared, last: None });
         }
@@ -130,6 +132,20 @@ struct KnownQueues {
     queues: Vec<KnownQueue>,
     /// What those that ended had counted, by name.
     ended: BTreeMap<&'static str, QueueCounts>,
+}
+
+impl KnownQueues {
+    /// What a queue that ended has counted stays, and nothing else of it.
+    fn forget_ended(&mut self) {
+        let Self { queues, ended } = self;
+        queues.retain(|known| {
+            let is_there = known.queue.strong_count() > 0;
+            if let Some((name, counts)) = known.last.filter(|_| !is_there) {
+                add(ended, name, counts);
+            }
+            is_there
+        });
+    }
 }
 
 /// All queues at one time.

@@ -42,6 +42,7 @@
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
 //! | [`truth`] | whether a condition holds, in the words of Kubernetes |
+//! | [`wall`] | how far the wall clock is trusted: by which time windows are judged, and the clocks of earlier processes |
 //! | [`window`] | one time window of a policy, as it is written |
 //! | [`witness`] | whether the store of one of the two clusters was set back |
 //! | [`zone`] | time zones by their IANA names, compiled in |
@@ -80,6 +81,7 @@ pub mod streams;
 pub mod summary;
 pub mod taints;
 pub mod truth;
+pub mod wall;
 pub mod window;
 pub mod witness;
 pub mod zone;

@@ -5,8 +5,8 @@
 //!
 //! What is modelled is everything around the decisions: which object is stored, what a process has read of it, what becomes
 //! of a request, and what an operator does. The decisions themselves are production's own functions (`node::draft` to
-//! `conclude`, `pods`, `pods::finish`, `guard`, `policy::in_force` and `status`, `projection`, `renewal`, `liveness`, `bars`),
-//! and what a process remembers between two of them is what the syncer's view remembers.
+//! `conclude`, `pods`, `pods::finish`, `guard`, `policy::in_force` and `status`, `projection`, `renewal`, `liveness`, `bars`,
+//! `witness`), and what a process remembers between two of them is what the syncer's view remembers.
 //!
 //! At every step some things must be true ([`judge`]), and after every history in which nothing goes wrong any more, the
 //! system comes to rest at the right state ([`rest`]). Each [`Mutation`] is a world in which one rule is not kept; a history
@@ -16,7 +16,6 @@
 //! |---|---|
 //! | `objects`, `server` | what is stored, with versions, preconditions and backups |
 //! | `cache`, `process`, `desk` | what a process knows and remembers; most mutations |
-//! | `witness` | the rule of decision S25 |
 //! | `world` | all of it together, time, and what can happen |
 //! | `carry`, `pods`, `actors` | what processes do about nodes and about pods, and what all others do |
 //! | `judge`, `rest` | what must never be, and what must be at the end |
@@ -37,7 +36,6 @@ mod pods;
 mod process;
 mod rest;
 mod server;
-mod witness;
 mod world;
 mod written;
 
@@ -49,7 +47,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::bars::{Bar, Bars, Doing};
-use crate::guard::{Act, Cause, Guard, Safety, Size, Spent};
+use crate::guard::{Act, Cause, Guard, Inherited, Safety, Size};
 use crate::identity::mapping::{PhysicalPodRef, PodSide, VirtualPodRef};
 use crate::identity::{Earlier, Identity, Ownership};
 use crate::keys;
@@ -73,6 +71,11 @@ const NODES: usize = 3;
 const SLOTS: usize = 4;
 /// The slot of a physical pod that another installation made.
 const OTHER: usize = SLOTS;
+/// The slot of the pods that tolerate closed windows for [`TOLERATED`].
+const TOLERANT: usize = 2;
+const TOLERATED: Duration = Duration::from_secs(120);
+/// The slot of the pods of a DaemonSet.
+const DAEMON: usize = 3;
 /// Two bindings of one virtual cluster to one physical cluster.
 const BINDINGS: usize = 2;
 const EAST: usize = 0;
@@ -85,6 +88,10 @@ const US: &str = "vc-1";
 /// The names of the bindings, which are their cluster ids, too.
 const NAMES: [&str; BINDINGS] = ["east", "west"];
 const UIDS: [&str; BINDINGS] = ["b-east", "b-west"];
+/// The UID of the binding east after it was deleted by force and applied again.
+const APPLIED_AGAIN: &str = "b-east-2";
+/// For how long the binding west keeps its leases while the physical cluster is gone.
+const HOLD: Duration = Duration::from_secs(300);
 /// The claim of a borrower of whom nothing else is seen.
 const OTHERS: &str = "vc-2/b-9";
 /// The policy, if there is one.
@@ -114,6 +121,12 @@ enum Mutation {
     RenewNow,
     /// The last valid spec of a policy is remembered by the process alone.
     LastValidForgotten,
+    /// A batch that is held is forgotten with its process.
+    HeldForgotten,
+    /// What pods tolerate does not count.
+    NothingTolerated,
+    /// A binding that is gone counts as one that stands.
+    NotAdopted,
 }
 
 /// What is read of the two clusters.
@@ -275,4 +288,35 @@ fn fails_under_a_renewal_with_the_time_of_the_clock() {
 #[test]
 fn fails_under_a_last_valid_policy_that_a_restart_forgets() {
     fails_under(Mutation::LastValidForgotten, "end");
+}
+
+#[test]
+fn fails_under_a_held_batch_that_a_restart_forgets() {
+    fails_under(Mutation::HeldForgotten, "held");
+}
+
+#[test]
+fn fails_under_toleration_seconds_that_do_not_count() {
+    fails_under(Mutation::NothingTolerated, "grace");
+}
+
+#[test]
+fn fails_under_a_binding_that_is_gone_and_counts_as_one_that_stands() {
+    fails_under(Mutation::NotAdopted, "end");
+}
+
+/// What an operator holds back is not written, and is written when that ends.
+#[test]
+fn s23_s27_a_pause_takes_and_makes_nothing_and_a_binding_that_observes_or_is_read_only_writes_nothing() {
+    for bar in [Bar::Paused, Bar::Observing, Bar::ReadOnly] {
+        let mut world = World::new(Mutation::None);
+        world.hindered = Some(bar);
+        let before = world.writes;
+        written::busy().into_iter().for_each(|deed| world.deed(deed));
+        assert_eq!(world.broken, None, "{bar}");
+        assert_eq!(world.writes > before, bar == Bar::Paused, "{bar}");
+        world.calm();
+        assert_eq!(world.broken, None, "{bar}");
+        assert!(world.writes > before, "{bar}");
+    }
 }

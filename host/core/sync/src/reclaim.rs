@@ -15,13 +15,15 @@
 //! | `timeAdded` of the taint | when the clock started. It stays when the effect becomes NoExecute |
 //! | annotation [`keys::RECLAIM_GRACE`] | the longest grace that was in force since then, in seconds |
 //! | annotation [`keys::RECLAIM_SINCE`] | when the effect became NoExecute; tolerationSeconds are granted from there |
+//! | annotation [`keys::RECLAIM_MARKED`] | the time by which the windows were judged closed, where `timeAdded` is another one |
 //!
 //! * The grace that counts is the longer one of the policy in force and of [`keys::RECLAIM_GRACE`]. So an edit, another policy or
 //!   none can lengthen a running grace and never shorten it. It is a length and not an instant, so that it survives a
 //!   correction of the start.
 //! * A `timeAdded` in the future is set to now, once, and reported.
-//! * The caller knows how far the wall clock was stepped since it first saw this `timeAdded`. A step of [`STEP`] or more
-//!   moves the stored times along.
+//! * The caller knows how far the wall clock was stepped since it first saw this `timeAdded`, and how far it is from the clock of
+//!   the process that wrote it ([`TakeOver`](crate::wall::TakeOver)). A step of [`STEP`] or more moves the stored times along.
+//! * Which closing it is stays known by [`keys::RECLAIM_MARKED`]: a time that was moved names none.
 //! * If the windows opened and closed again while no syncer looked, the clock starts at that closing.
 //! * When the window opens, taint and annotations go, and the next closing has a fresh clock.
 //!
@@ -40,6 +42,7 @@ use super::merge::Stamp;
 use super::phase::Phase;
 use super::policy::terms::{OnClose, ReclaimVia};
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
+use super::wall::STEP;
 use topoloom_core::names::Uid;
 
 mod clock;
@@ -51,9 +54,6 @@ mod tests;
 
 use clock::{Clock, Found};
 pub use reason::{Reason, Stay};
-
-/// A step of the wall clock that is corrected for (decision S18): less is drift, which a grace of minutes may have.
-pub const STEP: SignedDuration = SignedDuration::from_secs(5);
 
 /// The value of the taint.
 const OUT: &str = "true";
@@ -112,8 +112,10 @@ pub struct Facts<'a> {
     /// [`keys::POLICIES_APPLIED`] names another policy: the clock runs while the node is outside, whichever policy is in
     /// force.
     pub closed: Option<Timestamp>,
+    /// By which time windows are judged: now, or later where they were judged by that before.
+    pub judged: Timestamp,
     /// How far the wall clock was set forward (or back, if negative) since this process first saw the window taint with
-    /// the `timeAdded` that it has now.
+    /// the `timeAdded` that it has now; of one that an earlier process wrote, also how far its clock was from ours.
     pub stepped: SignedDuration,
     /// The pods that are bound to it.
     pub pods: &'a [Pod],
@@ -181,6 +183,8 @@ pub struct Reclaim {
     pub since: Option<Timestamp>,
     /// The longest grace in force since the window closed: the wanted value of [`keys::RECLAIM_GRACE`].
     pub promised: Option<Duration>,
+    /// Which closing it is, where the time of the taint does not say so: the wanted value of [`keys::RECLAIM_MARKED`].
+    pub marked: Option<Timestamp>,
     /// Which pods go.
     pub evict: Evict,
     /// Which pods stay although pods go.
@@ -197,7 +201,8 @@ impl Reclaim {
     pub fn annotations(&self) -> Vec<(&'static str, String)> {
         let since = self.since.map(|since| (keys::RECLAIM_SINCE, since.to_string()));
         let promised = self.promised.map(|promised| (keys::RECLAIM_GRACE, promised.as_secs().to_string()));
-        since.into_iter().chain(promised).collect()
+        let marked = self.marked.map(|marked| (keys::RECLAIM_MARKED, marked.to_string()));
+        since.into_iter().chain(promised).chain(marked).collect()
     }
 
     /// The same while the guard holds it (decision S9): the clock runs, no pod goes, and the node does not become one that
@@ -219,6 +224,7 @@ impl Reclaim {
             stamp: clock.stamp,
             since: None,
             promised: clock.promised,
+            marked: Some(clock.marked).filter(|marked| taint != WindowTaint::None && *marked != clock.start),
             evict: Evict::Nothing,
             stay: Vec::new(),
             next: None,
@@ -227,12 +233,20 @@ impl Reclaim {
     }
 }
 
+/// By which time the windows were judged closed when the node got its taint; `None`: it has none, or one without a time.
+#[must_use]
+pub fn marked(taints: &[Taint], annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
+    let closed = taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
+    let added = closed.filter_map(|taint| taint.time_added).min()?;
+    Some(annotations.get(keys::RECLAIM_MARKED).and_then(|text| text.parse().ok()).unwrap_or(added))
+}
+
 /// What has to be done with the pods of a node now.
 #[must_use]
 pub fn decide(facts: &Facts<'_>, now: Timestamp) -> Reclaim {
     let on_close = match facts.window {
         Window::Inside => {
-            let clock = Clock { reasons: vec![Reason::Inside], ..Clock::fresh(now) };
+            let clock = Clock { reasons: vec![Reason::Inside], ..Clock::fresh(facts, now) };
             return Reclaim::of(WindowTaint::None, clock);
         }
         Window::Outside(on_close) => on_close,

@@ -157,6 +157,8 @@ pub enum WhyKept {
     InUse,
     /// This virtual node of the machine stays.
     StillLent(String),
+    /// Pods of its binding stay in its namespace, and it keeps other borrowers out of that.
+    PodsStay,
     /// Its UID or resourceVersion is not known.
     Unguarded,
 }
@@ -369,11 +371,31 @@ impl ReleaseFacts<'_> {
                 continue;
             }
             match self.verdict(&lease.labels) {
+                Verdict::Former(uid) if self.pods_stay(release, lease, &uid) => {
+                    release.keep(Kind::Lease, lease, WhyKept::PodsStay);
+                }
                 Verdict::Former(uid) => release.give(Kind::Lease, lease, Some(uid), When::Now),
                 Verdict::Kept(why) => release.keep(Kind::Lease, lease, why),
                 Verdict::NotOurs => {}
             }
         }
+    }
+
+    /// Whether pods of a binding that is gone stay in the namespace of its Lease. Those that terminate already do not.
+    fn pods_stay(&self, release: &Release, lease: &Object, uid: &Uid) -> bool {
+        let is_its = |pod: &&PhysicalPod| {
+            let label = |key: &str| pod.labels.get(key).map(String::as_str);
+            !pod.deleting
+                && is_managed(&pod.labels)
+                && lease.namespace.as_deref() == Some(pod.namespace.as_str())
+                && label(keys::VIRTUAL_CLUSTER) == Some(self.virtual_cluster)
+                && label(keys::BINDING) == lease.labels.get(keys::BINDING).map(String::as_str)
+                && label(keys::BINDING_UID) == Some(&**uid)
+        };
+        let leaves = |pod: &PhysicalPod| {
+            release.items.iter().any(|item| item.kind == Kind::Pod && *item.precondition.uid() == pod.uid)
+        };
+        self.pods.iter().filter(is_its).any(|pod| !leaves(pod))
     }
 }
 
@@ -431,7 +453,7 @@ impl WhyKept {
     fn is_owned(&self) -> bool {
         match self {
             Self::Stands(_) | Self::TakenOver(_) | Self::OtherCluster(_) => true,
-            Self::InUse | Self::StillLent(_) | Self::Unguarded => false,
+            Self::InUse | Self::StillLent(_) | Self::PodsStay | Self::Unguarded => false,
         }
     }
 }
@@ -468,6 +490,7 @@ impl fmt::Display for WhyKept {
             }
             Self::InUse => f.write_str("a virtual pod belongs to it"),
             Self::StillLent(node) => write!(f, "its virtual node {node} stays"),
+            Self::PodsStay => f.write_str("pods of its binding stay in its namespace"),
             Self::Unguarded => f.write_str("its UID or resourceVersion is not known"),
         }
     }

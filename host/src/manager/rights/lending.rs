@@ -49,11 +49,20 @@ pub enum Streams {
     Off,
 }
 
+/// Which leases there are beside those of nodes, and in which namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindingLeases {
+    /// One for each binding, and one for each replica: replicas are elected.
+    Elected(String),
+    /// One for each binding, which no one stands for: it keeps the counter of the witness (decision S25).
+    Unelected(String),
+}
+
 /// What the rights in the virtual cluster depend on.
 #[derive(Debug, Clone)]
 pub struct VirtualSettings {
-    /// Namespace of the leases of bindings and replicas; nothing without an election.
-    pub leases: Option<String>,
+    /// The leases of bindings.
+    pub leases: BindingLeases,
     /// Namespace and name of the ConfigMap whose annotation switches writes off.
     pub config: (String, String),
     /// How much is written.
@@ -163,11 +172,19 @@ impl VirtualSettings {
         let on = On(Side::Virtual);
         let why = "the heartbeats of virtual nodes, also while writes are switched off";
         let beats = on.within(NODE_LEASES, COORDINATION, "leases", &["get", "list", "create", "update"], why);
-        let Some(namespace) = &self.leases else { return vec![beats] };
-        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-        let why = "which replica serves which binding, which replicas there are, and the counter by which a restored cluster is \
-                   found";
-        vec![beats, on.within(namespace, COORDINATION, "leases", &verbs, why)]
+        let of_bindings = match &self.leases {
+            BindingLeases::Elected(namespace) => {
+                let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+                let why = "which replica serves which binding, which replicas there are, and the counter by which a restored \
+                           cluster is found";
+                on.within(namespace, COORDINATION, "leases", &verbs, why)
+            }
+            BindingLeases::Unelected(namespace) => {
+                let why = "the counter by which a restored cluster is found";
+                on.within(namespace, COORDINATION, "leases", &["get", "create", "patch"], why)
+            }
+        };
+        vec![beats, of_bindings]
     }
 
     /// Whether anything but leases is written at all.

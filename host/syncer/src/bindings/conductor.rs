@@ -125,7 +125,6 @@ pub(super) struct Conductor {
     written: Option<Instant>,
     /// A status that differs waits until then.
     report_at: Option<Instant>,
-    clock: Now,
     placement: u64,
     restored_physical: Option<watch::Receiver<u64>>,
 }
@@ -179,7 +178,6 @@ impl Conductor {
             prove_again: None,
             written: None,
             report_at: None,
-            clock: (process.now)(),
             placement: 0,
             restored_physical: None,
             parts,
@@ -243,7 +241,7 @@ impl Conductor {
                     let why = "the physical API server went back to an earlier version";
                     self.is_set_back(StoredSide::Physical, why.to_owned(), None);
                 }
-                Woke::Tick => self.tick(),
+                Woke::Tick => self.tick().await,
                 Woke::Minute => self.minute().await,
                 // A sender is gone, and with it the process.
                 Woke::Ended => std::future::pending().await,
@@ -504,23 +502,21 @@ impl Conductor {
 
     // What time alone changes.
 
-    fn tick(&mut self) {
+    async fn tick(&mut self) {
         let now = self.now();
-        let stepped = now.stepped_since(self.clock);
-        self.clock = now;
-        if let Some(by) = stepped {
-            tracing::warn!(
-                binding = self.name,
-                seconds = by.as_secs(),
-                "the wall clock was set; every window is judged again"
-            );
-            let touched = {
-                let mut view = self.view();
-                view.stepped(by);
-                view.all()
-            };
-            self.look_at(touched);
+        let (news, touched) = {
+            let mut view = self.view();
+            let news = view.tick(now);
+            let touched = if news.is_empty() { Touched::new() } else { view.all() };
+            (news, touched)
+        };
+        self.look_at(touched);
+        if !news.is_empty() {
             self.parts.policies.look_at_all();
+        }
+        for news in news {
+            tracing::warn!(binding = self.name, "{news}");
+            self.event(Urgency::Warning, Reason::ClockDiffers, &news.to_string()).await;
         }
         let placement = self.view().placement();
         if std::mem::replace(&mut self.placement, placement) != placement {

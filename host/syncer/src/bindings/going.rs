@@ -37,10 +37,11 @@ pub(super) struct Left<'a> {
 
 /// Looks at what is left.
 pub(super) async fn look(left: &Left<'_>) -> Going {
-    let (is_listed, nodes, claims) = {
+    let (is_listed, nodes, are_written, claims) = {
         let view = left.view.lock().unwrap_or_else(PoisonError::into_inner);
-        let claims = if view.binding.claims == NodeClaims::Written { view.claims() } else { 0 };
-        (view.is_lent_listed(), view.size().nodes, claims)
+        let are_written = view.binding.claims == NodeClaims::Written;
+        let claims = if are_written { view.claims() } else { 0 };
+        (view.is_lent_listed(), view.size().nodes, are_written, claims)
     };
     if !is_listed || nodes > 0 {
         return Going::Nodes;
@@ -66,14 +67,23 @@ pub(super) async fn look(left: &Left<'_>) -> Going {
         Err(refusal) => return Going::Unknown(refusal.to_string()),
     }
     let borrower = Borrower { identity: left.identity, cluster: left.cluster };
-    match take(left.clients, left.namespace, &borrower, Access::Look).await {
-        Ok(Taken::Ours(seen)) => {
-            match left.clients.delete_borrower_lease(left.namespace, &borrower.lease(), &seen).await {
-                Ok(()) => Going::Done,
-                Err(refusal) => Going::Unknown(refusal.to_string()),
-            }
+    let ours = match take(left.clients, left.namespace, &borrower, Access::Look).await {
+        Ok(Taken::Ours(seen)) => Some(seen),
+        Ok(Taken::Free) => None,
+        Ok(Taken::Another(_)) => return Going::Done,
+        Err(refusal) => return Going::Unknown(refusal.to_string()),
+    };
+    if are_written {
+        // Physical nodes that were not listed yet are in no cache.
+        match left.clients.count_claims(&left.identity.claim()).await {
+            Ok(0) => {}
+            Ok(claims) => return Going::Claims(claims),
+            Err(refusal) => return Going::Unknown(refusal.to_string()),
         }
-        Ok(Taken::Another(_) | Taken::Free) => Going::Done,
+    }
+    let Some(seen) = ours else { return Going::Done };
+    match left.clients.delete_borrower_lease(left.namespace, &borrower.lease(), &seen).await {
+        Ok(()) => Going::Done,
         Err(refusal) => Going::Unknown(refusal.to_string()),
     }
 }

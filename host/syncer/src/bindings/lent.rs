@@ -164,7 +164,7 @@ impl LentBindings {
                 }
             }
         };
-        let follows = follow.run(ways.secrets.clone(), &wanted.secret, &ways.restores);
+        let follows = Box::pin(follow.run(ways.secrets.clone(), &wanted.secret, &ways.restores));
         let _stopped = stop.run_until_cancelled(async { tokio::join!(follows, enters) }).await;
     }
 

@@ -222,12 +222,16 @@ pub(super) async fn live(
         kept,
     );
     let secret = terms.secret.clone();
-    let works = async { tokio::join!(group.run(stop.clone()), renewer.run(stop.clone())) };
+    let works = async { tokio::join!(Box::pin(group.run(stop.clone())), renewer.run(stop.clone())) };
     let follows = async {
-        tokio::join!(follow.run(process.secrets.clone(), &secret, &process.restores), keeper.run(), absent.keep())
+        tokio::join!(
+            Box::pin(follow.run(process.secrets.clone(), &secret, &process.restores)),
+            keeper.run(),
+            absent.keep()
+        )
     };
     let conducts = async {
-        match stop.run_until_cancelled(conductor.run(objects)).await {
+        match stop.run_until_cancelled(Box::pin(conductor.run(objects))).await {
             Some(ended) => Some(ended),
             // What is under way ends first, and with it all the rest.
             None => std::future::pending().await,

@@ -9,7 +9,9 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
 use serde_json::{Value, json};
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::deadline::answered;
@@ -131,6 +133,14 @@ impl Clients {
         let api: Api<Pod> = Api::namespaced(self.physical.clone(), namespace);
         let list = ListParams::default().labels(&of_binding(identity));
         Ok(physical(api.list_metadata(&list)).await?.items.len())
+    }
+
+    /// How many physical nodes have this claim, live.
+    pub(super) async fn count_claims(&self, claim: &str) -> Result<usize, Refusal> {
+        let api: Api<Node> = Api::all(self.physical.clone());
+        let nodes = answered(PATIENCE, api.list_metadata(&ListParams::default())).await?.items;
+        let by = |node: &PartialObjectMeta<Node>| node.metadata.annotations.as_ref()?.get(keys::LEASED_BY).cloned();
+        Ok(nodes.iter().filter(|node| by(node).is_some_and(|by| by == claim)).count())
     }
 
     /// The lease that replicas stand for to serve the binding, live.

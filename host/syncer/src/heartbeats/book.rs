@@ -15,6 +15,7 @@ use topoloom_core::rules::is_object_name;
 use topoloom_core::text;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::renewal::Wheel;
+use topoloom_sync::wall::TakeOver;
 
 use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, Sent, Step, Wanted};
 use super::lease::{StoredLease, WhyForeign};
@@ -158,6 +159,11 @@ impl Book {
             self.begin(&node, &uid, known, now).err()
         };
         nodes.into_iter().filter_map(start).collect()
+    }
+
+    /// Shows how long ago, by our clock, the last renewal of an earlier process was.
+    pub(super) fn took_over(&self, take_over: &TakeOver) {
+        self.metrics.took_over(take_over.now.duration_since(take_over.earlier));
     }
 
     fn begin(

@@ -247,14 +247,15 @@ impl Entry {
         let renewal = renew_time(wall, self.latest);
         self.latest = Some(renewal.time);
         self.skew = renewal.skew.filter(|skew| *skew > SKEW);
+        let clock = renewal.skew.map(|_| wall);
         match &self.step {
             Step::Renew { template, version } => {
-                let body = template.fill(Some(version), renewal.time);
+                let body = template.fill(Some(version), renewal.time, clock);
                 (Sent::Renew, Order::Renew { address: self.address.clone(), body })
             }
             Step::Create | Step::Look => {
                 let template = Template::new(&common.content(node, &self.uid));
-                (Sent::Create, Order::Create { body: template.fill(None, renewal.time) })
+                (Sent::Create, Order::Create { body: template.fill(None, renewal.time, clock) })
             }
         }
     }

@@ -20,12 +20,14 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::text;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::{Identity, Ownership};
+use topoloom_sync::keys;
+use topoloom_sync::wall::TakeOver;
 
 /// Where the leases of all nodes are.
 pub const NAMESPACE: &str = "kube-node-lease";
 
-/// Room for a version and a time beside the template.
-const FILLED_IN: usize = 64;
+/// Room for a version and two times beside the template.
+const FILLED_IN: usize = 160;
 
 /// A Lease as it is stored: what of it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -83,6 +85,12 @@ impl StoredLease {
         self.spec.renew_time
     }
 
+    /// What the clock of its holder showed then. The renewal carries a later time where the clock was behind (decision S24).
+    fn clock(&self) -> Option<Timestamp> {
+        let shown = self.metadata.annotations.get(keys::RENEWED_AT);
+        shown.and_then(|text| text.parse().ok()).or(self.spec.renew_time)
+    }
+
     pub(super) fn version(&self) -> ResourceVersion {
         self.metadata.resource_version.as_str().into()
     }
@@ -106,6 +114,19 @@ impl StoredLease {
             Ownership::None => Standing::Foreign(WhyForeign::NoOwner),
         }
     }
+}
+
+/// What these Leases show of the clock of the process that renewed one of them last; `None`: none was ever renewed.
+pub(super) fn take_over(stored: &[StoredLease], now: Timestamp) -> Option<TakeOver> {
+    let latest = stored.iter().filter_map(StoredLease::renewed).max()?;
+    let mut last: Option<&StoredLease> = None;
+    for lease in stored.iter().filter(|lease| lease.renewed().is_some()) {
+        // By the order of the writes: times are of several clocks.
+        if last.is_none_or(|last| last.version().is_older_than(&lease.version())) {
+            last = Some(lease);
+        }
+    }
+    Some(TakeOver { earlier: last?.clock()?, latest, now })
 }
 
 /// Whose a Lease is.
@@ -142,8 +163,10 @@ impl fmt::Display for WhyForeign {
 
 /// The unchanging bytes of a Lease. What others have added to it, labels, annotations and finalizers, stays in it.
 pub(super) struct Template {
-    /// Up to the end of the metadata, without the brace.
+    /// Up to the end of the metadata, without annotations and without the brace.
     head: Box<[u8]>,
+    /// The annotations of others, as they stand between the braces.
+    annotations: Box<[u8]>,
     /// From that brace to the beginning of the time.
     spec: Box<[u8]>,
 }
@@ -154,8 +177,6 @@ struct Metadata<'a> {
     name: &'a str,
     namespace: &'static str,
     labels: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     finalizers: &'a [String],
     owner_references: [Owner<'a>; 1],
@@ -201,19 +222,25 @@ impl Template {
             name: content.node,
             namespace: NAMESPACE,
             labels: &labels,
-            annotations: &stored.annotations,
             finalizers: &stored.finalizers,
             owner_references: [Owner { api_version: "v1", kind: "Node", name: content.node, uid: content.uid }],
             uid: &stored.uid,
         };
         let mut head = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":"#.to_vec();
         head.extend(json(&metadata));
-        // The version follows.
+        // Annotations and version follow.
         head.pop();
+        let mut annotations = Vec::new();
+        for (key, value) in stored.annotations.iter().filter(|(key, _)| *key != keys::RENEWED_AT) {
+            separate(&mut annotations);
+            annotations.extend(json(key));
+            annotations.push(b':');
+            annotations.extend(json(value));
+        }
         let mut spec = br#"},"spec":{"holderIdentity":"#.to_vec();
         spec.extend(json(&**content.node));
         spec.extend_from_slice(format!(r#","leaseDurationSeconds":{},"renewTime":""#, content.seconds).as_bytes());
-        Self { head: head.into(), spec: spec.into() }
+        Self { head: head.into(), annotations: annotations.into(), spec: spec.into() }
     }
 
     /// The Lease that a create answered with: as this, with the UID that it got.
@@ -221,10 +248,21 @@ impl Template {
         Self::over(content, &StoredMetadata { uid: uid.to_string(), ..StoredMetadata::default() })
     }
 
-    /// The body of a request: a create where there is no version.
-    pub(super) fn fill(&self, version: Option<&ResourceVersion>, time: Timestamp) -> Vec<u8> {
-        let mut body = Vec::with_capacity(self.head.len() + self.spec.len() + FILLED_IN);
+    /// The body of a request: a create where there is no version. `clock` is what our clock shows, where that is not the time.
+    pub(super) fn fill(&self, version: Option<&ResourceVersion>, time: Timestamp, clock: Option<Timestamp>) -> Vec<u8> {
+        let length = self.head.len() + self.annotations.len() + self.spec.len() + FILLED_IN;
+        let mut body = Vec::with_capacity(length);
         body.extend_from_slice(&self.head);
+        if clock.is_some() || !self.annotations.is_empty() {
+            body.extend_from_slice(br#","annotations":{"#);
+            let mut annotations = self.annotations.to_vec();
+            if let Some(clock) = clock {
+                separate(&mut annotations);
+                let _ = write!(annotations, r#""{}":"{clock:.6}""#, keys::RENEWED_AT);
+            }
+            body.extend(annotations);
+            body.push(b'}');
+        }
         if let Some(version) = version {
             body.extend_from_slice(br#","resourceVersion":"#);
             quote(&mut body, version);
@@ -234,6 +272,13 @@ impl Template {
         let _ = write!(body, "{time:.6}");
         body.extend_from_slice(br#""}}"#);
         body
+    }
+}
+
+/// Between two members of an object.
+fn separate(members: &mut Vec<u8>) {
+    if !members.is_empty() {
+        members.push(b',');
     }
 }
 
@@ -317,7 +362,8 @@ mod tests {
     #[test]
     fn a_create_names_the_node_as_owner_and_holder_and_carries_the_identity() {
         let (node, uid, labels) = ("vnode-east-w1".into(), "u-1".into(), us().labels());
-        let body = Template::new(&content(&node, &uid, &labels)).fill(None, "2026-11-25T10:00:00.5Z".parse().unwrap());
+        let body =
+            Template::new(&content(&node, &uid, &labels)).fill(None, "2026-11-25T10:00:00.5Z".parse().unwrap(), None);
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             lease,
@@ -348,7 +394,7 @@ mod tests {
             "spec": {"holderIdentity": "n", "renewTime": "2026-11-25T09:00:00.000000Z"},
         }));
         let template = Template::replacing(&content(&node, &uid, &labels), &old);
-        let body = template.fill(Some(&old.version()), "2026-11-25T10:00:00.123456Z".parse().unwrap());
+        let body = template.fill(Some(&old.version()), "2026-11-25T10:00:00.123456Z".parse().unwrap(), None);
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(lease["metadata"]["resourceVersion"], "7");
         assert_eq!(lease["metadata"]["uid"], "lease-uid");
@@ -362,9 +408,45 @@ mod tests {
     }
 
     #[test]
+    fn s24_a_renewal_whose_time_is_not_that_of_the_clock_says_what_the_clock_shows_and_the_next_one_does_not() {
+        let (node, uid, labels) = ("n".into(), "u".into(), BTreeMap::new());
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (time, clock) = (at("2026-11-25T10:00:00.000001Z"), at("2026-11-25T09:00:00Z"));
+        for others in [json!({}), json!({"note": "quoted \"so\"", "other": ""})] {
+            let old = stored(json!({"metadata": {"name": "n", "annotations": others}, "spec": {}}));
+            let template = Template::replacing(&content(&node, &uid, &labels), &old);
+            let body = template.fill(Some(&"7".into()), time, Some(clock));
+            let behind: StoredLease = serde_json::from_slice(&body).unwrap();
+            assert_eq!((behind.renewed(), behind.clock()), (Some(time), Some(clock)));
+            assert_eq!(&*behind.version(), "7");
+            let template = Template::replacing(&content(&node, &uid, &labels), &behind);
+            let lease: Value = serde_json::from_slice(&template.fill(None, time, None)).unwrap();
+            assert_eq!(lease["metadata"].get("annotations").unwrap_or(&json!({})), &others);
+        }
+    }
+
+    #[test]
+    fn s17_s24_the_lease_that_was_written_last_shows_the_clock_of_an_earlier_process() {
+        let at = |hour: i64| Timestamp::from_second(1_772_352_000 + 3_600 * hour).unwrap();
+        let lease = |version: &str, renewed: i64, clock: Option<i64>| {
+            let annotations = clock.map_or(json!({}), |clock| json!({keys::RENEWED_AT: at(clock).to_string()}));
+            let spec = json!({"renewTime": at(renewed).to_string()});
+            stored(json!({"metadata": {"resourceVersion": version, "annotations": annotations}, "spec": spec}))
+        };
+        let never = stored(json!({"metadata": {"resourceVersion": "99"}, "spec": {}}));
+        assert_eq!(take_over(&[], at(0)), None);
+        assert_eq!(take_over(std::slice::from_ref(&never), at(0)), None);
+        // The third was renewed by a clock that was ahead, the first by the next process, which is two hours behind.
+        let all = [lease("30", 8, Some(6)), lease("9", 7, None), lease("20", 8, None), never];
+        assert_eq!(take_over(&all, at(9)), Some(TakeOver { earlier: at(6), latest: at(8), now: at(9) }));
+        assert_eq!(take_over(&all[1..], at(9)), Some(TakeOver { earlier: at(8), latest: at(8), now: at(9) }));
+    }
+
+    #[test]
     fn a_version_that_is_no_number_cannot_break_the_body() {
         let (node, uid, labels) = ("n".into(), "u".into(), BTreeMap::new());
-        let body = Template::new(&content(&node, &uid, &labels)).fill(Some(&"a\"}\\".into()), Timestamp::UNIX_EPOCH);
+        let body =
+            Template::new(&content(&node, &uid, &labels)).fill(Some(&"a\"}\\".into()), Timestamp::UNIX_EPOCH, None);
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(lease["metadata"]["resourceVersion"], "a\"}\\");
     }

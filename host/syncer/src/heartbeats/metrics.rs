@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -118,6 +119,7 @@ pub struct Metrics {
     foreign: Family<BindingLabels, Gauge>,
     oldest: Family<BindingLabels, Seconds>,
     skew: Family<BindingLabels, Seconds>,
+    gap: Family<BindingLabels, Seconds>,
     requests: Family<OutcomeLabels, Counter>,
 }
 
@@ -130,6 +132,7 @@ impl Metrics {
             foreign: Family::default(),
             oldest: Family::default(),
             skew: Family::default(),
+            gap: Family::default(),
             requests: Family::default(),
         };
         registry.register(
@@ -158,6 +161,13 @@ impl Metrics {
             "How far a stored time of a renewal is ahead of the clock of this replica, where it is more than 5 s",
             Unit::Seconds,
             metrics.skew.clone(),
+        );
+        registry.register_with_unit(
+            "virtual_node_lease_takeover_gap",
+            "How long ago, by its clock, leases had been renewed when this replica took the binding over: more than a minute is an \
+             outage or a clock that is ahead, less than nothing one that is behind",
+            Unit::Seconds,
+            metrics.gap.clone(),
         );
         registry.register(
             "virtual_node_lease_renewals",
@@ -191,6 +201,7 @@ impl Metrics {
             foreign: self.foreign.get_or_create_owned(&labels),
             oldest: self.oldest.get_or_create_owned(&labels),
             skew: self.skew.get_or_create_owned(&labels),
+            gap: self.gap.get_or_create_owned(&labels),
             requests,
             all: self.clone(),
             labels,
@@ -206,6 +217,7 @@ pub struct BindingMetrics {
     foreign: Gauge,
     oldest: Seconds,
     skew: Seconds,
+    gap: Seconds,
     requests: [Counter; BeatOutcome::ALL.len()],
     all: Metrics,
     labels: BindingLabels,
@@ -234,6 +246,11 @@ impl BindingMetrics {
         }
     }
 
+    /// How long ago leases had been renewed when they were taken over, by our clock.
+    pub(super) fn took_over(&self, gap: SignedDuration) {
+        self.gap.set(gap.as_secs_f64());
+    }
+
     /// The state of all leases.
     pub(super) fn show(&self, counts: &BeatCounts) {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -252,6 +269,7 @@ impl Drop for BindingMetrics {
         self.all.foreign.remove(&self.labels);
         self.all.oldest.remove(&self.labels);
         self.all.skew.remove(&self.labels);
+        self.all.gap.remove(&self.labels);
         for outcome in BeatOutcome::ALL {
             let labels = OutcomeLabels { binding: self.labels.binding.clone(), outcome: outcome.word() };
             self.all.requests.remove(&labels);

@@ -124,7 +124,10 @@ pub(super) struct Shown(Arc<Mutex<Vec<Weak<dyn Numbered>>>>);
 impl Shown {
     /// Shows a binding for as long as there is one.
     pub(super) fn add(&self, binding: &Arc<dyn Numbered>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(binding));
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may be that no scraper ever asks.
+        shown.retain(|binding| binding.strong_count() > 0);
+        shown.push(Arc::downgrade(binding));
     }
 
     /// Each binding, by name. Of two lives of one the later counts.

@@ -69,8 +69,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn events_about_nodes_have_a_limit_within_each_minute() {
+    #[tokio::test]
+    async fn events_about_nodes_have_a_limit_within_each_minute() {
         let serve = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
         let notices = Notices::new(Events::new(kube::Client::new(tower::service_fn(serve), "default")));
         let sent = |from: u64| (0..250).filter(|_| notices.has_room(Duration::from_secs(from))).count();

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -115,11 +116,11 @@ impl PolicyStatuses {
         Self { counted, ..self }
     }
 
-    /// What differs from what the status has to be, if anything.
-    fn due(&self, stored: &StoredPolicy, now: Now) -> Option<Due> {
+    /// What differs from what the status has to be, if anything, while windows are judged by this time.
+    fn due(&self, stored: &StoredPolicy, judged: Timestamp) -> Option<Due> {
         let current = read_status(&stored.status);
         let shadowing = self.shadowing(stored.policy.name());
-        let wanted = decide_status(&current, &stored.policy, &shadowing, now.wall)?;
+        let wanted = decide_status(&current, &stored.policy, &shadowing, judged)?;
         let written = write_status(&wanted, &stored.status);
         // What has no JSON has no difference: none of these types is such a one.
         let json = |status| serde_json::to_value(status).unwrap_or_default();
@@ -172,10 +173,10 @@ impl PolicyStatuses {
     }
 
     /// When it has to be looked at again: at the next boundary of what applies.
-    fn again(stored: &StoredPolicy, now: Now) -> WorkOutcome {
-        let next = stored.policy.terms().and_then(|terms| terms.schedule.next_transition(now.wall));
+    fn again(stored: &StoredPolicy, judged: Timestamp, now: Timestamp) -> WorkOutcome {
+        let next = stored.policy.terms().and_then(|terms| terms.schedule.next_transition(judged));
         next.map_or(WorkOutcome::Done, |at| {
-            WorkOutcome::Again(Duration::try_from(at.duration_since(now.wall)).unwrap_or_default())
+            WorkOutcome::Again(Duration::try_from(at.duration_since(now)).unwrap_or_default())
         })
     }
 }
@@ -185,9 +186,12 @@ impl Work<PolicyName> for PolicyStatuses {
 
     async fn work(&self, name: &PolicyName) -> Result<WorkOutcome, PolicyError> {
         let Some(stored) = self.feed.ours(name) else { return Ok(WorkOutcome::Done) };
-        let now = (self.now)();
-        let is_allowed = self.view.lock().unwrap_or_else(PoisonError::into_inner).bars.allow(Doing::Announce);
-        if is_allowed && let Some(due) = self.due(&stored, now) {
+        let now = (self.now)().wall;
+        let (is_allowed, judged) = {
+            let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+            (view.bars.allow(Doing::Announce), view.judged(now))
+        };
+        if is_allowed && let Some(due) = self.due(&stored, judged) {
             match self.write(name, &stored, &due).await {
                 Ok(()) => {}
                 Err(refusal) if refusal.reason == RefusalReason::NotFound => return Ok(WorkOutcome::Done),
@@ -201,7 +205,7 @@ impl Work<PolicyName> for PolicyStatuses {
                 self.events.binding(self.identity.binding(), Some(&uid), Urgency::Warning, text).await;
             }
         }
-        Ok(Self::again(&stored, now))
+        Ok(Self::again(&stored, judged, now))
     }
 
     fn dropped(&self, name: &PolicyName, failure: &WorkFailure<PolicyError>) {

@@ -168,11 +168,22 @@ pub async fn cluster(client: &kube::Client, side: Side) -> Result<Uid, Refusal> 
 pub async fn renewals(client: &kube::Client) -> Result<HashMap<NodeName, Timestamp>, Refusal> {
     let api: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
     let leases = list(&api, &ListParams::default()).await.map_err(|refusal| refusal.on(Side::Virtual))?;
-    let renewal = |lease: Lease| {
-        let time = lease.spec.and_then(|spec| spec.renew_time)?;
-        Some((lease.metadata.name?.as_str().into(), time.0))
-    };
-    Ok(leases.into_iter().filter_map(renewal).collect())
+    let renewal = |lease: &Lease| Some((lease.metadata.name.as_deref()?.into(), renewed(lease)?));
+    Ok(leases.iter().filter_map(renewal).collect())
+}
+
+/// The same of one node; nothing where it has no lease.
+///
+/// # Errors
+/// It cannot be read.
+pub async fn renewal(client: &kube::Client, node: &str) -> Result<Option<Timestamp>, Refusal> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASES);
+    let lease = answered(PATIENCE, api.get_opt(node)).await.map_err(|refusal| refusal.on(Side::Virtual))?;
+    Ok(lease.as_ref().and_then(renewed))
+}
+
+fn renewed(lease: &Lease) -> Option<Timestamp> {
+    Some(lease.spec.as_ref()?.renew_time.as_ref()?.0)
 }
 
 async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Vec<K>, Refusal>

@@ -77,6 +77,11 @@ impl Asked {
         Leave::Given { since: *self.given.get_or_insert(now.wall) }
     }
 
+    /// The wall clock was set by so much: a deadline that counts from the leave is as far away as before.
+    pub(super) fn stepped(&mut self, by: jiff::SignedDuration) {
+        self.given = self.given.map(|given| given.checked_add(by).unwrap_or(given));
+    }
+
     /// Whether this was asked for.
     pub(super) fn contains(&self, act: &Act) -> bool {
         self.acts.contains(act)

@@ -1,10 +1,6 @@
 use topoloom_sync::guard::Spent;
-use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
-use topoloom_sync::policy::object::{Policy, PolicyObject};
-use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
-use topoloom_sync::taints::{Effect, Taint};
 
 use super::examples::{binding, lend, mark, now, view};
 use super::*;
@@ -140,61 +136,4 @@ fn a_node_that_waits_says_when_to_look_again() {
     // What it remembers counts from the first look.
     let work = view.decide(&"w1".into(), &Evidence::default(), later(20));
     assert_eq!(work.again, Some(Duration::from_secs(40)));
-}
-
-/// The time that a decision writes into the taint of closed windows.
-fn stamped(work: &NodeWork) -> Option<String> {
-    let taints = work.orders.iter().find_map(|order| match order {
-        NodeOrder::PatchSpec { body, .. } => body["spec"]["taints"].as_array(),
-        _ => None,
-    })?;
-    let taint = taints.iter().find(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT)?;
-    Some(taint["timeAdded"].as_str()?.to_owned())
-}
-
-#[test]
-fn s17_a_step_of_the_clock_moves_the_clock_of_a_closing_once() {
-    let mut view = view(1);
-    lend(&mut view, 1);
-    let spec = PolicySpec {
-        cluster: "east".to_owned(),
-        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
-        force_reclaim: true,
-        graceful_reclaim_period_seconds: Some(36_000),
-        ..PolicySpec::default()
-    };
-    let (name, uid) = ("night".to_owned(), "p1".into());
-    let object = PolicyObject {
-        name,
-        uid,
-        generation: 1,
-        created: None,
-        deleting: false,
-        spec,
-        unreadable: None,
-        last_valid: None,
-        announced: Announced::default(),
-    };
-    let _ = view.policies.insert(Policy::new(object));
-    let (name, lent) = (PhysicalName::from("w1"), NodeName::from("vnode-east-w1"));
-    let look = |view: &mut View, hours: i64| {
-        let wall = now().wall + SignedDuration::from_hours(hours);
-        stamped(&view.decide(&name, &Evidence::default(), Now { wall, ..now() }))
-    };
-    let store = |view: &mut View, time: &str, version: &str| {
-        let mut node = view.lent(&lent).unwrap().clone();
-        node.version = version.into();
-        node.metadata.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
-        let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, "true", Effect::NoSchedule);
-        node.metadata.taints.push(Taint { time_added: time.parse().ok(), ..taint });
-        view.lent_node(&lent, node);
-    };
-    let closed = look(&mut view, 0).unwrap();
-    store(&mut view, &closed, "30");
-    assert_eq!(look(&mut view, 0), None, "it is at rest");
-    view.stepped(SignedDuration::from_hours(1));
-    let moved = look(&mut view, 1).unwrap();
-    assert_eq!((closed.as_str(), moved.as_str()), ("2026-08-03T12:00:00Z", "2026-08-03T13:00:00Z"));
-    store(&mut view, &moved, "31");
-    assert_eq!(look(&mut view, 1), None, "once");
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use topoloom::manager::rights::lending::{Evictions, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::PolicySource;
 
@@ -24,7 +24,7 @@ type Rules = BTreeMap<Option<String>, Vec<Value>>;
 /// The syncer in the virtual cluster.
 pub(super) fn syncer(account: &str) -> Vec<Value> {
     let settings = VirtualSettings {
-        leases: Some(SYSTEM.to_owned()),
+        leases: BindingLeases::Elected(SYSTEM.to_owned()),
         config: (SYSTEM.to_owned(), SWITCH.to_owned()),
         extent: Extent::Everything,
         secrets: vec![(SYSTEM.to_owned(), BINDING.to_owned())],

@@ -3,11 +3,12 @@
 
 use super::judge::counts;
 use super::objects::{Pod, labels_of};
-use super::process::{Decided, Evidence, Plan, Way};
+use super::process::{Decided, Evidence, Plan, Process, Way};
 use super::server::{Changed, Refused};
 use super::world::Budgets;
 use super::*;
 use crate::deletion::RefusedEviction;
+use crate::guard::HeldBefore;
 use crate::liveness::Lease;
 use crate::node::{LiveLent, LiveNode, NodeOrder, PodRemoval, Question, RemovalMeans};
 use crate::precondition::Precondition;
@@ -75,6 +76,7 @@ impl World {
         if self.is_gone(Side::Virtual) {
             bars.insert(Bar::VirtualUnreachable);
         }
+        bars.extend(self.hindrance(at));
         bars.into_iter().collect()
     }
 
@@ -98,11 +100,13 @@ impl World {
         let mut evidence = Evidence::default();
         for _ in 0..QUESTIONS {
             let (bars, now, mutation) = (self.bars(at), self.now_of(at), self.mutation);
+            self.processes[at].review(&bars, now.steady);
             if !self.acts(at) || !self.processes[at].cache.is_listed() || self.processes[at].plan.is_some() {
                 return false;
             }
             let decided = self.processes[at].decide(&machine, &evidence, (now, &bars, mutation));
             self.heed(at);
+            self.note_guard(at);
             let question = match &decided.orders[..] {
                 [NodeOrder::Ask(question)] => Some(question.clone()),
                 _ => None,
@@ -145,9 +149,38 @@ impl World {
                 let (process, store) = (&self.processes[at], &self.server(Side::Virtual).store);
                 evidence.pods = Some(process.stored_pods(&process.lent_name(machine), store));
             }
-            Question::Binding(_) => evidence.bindings = Some(UIDS.into_iter().map(Uid::from).collect()),
+            Question::Binding(_) => evidence.bindings = Some(self.bindings()),
         }
         true
+    }
+
+    /// A live list of the bindings.
+    pub(super) fn bindings(&self) -> BTreeSet<Uid> {
+        let gone = (self.mutation == Mutation::NotAdopted).then_some(UIDS);
+        self.uids.into_iter().chain(gone.into_iter().flatten()).map(Uid::from).collect()
+    }
+
+    /// The status of the binding says what its guard has committed, and holds.
+    pub(super) fn note_guard(&mut self, at: usize) {
+        if !self.leads(at) || self.is_gone(Side::Virtual) {
+            return;
+        }
+        let Process { guard, ghost, .. } = &self.processes[at];
+        let held = guard.held().map(|batch| HeldBefore {
+            hash: batch.hash.clone(),
+            nodes: batch.nodes,
+            pods: batch.pods,
+            size: batch.size,
+            spent: batch.spent,
+        });
+        let nodes = match &held {
+            None => BTreeSet::new(),
+            Some(_) if guard.is_recalling() => ghost.before.clone(),
+            Some(_) => ghost.held.keys().map(|act| act.node().clone()).collect(),
+        };
+        let inherited = Inherited { spent: guard.committed(), held };
+        let (binding, store) = (binding_of(at), &mut self.server_mut(Side::Virtual).store);
+        (store.inherited[binding], store.held[binding]) = (inherited, nodes);
     }
 
     /// Takes over what was decided.
@@ -157,7 +190,10 @@ impl World {
         let uid = self.processes[at].cache.lent.get(&*lent).map(|node| node.uid.clone());
         match (lease, uid) {
             (Some(Lease::Renew), Some(uid)) => drop(self.processes[at].leases.insert(lent.to_string(), uid)),
-            (Some(Lease::Stop(_)), _) => drop(self.processes[at].leases.remove(&*lent)),
+            (Some(Lease::Stop(why)), _) => {
+                self.judge_stop(at, why);
+                self.processes[at].leases.remove(&*lent);
+            }
             (Some(Lease::Renew), None) | (None, _) => {}
         }
         let disrupts = orders.iter().any(|order| matches!(order, NodeOrder::RemovePods(_) | NodeOrder::Delete { .. }));
@@ -264,6 +300,7 @@ impl World {
     /// A process sends a request, and learns what came of it.
     pub(super) fn send(&mut self, at: usize, what: What) -> Answer {
         let request = Request { from: at, what };
+        self.judge_hindered(at, &request.what);
         let way = std::mem::replace(&mut self.processes[at].way, Way::Whole);
         if way == Way::Late {
             self.delay(request);
@@ -307,8 +344,7 @@ impl World {
             self.processes[at].ghost.taken.entry(name.clone()).or_insert(now);
         }
         self.processes[at].carried(plan, order, now);
-        let spent = self.processes[at].guard.spent();
-        self.server_mut(Side::Virtual).store.spent[binding_of(at)] = spent;
+        self.note_guard(at);
     }
 
     fn see_lent(&mut self, at: usize, name: &str) {

@@ -56,6 +56,8 @@ impl Desk<'_> {
         }
         let verdict = self.guard.ask(act, cause, &Safety::default(), size, now);
         match verdict {
+            // Until an earlier batch is judged again everything is held that counts.
+            Verdict::Held if self.guard.is_recalling() => {}
             Verdict::Held => {
                 self.ghost.held.insert(act.clone(), cause);
             }

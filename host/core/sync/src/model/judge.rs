@@ -8,9 +8,11 @@
 //! | user | what users set on a virtual node stays |
 //! | growth | no node grows under a bar, or where it is not known how large it may be |
 //! | two looks, proof, restore | an orphan was seen twice; no virtual pod names it; its virtual pod was not lost by a restore |
-//! | guard, held | no more nodes go than the limits of the binding allow; what is held is not released by time |
+//! | guard, held | no more nodes go than the limits of the binding allow; what is held is not released by time or by a restart |
 //! | twice | no pod is removed again after its removal was answered |
-//! | grace | pods leave a node whose windows are closed after its grace, whatever the clocks show |
+//! | grace | pods leave a node whose windows are closed after its grace and what they tolerate, whatever the clocks show; those of a DaemonSet stay |
+//! | hold | leases are renewed for as long as the binding says while the physical cluster is gone |
+//! | hindered | what an operator holds back is not sent |
 //! | final, final phase, lives | a virtual pod that ended stays so; it has ended before it is finished; it is not finished while its physical pod runs |
 //! | renewal | a renewal is later than the last one |
 //! | rest, end | the system comes to rest ([`rest`](super::rest)) |
@@ -19,13 +21,16 @@
 //! it was shown, a pod that it saw. What a request that is late meets is judged by the server's preconditions alone.
 
 use super::actors::lent_name;
+use super::carry::What;
 use super::objects::{Pod, annotation, is_ours, labels_of, taints_of};
+use super::pods::twin_name;
 use super::process::Plan;
 use super::server::Changed;
 use super::*;
 use crate::guard::REMEMBERED;
 use crate::identity::Claim;
 use crate::identity::mapping::{Mapping, is_mapped};
+use crate::liveness::{NotAlive, Reach};
 use crate::node::{NodeOrder, PodRemoval};
 use crate::pods::Orphan;
 
@@ -39,10 +44,12 @@ impl World {
             NodeOrder::Create { name, .. } => self.judge_creation(at, plan, name),
             NodeOrder::RemovePods(removals) => {
                 self.judge_uprooted(at, plan);
+                self.judge_held(at, plan);
                 removals.iter().for_each(|removal| self.judge_removal(at, plan, removal));
             }
             NodeOrder::Delete { .. } => {
                 self.judge_uprooted(at, plan);
+                self.judge_held(at, plan);
                 self.judge_share(at, plan);
             }
             NodeOrder::Ask(_)
@@ -79,9 +86,52 @@ impl World {
         let lent = self.server(Side::Virtual).node(&plan.lent);
         let uid = lent.and_then(|node| node["metadata"]["uid"].as_str()).unwrap_or_default();
         let since = self.closed.get(uid).copied();
-        if since.is_none_or(|since| self.steady.saturating_sub(since) + TOLERANCE < RECLAIM) {
+        let is_of = |slot: usize| removal.pod.name == twin_name(slot);
+        let tolerated = if is_of(TOLERANT) { TOLERATED } else { Duration::ZERO };
+        let is_early = |since: Duration| self.steady.saturating_sub(since) + TOLERANCE < RECLAIM + tolerated;
+        if is_of(DAEMON) || since.is_none_or(is_early) {
             let now = self.steady;
             self.breaks(format!("grace: pod {} goes at {now:?}, and its node is closed since {since:?}", removal.pod));
+        }
+    }
+
+    /// What an earlier process held is not touched before it was judged again.
+    fn judge_held(&mut self, at: usize, plan: &Plan) {
+        if plan.cause.is_some_and(counts) && self.processes[at].ghost.before.contains(&plan.lent) {
+            self.breaks(format!("held: {} was held, and is released by a restart (process {at})", plan.lent));
+        }
+    }
+
+    /// A process stops to renew a lease.
+    pub(super) fn judge_stop(&mut self, at: usize, why: NotAlive) {
+        let reach = self.processes[at].contact.reach(self.steady);
+        if let (WEST, NotAlive::Unreachable, Reach::Unreachable { since }) = (binding_of(at), why, reach)
+            && self.steady.saturating_sub(since) < HOLD
+        {
+            self.breaks(format!("hold: a lease stops at {:?}, and the cluster is gone since {since:?}", self.steady));
+        }
+    }
+
+    /// What an operator holds back is not sent.
+    pub(super) fn judge_hindered(&mut self, at: usize, what: &What) {
+        let doing = match what {
+            What::Node { order, .. } => match order {
+                NodeOrder::Create { .. } => Doing::Create,
+                NodeOrder::PatchPhysical { .. } | NodeOrder::ReleasePhysical { .. } => Doing::Physical,
+                // The first taint of a node that leaves moves no pod.
+                NodeOrder::PatchStatus { .. } | NodeOrder::PatchSpec { .. } => Doing::Mirror,
+                NodeOrder::RemovePods(_) | NodeOrder::Delete { .. } | NodeOrder::RemoveFinalizer { .. } => {
+                    Doing::Disrupt
+                }
+                NodeOrder::Ask(_) | NodeOrder::StopLease(_) => return,
+            },
+            What::Remove(_) | What::Finish { .. } => Doing::Disrupt,
+            What::Orphan { .. } => Doing::JudgeOrphan,
+            What::PodStatus { .. } => Doing::Mirror,
+            What::Status { .. } => Doing::Announce,
+        };
+        if self.forbids(at, doing) {
+            self.breaks(format!("hindered: process {at} sends {what:?} under {:?}", self.hindered));
         }
     }
 
@@ -123,6 +173,7 @@ impl World {
             (_, Claim::Ours) => true,
             (NodeOrder::ReleasePhysical { .. }, _) => false,
             (_, Claim::Free) => true,
+            (_, Claim::OtherBinding(uid)) if !self.uids.contains(&&**uid) => true,
             (_, Claim::OtherBinding(_) | Claim::Other { .. } | Claim::Malformed(_)) => false,
         };
         let is_confined = without_ours(&changed.before) == without_ours(&changed.after);

@@ -6,6 +6,7 @@ use crate::node::LentPod;
 use crate::pods::finish::EndingPod;
 use crate::pods::{PhysicalPod, VirtualPod};
 use crate::reclaim::PodRef;
+use crate::taints::Toleration;
 
 /// Labels or annotations.
 pub(super) type Keys = BTreeMap<String, String>;
@@ -77,13 +78,20 @@ impl Pod {
 
     /// As the pod of a virtual node. `existence` is what the process knows of it.
     pub(super) fn lent(&self, existence: Existence, refused: Option<RefusedEviction>) -> LentPod {
+        let is_of = |slot: usize| self.name == pods::twin_name(slot);
+        let tolerates = Toleration {
+            key: keys::OUT_OF_WINDOWS_TAINT.to_owned(),
+            operator: "Exists".into(),
+            seconds: i64::try_from(TOLERATED.as_secs()).ok(),
+            ..Toleration::default()
+        };
         LentPod {
             pod: PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() },
             version: self.resource_version(),
-            class: PodClass::Ordinary,
+            class: if is_of(DAEMON) { PodClass::DaemonSet } else { PodClass::Ordinary },
             phase: self.phase,
             existence,
-            tolerations: Vec::new(),
+            tolerations: if is_of(TOLERANT) { vec![tolerates] } else { Vec::new() },
             refused,
         }
     }
@@ -115,9 +123,12 @@ pub(super) fn cores(count: u32) -> ResourceList {
     resources::read_list([(CPU, text.as_str())]).unwrap()
 }
 
-/// Whether a node is of a binding, by its labels.
+/// Whether a node or a pod is of a binding, by its labels: also of one that had its name, since that one is gone.
 pub(super) fn is_ours(labels: &Keys, us: &Identity) -> bool {
-    Ownership::of(labels, us) == Ownership::Ours
+    match Ownership::of(labels, us) {
+        Ownership::Ours | Ownership::OursOfEarlierBinding(_) => true,
+        Ownership::Foreign(_) | Ownership::None => false,
+    }
 }
 
 /// The labels of a node.

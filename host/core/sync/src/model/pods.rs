@@ -10,7 +10,7 @@ use crate::guard::Verdict;
 use crate::identity::Owner;
 use crate::naming::physical_pod_name;
 use crate::pods::finish::{self, EndDecision, EndFacts, NodeEvidence, PodEvidence};
-use crate::pods::{Orphan, PodDecision, Question};
+use crate::pods::{Orphan, PodDecision, Question, Trusted};
 use crate::policy::shadow::Shadowing;
 use crate::policy::status::decide_status;
 use crate::precondition::Precondition;
@@ -64,15 +64,22 @@ impl World {
                     continue;
                 }
                 PodDecision::Delete { why, precondition } => self.remove_orphan(at, &copy, &why, precondition),
-                PodDecision::Synchronise(_) => {
+                PodDecision::AskBinding(uid) => {
+                    if self.is_gone(Side::Virtual) || self.bindings().contains(&uid) {
+                        return;
+                    }
+                    self.processes[at].gone.insert(uid);
+                    continue;
+                }
+                PodDecision::Synchronise(trusted) => {
+                    if let Trusted::Mapping(_) = trusted {
+                        self.processes[at].adopted.insert(copy.uid.clone());
+                    }
                     self.keep(at, &copy.uid);
                     self.mirror(at, &copy, live.and_then(|(twin, _)| twin));
                 }
                 PodDecision::Nothing(_) | PodDecision::Leave(_) => self.keep(at, &copy.uid),
-                PodDecision::Retry
-                | PodDecision::LookAgain { .. }
-                | PodDecision::AskBinding(_)
-                | PodDecision::Withheld { .. } => {}
+                PodDecision::Retry | PodDecision::LookAgain { .. } | PodDecision::Withheld { .. } => {}
             }
             return;
         }
@@ -118,6 +125,7 @@ impl World {
         let mut desk = Desk { guard: &mut process.guard, ghost: &mut process.ghost, mutation };
         let verdict = desk.verdict(&act, Cause::Orphan, size, now);
         self.heed(at);
+        self.note_guard(at);
         if verdict != Verdict::Go {
             return;
         }
@@ -250,7 +258,7 @@ impl World {
     /// The process that serves the binding of a policy writes its status.
     pub(super) fn report(&mut self, at: usize) {
         let now = self.now_of(at).wall;
-        if at != self.leader || !self.processes[at].cache.is_listed() {
+        if at != self.leader || !self.processes[at].cache.is_listed() || self.forbids(at, Doing::Announce) {
             return;
         }
         let Some(stored) = self.processes[at].cache.stored_policies.get(POLICY).cloned() else { return };

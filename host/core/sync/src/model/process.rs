@@ -25,6 +25,9 @@ use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
 use crate::taints::DefaultTaint;
 
+/// How long everything has to be known before what an earlier process held is judged again, beside the time between two looks.
+const SETTLES: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone)]
 pub(super) struct Process {
     pub(super) setting: Binding,
@@ -41,6 +44,12 @@ pub(super) struct Process {
     pub(super) removed: BTreeSet<Uid>,
     /// Physical pods that the guard was asked for.
     pub(super) orphans: BTreeMap<Uid, Act>,
+    /// UIDs of bindings that a live list did not have.
+    pub(super) gone: BTreeSet<Uid>,
+    /// Physical pods of those bindings that are ours.
+    pub(super) adopted: BTreeSet<Uid>,
+    /// Since when everything is known, and the machines that were decided about since then.
+    recall: Option<(Duration, BTreeSet<String>)>,
     /// The virtual nodes whose leases it renews.
     pub(super) leases: BTreeMap<String, Uid>,
     /// What it is carrying out.
@@ -114,6 +123,8 @@ pub(super) struct Ghost {
     pub(super) held: BTreeMap<Act, Cause>,
     /// Nodes that an operator confirmed.
     pub(super) confirmed: BTreeSet<NodeName>,
+    /// Nodes that an earlier process held, until everything was decided about again.
+    pub(super) before: BTreeSet<NodeName>,
     /// Nodes that it deleted for a cause that counts, and when.
     pub(super) taken: BTreeMap<NodeName, Duration>,
     /// Virtual pods whose removal was answered.
@@ -145,12 +156,16 @@ pub(super) struct Decided {
     pub(super) cause: Option<Cause>,
 }
 
+/// Whose objects a binding with this UID makes.
+pub(super) fn identity(binding: usize, uid: &str) -> Identity {
+    Identity::new(US.into(), BindingName::parse(NAMES[binding]).unwrap(), uid.into()).unwrap()
+}
+
 /// The facts of a binding.
 pub(super) fn setting(binding: usize, selector: NodeSelector) -> Binding {
     let name = NAMES[binding];
-    let identity = Identity::new(US.into(), BindingName::parse(name).unwrap(), UIDS[binding].into()).unwrap();
     Binding {
-        identity,
+        identity: identity(binding, UIDS[binding]),
         cluster: ClusterId::parse(name).unwrap(),
         mount: super::pods::mount(binding),
         selector,
@@ -161,7 +176,7 @@ pub(super) fn setting(binding: usize, selector: NodeSelector) -> Binding {
         chained: Chained::Refused,
         claims: NodeClaims::Written,
         endpoint: None,
-        on_unreachable: OnUnreachable::Unknown,
+        on_unreachable: if binding == WEST { OnUnreachable::Hold(HOLD) } else { OnUnreachable::Unknown },
         grow: GROW,
         deletion: DeletionTiming::default(),
         evictions: Evictions::Allowed,
@@ -169,19 +184,22 @@ pub(super) fn setting(binding: usize, selector: NodeSelector) -> Binding {
 }
 
 impl Process {
-    /// One that has just started: it knows its binding, and what its guard has spent.
-    pub(super) fn new(setting: Binding, spent: Spent, now: Duration) -> Self {
+    /// One that has just started: it knows its binding, and what the status of that says.
+    pub(super) fn new(setting: Binding, inherited: Inherited, now: Duration) -> Self {
         Self {
             setting,
             cache: Cache::new(),
             contact: Contact::new(ContactTiming::default(), now),
             relisted: BTreeSet::new(),
-            guard: Guard::inherit(spent, now),
+            guard: Guard::inherit(inherited, now),
             looks: Looks::new(100),
             remembered: BTreeMap::new(),
             refused: BTreeMap::new(),
             removed: BTreeSet::new(),
             orphans: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            adopted: BTreeSet::new(),
+            recall: None,
             leases: BTreeMap::new(),
             plan: None,
             way: Way::Whole,
@@ -192,6 +210,25 @@ impl Process {
             steps: SignedDuration::ZERO,
             valid: BTreeMap::new(),
             ghost: Ghost::default(),
+        }
+    }
+
+    /// What an earlier process held is judged again, once every machine was decided about for long enough since everything is known.
+    pub(super) fn review(&mut self, bars: &Bars, now: Duration) {
+        if !self.cache.is_listed() || !bars.allow(Doing::Disrupt) {
+            self.recall = None;
+            return;
+        }
+        let is_there = |machine: &String| {
+            self.cache.machines.contains_key(machine) || self.cache.lent.contains_key(&*self.lent_name(machine))
+        };
+        let there: Vec<String> = (0..NODES).map(machine_name).filter(is_there).collect();
+        let (since, decided) = self.recall.get_or_insert_with(|| (now, BTreeSet::new()));
+        let is_late = now.saturating_sub(*since) >= pods::ORPHAN_DELAY + SETTLES;
+        if is_late && there.iter().all(|machine| decided.contains(machine)) {
+            let size = self.size();
+            self.guard.recalled(&Safety::default(), size, now);
+            self.ghost.before.clear();
         }
     }
 
@@ -291,6 +328,7 @@ impl Process {
             Some(live) => (live.clone(), PodsBy::List),
             None => (pods, PodsBy::Watch),
         };
+        let pods = if mutation == Mutation::NothingTolerated { without_tolerations(pods) } else { pods };
         let (none, reach, steps, size) = (BTreeSet::new(), self.contact.reach(now.steady), self.steps, self.size());
         let remembered = self.remembered.entry(machine.to_owned()).or_default();
         remembered.see(lent.as_deref(), steps);
@@ -329,6 +367,10 @@ impl Process {
         let (orders, lease) = (decision.orders, decision.lease);
         if let Some(wrong) = grown(&orders, lent.as_deref(), bars, growth) {
             self.ghost.broken.get_or_insert(wrong);
+        }
+        let is_asking = matches!(&orders[..], [NodeOrder::Ask(_)]);
+        if let Some((_, decided)) = self.recall.as_mut().filter(|_| !is_asking) {
+            decided.insert(machine.to_owned());
         }
         remembered.memory.alone_since = match growth {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
@@ -391,12 +433,21 @@ impl Process {
             None => Twin::Cached(cached.as_ref()),
         };
         let orphan_delay = if mutation == Mutation::OneLook { Duration::ZERO } else { pods::ORPHAN_DELAY };
+        let is_adopted = copy.as_ref().is_some_and(|copy| self.adopted.contains(&copy.uid));
+        let earlier = copy.as_ref().and_then(|copy| match Ownership::of(&copy.labels, us) {
+            Ownership::OursOfEarlierBinding(uid) => Some(uid),
+            Ownership::Ours | Ownership::Foreign(_) | Ownership::None => None,
+        });
         let facts = pods::Facts {
             identity: us,
             pod: copy.as_ref(),
             twin,
-            earlier: Earlier::Unlisted,
-            adopted: pods::Adopted::No,
+            earlier: if earlier.is_some_and(|uid| self.gone.contains(&uid)) {
+                Earlier::Gone
+            } else {
+                Earlier::Unlisted
+            },
+            adopted: if is_adopted { pods::Adopted::Yes } else { pods::Adopted::No },
             bars,
             orphan_delay,
             look: None,
@@ -420,6 +471,11 @@ impl Remembered {
         }
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps - then);
     }
+}
+
+fn without_tolerations(mut pods: Vec<LentPod>) -> Vec<LentPod> {
+    pods.iter_mut().for_each(|pod| pod.tolerations.clear());
+    pods
 }
 
 /// A virtual node as a process takes it.

@@ -10,6 +10,7 @@ use super::world::{Budgets, Selected};
 use super::*;
 use crate::identity::mapping::{Mapping, is_mapped};
 use crate::policy::validate::validate;
+use crate::witness;
 
 /// The most rounds until the system is at rest.
 const ROUNDS: usize = 45;
@@ -31,7 +32,7 @@ enum Standing {
 impl World {
     /// All do what they should, and nothing fails any more.
     pub(super) fn calm(&mut self) {
-        self.afterlife = 0;
+        (self.afterlife, self.hindered) = (0, None);
         self.budgets = Budgets::Open;
         for server in &mut self.servers {
             server.presence = Presence::There;
@@ -96,8 +97,8 @@ impl World {
             return;
         }
         if self.processes[at].restored == Restored::Yes {
-            let highest = [Side::Physical, Side::Virtual].map(|side| self.server(side).store.counters[binding].count);
-            self.witness(binding, highest[0].max(highest[1]) + 1);
+            let (kept, copy) = self.numbers(binding);
+            witness::resume(kept, copy).into_iter().for_each(|step| self.write_witness(binding, step));
             for at in (0..PROCESSES).filter(|at| binding_of(*at) == binding) {
                 self.processes[at].restored = Restored::No;
             }
@@ -106,6 +107,9 @@ impl World {
             return;
         }
         let process = &mut self.processes[at];
+        if process.guard.is_recalling() {
+            return;
+        }
         let Some(hash) = process.guard.held().map(|batch| batch.hash.clone()) else { return };
         let confirmed: Vec<NodeName> = process.ghost.held.keys().map(|act| act.node().clone()).collect();
         process.ghost.confirmed.extend(confirmed);
@@ -113,16 +117,18 @@ impl World {
         if let Err(error) = process.guard.confirm(&hash) {
             self.breaks(format!("held: {error}"));
         }
+        self.note_guard(at);
     }
 
     /// A cluster goes back to a backup in which every binding has an earlier count than in the other cluster.
     pub(super) fn restore(&mut self, side: Side, revision: Revision) {
-        let now = [Side::Physical, Side::Virtual].map(|side| self.server(side).store.counters);
+        let (kept, copies) = (self.server(Side::Virtual).store.kept, self.server(Side::Physical).store.copies);
         let is_older = |store: &Store| {
-            (0..BINDINGS).all(|binding| match side {
-                Side::Virtual => store.counters[binding].count < now[0][binding].count,
-                Side::Physical => store.counters[binding].count < now[1][binding].confirmed,
-            })
+            let (kept, copies) = match side {
+                Side::Virtual => (store.kept, copies),
+                Side::Physical => (kept, store.copies),
+            };
+            (0..BINDINGS).all(|binding| witness::judge(kept[binding], copies[binding]) != witness::Verdict::Agree)
         };
         let Some(backup) = self.server(side).backup(is_older) else { return };
         let before = self.servers.each_ref().map(|server: &Server| server.store.clone());
@@ -180,7 +186,7 @@ impl World {
                 Some(claim) => Err(format!("is not lent, and claimed by {claim}")),
             },
             ([binding], Some(machine)) if wanted.contains(binding) => {
-                let uid = UIDS[*binding];
+                let uid = self.uids[*binding];
                 if claim != Some(format!("{US}/{uid}").as_str()) {
                     return Err(format!("is lent by {}, and claimed by {claim:?}", NAMES[*binding]));
                 }
@@ -219,9 +225,12 @@ impl World {
         if has(keys::UNREACHABLE_TAINT) || ready_of(lent) != "True" {
             return Err(format!("is lent, and its virtual node is not healed: {}", lent["status"]["conditions"]));
         }
-        for key in [keys::PHYSICAL_NODE_UID, "rack"] {
+        for (key, wanted) in [
+            (keys::PHYSICAL_NODE_UID, &machine["metadata"]["uid"]),
+            ("rack", &machine["metadata"]["labels"]["rack"]),
+            (keys::BINDING_UID, &json!(self.uids[binding])),
+        ] {
             let there = &lent["metadata"]["labels"][key];
-            let wanted = if key == "rack" { &machine["metadata"]["labels"][key] } else { &machine["metadata"]["uid"] };
             if there != wanted {
                 return Err(format!("is lent, and the label {key} of its virtual node is {there}"));
             }

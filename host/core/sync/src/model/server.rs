@@ -5,9 +5,9 @@
 //! that this is left out here.
 
 use super::objects::{Pod, StoredPolicy};
-use super::witness::Counters;
 use super::*;
 use crate::node::scene::apply;
+use crate::witness::Kept;
 
 /// How far two revisions are apart. The number of the history is what is left over.
 const STRIDE: u64 = 64;
@@ -51,10 +51,14 @@ pub(super) struct Store {
     pub(super) policies: BTreeMap<String, Arc<StoredPolicy>>,
     /// When the lease of each node was renewed last.
     pub(super) leases: BTreeMap<String, Timestamp>,
-    /// What each binding keeps here of its witness.
-    pub(super) counters: [Counters; BINDINGS],
+    /// What the lease of each binding keeps of its witness, in the virtual cluster.
+    pub(super) kept: [Option<Kept>; BINDINGS],
+    /// The copy of it in the Lease of the borrower, in the physical cluster.
+    pub(super) copies: [Option<u64>; BINDINGS],
     /// What the status of each binding says of its guard.
-    pub(super) spent: [Spent; BINDINGS],
+    pub(super) inherited: [Inherited; BINDINGS],
+    /// In no object: the virtual nodes of the batch that is held there.
+    pub(super) held: [BTreeSet<NodeName>; BINDINGS],
 }
 
 #[derive(Debug, Clone)]

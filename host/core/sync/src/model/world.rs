@@ -3,7 +3,7 @@
 use super::actors::{Borrower, Edit, Lender, Pool};
 use super::carry::Request;
 use super::objects::{is_ours, labels_of, ready_of, with_ready};
-use super::process::{Compared, Process, Restored, Way, setting};
+use super::process::{Compared, Process, Restored, Way, identity, setting};
 use super::server::{Presence, Revision, Server};
 use super::*;
 use crate::liveness::{Doubt, Listed, Reach};
@@ -11,6 +11,7 @@ use crate::node::Now;
 use crate::policy::examples;
 use crate::renewal::renew_time;
 use crate::selector::{RawNodeSelector, RawTerm};
+use crate::witness::{self, Kept, Step, Verdict};
 
 /// How often everything that is periodic has its turn.
 const BEAT: u64 = 10;
@@ -74,6 +75,8 @@ pub(super) enum Deed {
     Confirm(usize),
     /// The selector of the binding selects no machine, or its pool again.
     Select,
+    /// The binding east is deleted by force, and applied again.
+    Reapply,
 }
 
 /// Whether disruption budgets allow evictions.
@@ -124,6 +127,10 @@ pub(super) struct World {
     born: u64,
     pub(super) budgets: Budgets,
     pub(super) selected: Selected,
+    /// The UIDs of the bindings that there are.
+    pub(super) uids: [&'static str; BINDINGS],
+    /// What an operator holds back: all processes where it is [`Bar::ReadOnly`], and the binding east otherwise.
+    pub(super) hindered: Option<Bar>,
     /// Physical pods that lost their virtual one by a restore, with their binding, until an operator confirms it.
     pub(super) bereft: BTreeMap<Uid, usize>,
     /// UIDs of virtual nodes whose machine a restore took away or changed, likewise.
@@ -154,7 +161,7 @@ impl World {
     pub(super) fn new(mutation: Mutation) -> Self {
         let steady = Duration::from_secs(1_000);
         let selectors = [pools(&["gpu"]), pools(&["gpu"]), pools(&["gpu", "cpu"])];
-        let process = |(at, selector)| Process::new(setting(binding_of(at), selector), Spent::default(), steady);
+        let process = |(at, selector)| Process::new(setting(binding_of(at), selector), Inherited::default(), steady);
         let mut world = Self {
             mutation,
             steady,
@@ -169,6 +176,8 @@ impl World {
             born: 0,
             budgets: Budgets::Open,
             selected: Selected::Gpu,
+            uids: UIDS,
+            hindered: None,
             bereft: BTreeMap::new(),
             uprooted: BTreeMap::new(),
             closed: BTreeMap::new(),
@@ -319,11 +328,11 @@ impl World {
         if self.is_gone(Side::Physical) || self.is_gone(Side::Virtual) {
             return false;
         }
-        let of = |side: Side| self.server(side).store.counters[binding_of(at)];
-        let set_back = witness::compare(of(Side::Virtual), of(Side::Physical));
+        let (kept, copy) = self.numbers(binding_of(at));
+        let is_set_back = witness::judge(kept, copy) != Verdict::Agree;
         let process = &mut self.processes[at];
         process.compared = Compared::Yes;
-        if set_back.is_some() && process.restored == Restored::No {
+        if is_set_back && process.restored == Restored::No {
             process.set_back();
         }
         process.restored == Restored::No
@@ -331,20 +340,37 @@ impl World {
 
     /// The witness is raised, copied and confirmed. Never where it was not compared.
     fn raise(&mut self, at: usize) {
-        let binding = binding_of(at);
         let is_down = self.is_gone(Side::Physical) || self.is_gone(Side::Virtual);
-        if is_down || !self.compare(at) {
+        if is_down || self.forbids(at, Doing::Announce) || !self.compare(at) {
             return;
         }
-        let count = self.server(Side::Virtual).store.counters[binding].count + 1;
-        self.witness(binding, count);
+        let (kept, copy) = self.numbers(binding_of(at));
+        witness::round(kept, copy).into_iter().for_each(|step| self.write_witness(binding_of(at), step));
     }
 
-    pub(super) fn witness(&mut self, binding: usize, count: u64) {
-        for side in [Side::Physical, Side::Virtual] {
-            let counters = &mut self.server_mut(side).store.counters[binding];
-            (counters.count, counters.confirmed) = (count, count);
+    /// What the witness of a binding has in both clusters.
+    pub(super) fn numbers(&self, binding: usize) -> (Option<Kept>, Option<u64>) {
+        let [kept, copies] = [Side::Virtual, Side::Physical].map(|side| &self.server(side).store);
+        (kept.kept[binding], copies.copies[binding])
+    }
+
+    pub(super) fn write_witness(&mut self, binding: usize, step: Step) {
+        match step {
+            Step::Keep(kept) | Step::Confirm(kept) => {
+                self.server_mut(Side::Virtual).store.kept[binding] = Some(kept);
+            }
+            Step::Copy(copy) => self.server_mut(Side::Physical).store.copies[binding] = Some(copy),
         }
+    }
+
+    /// What an operator holds back of a process.
+    pub(super) fn hindrance(&self, at: usize) -> Option<Bar> {
+        self.hindered.filter(|bar| *bar == Bar::ReadOnly || binding_of(at) == EAST)
+    }
+
+    /// Whether an operator holds this back.
+    pub(super) fn forbids(&self, at: usize, doing: Doing) -> bool {
+        self.hindrance(at).is_some_and(|bar| bar.forbids(doing))
     }
 
     /// The leases of all its virtual nodes are renewed.
@@ -472,12 +498,31 @@ impl World {
     /// A process begins: its caches are empty, and it knows what the status of its binding says.
     fn restart(&mut self, at: usize) {
         let binding = binding_of(at);
-        let spent = self.server(Side::Virtual).store.spent[binding];
+        let store = &self.server(Side::Virtual).store;
+        let (mut inherited, held) = (store.inherited[binding].clone(), store.held[binding].clone());
+        if self.mutation == Mutation::HeldForgotten {
+            inherited.held = None;
+        }
         if let Some(plan) = self.processes[at].plan.take() {
             self.leave_behind(at, &plan);
         }
         let setting = self.processes[at].setting.clone();
-        self.processes[at] = Process::new(setting, spent, self.steady);
+        self.processes[at] = Process::new(setting, inherited, self.steady);
+        self.processes[at].ghost.before = held;
+    }
+
+    /// The binding east has another UID, and a status and a witness of its own. Its processes begin anew.
+    fn reapply(&mut self) {
+        self.uids[EAST] = APPLIED_AGAIN;
+        let lent = &mut self.server_mut(Side::Virtual).store;
+        (lent.kept[EAST], lent.inherited[EAST], lent.held[EAST]) = (None, Inherited::default(), BTreeSet::new());
+        self.server_mut(Side::Physical).store.copies[EAST] = None;
+        self.afterlife = 0;
+        for at in 0..WESTERN {
+            self.processes[at].setting.identity = identity(EAST, APPLIED_AGAIN);
+            self.restart(at);
+        }
+        self.adopt_leases(self.leader);
     }
 
     /// The first thing after a take-over: the leases of all nodes that are there are renewed.
@@ -578,6 +623,7 @@ impl World {
             Deed::Restore(side, revision) => self.restore(side, revision),
             Deed::Confirm(at) => self.confirm(at),
             Deed::Select => self.select(),
+            Deed::Reapply => self.reapply(),
             Deed::Lender(does) => self.lender(does),
             Deed::Borrower(does) => self.borrower(does),
         }

@@ -1,7 +1,7 @@
 //! For each mutation a history that shows it, written by hand: a change of the world that moves what chance finds does not
 //! hide it.
 
-use super::actors::{Borrower, Edit, Lender, Pool};
+use super::actors::{Borrower, Deletion, Edit, Lender, Pool};
 use super::server::Revision;
 use super::*;
 
@@ -50,7 +50,81 @@ pub(super) fn history(mutation: Mutation) -> Vec<Deed> {
             Deed::Kill(0),
             Deed::Lender(Lender::Foreign(0)),
         ],
+        Mutation::HeldForgotten => held(),
+        Mutation::NothingTolerated => [
+            vec![Deed::Borrower(Borrower::Schedule(TOLERANT))],
+            copied(TOLERANT),
+            vec![
+                Deed::Lender(Lender::Edit(Edit::Closing)),
+                Deed::Catch(0),
+                Deed::Status(0),
+                Deed::Do(0, 0),
+                Deed::Pass(700),
+                Deed::Do(0, 0),
+                Deed::Pass(610),
+                Deed::Do(0, 0),
+            ],
+        ]
+        .concat(),
+        // Its pod is adopted, and loses its virtual one.
+        Mutation::NotAdopted => vec![
+            Deed::Reapply,
+            Deed::Catch(0),
+            Deed::Do(0, 0),
+            Deed::Do(0, 1),
+            Deed::Pod(0, 0),
+            Deed::Borrower(Borrower::Delete(0, Deletion::Forced)),
+            Deed::Catch(0),
+            Deed::Do(0, 0),
+        ],
     }
+}
+
+/// Something of every kind that a process would do.
+pub(super) fn busy() -> Vec<Deed> {
+    let end = Deed::Borrower(Borrower::Delete(1, Deletion::Graceful));
+    let events = vec![
+        Deed::Lender(Lender::Relabel(0, Pool::None)),
+        Deed::Lender(Lender::Relabel(2, Pool::Gpu)),
+        Deed::Lender(Lender::Cordon(1)),
+        Deed::Lender(Lender::Foreign(1)),
+        Deed::Lender(Lender::Edit(Edit::Large)),
+        Deed::Borrower(Borrower::Strip(0)),
+        Deed::Catch(0),
+        Deed::Status(0),
+    ];
+    let looks = (0..NODES).map(|node| Deed::Do(0, node)).chain((0..SLOTS).map(|slot| Deed::Pod(0, slot)));
+    let looks: Vec<Deed> = looks.chain([Deed::End(0, 1), Deed::Pass(31)]).collect();
+    [
+        vec![Deed::Borrower(Borrower::Schedule(1))],
+        copied(1),
+        events,
+        looks.clone(),
+        vec![end, Deed::Kill(0), Deed::Catch(0)],
+        looks.clone(),
+        vec![Deed::Pass(130), Deed::Catch(0)],
+        looks,
+    ]
+    .concat()
+}
+
+/// Both machines are taken out of the pool, that is held, and the process is started again.
+fn held() -> Vec<Deed> {
+    vec![
+        Deed::Lender(Lender::Relabel(0, Pool::None)),
+        Deed::Lender(Lender::Relabel(1, Pool::None)),
+        Deed::Watch(0, Kind::Machines),
+        Deed::Do(0, 0),
+        Deed::Do(0, 1),
+        Deed::Pass(6),
+        Deed::Do(0, 0),
+        Deed::Do(0, 1),
+        Deed::Kill(0),
+        Deed::Catch(0),
+        Deed::Do(0, 1),
+        Deed::Pass(6),
+        Deed::Do(0, 1),
+    ]
 }
 
 /// A process looks at a pod for as long as two looks, the gathering of the guard and a deletion take. `apart` is how many

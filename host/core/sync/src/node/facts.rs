@@ -22,6 +22,7 @@ use crate::resources::ResourceList;
 use crate::selector::NodeSelector;
 use crate::taints::{DefaultTaint, Taint, Toleration};
 use crate::truth::Truth;
+use crate::wall::STEP;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 
@@ -250,8 +251,11 @@ pub struct Memory {
     pub grown: Option<Duration>,
     /// Since when it has no policy although its annotation names one.
     pub alone_since: Option<Duration>,
-    /// How far the wall clock was set since its window taint was first seen.
+    /// How far the wall clock was set since its window taint was first seen; of one that an earlier process wrote, also how far our
+    /// clock is from that one.
     pub stepped: SignedDuration,
+    /// By which time windows are judged, where that is later than now ([`crate::wall::Judged`]).
+    pub judged: Option<Timestamp>,
     /// Since when its lease has not been renewed.
     pub unrenewed_since: Option<Duration>,
 }
@@ -265,18 +269,14 @@ pub struct Now {
     pub steady: Duration,
 }
 
-/// Smaller than this, the wall clock was slewed and not set (decision S18).
-const STEP: SignedDuration = SignedDuration::from_secs(5);
-
 impl Now {
-    /// By how much the wall clock was set since an earlier look, if it was. Two looks have to be close together: over a day a
-    /// clock that is slewed drifts as far.
+    /// By how much the wall clock was set since another look, if it was. Two looks have to be close together: over a day a clock that
+    /// is slewed drifts as far.
     #[must_use]
     pub fn stepped_since(self, earlier: Self) -> Option<SignedDuration> {
         let wall = self.wall.duration_since(earlier.wall);
-        let passed =
-            SignedDuration::try_from(self.steady.saturating_sub(earlier.steady)).unwrap_or(SignedDuration::MAX);
-        let by = wall.saturating_sub(passed);
+        let steady = |now: Self| SignedDuration::try_from(now.steady).unwrap_or(SignedDuration::MAX);
+        let by = wall.saturating_sub(steady(self).saturating_sub(steady(earlier)));
         (by.unsigned_abs() > STEP.unsigned_abs()).then_some(by)
     }
 }

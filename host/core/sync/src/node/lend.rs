@@ -115,9 +115,10 @@ impl<'a> Lending<'a> {
         let (base, source) = base_of(&physical.allocatable, &physical.capacity);
         let limits: &[Limit] = terms(&in_force).map_or(&[], |terms| terms.limits.as_slice());
         let sizes = calculate(base, facts.usage, limits);
-        let window = window(&in_force, now.wall);
-        let reclaim = reclaim(facts, &in_force, applied, window, now.wall);
-        let announced = announced(facts, &in_force, applied, window, now.wall);
+        let judged = facts.memory.judged.map_or(now.wall, |judged| judged.max(now.wall));
+        let window = window(&in_force, judged);
+        let reclaim = reclaim(facts, &in_force, applied, window, (judged, now.wall));
+        let announced = announced(facts, &in_force, applied, window, judged);
         let liveness = facts.liveness(now.steady);
         Self { physical, name, in_force, window, growth, sizes, base: source, reclaim, liveness, announced }
     }
@@ -276,7 +277,7 @@ impl<'a> Lending<'a> {
             set(key, value);
         }
         if self.keeps_window(facts) {
-            for key in [keys::RECLAIM_SINCE, keys::RECLAIM_GRACE] {
+            for key in [keys::RECLAIM_SINCE, keys::RECLAIM_GRACE, keys::RECLAIM_MARKED] {
                 if let Some(value) = kept(key) {
                     set(key, value);
                 }
@@ -572,7 +573,7 @@ fn reclaim(
     in_force: &InForce<'_>,
     applied: Option<&str>,
     window: Window,
-    now: Timestamp,
+    (judged, now): (Timestamp, Timestamp),
 ) -> Reclaim {
     let terms = terms(in_force);
     let window = match (window, terms) {
@@ -582,7 +583,7 @@ fn reclaim(
     // A closing of another policy is not the one that the clock on the node was started by.
     let is_same_policy = in_force.policy_name().is_some_and(|name| applied == Some(name));
     let closed = match (window, terms) {
-        (reclaim::Window::Outside(_), Some(terms)) if is_same_policy => terms.schedule.last_closing(now),
+        (reclaim::Window::Outside(_), Some(terms)) if is_same_policy => terms.schedule.last_closing(judged),
         _ => None,
     };
     let nothing = Metadata::default();
@@ -593,6 +594,7 @@ fn reclaim(
         taints: &metadata.taints,
         annotations: &metadata.annotations,
         closed,
+        judged,
         stepped: facts.memory.stepped,
         pods: &pods,
     };
@@ -614,13 +616,13 @@ fn announced(
 ) -> Duration {
     let (InForce::Policy { policy, terms }, Window::Closed { .. }) = (in_force, window) else { return Duration::ZERO };
     let Some(closed) = terms.schedule.last_closing(now) else { return Duration::ZERO };
-    let taints = facts.lent.map(|lent| lent.metadata.taints.as_slice()).unwrap_or_default();
-    let mut marks = taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT).peekable();
+    let nothing = Metadata::default();
+    let Metadata { taints, annotations, .. } = facts.lent.map_or(&nothing, |lent| &lent.metadata);
     let is_same_policy = applied == Some(policy.name());
-    let is_cause = if marks.peek().is_none() {
+    let is_cause = if taints.iter().all(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT) {
         is_same_policy
     } else {
-        marks.filter_map(|taint| taint.time_added).min().is_some_and(|marked| {
+        reclaim::marked(taints, annotations).is_some_and(|marked| {
             let late = marked.duration_since(closed);
             // A mark of an earlier closing: the windows opened and closed again meanwhile.
             if late.is_negative() { is_same_policy } else { late <= MARKED_WITHIN }

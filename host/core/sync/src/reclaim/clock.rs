@@ -26,6 +26,8 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) start: Timestamp,
+    /// By which time the windows were judged closed then.
+    pub(super) marked: Timestamp,
     pub(super) stamp: Stamp,
     pub(super) found: Found,
     pub(super) promised: Option<Duration>,
@@ -34,14 +36,17 @@ pub(super) struct Clock {
 
 impl Clock {
     /// One that starts now.
-    pub(super) fn fresh(now: Timestamp) -> Self {
+    pub(super) fn fresh(facts: &Facts<'_>, now: Timestamp) -> Self {
         let start = whole_seconds(now);
-        Self { start, stamp: Stamp::Keep, found: Found::Nothing, promised: None, reasons: Vec::new() }
+        // Two decisions at the same moment read the clock one after the other.
+        let is_later = facts.judged.duration_since(now) >= SignedDuration::from_secs(1);
+        let marked = if is_later { whole_seconds(facts.judged) } else { start };
+        Self { start, marked, stamp: Stamp::Keep, found: Found::Nothing, promised: None, reasons: Vec::new() }
     }
 
     pub(super) fn read(facts: &Facts<'_>, now: Timestamp) -> Self {
-        let mut clock = Self::fresh(now);
-        let fresh = clock.start;
+        let mut clock = Self::fresh(facts, now);
+        let Self { start: fresh, marked: fresh_mark, .. } = clock;
         let taints = || facts.taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
         if taints().next().is_none() {
             return clock;
@@ -55,7 +60,12 @@ impl Clock {
             Found::NoScheduleWithoutTime
         };
         if let Some(added) = added {
+            let mark = facts.annotations.get(keys::RECLAIM_MARKED);
+            if mark.is_some_and(|text| text.parse::<Timestamp>().is_err()) {
+                clock.reasons.push(Reason::Unreadable(keys::RECLAIM_MARKED));
+            }
             clock.start = added;
+            clock.marked = super::marked(facts.taints, facts.annotations).unwrap_or(added);
             if let Some(by) = facts.step() {
                 clock.start = whole_seconds(moved(added, by));
                 clock.stamp = Stamp::Replace;
@@ -63,7 +73,7 @@ impl Clock {
             }
             if clock.start > fresh {
                 clock.reasons.push(Reason::Future(clock.start));
-                clock.start = fresh;
+                (clock.start, clock.marked) = (fresh, fresh_mark);
                 clock.stamp = Stamp::Replace;
             }
         }
@@ -75,19 +85,22 @@ impl Clock {
             seconds.ok().map(Duration::from_secs)
         });
         match facts.closed {
-            Some(closed) if added.is_some() && clock.start < closed && closed <= now => clock.closed_again(closed),
+            Some(closed) if added.is_some() && clock.marked < closed && closed <= facts.judged => {
+                clock.closed_again(closed, fresh)
+            }
             _ => clock,
         }
     }
 
     /// The windows opened and closed again. What is left of an earlier grace still counts: it may be the edit of a policy
-    /// that looks like an opening.
-    fn closed_again(mut self, closed: Timestamp) -> Self {
-        let start = whole_seconds(closed);
+    /// that looks like an opening. A start that was moved is not moved back: it may be the clock that makes it look so.
+    fn closed_again(mut self, closed: Timestamp, fresh: Timestamp) -> Self {
+        let marked = whole_seconds(closed);
+        let start = marked.max(self.start).min(fresh);
         let passed = Duration::try_from(start.duration_since(self.start)).unwrap_or_default();
         let left = self.promised.map(|promised| promised.saturating_sub(passed)).filter(|left| !left.is_zero());
         self.reasons.push(Reason::MissedOpening(closed));
-        Self { start, stamp: Stamp::Replace, found: Found::Nothing, promised: left, reasons: self.reasons }
+        Self { start, marked, stamp: Stamp::Replace, found: Found::Nothing, promised: left, reasons: self.reasons }
     }
 
     /// Since when the effect is NoExecute.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::merge::{Metadata, Wanted, merge};
+use crate::wall::{Difference, TakeOver};
 
 #[derive(Debug, Clone)]
 enum Deed {
@@ -75,33 +76,50 @@ struct World {
 }
 
 impl World {
-    fn look(&mut self, window: Window) -> Result<(), TestCaseError> {
-        let now = Timestamp::from_second(1_772_352_000 + self.steady + self.ahead).unwrap();
-        let added = |node: &Metadata| node.taints.first().and_then(|taint| taint.time_added);
-        self.remember(added(&self.node));
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_772_352_000 + self.steady + self.ahead).unwrap()
+    }
+
+    fn added(&self) -> Option<Timestamp> {
+        self.node.taints.first().and_then(|taint| taint.time_added)
+    }
+
+    fn effect(&self) -> &str {
+        self.node.taints.first().map_or("none", |taint| taint.effect.word())
+    }
+
+    /// Looks, and writes what follows.
+    fn write(&mut self, window: Window) -> Reclaim {
+        let now = self.now();
+        self.remember();
         let stepped = SignedDuration::from_secs(self.seen.map_or(0, |(_, ahead)| self.ahead - ahead));
         let (taints, annotations) = (&self.node.taints, &self.node.annotations);
-        let reclaim = decide(&Facts { window, taints, annotations, closed: None, stepped, pods: &[] }, now);
+        let reclaim =
+            decide(&Facts { window, taints, annotations, closed: None, judged: now, stepped, pods: &[] }, now);
         let annotations = reclaim.annotations().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let taints = reclaim.taint.taint().into_iter().collect();
         let wanted = Wanted { annotations, taints, stamp: reclaim.stamp, ..Wanted::default() };
         if let Some(patch) = merge(&wanted, &self.node).patch {
             self.node = patch.onto(&self.node);
         }
-        self.remember(added(&self.node));
+        self.remember();
+        reclaim
+    }
 
+    fn look(&mut self, window: Window) -> Result<(), TestCaseError> {
+        let reclaim = self.write(window);
         let must = self.truth.look(window, self.steady);
-        let effect = self.node.taints.first().map_or("none", |taint| taint.effect.word());
-        prop_assert_eq!(effect, must, "{:?} {:?}", reclaim, &self.truth);
+        prop_assert_eq!(self.effect(), must, "{:?} {:?}", reclaim, &self.truth);
         let steady = |time: Timestamp| time.as_second() - 1_772_352_000 - self.ahead;
         prop_assert_eq!(reclaim.since.map(steady), self.truth.since);
-        prop_assert_eq!(added(&self.node).map(steady), self.truth.closed);
+        prop_assert_eq!(self.added().map(steady), self.truth.closed);
         let wrong = |reason: &Reason| !matches!(reason, Reason::Stepped(_)) && reason.is_unusual();
         prop_assert!(!reclaim.reasons.iter().any(wrong), "{:?}", reclaim.reasons);
         Ok(())
     }
 
-    fn remember(&mut self, added: Option<Timestamp>) {
+    fn remember(&mut self) {
+        let added = self.added();
         if self.seen.map(|(time, _)| time) != added {
             self.seen = added.map(|time| (time, self.ahead));
         }
@@ -126,5 +144,36 @@ proptest! {
             }
             world.look(window)?;
         }
+    }
+
+    #[test]
+    fn s17_under_another_clock_a_grace_goes_on_from_where_it_was_at_the_last_renewal(
+        (grace, passed, out, ahead) in (60_i64..900, 5_i64..900, 0_i64..4_000, -7_200_i64..7_200)
+    ) {
+        prop_assume!(passed < grace);
+        let (length, via) = (Duration::from_secs(grace.unsigned_abs()), ReclaimVia::Delete);
+        let window = Window::Outside(OnClose::Reclaim { grace: length, via });
+        let mut world = World::default();
+        world.look(window)?;
+        world.steady = passed;
+        world.look(window)?;
+        let earlier = world.now();
+        // Another process takes over: with its clock, and this long after the last renewal.
+        (world.steady, world.ahead) = (passed + out, ahead);
+        let difference = TakeOver { earlier, latest: earlier, now: world.now() }.difference();
+        let shift = difference.map_or(SignedDuration::ZERO, Difference::shift);
+        world.seen = world.added().map(|added| (added, ahead - shift.as_secs()));
+        world.write(window);
+        let end = if difference.is_some() { grace + out } else { grace - ahead };
+        prop_assert!((grace - 60..=grace + out + 5).contains(&end), "{end}");
+        if world.steady < end {
+            prop_assert_eq!(world.effect(), "NoSchedule");
+            world.steady = end - 1;
+            world.write(window);
+            prop_assert_eq!(world.effect(), "NoSchedule");
+            world.steady = end;
+            world.write(window);
+        }
+        prop_assert_eq!(world.effect(), "NoExecute");
     }
 }

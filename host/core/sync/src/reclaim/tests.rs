@@ -62,13 +62,23 @@ impl Node {
     }
 
     fn decide(&self, window: Window, now: Timestamp) -> Reclaim {
+        self.decide_by(window, now, now)
+    }
+
+    fn decide_by(&self, window: Window, now: Timestamp, judged: Timestamp) -> Reclaim {
         let Self { taints, annotations, pods, closed, stepped } = self;
-        decide(&Facts { window, taints, annotations, closed: *closed, stepped: *stepped, pods }, now)
+        let facts = Facts { window, taints, annotations, closed: *closed, judged, stepped: *stepped, pods };
+        decide(&facts, now)
     }
 
     /// Looks, and writes what follows.
     fn look(&mut self, window: Window, now: Timestamp) -> Reclaim {
-        let reclaim = self.decide(window, now);
+        self.judged(window, now, now)
+    }
+
+    /// The same while windows are judged by a later time.
+    fn judged(&mut self, window: Window, now: Timestamp, judged: Timestamp) -> Reclaim {
+        let reclaim = self.decide_by(window, now, judged);
         self.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
         self.taints.extend(reclaim.taint.taint());
         self.annotations = reclaim.annotations().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -301,6 +311,63 @@ fn s17_a_step_of_the_clock_neither_restarts_nor_skips_a_grace() {
     node.look(reclaim(600), at(0));
     node.stepped = SignedDuration::from_secs(4);
     assert_eq!(node.look(reclaim(600), at(104)).stamp, Stamp::Keep);
+}
+
+#[test]
+fn s17_a_time_that_was_moved_still_says_which_closing_it_is() {
+    for step in [3_600, -3_600] {
+        let mut node = Node { closed: Some(at(0)), ..Node::default() };
+        node.look(reclaim(600), at(0));
+        node.stepped = SignedDuration::from_secs(step);
+        let moved = node.look(reclaim(600), at(100 + step));
+        assert_eq!((moved.taint, moved.marked), (WindowTaint::NoSchedule { since: at(step) }, Some(at(0))), "{step}");
+        // The write of the taint failed, that of the annotations did not.
+        node.taints = vec![taint(Effect::NoSchedule, Some(0))];
+        let again = node.look(reclaim(600), at(100 + step));
+        assert_eq!((again.taint, again.marked), (moved.taint, moved.marked), "{step}");
+        node.stepped = SignedDuration::ZERO;
+        let rests = node.look(reclaim(600), at(200 + step));
+        assert_eq!((rests.stamp, rests.next), (Stamp::Keep, Some(at(600 + step))), "{step}: {:?}", rests.reasons);
+        assert_eq!(marked(&node.taints, &node.annotations), Some(at(0)));
+        // The next closing is another one.
+        node.closed = Some(at(86_400));
+        let next = node.look(reclaim(600), at(86_410));
+        assert_eq!(shown(&next, at(86_410)), ("NoSchedule", 10, Some(590)), "{step}");
+        assert_eq!((next.marked, node.annotations.len()), (None, 1));
+    }
+    let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_MARKED, "then");
+    let unreadable = node.decide(reclaim(600), at(100));
+    assert_eq!((unreadable.next, &unreadable.reasons[0]), (Some(at(600)), &Reason::Unreadable(keys::RECLAIM_MARKED)));
+    assert_eq!(marked(&node.taints, &node.annotations), Some(at(0)));
+}
+
+#[test]
+fn s17_while_windows_are_judged_by_a_later_time_a_grace_runs_by_the_clock() {
+    // The clock was set back by an hour: the windows closed at 0, by the time that counts.
+    let mut node = Node { closed: Some(at(0)), ..Node::default() };
+    let begun = node.judged(reclaim(600), at(-3_500), at(100));
+    assert_eq!((shown(&begun, at(-3_500)), begun.marked), (("NoSchedule", 0, Some(600)), Some(at(100))));
+    for now in [-3_400, -2_901] {
+        let runs = node.judged(reclaim(600), at(now), at(100));
+        assert_eq!((runs.stamp, runs.next), (Stamp::Keep, Some(at(-2_900))), "{now}: {:?}", runs.reasons);
+    }
+    assert_eq!(shown(&node.judged(reclaim(600), at(-2_900), at(100)), at(-2_900)), ("NoExecute", 600, None));
+    // It stays so when the clock is there.
+    let later = node.judged(reclaim(600), at(200), at(200));
+    assert_eq!((shown(&later, at(200)), &later.reasons[..]), (("NoExecute", 3_700, None), &[Reason::Executing][..]));
+}
+
+#[test]
+fn s17_an_opening_that_no_process_saw_does_not_skip_the_grace_where_it_may_be_the_clock_that_shows_it() {
+    // Six minutes of a grace of ten were over; by the clock of the new leader that was a day and an hour ago.
+    let skew = 90_000;
+    let mut node = Node { closed: Some(at(0)), ..Node::default() };
+    node.look(reclaim(600), at(0));
+    node.stepped = SignedDuration::from_secs(skew);
+    node.closed = Some(at(86_400));
+    let taken = node.look(reclaim(600), at(360 + skew));
+    assert_eq!(shown(&taken, at(360 + skew)), ("NoSchedule", 360, Some(240)), "{:?}", taken.reasons);
+    assert_eq!(taken.marked, Some(at(86_400)));
 }
 
 #[test]

@@ -308,7 +308,7 @@ impl<'a> Carrier<'a> {
                 break;
             }
             let judged = match self.clusters.read().await {
-                Ok(seen) => self.clusters.decide(&seen, &Asked::Everything),
+                Ok(seen) => self.clusters.decide_again(&seen, &open),
                 Err(error) => {
                     let why = format!("{error:#}");
                     done.extend(open.drain(..).map(|item| failed(item, why.clone())));

@@ -19,7 +19,7 @@ use topoloom_core::text;
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::pods::{PhysicalPod, VirtualPod};
-use topoloom_sync::release::{Asked, Bindings, Object, Release, ReleaseFacts, decide};
+use topoloom_sync::release::{Asked, Bindings, Item, Kind, Object, Release, ReleaseFacts, decide};
 
 use super::ReleaseArgs;
 use crate::cli::lend::objects::{list, object, physical_pod, virtual_pod};
@@ -145,6 +145,18 @@ impl Clusters {
         })
     }
 
+    /// The same of things that were on the list. A claim that names no binding is judged only where exactly its node is asked for.
+    pub(super) fn decide_again(&self, seen: &Seen, listed: &[&Item]) -> Release {
+        let mut judged = self.decide(seen, &Asked::Everything);
+        for item in listed.iter().filter(|item| item.kind == Kind::Claim && item.binding.is_none()) {
+            let is_it = |kind: Kind, name: &str| kind == item.kind && *name == item.name;
+            let asked = self.decide(seen, &Asked::Node(item.name.clone()));
+            judged.items.extend(asked.items.into_iter().filter(|asked| is_it(asked.kind, &asked.name)));
+            judged.kept.extend(asked.kept.into_iter().filter(|asked| is_it(asked.kind, &asked.name)));
+        }
+        judged
+    }
+
     /// A cluster that is said to be gone has no syncer that writes.
     pub(super) async fn refuse_if_alive(&self, seen: &Seen) -> anyhow::Result<()> {
         let (None, Some(physical), Some(_)) = (&self.lent, &self.physical, &seen.written) else { return Ok(()) };
@@ -222,6 +234,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn s7_a_claim_that_is_none_is_judged_again_by_its_node_before_it_goes() {
+        let clusters = Clusters { lent: None, physical: None, virtual_cluster: "vc-1".to_owned() };
+        let seen = |claim: Option<&str>| Seen {
+            machines: vec![Object {
+                name: "w1".to_owned(),
+                uid: "u-1".to_owned(),
+                version: "7".into(),
+                annotations: claim.map(|claim| (keys::LEASED_BY.to_owned(), claim.to_owned())).into_iter().collect(),
+                ..Object::default()
+            }],
+            ..Seen::default()
+        };
+        let listed = clusters.decide(&seen(Some("no claim")), &Asked::Node("w1".to_owned()));
+        let [item] = &listed.items[..] else { panic!("{listed:?}") };
+        let again = |claim| clusters.decide_again(&seen(claim), &[item]);
+        let release = again(Some("no claim"));
+        assert!(release.items.iter().any(|again| again.is_same(item)), "{release:?}");
+        assert_eq!(again(None), Release::default(), "it is gone");
+        let taken = again(Some("vc-2/b-1"));
+        assert!(taken.items.is_empty() && taken.kept.len() == 1, "{taken:?}");
+    }
 
     #[test]
     fn s7_a_cluster_that_is_said_to_be_gone_and_writes_is_alive() {

@@ -33,6 +33,8 @@ use crate::manager::rights::{Right, RightScope};
 pub const ACCOUNTS: &str = "topoloom-lending";
 /// How the names of roles and policies begin.
 const PREFIX: &str = "topoloom-lend.";
+/// The same of the admission policy about the status of policies: the rest of a name may be that of another account.
+const POLICIES_PREFIX: &str = "topoloom-lend-policies.";
 /// How the names of namespaces begin that are of Kubernetes itself.
 const RESERVED: &str = "kube-";
 /// The API of roles.
@@ -117,7 +119,7 @@ impl Account {
         }
         // A namespace has no dot, so two pairs never give one name.
         let whole = format!("{binding}.{mount}");
-        let longest = SUBDOMAIN_MAX - PREFIX.len();
+        let longest = SUBDOMAIN_MAX - PREFIX.len().max(POLICIES_PREFIX.len());
         let name = if whole.len() <= longest { whole } else { format!("{}.{mount}", borrower_lease(binding)) };
         Ok(Self { namespace: namespace.to_owned(), name })
     }
@@ -178,7 +180,11 @@ impl Grant {
             objects.extend(self.role(place, rules));
         }
         if let Some(cluster) = &self.virtual_cluster {
-            objects.extend(admission::objects(&self.account, &self.name(), cluster));
+            objects.extend(admission::of_nodes(&self.account, &self.name(), cluster));
+        }
+        if self.settings.policies == PolicySource::Physical {
+            let (name, cluster) = (format!("{POLICIES_PREFIX}{}", self.account.name), self.virtual_cluster.as_deref());
+            objects.extend(admission::of_policies(&self.account, &name, &self.settings.binding, cluster));
         }
         objects
     }

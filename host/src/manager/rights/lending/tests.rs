@@ -6,7 +6,7 @@ use super::*;
 
 fn virtual_settings() -> VirtualSettings {
     VirtualSettings {
-        leases: Some("own".into()),
+        leases: BindingLeases::Elected("own".into()),
         config: ("conf".into(), "map".into()),
         extent: Extent::Everything,
         secrets: vec![("conf".into(), "east".into())],
@@ -124,8 +124,14 @@ fn s19_in_the_virtual_cluster_secrets_are_named_and_evictions_are_a_choice() {
             .iter()
             .all(|verb| !["create pods", "create pods/binding", "patch pods"].contains(&verb.as_str()))
     );
-    let alone = VirtualSettings { leases: None, ..virtual_settings() };
-    assert!(!verbs(&alone.rights()).contains("update leases in own"));
+}
+
+#[test]
+fn s25_without_an_election_the_counter_of_the_witness_has_leases_all_the_same() {
+    let alone = VirtualSettings { leases: BindingLeases::Unelected("own".into()), ..virtual_settings() };
+    let rights = verbs(&alone.rights());
+    let of_leases: Vec<&String> = rights.iter().filter(|right| right.ends_with(" leases in own")).collect();
+    assert_eq!(of_leases, ["create leases in own", "get leases in own", "patch leases in own"]);
 }
 
 #[test]

@@ -36,8 +36,9 @@ impl Conductor {
     ) -> Facts<'a> {
         let now = self.now().wall;
         let (counts, next_transition) = {
-            let view = self.view();
-            (view.counts(), view.next_transition(now))
+            let mut view = self.view();
+            let judged = view.judged(now);
+            (view.counts(), view.next_transition(judged))
         };
         let link = self.parts.link.borrow();
         Facts {

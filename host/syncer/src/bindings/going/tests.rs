@@ -89,6 +89,24 @@ async fn s10_the_nodes_go_first_then_claims_then_pods_and_the_lease_last() {
 }
 
 #[tokio::test]
+async fn s10_a_claim_that_no_watch_has_shown_yet_holds_the_deletion_up() {
+    // A replica has just taken over: the physical nodes are not listed yet.
+    let world = World::new(0);
+    world.take().await;
+    let node = |claim: &str| json!({"metadata": {"name": "w1", "annotations": {"topoloom.dev/leased-by": claim}}});
+    let (path, claim) = (format!("{NODES}/w1"), world.identity.claim());
+    world.physical.put(&path, node(&claim));
+    assert_eq!(world.look().await, Going::Claims(1));
+    assert!(world.physical.get(&world.lease()).is_some(), "the Lease goes last");
+    world.physical.put(&path, node("another/b-9"));
+    assert_eq!(world.look().await, Going::Done);
+    assert_eq!(world.physical.get(&world.lease()), None);
+    // Where no Lease is left the claims count as well.
+    world.physical.put(&path, node(&claim));
+    assert_eq!(world.look().await, Going::Claims(1));
+}
+
+#[tokio::test]
 async fn s7_the_lease_of_another_stays() {
     let world = World::new(0);
     let lease = json!({"metadata": {"name": "x", "labels": {"topoloom.dev/virtual-cluster": "other"}}});

@@ -1,5 +1,7 @@
 //! Leases that were there before: of an earlier leader, of an earlier node of the same name, and of others.
 
+use topoloom_sync::wall::Difference;
+
 use super::*;
 
 /// Takes over the leases of these nodes, by one list.
@@ -88,6 +90,31 @@ async fn s24_a_successor_whose_clock_is_an_hour_behind_renews_with_later_times()
         let news = second.news();
         assert!(matches!(news.as_slice(), [BeatNews::Skew { ahead, .. }] if ahead.as_secs() >= 3590), "{news:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_s24_the_leases_of_a_process_whose_clock_was_behind_show_its_clock_to_the_next_one() {
+    let first = Scene::new();
+    first.start("n", "uid");
+    pass(25 * S).await;
+    let api = first.api.clone();
+    first.end().await;
+    let second = Scene::with(&api, Api::client);
+    second.off.store(-3600, Ordering::SeqCst);
+    adopt(&second, &[("n", "uid")]).await;
+    pass(35 * S).await;
+    second.end().await;
+    // The clock of a scene begins with it.
+    let third = Scene::with(&api, Api::client);
+    third.off.store(-3565, Ordering::SeqCst);
+    let stored = third.hearts.stored().await.unwrap();
+    let same = third.hearts.take_over(&stored).unwrap();
+    assert_eq!(same.difference(), None, "{same:?}");
+    assert!(same.latest.duration_since(same.now).as_secs() > 3_500, "{same:?}");
+    third.off.store(0, Ordering::SeqCst);
+    let ahead = third.hearts.take_over(&stored).unwrap();
+    assert!(matches!(ahead.difference(), Some(Difference::Ahead(by)) if by.as_secs() > 3_500), "{ahead:?}");
+    assert!(third.metric("virtual_node_lease_takeover_gap_seconds") > 3_500.0);
 }
 
 #[tokio::test(start_paused = true)]

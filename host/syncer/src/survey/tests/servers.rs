@@ -117,6 +117,9 @@ impl State {
                 let kind = "PartialObjectMetadataList";
                 (200, json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": [item]}))
             }
+            // Events are for people, and no plan has them.
+            ("POST", [.., "events"]) => (201, body.clone()),
+            ("PATCH", [.., "events", _]) => (200, body.clone()),
             ("GET", [.., name]) => absent(name),
             other => panic!("{other:?} {path}"),
         }

@@ -1,27 +1,71 @@
-//! The admission policy that holds a borrower to its two keys on the nodes of the lender (decision S19).
+//! The admission policies that hold a borrower to its two keys on the nodes of the lender, and to the status of the policies that are
+//! for it (decision S19).
 //!
-//! A role can only allow all of a node or nothing. The policy refuses, for this one ServiceAccount, every write of a node but one
-//! that changes the label of the policy in force and the claim. A claim names the virtual cluster, so that of another is known
-//! by its beginning: it is never changed, never removed, and never written by this account, and the label of a node that
+//! A role can only allow all of a node or nothing. The policy about nodes refuses, for this one ServiceAccount, every write of a node
+//! but one that changes the label of the policy in force and the claim. A claim names the virtual cluster, so that of another is
+//! known by its beginning: it is never changed, never removed, and never written by this account, and the label of a node that
 //! another has claimed stays as well. Everything else is the lender's: taints, `spec`, other labels, other annotations, and the
 //! lender's own node lock, which is an annotation with the prefix of ours.
+//!
+//! A role names no policy of a lender that does not exist yet, so it allows the status of all of them. There stands the last valid
+//! version of each policy, and since when its next boundary was announced: the syncer of another borrower goes by both.
 //!
 //! # Failure story
 //!
 //! `failurePolicy: Fail`: an expression that cannot be computed refuses the write. A policy that is gone takes the limits away, and
-//! leaves what the role allows: `patch` of nodes. So lender and policy go together, and a grant is applied as a whole.
+//! leaves what the role allows: `patch` of nodes, or of the status of every policy. So lender and policy go together, and a grant is
+//! applied as a whole.
 
 use serde_json::{Value, json};
+use topoloom_api::names::GROUP;
 use topoloom_api::names::lending::{LEASED_BY, POLICY_APPLIED};
+use topoloom_api::resource_leasing_policy::{KIND, PLURAL};
 
 use super::{Account, metadata};
 
 /// What `metadata` has beside labels and annotations, and this account never changes.
 const OTHERS: [&str; 2] = ["finalizers", "ownerReferences"];
 
-/// The policy and its binding. `cluster`: how the claims of the borrower begin.
-pub(super) fn objects(account: &Account, name: &str, cluster: &str) -> [Value; 2] {
+/// The policy about nodes, and its binding. `cluster`: how the claims of the borrower begin.
+pub(super) fn of_nodes(account: &Account, name: &str, cluster: &str) -> [Value; 2] {
     let user = account.user();
+    pair(&user, name, ("", "nodes"), &variables(cluster), &validations(&user, cluster))
+}
+
+/// The policy about the status of ResourceLeasingPolicies, and its binding. `cluster`: the virtual cluster of the borrower, where it is
+/// known.
+pub(super) fn of_policies(account: &Account, name: &str, binding: &str, cluster: Option<&str>) -> [Value; 2] {
+    let user = account.user();
+    let who = format!("{user} may write only the status of {KIND}s that are for its binding {binding}");
+    let mut all = vec![
+        (
+            "request.operation == 'UPDATE' && has(request.subResource) && request.subResource == 'status'".to_owned(),
+            "It must not write anything else of one",
+        ),
+        (
+            format!(
+                "request.operation != 'UPDATE' || (has(oldObject.spec) && has(oldObject.spec.cluster) && \
+                 oldObject.spec.cluster == '{binding}')"
+            ),
+            "This one names another binding",
+        ),
+    ];
+    if let Some(cluster) = cluster {
+        all.push((
+            format!(
+                "request.operation != 'UPDATE' || !has(oldObject.spec) || !has(oldObject.spec.virtualCluster) || \
+                 oldObject.spec.virtualCluster in ['', '{cluster}']"
+            ),
+            "This one names another virtual cluster",
+        ));
+    }
+    let all =
+        all.into_iter().map(|(expression, why)| json!({"expression": expression, "message": format!("{who}. {why}")}));
+    pair(&user, name, (GROUP, PLURAL), &json!([]), &Value::from_iter(all))
+}
+
+/// A policy for one user about a resource with all that is below it, and its binding.
+fn pair(user: &str, name: &str, (group, resource): (&str, &str), variables: &Value, validations: &Value) -> [Value; 2] {
     let version = "admissionregistration.k8s.io/v1";
     [
         json!({
@@ -29,13 +73,14 @@ pub(super) fn objects(account: &Account, name: &str, cluster: &str) -> [Value; 2
             "spec": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {"resourceRules": [{
-                    "apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["nodes", "nodes/*"],
+                    "apiGroups": [group], "apiVersions": ["*"], "operations": ["*"],
+                    "resources": [resource, format!("{resource}/*")],
                 }]},
                 "matchConditions": [
                     {"name": "this-borrower", "expression": format!("request.userInfo.username == '{user}'")},
                 ],
-                "variables": variables(cluster),
-                "validations": validations(&user, cluster),
+                "variables": variables,
+                "validations": validations,
             },
         }),
         json!({

@@ -45,6 +45,8 @@ fn s19_a_grant_is_everything_that_a_lender_creates_in_an_order_in_which_it_can_b
             "RoleBinding lent/topoloom-lend.east.lent",
             "ValidatingAdmissionPolicy topoloom-lend.east.lent",
             "ValidatingAdmissionPolicyBinding topoloom-lend.east.lent",
+            "ValidatingAdmissionPolicy topoloom-lend-policies.east.lent",
+            "ValidatingAdmissionPolicyBinding topoloom-lend-policies.east.lent",
         ]
     );
 }
@@ -130,7 +132,36 @@ fn s7_two_borrowers_whose_bindings_have_one_name_share_nothing_but_the_namespace
         }
     }
     let account = Account::of(&BindingName::parse(&long).unwrap(), "a", ACCOUNTS).unwrap();
-    assert!(topoloom_api::rules::is_dns_subdomain(&format!("{PREFIX}{}", account.name)), "{account:?}");
+    for prefix in [PREFIX, POLICIES_PREFIX] {
+        assert!(topoloom_api::rules::is_dns_subdomain(&format!("{prefix}{}", account.name)), "{account:?}");
+    }
+}
+
+#[test]
+fn s8_s19_the_status_of_policies_is_written_where_they_are_for_the_binding_and_nowhere_else() {
+    let validations = |settings: PhysicalSettings| -> Option<Vec<String>> {
+        let objects = Grant::new(settings, ACCOUNTS, Some("vc-1")).unwrap().objects();
+        let is_it = |object: &&Value| {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            object["kind"] == "ValidatingAdmissionPolicy" && name.starts_with(POLICIES_PREFIX)
+        };
+        let policy: ValidatingAdmissionPolicy = serde_json::from_value(objects.iter().find(is_it)?.clone()).unwrap();
+        let spec = policy.spec.unwrap();
+        let user = "request.userInfo.username == 'system:serviceaccount:topoloom-lending:east.lent'";
+        assert_eq!(spec.match_conditions.unwrap()[0].expression, user);
+        assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
+        let rules = spec.match_constraints.unwrap().resource_rules.unwrap();
+        let resources = ["resourceleasingpolicies", "resourceleasingpolicies/*"].map(str::to_owned).to_vec();
+        assert_eq!(rules[0].resources, Some(resources));
+        Some(spec.validations.unwrap().into_iter().map(|validation| validation.expression).collect())
+    };
+    let all = validations(settings()).unwrap();
+    assert!(all.len() == 3 && all[1].contains("oldObject.spec.cluster == 'east'"), "{all:?}");
+    assert!(all[2].contains("oldObject.spec.virtualCluster in ['', 'vc-1']"), "{all:?}");
+    // Of a borrower that claims nothing the virtual cluster is not known.
+    let all = validations(PhysicalSettings { writes: PhysicalWrites::None, ..settings() }).unwrap();
+    assert!(all.len() == 2 && all[1].contains("'east'"), "{all:?}");
+    assert_eq!(validations(PhysicalSettings { policies: PolicySource::Virtual, ..settings() }), None);
 }
 
 #[test]

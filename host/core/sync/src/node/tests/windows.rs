@@ -1,0 +1,168 @@
+//! Windows and reclaim: scenario 5 and the example of 6.8.
+
+use jiff::SignedDuration;
+
+use super::*;
+use crate::policy::announced::{Announced, Announcement};
+
+fn closing() -> Scene {
+    let mut scene = Scene::new();
+    scene.policy(|policy| {
+        policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
+        policy.spec.force_reclaim = true;
+        policy.spec.graceful_reclaim_period_seconds = Some(600);
+    });
+    scene.now.wall = at("2026-08-03T08:00:59Z");
+    scene.settle();
+    scene.pod("p");
+    scene.sent.clear();
+    assert_eq!(scene.next(), Some(at("2026-08-03T08:01:00Z")));
+    scene.now.wall = at("2026-08-03T08:01:00Z");
+    scene.settle();
+    scene
+}
+
+const CLOSED: &str = "topoloom.dev/out-of-time-windows=true:NoSchedule";
+const EXECUTES: &str = "topoloom.dev/out-of-time-windows=true:NoExecute";
+
+#[test]
+fn d3_s17_a_window_closes_with_no_schedule_then_no_execute_and_the_pods_are_deleted_in_the_same_pass() {
+    let mut scene = closing();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.next(), Some(at("2026-08-03T08:11:00Z")));
+    scene.pass(250 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    scene.pass(350 * SECOND);
+    let (cause, acts) = scene.acts().unwrap();
+    assert!(matches!(cause, Cause::WindowClosed { .. }));
+    assert_eq!(acts.len(), 2, "the taint and the pod: {acts:?}");
+    scene.sent.clear();
+    scene.step();
+    assert_eq!(
+        scene.sent,
+        ["patch status of node vnode-east-w1", "patch node vnode-east-w1", "remove pod team/p by deletion"]
+    );
+    assert_eq!(scene.taints()[1..], [EXECUTES]);
+    scene.settle();
+    assert!(scene.pods.is_empty());
+}
+
+#[test]
+fn d3_a_window_that_opens_again_takes_the_taint_away_and_the_next_closing_has_a_fresh_clock() {
+    let mut scene = closing();
+    scene.now.wall = at("2026-08-04T06:00:00Z");
+    // It was closed for longer than the grace, and the guard held it.
+    scene.settle();
+    assert_eq!(scene.taints().len(), 1);
+    assert_eq!(scene.annotation(keys::RECLAIM_GRACE), None);
+    scene.now.wall = at("2026-08-04T08:01:00Z");
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
+}
+
+/// A policy whose status announced that boundary since then.
+fn announces(scene: &mut Scene, closing: &str, since: &str) {
+    let announced = Announcement { at: at(closing), since: at(since) };
+    scene.policy(|policy| {
+        policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
+        policy.spec.force_reclaim = true;
+        policy.spec.graceful_reclaim_period_seconds = Some(600);
+        policy.announced = Announced { next: Some(announced), closing: None };
+    });
+}
+
+fn announced(scene: &Scene) -> Duration {
+    match scene.acts() {
+        Some((Cause::WindowClosed { announced }, _)) => announced,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn s9_a_closing_counts_as_announced_for_as_long_as_the_status_of_its_policy_named_it() {
+    let mut scene = closing();
+    scene.pass(600 * SECOND);
+    assert_eq!(announced(&scene), Duration::ZERO, "a status that was never written");
+    announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+    assert_eq!(announced(&scene), 7_200 * SECOND);
+    announces(&mut scene, "2026-08-03T09:00:00Z", "2026-08-03T06:01:00Z");
+    assert_eq!(announced(&scene), Duration::ZERO, "another time was announced");
+}
+
+#[test]
+fn s9_s17_a_closing_stays_announced_where_the_time_of_its_taint_was_moved_with_the_clock() {
+    let mut scene = closing();
+    announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+    scene.now.wall = at("2026-08-03T09:01:00Z");
+    scene.memory.stepped = SignedDuration::from_hours(1);
+    scene.step();
+    scene.memory.stepped = SignedDuration::ZERO;
+    scene.settle();
+    assert_eq!(scene.annotation(keys::RECLAIM_MARKED).as_deref(), Some("2026-08-03T08:01:00Z"));
+    assert!(scene.acts().is_none(), "the grace runs");
+    scene.pass(600 * SECOND);
+    assert_eq!(announced(&scene), 7_200 * SECOND);
+}
+
+#[test]
+fn s17_s18_a_window_that_closed_does_not_open_again_by_a_clock_that_was_set_back() {
+    let mut scene = closing();
+    scene.memory.judged = Some(scene.now.wall);
+    scene.now.wall = at("2026-08-03T07:05:00Z");
+    scene.memory.stepped = SignedDuration::from_secs(-3_360);
+    scene.step();
+    scene.memory.stepped = SignedDuration::ZERO;
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    // The grace runs meanwhile.
+    assert_eq!(scene.next(), Some(at("2026-08-03T07:15:00Z")));
+    scene.memory.judged = None;
+    scene.settle();
+    assert_eq!(scene.taints().len(), 1, "by that clock alone it is open");
+    assert_eq!(scene.annotation(keys::RECLAIM_MARKED), None);
+}
+
+#[test]
+fn s9_a_node_that_an_edit_moves_under_a_policy_whose_windows_are_closed_was_not_announced_to_lose_its_pods() {
+    let mut scene = Scene::lent();
+    scene.pod("p");
+    scene.now.wall = at("2026-08-03T12:00:00Z");
+    // The windows of the policy closed four hours ago, as announced; only now it selects the node.
+    announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    scene.pass(600 * SECOND);
+    assert_eq!(announced(&scene), Duration::ZERO);
+}
+
+#[test]
+fn s9_while_the_guard_holds_the_node_takes_no_new_pods_and_nothing_else_happens() {
+    let mut scene = closing();
+    scene.leave = Leave::Held;
+    scene.pass(3_600 * SECOND);
+    scene.settle();
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    assert_eq!(scene.pods.len(), 1);
+    assert!(scene.acts().is_some(), "it is asked for again");
+    scene.leave = Leave::Given { since: scene.now.wall };
+    scene.settle();
+    assert!(scene.pods.is_empty());
+}
+
+#[test]
+fn s5_s23_a_suspect_cluster_or_a_pause_neither_evicts_nor_opens() {
+    for bar in [Bar::Suspect, Bar::Restored, Bar::Paused] {
+        let mut scene = closing();
+        scene.bar(&[bar]);
+        scene.pass(3_600 * SECOND);
+        scene.settle();
+        assert_eq!((scene.pods.len(), scene.taints()[1].as_str()), (1, CLOSED), "{bar}");
+        scene.now.wall = at("2026-08-04T06:30:00Z");
+        scene.settle();
+        assert_eq!(scene.taints()[1..], [CLOSED], "{bar}: it does not open");
+        scene.bar(&[]);
+        scene.settle();
+        assert_eq!(scene.taints().len(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! `topoloom lend plan`: what would be written for lent nodes, now and at the next boundary (decision S23).
+//!
+//! Owns which bindings are planned, and the exit code. What is decided, and how it is carried out, is that of the controllers, played on
+//! what was read ([`topoloom_syncer::survey`]). A binding that observes or is paused is planned as if it was not: an operator looks
+//! at the plan before that ends.
+//!
+//! # Failure story
+//!
+//! A binding whose clusters cannot be read has no plan, and says why; the others have theirs. No plan is half of one: where
+//! the physical cluster is not read, nothing is known of what follows.
+
+pub(in crate::cli) mod document;
+mod text;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use topoloom_api::ClusterBinding;
+use topoloom_sync::bars::{Bar, Bars};
+use topoloom_syncer::survey::lists::Scope;
+
+use self::document::{BindingPlan, LendPlans};
+use super::clusters::{Clusters, Common, Known, PairArgs, Seen};
+use super::overlay::Overlay;
+use super::parts::Rows;
+use crate::cli::options::values;
+use crate::cli::output::OutputArgs;
+use crate::cli::print;
+
+/// Flags of `lend plan`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct LendPlanArgs {
+    #[command(flatten)]
+    pair: PairArgs,
+    /// ClusterBindings and ResourceLeasingPolicies that count as applied, in YAML or JSON; - is standard input
+    ///
+    /// They lie over what is stored under the same names. A policy counts as applied in the cluster from which its binding takes
+    /// policies (policySource).
+    #[arg(short, long, value_name = "FILE", value_parser = values::path)]
+    file: Option<PathBuf>,
+    /// Only this ClusterBinding; default: all of them, and with -f those that the file is about
+    #[arg(long, value_name = "NAME")]
+    binding: Option<String>,
+    /// Show every node, unchanged ones too, and whole lists in place of their first 20 rows
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Exit code where the guard would hold a part of the plan.
+const HELD: u8 = 2;
+
+/// Prints the plan of every binding.
+pub(super) async fn run(args: LendPlanArgs) -> anyhow::Result<ExitCode> {
+    let overlay = match &args.file {
+        Some(path) => Overlay::read(path).with_context(|| format!("-f {}", path.display()))?,
+        None => Overlay::default(),
+    };
+    let left_out: Vec<&str> = overlay.left_out().collect();
+    if !left_out.is_empty() {
+        print::error(&format!("topoloom: -f: left out, since they say nothing about lending: {}", left_out.join(", ")));
+    }
+    let clusters = Clusters::connect(&args.pair).await?;
+    let (stored, lent) = tokio::try_join!(clusters.bindings(), clusters.lists(Scope::All))?;
+    let bindings = overlay.over_bindings(&stored, clusters.now.wall);
+    let mistakes = overlay.mistakes(&stored, &bindings, &clusters.around(&lent.nodes));
+    if !mistakes.is_empty() {
+        mistakes.iter().for_each(|mistake| print::error(&format!("topoloom: -f: {mistake}")));
+        anyhow::bail!("no plan: {} in the file must be corrected", crate::cli::count(mistakes.len()));
+    }
+    let names: BTreeSet<&str> = match (&args.binding, &args.file) {
+        (Some(only), _) => BTreeSet::from([only.as_str()]),
+        (None, Some(_)) => overlay.names(),
+        (None, None) => bindings.iter().filter_map(|binding| binding.metadata.name.as_deref()).collect(),
+    };
+    let common = Common { bindings: &bindings, lent: &lent, overlay: &overlay };
+    let mut known = Known::new();
+    let mut plans = LendPlans { time: clusters.now.wall.to_string(), bindings: Vec::new() };
+    for name in names {
+        let is_stored = find(&stored, name).is_some();
+        let mut plan = match find(&bindings, name) {
+            Some(object) => {
+                let planned = planned(&clusters, object, &common, &mut known).await;
+                planned.unwrap_or_else(|error| BindingPlan::failed(format!("{error:#}")))
+            }
+            None if args.file.is_some() => BindingPlan::failed(
+                "there is no such ClusterBinding, neither in the cluster nor in the file".to_owned(),
+            ),
+            None => BindingPlan::failed("there is no such ClusterBinding".to_owned()),
+        };
+        (plan.binding, plan.stored) = (name.to_owned(), is_stored);
+        plans.bindings.push(plan);
+    }
+    let rows = if args.all { Rows::All } else { Rows::First };
+    args.output.print(&plans, |plans| text::text(plans, rows))?;
+    Ok(if plans.has_failed() {
+        ExitCode::FAILURE
+    } else if plans.is_held() {
+        ExitCode::from(HELD)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+async fn planned(
+    clusters: &Clusters,
+    object: &ClusterBinding,
+    common: &Common<'_>,
+    known: &mut Known,
+) -> anyhow::Result<BindingPlan> {
+    let Seen { mut survey, mut hindered, machines, remarks, .. } =
+        clusters.look(object, common, Scope::All, known).await?;
+    if let Err(why) = machines {
+        anyhow::bail!("the physical cluster was not read: {why}");
+    }
+    let (waits_for, bars) = split(&hindered.bars);
+    hindered.bars = bars.clone();
+    survey.view.set_bars(bars, hindered.reach);
+    let plan = survey.rehearse(clusters.now, &mut |_, _, _| ());
+    Ok(BindingPlan::of(&plan, &hindered, &waits_for, remarks, clusters.now.wall))
+}
+
+/// What an operator ends when the plan is right, and the other bars.
+fn split(bars: &Bars) -> (Bars, Bars) {
+    let is_ended_by_operator = |bar: &Bar| matches!(bar, Bar::Observing | Bar::Paused);
+    let (ended, others): (Vec<Bar>, Vec<Bar>) = bars.iter().partition(is_ended_by_operator);
+    (ended.into_iter().collect(), others.into_iter().collect())
+}
+
+fn find<'a>(bindings: &'a [ClusterBinding], name: &str) -> Option<&'a ClusterBinding> {
+    bindings.iter().find(|binding| binding.metadata.name.as_deref() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s23_what_an_operator_ends_keeps_no_plan_from_being_made() {
+        let all: Bars = Bar::ALL.into_iter().collect();
+        let (ended, others) = split(&all);
+        assert_eq!(ended.iter().collect::<Vec<_>>(), [Bar::Paused, Bar::Observing]);
+        assert_eq!(others.iter().count(), Bar::ALL.len() - 2);
+    }
+}

@@ -1,0 +1,109 @@
+//! The wall clock as decisions see it: how far it was set, how far it is from that of an earlier process, and by which time windows
+//! are judged.
+//!
+//! Owns the offsets. What follows from them for a closing is [`topoloom_sync::reclaim`]'s, and what may be concluded from leases
+//! [`topoloom_sync::wall`]'s. Both clocks are compared with each decision, so that none is made between a step and its discovery.
+//!
+//! # Failure story
+//!
+//! A process that ends before it has moved all times that an earlier one wrote leaves the others as they are: the next one sees its
+//! leases, and not those of the earlier one. A grace is off by the difference of the two clocks then.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use topoloom_sync::node::Now;
+use topoloom_sync::wall::{Difference, Judged, TakeOver};
+
+use super::View;
+
+/// What is known of the wall clock.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    /// What the next look is compared with.
+    last: Now,
+    /// How far it was set since the view was made.
+    pub(super) steps: SignedDuration,
+    /// The same as it would have been when an earlier process wrote its times.
+    pub(super) earlier: SignedDuration,
+    judged: Judged,
+    /// How far it was set since [`View::tick`] said so.
+    unsaid: SignedDuration,
+    difference: Option<Difference>,
+}
+
+/// What a person should know of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockNews {
+    /// It was set by so much.
+    Set(SignedDuration),
+    /// It is not that of the process that served the binding before.
+    TakenOver(Difference),
+}
+
+impl fmt::Display for ClockNews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(by) => {
+                write!(f, "the wall clock of this replica was set by {} s: every window is judged again", by.as_secs())
+            }
+            Self::TakenOver(difference) => difference.fmt(f),
+        }
+    }
+}
+
+impl Clocks {
+    pub(super) fn new(now: Now) -> Self {
+        let zero = SignedDuration::ZERO;
+        Self { last: now, steps: zero, earlier: zero, judged: Judged::default(), unsaid: zero, difference: None }
+    }
+
+    /// By how much the wall clock was set since the last look, if it was.
+    fn look(&mut self, now: Now) -> Option<SignedDuration> {
+        let by = now.stepped_since(self.last)?;
+        self.last = now;
+        self.steps = self.steps.saturating_add(by);
+        self.unsaid = self.unsaid.saturating_add(by);
+        Some(by)
+    }
+
+    /// By which time windows are judged now.
+    pub(super) fn judged(&mut self, wall: Timestamp) -> Timestamp {
+        self.judged.at(wall)
+    }
+}
+
+impl View {
+    /// The leases of the binding's nodes were taken over, and show this of the clock of an earlier process. Before the first decision.
+    pub fn took_over(&mut self, take_over: &TakeOver) {
+        let Clocks { steps, earlier, judged, difference, .. } = &mut self.clocks;
+        judged.was(take_over.latest);
+        *difference = take_over.difference();
+        *earlier = steps.saturating_sub(difference.map_or(SignedDuration::ZERO, Difference::shift));
+    }
+
+    /// By which time windows are judged while the clock shows this: it never goes back, unless the clock was far ahead.
+    pub fn judged(&mut self, wall: Timestamp) -> Timestamp {
+        self.clocks.judged(wall)
+    }
+
+    /// Compares the clocks, as every decision does. A slow drift is no step, so the caller asks every few seconds. After news of
+    /// the clock every node has to be looked at.
+    pub fn tick(&mut self, now: Now) -> Vec<ClockNews> {
+        self.notice(now);
+        let Clocks { last, unsaid, difference, .. } = &mut self.clocks;
+        *last = now;
+        let set = Some(std::mem::take(unsaid)).filter(|by| !by.is_zero()).map(ClockNews::Set);
+        difference.take().map(ClockNews::TakenOver).into_iter().chain(set).collect()
+    }
+
+    /// Compares the clocks. A deadline that an earlier decision set moves with the clock.
+    pub(super) fn notice(&mut self, now: Now) {
+        let Some(by) = self.clocks.look(now) else { return };
+        let asked = self.remembered.values_mut().map(|remembered| &mut remembered.asked);
+        asked.chain(self.orphans.values_mut()).for_each(|asked| asked.stepped(by));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use topoloom_sync::guard::{Cause, Spent};
+use topoloom_sync::policy::announced::Announced;
+use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::policy::object::{Policy, PolicyObject};
+use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
+use topoloom_sync::taints::{Effect, Taint};
+
+use super::super::examples::{binding, lend, now, view};
+use super::super::*;
+use super::*;
+
+const LENT: &str = "vnode-east-w1";
+
+/// Its windows close at 08:01; a grace of ten hours.
+fn night() -> Policy {
+    let spec = PolicySpec {
+        cluster: "east".to_owned(),
+        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
+        force_reclaim: true,
+        graceful_reclaim_period_seconds: Some(36_000),
+        ..PolicySpec::default()
+    };
+    let (name, uid) = ("night".to_owned(), "p1".into());
+    Policy::new(PolicyObject {
+        name,
+        uid,
+        generation: 1,
+        created: None,
+        deleting: false,
+        spec,
+        unreadable: None,
+        last_valid: None,
+        announced: Announced::default(),
+    })
+}
+
+/// The time, when the wall clock was set by so much.
+fn set(by: SignedDuration) -> Now {
+    Now { wall: now().wall + by, ..now() }
+}
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// The API server shows the taint of closed windows with this time.
+fn store(view: &mut View, time: &str, version: &str) {
+    let node = closed(view.lent(LENT).unwrap(), time, version);
+    view.lent_node(&LENT.into(), node);
+}
+
+fn closed(node: &LentNode, time: &str, version: &str) -> LentNode {
+    let mut node = node.clone();
+    node.version = version.into();
+    node.metadata.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
+    let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, "true", Effect::NoSchedule);
+    node.metadata.taints.push(Taint { time_added: time.parse().ok(), ..taint });
+    node
+}
+
+/// The time that a decision writes into the taint of closed windows.
+fn stamped(view: &mut View, now: Now) -> Option<String> {
+    let work = view.decide(&"w1".into(), &Evidence::default(), now);
+    let taints = work.orders.iter().find_map(|order| match order {
+        NodeOrder::PatchSpec { body, .. } => body["spec"]["taints"].as_array(),
+        _ => None,
+    })?;
+    let taint = taints.iter().find(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT)?;
+    Some(taint["timeAdded"].as_str()?.to_owned())
+}
+
+#[test]
+fn s17_a_step_of_the_clock_moves_the_clock_of_a_closing_once_and_with_the_first_decision_after_it() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let _ = view.policies.insert(night());
+    let closed = stamped(&mut view, now()).unwrap();
+    store(&mut view, &closed, "30");
+    assert_eq!(stamped(&mut view, now()), None, "it is at rest");
+    let moved = stamped(&mut view, set(HOUR)).unwrap();
+    assert_eq!((closed.as_str(), moved.as_str()), ("2026-08-03T12:00:00Z", "2026-08-03T13:00:00Z"));
+    store(&mut view, &moved, "31");
+    assert_eq!(stamped(&mut view, set(HOUR)), None, "once");
+    assert_eq!(view.tick(set(HOUR)), [ClockNews::Set(HOUR)]);
+    assert_eq!(view.tick(set(HOUR)), []);
+}
+
+/// A view of the next process, which finds a node whose windows were closed at 10:30.
+fn successor() -> View {
+    let mut before = view(1);
+    lend(&mut before, 1);
+    let lent = closed(before.lent(LENT).unwrap(), "2026-08-03T10:30:00Z", "30");
+    let machine = before.physical("w1").unwrap().clone();
+    let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
+    view.policies.set_synced(Synced::Yes);
+    let _ = view.policies.insert(night());
+    view.agreed(Duration::MAX);
+    view.lent_nodes([(LENT.into(), lent)].into());
+    view.physical_nodes([("w1".into(), machine)].into());
+    view
+}
+
+#[test]
+fn s17_the_times_of_an_earlier_process_are_moved_by_what_its_leases_show_and_those_of_ours_are_not() {
+    for (earlier, want) in [
+        (now().wall - HOUR, Some("2026-08-03T11:30:00Z")),
+        (now().wall + HOUR, Some("2026-08-03T09:30:00Z")),
+        (now().wall - SignedDuration::from_secs(20), None),
+    ] {
+        let mut view = successor();
+        view.took_over(&TakeOver { earlier, latest: earlier, now: now().wall });
+        let difference = view.tick(now());
+        assert_eq!(difference.len(), usize::from(want.is_some()), "{earlier}: {difference:?}");
+        // A step counts beside it.
+        let now = set(HOUR * 2);
+        let later = stamped(&mut view, now).unwrap();
+        let base = want.unwrap_or("2026-08-03T10:30:00Z").parse::<Timestamp>().unwrap();
+        assert_eq!(later, (base + HOUR * 2).to_string(), "{earlier}");
+        store(&mut view, &later, "31");
+        assert_eq!(stamped(&mut view, now), None, "once");
+        // The next closing is of this process.
+        store(&mut view, "2026-08-03T13:45:00Z", "32");
+        assert_eq!(stamped(&mut view, now), None);
+    }
+}
+
+#[test]
+fn s17_s18_windows_are_judged_by_the_latest_time_that_an_earlier_process_judged_them_by() {
+    let mut view = successor();
+    let latest = now().wall + HOUR;
+    view.took_over(&TakeOver { earlier: now().wall, latest, now: now().wall });
+    assert_eq!((view.judged(now().wall), view.judged(now().wall + HOUR + HOUR)), (latest, latest + HOUR));
+    // At nine they are closed. A clock that is set back to half past seven does not open them, and one that was wrong by more does.
+    let outside = |view: &mut View, minutes: i64| {
+        view.decide(&"w1".into(), &Evidence::default(), set(SignedDuration::from_mins(minutes)));
+        view.counts().outside
+    };
+    assert_eq!(outside(&mut successor(), -270), 0, "by that clock alone they are open");
+    let mut view = successor();
+    assert_eq!([-180, -270, -301].map(|minutes| outside(&mut view, minutes)), [1, 1, 0]);
+}
+
+#[test]
+fn s10_a_step_of_the_clock_does_not_bring_the_deadline_of_evictions_nearer() {
+    let mut view = view(10);
+    let act = Act::RemovePod { node: LENT.into(), pod: "p".into() };
+    let mut asked = Asked::default();
+    let (safety, size) = (view.safety, view.size());
+    let mut ask = |asked: &mut Asked, now: Now| {
+        asked.ask(view.guard(), Some((Cause::Operator, vec![act.clone()])), &safety, size, now)
+    };
+    assert_eq!(ask(&mut asked, now()), Leave::Given { since: now().wall });
+    let later = Now { steady: now().steady + Duration::from_secs(60), wall: now().wall + SignedDuration::from_mins(1) };
+    assert_eq!(ask(&mut asked, later), Leave::Given { since: now().wall });
+    asked.stepped(HOUR);
+    let after = Now { wall: later.wall + HOUR, ..later };
+    assert_eq!(ask(&mut asked, after), Leave::Given { since: now().wall + HOUR });
+}
