@@ -340,7 +340,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Lock(verb) => lock::run(verb).await,
                 Verb::Lend(verb) => Box::pin(lend::run(verb)).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
-                Verb::Preflight(args) => preflight::run(*args).await,
+                Verb::Preflight(args) => Box::pin(preflight::run(*args)).await,
                 Verb::Status(args) => status::run(args).await,
                 Verb::ReadOnly(args) => read_only::run(args).await,
                 Verb::Debug(verb) => debug::run(verb).await,

@@ -146,7 +146,7 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         lines.push(cluster::admission(&client, setting.extent).await);
     }
     let asked = lending::Virtual { client: &client, subject: &subject, setting: &setting, now: server.now };
-    lines.extend(lending::look(&asked, &args.lending).await);
+    lines.extend(Box::pin(lending::look(&asked, &args.lending)).await);
     end(args.output, lines)
 }
 

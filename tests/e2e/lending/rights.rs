@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
-use topoloom::manager::rights::lending::{Evictions, PhysicalSettings, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{BindingLeases, Evictions, PhysicalSettings, Streams, VirtualSettings};
 use topoloom::manager::rights::{Extent, Right};
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
 use topoloom_sync::naming::BindingName;
@@ -37,7 +37,7 @@ fn lends(binding: &str) -> Result<Vec<Right>> {
 /// What the syncer needs in the virtual cluster for one binding.
 fn borrows(binding: &str) -> Vec<Right> {
     let settings = VirtualSettings {
-        leases: Some(SYSTEM.to_owned()),
+        leases: BindingLeases::Elected(SYSTEM.to_owned()),
         config: (SYSTEM.to_owned(), "switch".to_owned()),
         extent: Extent::Everything,
         secrets: vec![(SYSTEM.to_owned(), binding.to_owned())],

@@ -42,7 +42,7 @@ use super::cluster;
 use super::line::Line;
 use crate::cli::options::values;
 use crate::cluster::{RefusalReason, Side};
-use crate::manager::rights::lending::{Evictions, Streams, VirtualSettings};
+use crate::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
 use crate::manager::rights::{Extent, RightsSettings};
 
 /// Physical clusters that are asked at the same time.
@@ -194,7 +194,10 @@ impl LendingArgs {
             terms().map(|terms| terms.secret.as_str()).filter(|name| is_dns_subdomain(name)).collect();
         let has_policies = terms().any(|terms| terms.policy_source == PolicySource::Virtual);
         VirtualSettings {
-            leases: setting.leases.as_ref().map(|(namespace, _)| namespace.clone()),
+            leases: match &setting.leases {
+                Some((namespace, _)) => BindingLeases::Elected(namespace.clone()),
+                None => BindingLeases::Unelected(setting.own.clone()),
+            },
             config: setting.config.clone(),
             extent: match setting.extent {
                 Extent::LeasesOnly => Extent::LeasesOnly,

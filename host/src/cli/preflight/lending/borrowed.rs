@@ -63,7 +63,7 @@ impl Lender<'_> {
             Err(problems) => vec![invalid(problems)],
             Ok(Reading { terms, problems }) => {
                 let mut lines: Vec<Line> = problems.iter().map(invalid).collect();
-                lines.extend(self.connect(object, terms).await);
+                lines.extend(Box::pin(self.connect(object, terms)).await);
                 lines
             }
         };

@@ -224,7 +224,7 @@ fn wrong(lines: &[Line]) -> Vec<String> {
 /// Everything that lending may need on both sides.
 fn tables() -> [Vec<Right>; 2] {
     let lent = VirtualSettings {
-        leases: Some("own".into()),
+        leases: BindingLeases::Elected("own".into()),
         config: ("conf".into(), "map".into()),
         extent: Extent::Everything,
         secrets: vec![("own".into(), "east".into()), ("own".into(), "west".into())],
