@@ -14,6 +14,7 @@ mod pods;
 mod policies;
 mod program;
 mod verbs;
+mod wrong;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
