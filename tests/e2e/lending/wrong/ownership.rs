@@ -174,8 +174,7 @@ impl Play {
     /// A pod on a virtual node of ours, whichever it is.
     async fn a_users_pod(&mut self) -> Result<()> {
         let (at, name) = (self.one_virtual(), self.name("user"));
-        let plane = self.virtual_planes()[at];
-        let nodes: Api<Node> = Api::all(plane.client());
+        let nodes: Api<Node> = Api::all(self.virtual_planes()[at].client());
         let ours = ListParams::default().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, self.identities[at]));
         let mut names: Vec<String> =
             nodes.list_metadata(&ours).await?.items.into_iter().filter_map(|node| node.metadata.name).collect();
@@ -214,8 +213,7 @@ impl Play {
         }
         let later = Timestamp::now().checked_add(SignedDuration::from_hours(5)).context("there is such a time")?;
         let minute = later.strftime("%H:%M").to_string();
-        let names = [self.machine(), self.machine()];
-        let field = json!({"key": "metadata.name", "operator": "In", "values": [names[0]]});
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [self.machine()]});
         let spec = json!({
             "cluster": "east", "timeWindows": [{"start": minute, "end": minute}], "forceReclaim": true,
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
@@ -224,7 +222,7 @@ impl Play {
     }
 
     /// Everything comes to rest.
-    async fn rest(&mut self) -> Result<()> {
+    async fn rest(&self) -> Result<()> {
         let is_well = |binding: &Value| says(binding, "Ready", "True", "Ok");
         for plane in self.virtual_planes() {
             let bindings: Api<ClusterBinding> = Api::all(plane.client());
