@@ -11,6 +11,8 @@ SHOW ?=
 # How long `make soak` lasts, and how often it plays each failover after that.
 MINUTES ?= 20
 FAULTS ?= 50
+# How many variations of what goes wrong with lending it plays after that; there are six.
+LENDING ?= 6
 
 .PHONY: help setup bins controlplane build image demo test one lint bench soak
 
@@ -69,6 +71,7 @@ bench: controlplane ## Print the measured table, side by side with what it is co
 	cargo build --profile bench --workspace --bin topoloom
 	cargo bench --workspace --bench bench --bench placing
 
-soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times
+soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times, and what goes wrong with lending
 	$(TARGET_DIR)/debug/soak $(MINUTES)
 	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 2
+	TOPOLOOM_FAULTS=$(LENDING) TOPOLOOM_OUTAGES=2,10 cargo test --workspace --test e2e -- lending::wrong:: --nocapture --test-threads 2

@@ -16,6 +16,7 @@ mod policies;
 mod program;
 mod rights;
 mod verbs;
+mod wrong;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

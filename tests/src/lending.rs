@@ -3,8 +3,9 @@
 //!
 //! * [`kubelets`]: the kubelets of all nodes of one control plane, in one task.
 //! * [`player`]: a small top-down half, which obeys the mapping contract of section 4.3, and breaks it on order.
+//! * [`ownership`]: a judge of what lending left alone.
 //!
-//! Neither decides anything of the syncer's, and neither writes what the syncer writes, except where the contract says that
+//! The first two: neither decides anything of the syncer's, and neither writes what the syncer writes, except where the contract says that
 //! the top-down half does. Amounts, tolerations and phases are read by code of this folder: a test that used the syncer's
 //! own code for that would not see the syncer's mistakes. Only keys, names and identities are taken from it, because they are
 //! the contract.
@@ -15,6 +16,7 @@
 mod agenda;
 mod background;
 pub mod kubelets;
+pub mod ownership;
 pub mod player;
 mod requests;
 

@@ -43,19 +43,19 @@ async fn register(plane: &ControlPlane, name: &str, drivers: &[Value]) -> Result
 }
 
 /// The rule of the ClusterRole [`SYNCER`] for one resource.
-fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+pub(super) fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
 }
 
 /// A ClusterRole with these rules.
-fn role(rules: &[Value]) -> Value {
+pub(super) fn role(rules: &[Value]) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": SYNCER}, "rules": rules,
     })
 }
 
 /// What the syncer needs of a physical cluster beside CSINodes.
-fn rules() -> Vec<Value> {
+pub(super) fn rules() -> Vec<Value> {
     vec![
         rule("", "nodes", &["get", "list", "watch", "patch"]),
         rule("", "pods", &["get", "list", "watch"]),
@@ -67,7 +67,7 @@ fn rules() -> Vec<Value> {
 }
 
 /// The kubeconfig of an account that may not read CSINodes.
-async fn limited(plane: &ControlPlane) -> Result<PathBuf> {
+pub(super) async fn limited(plane: &ControlPlane) -> Result<PathBuf> {
     let subject = json!({"kind": "ServiceAccount", "name": SYNCER, "namespace": "default"});
     let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": SYNCER});
     let account = json!({

@@ -37,6 +37,8 @@ pub(super) const ELSEWHERE: &str = "elsewhere";
 pub(super) const SYSTEM: &str = "topoloom-system";
 /// How often the witness makes a round here.
 const WITNESS: Duration = Duration::from_secs(2);
+/// How often it is looked here which cluster answers, and how old its store is.
+const LOOKS: Duration = Duration::from_secs(2);
 
 /// Two clusters, and the process that lends the machines of one to the other.
 pub(super) struct Lent {
@@ -65,8 +67,13 @@ impl Lent {
     }
 
     async fn on(of_physical: Wanted, machines: &[&str], now: fn() -> Now) -> Result<Self> {
-        let [virtual_plane, physical_plane] = Scene::planes([Wanted::Shared, of_physical]).await?;
-        let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let planes = Scene::planes([Wanted::Shared, of_physical]).await?;
+        Self::between(planes, machines, now).await
+    }
+
+    /// The same between a virtual and a physical cluster that the test has already.
+    pub(super) async fn between(planes: [ControlPlane; 2], machines: &[&str], now: fn() -> Now) -> Result<Self> {
+        let [virtual_plane, physical_plane] = planes;
         virtual_plane.apply(&[namespace(SYSTEM)]).await?;
         physical_plane.apply(&[namespace(BORROWED), namespace(ELSEWHERE)]).await?;
 
@@ -75,32 +82,7 @@ impl Lent {
         background.spawn(run);
         kubelets.register(machines.iter().map(|name| NewNode::named(*name).label("rack", "r1"))).await?;
 
-        let cluster = cluster(&virtual_plane).await?;
-        let mut metrics = Metrics::default();
-        let counted = requests::Metrics::register(&mut metrics);
-        let clock = Clock::default();
-        let process = Arc::new(Process {
-            lent: virtual_plane.client(),
-            restores: Restores::default(),
-            lent_signs: Signs::new(ContactTiming::default(), &clock),
-            registry: Arc::new(Registry::new(Dialer::new(&counted, 200), clock)),
-            secrets: Api::namespaced(virtual_plane.client(), SYSTEM),
-            virtual_cluster: cluster.clone(),
-            kube_system: cluster,
-            evictions: Evictions::Allowed,
-            endpoint: None,
-            loopback: Loopback::Allowed,
-            holder: "replica-0".to_owned(),
-            events: Events::new(virtual_plane.client()),
-            beats: heartbeats::metrics::Metrics::register(&mut metrics),
-            pods: pods::metrics::Metrics::register(&mut metrics),
-            metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
-            work: work::Options::default(),
-            now,
-            clock: heartbeats::Clock::machine(),
-            witness: WITNESS,
-            shown: Shown::default(),
-        });
+        let process = process(&virtual_plane, "replica-0", now, heartbeats::Clock::machine()).await?;
         let watched_over = Arc::clone(&process);
         background.spawn(async move { watched_over.watch_over().await });
         let stop = CancellationToken::new();
@@ -123,12 +105,7 @@ impl Lent {
 
     /// Stores the Secret of a binding.
     pub(super) async fn secret(&self, name: &str, kubeconfig: &str) -> Result<()> {
-        let secrets: Api<Secret> = Api::namespaced(self.virtual_plane.client(), SYSTEM);
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {KEY: kubeconfig},
-        });
-        secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(secret)).await?;
-        Ok(())
+        secret(&self.virtual_plane, name, kubeconfig).await
     }
 
     /// Stores a binding, with times that suit a test.
@@ -144,21 +121,27 @@ impl Lent {
 
     /// The same until it is stopped.
     pub(super) async fn serve_until(&mut self, name: &str, stop: CancellationToken) -> Result<()> {
-        let lease = LeaseName { namespace: SYSTEM.to_owned(), name: format!("topoloom-binding-{name}") };
-        let object = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {"holderIdentity": "replica-0"},
-        });
-        self.virtual_plane.apply(&[object]).await?;
-        let holding = Holding {
-            name: name.to_owned(),
-            gate: Gate::none(),
-            lent: self.virtual_plane.client(),
-            beats: self.virtual_plane.client(),
-            lease,
-            tell: Arc::new(|_: Option<&str>| {}),
-        };
-        self.background.spawn(bindings::run(Arc::clone(&self.process), holding, stop));
+        let process = Arc::clone(&self.process);
+        self.serve_by(process, name, stop).await
+    }
+
+    /// The same by another replica, with clocks of its own.
+    pub(super) async fn replica(
+        &mut self,
+        holder: &str,
+        now: fn() -> Now,
+        clock: heartbeats::Clock,
+    ) -> Result<Arc<Process>> {
+        let process = process(&self.virtual_plane, holder, now, clock).await?;
+        let watched_over = Arc::clone(&process);
+        self.background.spawn(async move { watched_over.watch_over().await });
+        Ok(process)
+    }
+
+    /// Serves a binding by this replica until it is stopped.
+    pub(super) async fn serve_by(&mut self, process: Arc<Process>, name: &str, stop: CancellationToken) -> Result<()> {
+        let holding = holding(&self.virtual_plane, name).await?;
+        self.background.spawn(bindings::run(process, holding, stop));
         Ok(())
     }
 
@@ -233,6 +216,69 @@ impl Lent {
     }
 }
 
+/// What a replica serves bindings of this virtual cluster with.
+pub(super) async fn process(
+    plane: &ControlPlane,
+    holder: &str,
+    now: fn() -> Now,
+    clock: heartbeats::Clock,
+) -> Result<Arc<Process>> {
+    let cluster = cluster(plane).await?;
+    let mut metrics = Metrics::default();
+    let counted = requests::Metrics::register(&mut metrics);
+    let steady = Clock::default();
+    Ok(Arc::new(Process {
+        lent: plane.client(),
+        restores: Restores::default(),
+        lent_signs: Signs::new(ContactTiming::default(), &steady),
+        registry: Arc::new(Registry::new(Dialer::new(&counted, 200), steady).looking(LOOKS)),
+        secrets: Api::namespaced(plane.client(), SYSTEM),
+        virtual_cluster: cluster.clone(),
+        kube_system: cluster,
+        evictions: Evictions::Allowed,
+        endpoint: None,
+        loopback: Loopback::Allowed,
+        holder: holder.to_owned(),
+        events: Events::new(plane.client()),
+        beats: heartbeats::metrics::Metrics::register(&mut metrics),
+        pods: pods::metrics::Metrics::register(&mut metrics),
+        metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
+        work: work::Options::default(),
+        now,
+        clock,
+        witness: WITNESS,
+        shown: Shown::default(),
+    }))
+}
+
+/// What comes with the lease of a binding, which is made if there is none.
+pub(super) async fn holding(plane: &ControlPlane, name: &str) -> Result<Holding> {
+    let lease = LeaseName { namespace: SYSTEM.to_owned(), name: format!("topoloom-binding-{name}") };
+    let object = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {"holderIdentity": "replica-0"},
+    });
+    plane.apply(&[object]).await?;
+    Ok(Holding {
+        name: name.to_owned(),
+        gate: Gate::none(),
+        lent: plane.client(),
+        beats: plane.client(),
+        lease,
+        tell: Arc::new(|_: Option<&str>| {}),
+    })
+}
+
+/// Stores the Secret of a binding.
+pub(super) async fn secret(plane: &ControlPlane, name: &str, kubeconfig: &str) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(plane.client(), SYSTEM);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {KEY: kubeconfig},
+    });
+    secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(secret)).await?;
+    Ok(())
+}
+
 /// A binding as it is applied, with times that suit a test, and with these fields beside those that it has to have.
 pub(super) fn binding(name: &str, fields: &Value) -> Value {
     let mut spec = json!({
@@ -248,6 +294,10 @@ pub(super) fn binding(name: &str, fields: &Value) -> Value {
     }
     let (version, kind) = (cluster_binding::API_VERSION, cluster_binding::KIND);
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+pub(super) fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
 /// A policy as it is applied.

@@ -171,6 +171,17 @@ impl Gateway {
         Ok(number(&answer.header.revision))
     }
 
+    /// Writes a key again with a change.
+    pub(super) async fn edit(&self, key: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
+        let answer = self.range(&json!({"key": encoded(key.as_bytes())})).await?;
+        let kv = answer.kvs.into_iter().next().with_context(|| format!("{key} is not there"))?;
+        let mut object: Value = serde_json::from_slice(&kv.value.0).with_context(|| format!("{key} is not JSON"))?;
+        change(&mut object);
+        let value = ByteString(serde_json::to_vec(&object)?);
+        self.post("/v3/kv/put", &json!({"key": kv.key, "value": value})).await?;
+        Ok(())
+    }
+
     /// Removes a key.
     pub(super) async fn remove(&self, key: &str) -> Result<()> {
         self.post("/v3/kv/deleterange", &json!({"key": encoded(key.as_bytes())})).await?;

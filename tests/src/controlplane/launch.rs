@@ -223,8 +223,8 @@ impl Launch {
     }
 
     /// Starts these controllers of Kubernetes. They are ready when a test sees what they do.
-    pub(super) fn controllers(&self, names: &[&str]) -> Result<Server> {
-        let args = [
+    pub(super) fn controllers(&self, names: &[&str], flags: &[&str]) -> Result<Server> {
+        let mut args = vec![
             format!("--kubeconfig={}", self.kubeconfig().display()),
             format!("--controllers={}", names.join(",")),
             // Otherwise all of them have all rights, as one user.
@@ -232,6 +232,7 @@ impl Launch {
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
         Server::start(&self.programs, "kube-controller-manager", &args, &self.folder)
     }
 }

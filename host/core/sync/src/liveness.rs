@@ -26,6 +26,18 @@ pub struct ContactTiming {
     pub empty: Duration,
 }
 
+/// The longest time between two probes of a server.
+const PROBE: Duration = Duration::from_secs(5);
+
+impl ContactTiming {
+    /// How often a server is probed: three times before it is suspect. A binding that wants to know sooner is probed more often, or
+    /// its connection would be suspect between two probes that are both answered.
+    #[must_use]
+    pub fn probe(&self) -> Duration {
+        (self.suspect / 3).min(PROBE)
+    }
+}
+
 impl Default for ContactTiming {
     fn default() -> Self {
         Self { suspect: Duration::from_secs(15), unreachable: Duration::from_secs(40), empty: Duration::from_secs(30) }
@@ -92,6 +104,12 @@ impl Contact {
     #[must_use]
     pub fn new(timing: ContactTiming, now: Duration) -> Self {
         Self { timing, last: now, epoch: Epoch::default(), unlisted: true, empty: None }
+    }
+
+    /// The times by which it is judged.
+    #[must_use]
+    pub fn timing(&self) -> ContactTiming {
+        self.timing
     }
 
     /// In which epoch it is: lists that are asked for now are of this one.
@@ -334,6 +352,15 @@ mod tests {
         assert_eq!(contact.reach(at(140)), Reach::Unreachable { since: at(140) });
         assert_eq!(contact.reach(at(900)), Reach::Unreachable { since: at(140) });
         assert_eq!([100, 115, 140].map(|now| contact.next(at(now))), [Some(at(115)), Some(at(140)), None]);
+    }
+
+    #[test]
+    fn s5_s28_a_server_that_answers_each_probe_is_never_suspect_between_two_of_them() {
+        assert_eq!(ContactTiming::default().probe(), at(5));
+        for suspect in [1, 3, 14, 15, 600] {
+            let timing = ContactTiming { suspect: at(suspect), ..ContactTiming::default() };
+            assert!(timing.probe() <= at(5) && timing.probe() * 3 <= timing.suspect, "{suspect}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a physical API server is asked again and again: whether it is there, and whether it is still the same one.
 //!
-//! Owns the two rhythms. A probe every 5 s (decision S5) feeds the signs of life of its connection. A look every 30 s reads the
+//! Owns the two rhythms. A probe every 5 s, or more often where a binding wants to know sooner (decisions S5 and S28), feeds the signs of life of its connection. A look every 30 s reads the
 //! version of the store and the identity of the cluster: a version below one that was seen means that the store was set back
 //! (decision S25), and every watch of that cluster lists again; another identity means that another cluster answers at the same
 //! address with the same credential (decision S6). Never decides what follows.
@@ -24,10 +24,10 @@ use topoloom_core::version::ResourceVersion;
 use super::contact;
 use super::signs::Signs;
 
-/// Between two probes.
-pub const EVERY: Duration = Duration::from_secs(5);
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_secs(30);
+/// The shortest time between two probes.
+const SHORTEST: Duration = Duration::from_millis(100);
 
 /// What is known of the store of a physical cluster, by whichever connection. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,8 @@ impl History {
 
 /// Probes until it is dropped.
 pub async fn probes(client: kube::Client, signs: Signs, trouble: watch::Sender<Option<Refusal>>) {
-    let mut ticks = interval(EVERY);
+    // No interval may be zero, and no binding asks for one below a third of a second.
+    let mut ticks = interval(signs.probe().max(SHORTEST));
     // A machine that slept has one probe due, and not a hundred.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -74,16 +75,17 @@ pub async fn probes(client: kube::Client, signs: Signs, trouble: watch::Sender<O
     }
 }
 
-/// Looks until it is dropped. What it may not see goes to `unseen`.
+/// Looks once in this time, until it is dropped. What it may not see goes to `unseen`.
 pub async fn looks(
     client: kube::Client,
+    every: Duration,
     signs: Signs,
     history: History,
     identity: watch::Sender<Uid>,
     unseen: watch::Sender<Option<Refusal>>,
 ) {
     // The first contact was just now.
-    let mut ticks = interval_at(Instant::now() + LOOK, LOOK);
+    let mut ticks = interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut member = history.restores.member();
     // What happened before is known.

@@ -30,6 +30,8 @@ use crate::kubeconfig::{Access, Fingerprint};
 pub struct Registry {
     opens: Arc<dyn Opens>,
     clock: Clock,
+    /// Between two looks at the version and the identity of a cluster.
+    looks: Duration,
     shared: Mutex<BTreeMap<Key, Weak<Physical>>>,
 }
 
@@ -58,7 +60,13 @@ impl Registry {
     /// None yet.
     #[must_use]
     pub fn new(opens: impl Opens + 'static, clock: Clock) -> Self {
-        Self { opens: Arc::new(opens), clock, shared: Mutex::default() }
+        Self { opens: Arc::new(opens), clock, looks: probe::LOOK, shared: Mutex::default() }
+    }
+
+    /// The same that looks once in this time at each cluster, and not every half minute. No less than a second.
+    #[must_use]
+    pub fn looking(self, every: Duration) -> Self {
+        Self { looks: every.max(Duration::from_secs(1)), ..self }
     }
 
     /// Makes a connection that is not shared yet: first it has to say which cluster it leads to.
@@ -85,7 +93,7 @@ impl Registry {
         }
         let history = shared.values().filter_map(Weak::upgrade).find(|known| known.cluster == *cluster);
         let history = history.map(|known| known.history.clone()).unwrap_or_default();
-        let physical = Arc::new(Physical::start(cluster.clone(), connection, timing, history, &self.clock));
+        let physical = Arc::new(Physical::start(cluster.clone(), connection, timing, history, self));
         shared.insert(key, Arc::downgrade(&physical));
         physical
     }
@@ -105,8 +113,14 @@ impl fmt::Debug for Registry {
 }
 
 impl Physical {
-    fn start(cluster: Uid, connection: Connection, timing: ContactTiming, history: History, clock: &Clock) -> Self {
-        let signs = Signs::new(timing, clock);
+    fn start(
+        cluster: Uid,
+        connection: Connection,
+        timing: ContactTiming,
+        history: History,
+        registry: &Registry,
+    ) -> Self {
+        let signs = Signs::new(timing, &registry.clock);
         // The first contact has just been answered.
         signs.answered();
         let (identity, trouble) = (watch::Sender::new(cluster.clone()), watch::Sender::new(None));
@@ -115,8 +129,8 @@ impl Physical {
         let kept = signs.clone();
         tasks.spawn(async move { kept.keep().await });
         tasks.spawn(probe::probes(connection.reads().clone(), signs.clone(), trouble.clone()));
-        let (reads, seen) = (connection.reads().clone(), identity.clone());
-        tasks.spawn(probe::looks(reads, signs.clone(), history.clone(), seen, unseen.clone()));
+        let (reads, every, seen) = (connection.reads().clone(), registry.looks, identity.clone());
+        tasks.spawn(probe::looks(reads, every, signs.clone(), history.clone(), seen, unseen.clone()));
         Self { cluster, connection, signs, history, identity, trouble, unseen, _tasks: tasks }
     }
 

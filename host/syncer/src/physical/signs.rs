@@ -83,6 +83,12 @@ impl Signs {
         self.change(|contact, now| contact.listed(content, epoch, now));
     }
 
+    /// How often the server is probed.
+    #[must_use]
+    pub fn probe(&self) -> Duration {
+        self.contact().timing().probe()
+    }
+
     /// In which epoch the connection is; is notified when another one begins: then all has to be listed again.
     #[must_use]
     pub fn epochs(&self) -> watch::Receiver<Epoch> {

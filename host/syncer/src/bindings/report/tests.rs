@@ -191,7 +191,11 @@ fn s20_a_secret_that_is_not_used_and_a_credential_that_ends_soon_show_while_the_
     let status = first(&Facts { link, ..facts(&kept) });
     assert_eq!(condition(&status, ConditionType::Connected), "True CredentialsInvalid");
     assert_eq!(condition(&status, ConditionType::Ready), "True Ok", "it serves by the earlier one");
-    for (end, wanted) in [("2026-08-09T00:00:00Z", "True CredentialsExpiring"), ("2026-09-09T00:00:00Z", "True Ok")] {
+    for (end, wanted) in [
+        ("2026-08-01T00:00:00Z", "True CredentialsExpiring"),
+        ("2026-08-09T00:00:00Z", "True CredentialsExpiring"),
+        ("2026-09-09T00:00:00Z", "True Ok"),
+    ] {
         let end = CredentialEnd { kind: CredentialKind::Token, at: at(end) };
         let status = first(&Facts { link: Link { end: Some(end), ..WELL }, ..facts(&kept) });
         assert_eq!(condition(&status, ConditionType::Connected), wanted);

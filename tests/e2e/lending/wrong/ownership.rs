@@ -1,0 +1,332 @@
+//! Ownership: two installations and look-alikes that were made by hand share one physical cluster, and one of the virtual clusters is
+//! a physical one for the other. Whatever happens at random, nothing without the identity of a binding is updated, evicted or deleted
+//! in any of the three (decisions S1, S6 and S7).
+
+use std::collections::BTreeSet;
+use std::fs::read_to_string;
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use topoloom_api::ClusterBinding;
+use topoloom_api::names::PAUSE_ANNOTATION;
+use topoloom_sync::keys;
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, SCALED, Wanted};
+use topoloom_tests::dice::Dice;
+use topoloom_tests::host::Host;
+use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
+use topoloom_tests::lending::ownership::{Story, judge};
+use topoloom_tests::scene::Scene;
+
+use super::super::lent::{ELSEWHERE, Lent, SYSTEM, binding, cluster, namespace, now, policy, says, secret, until};
+use super::super::pair::BORROWED;
+use super::{bound, host, plays, pods, switch};
+
+const SEED: u64 = 20_260_801;
+/// How much happens by itself, and how much in `make soak`.
+const SHORT: usize = 40;
+const LONG: usize = 500;
+/// Where the pods of the binding that crosses are.
+const CROSSED: &str = "crossed";
+const MACHINES: usize = 6;
+
+/// Three clusters. `lent` has the first and the physical one; `second` borrows from both.
+struct Play {
+    lent: Lent,
+    second: ControlPlane,
+    others: Kubelets,
+    hosts: [Option<Host>; 2],
+    identities: [String; 2],
+    dice: Dice,
+    /// How many objects were made, for their names.
+    made: usize,
+    /// Pods of the lender, by name.
+    lenders: BTreeSet<String>,
+    /// What the test deleted in the physical cluster.
+    deleted: BTreeSet<String>,
+}
+
+/// What another was first with, or what is gone, is no mistake of a play.
+fn passed<T>(answer: Result<T, kube::Error>) -> Result<Option<T>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(kube::Error::Api(status)) if [404, 409, 422].contains(&status.code) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn fields(loan: &str, mount: &str) -> Value {
+    let labels = json!([{"key": "loan", "operator": "In", "values": [loan]}]);
+    json!({
+        "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": labels}]}, "mountNamespace": mount,
+        "clusterID": "east", "safety": {"maxEvictPercent": 100}, "timing": {"orphanDelay": "1s"},
+    })
+}
+
+impl Play {
+    async fn new() -> Result<Self> {
+        let [first, second, physical] = Scene::planes([Wanted::Shared, Wanted::Shared, Wanted::Shared]).await?;
+        let mut lent = Lent::between([first, physical], &[], now).await?;
+        lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
+        second.apply(&[namespace(SYSTEM)]).await?;
+        lent.virtual_plane.apply(&[namespace(CROSSED)]).await?;
+        let (others, run) = Kubelets::new(lent.virtual_plane.client(), &kubelets::Settings::default());
+        lent.background.spawn(run);
+        others.register(["own-1", "own-2"].map(|name| NewNode::named(name).label("loan", "cross"))).await?;
+
+        let identities = [cluster(&lent.virtual_plane).await?.to_string(), cluster(&second).await?.to_string()];
+        let machines = (0..MACHINES).map(|number| NewNode::named(format!("w{number}")).label("loan", "yes"));
+        lent.kubelets.register(machines.chain([NewNode::named("w9").label("loan", "yes")])).await?;
+        look_alikes(&lent, &identities).await?;
+        let physical = read_to_string(lent.physical_plane.kubeconfig())?;
+        for plane in [&lent.virtual_plane, &second] {
+            switch(plane).await?;
+            secret(plane, "east", &physical).await?;
+        }
+        secret(&second, "cross", &read_to_string(lent.virtual_plane.kubeconfig())?).await?;
+        lent.virtual_plane.apply(&[binding("east", &fields("yes", BORROWED))]).await?;
+        second.apply(&[binding("east", &fields("yes", ELSEWHERE))]).await?;
+        let mut crossing = fields("cross", CROSSED);
+        crossing["clusterID"] = "cross".into();
+        second.apply(&[binding("cross", &crossing)]).await?;
+        let hosts = [Some(host(&lent.virtual_plane, "one").await?), Some(host(&second, "two").await?)];
+        let (lenders, deleted) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Self { lent, second, others, hosts, identities, dice: Dice::new(SEED), made: 0, lenders, deleted })
+    }
+
+    fn virtual_planes(&self) -> [&ControlPlane; 2] {
+        [&self.lent.virtual_plane, &self.second]
+    }
+
+    fn one_virtual(&mut self) -> usize {
+        self.dice.below(2)
+    }
+
+    fn machine(&mut self) -> String {
+        format!("w{}", self.dice.below(MACHINES))
+    }
+
+    fn name(&mut self, kind: &str) -> String {
+        self.made += 1;
+        format!("{kind}-{}", self.made)
+    }
+
+    fn lenders_pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.lent.physical_plane.client())
+    }
+
+    /// One thing happens.
+    async fn happen(&mut self) -> Result<()> {
+        match self.dice.below(12) {
+            0 => {
+                let machine = NewNode::named(self.machine()).label("loan", "yes");
+                self.lent.kubelets.register([machine]).await
+            }
+            1 => {
+                let name = self.machine();
+                self.deleted.insert(format!("/registry/minions/{name}"));
+                passed(self.lent.machines().delete(&name, &DeleteParams::default()).await).map(drop)
+            }
+            2 => {
+                let (name, loan) = (self.machine(), ["yes", "no"][self.dice.below(2)]);
+                let label = Patch::Merge(json!({"metadata": {"labels": {"loan": loan}}}));
+                passed(self.lent.machines().patch(&name, &PatchParams::default(), &label).await).map(drop)
+            }
+            3 => self.a_lenders_pod().await,
+            4 => {
+                let Some(name) = self.lenders.pop_first() else { return Ok(()) };
+                self.deleted.insert(format!("/registry/pods/default/{name}"));
+                passed(self.lenders_pods().delete(&name, &DeleteParams::default()).await).map(drop)
+            }
+            5 | 6 => self.a_users_pod().await,
+            7 => self.an_orphan().await,
+            8 => {
+                let (at, value) = (self.one_virtual(), [Some("true"), None][self.dice.below(2)]);
+                let bindings: Api<ClusterBinding> = Api::all(self.virtual_planes()[at].client());
+                let mark = Patch::Merge(json!({"metadata": {"annotations": {PAUSE_ANNOTATION: value}}}));
+                passed(bindings.patch("east", &PatchParams::default(), &mark).await).map(drop)
+            }
+            9 => self.restart().await,
+            10 => self.a_policy().await,
+            _ => {
+                let (name, number) = (format!("look-{}", self.dice.below(3)), self.name("touched"));
+                let label = Patch::Merge(json!({"metadata": {"labels": {"touched": number}}}));
+                let pods: Api<Pod> = Api::namespaced(self.lent.physical_plane.client(), BORROWED);
+                passed(pods.patch(&name, &PatchParams::default(), &label).await).map(drop)
+            }
+        }
+    }
+
+    async fn a_lenders_pod(&mut self) -> Result<()> {
+        let (name, machine) = (self.name("lender"), self.machine());
+        let container = json!({"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}});
+        let spec = json!({"nodeName": machine, "containers": [container], "terminationGracePeriodSeconds": 1});
+        let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?;
+        if passed(self.lenders_pods().create(&PostParams::default(), &pod).await)?.is_some() {
+            self.lenders.insert(name);
+        }
+        Ok(())
+    }
+
+    /// A pod on a virtual node of ours, whichever it is.
+    async fn a_users_pod(&mut self) -> Result<()> {
+        let (at, name) = (self.one_virtual(), self.name("user"));
+        let nodes: Api<Node> = Api::all(self.virtual_planes()[at].client());
+        let ours = ListParams::default().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, self.identities[at]));
+        let mut names: Vec<String> =
+            nodes.list_metadata(&ours).await?.items.into_iter().filter_map(|node| node.metadata.name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let node = names.swap_remove(self.dice.below(names.len()));
+        let plane = self.virtual_planes()[at];
+        bound(plane, &name, &node, json!({"spec": {"terminationGracePeriodSeconds": 0}})).await.map(drop)
+    }
+
+    /// A physical pod of ours whose virtual pod does not exist.
+    async fn an_orphan(&mut self) -> Result<()> {
+        let (at, name, machine) = (self.one_virtual(), self.name("orphan"), self.machine());
+        let labels = json!({
+            keys::MANAGED_BY_LABEL: keys::MANAGED_BY, keys::VIRTUAL_CLUSTER: self.identities[at], keys::BINDING: "east",
+        });
+        let mount = [BORROWED, ELSEWHERE][at];
+        carried(&self.lent, mount, &name, labels, Some(&machine)).await
+    }
+
+    async fn restart(&mut self) -> Result<()> {
+        let at = self.one_virtual();
+        if let Some(host) = self.hosts[at].take() {
+            host.kill().await?;
+        }
+        let next = host(self.virtual_planes()[at], ["one", "two"][at]).await?;
+        self.hosts[at] = Some(next);
+        Ok(())
+    }
+
+    /// A policy that closes some machines at once, or none any more.
+    async fn a_policy(&mut self) -> Result<()> {
+        if self.dice.below(2) == 0 {
+            return passed(self.lent.policies().delete("closes", &DeleteParams::default()).await).map(drop);
+        }
+        let later = Timestamp::now().checked_add(SignedDuration::from_hours(5)).context("there is such a time")?;
+        let minute = later.strftime("%H:%M").to_string();
+        let field = json!({"key": "metadata.name", "operator": "In", "values": [self.machine()]});
+        let spec = json!({
+            "cluster": "east", "timeWindows": [{"start": minute, "end": minute}], "forceReclaim": true,
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        });
+        self.lent.physical_plane.apply(&[policy("closes", spec)]).await
+    }
+
+    /// Everything comes to rest.
+    async fn rest(&self) -> Result<()> {
+        let is_well = |binding: &Value| says(binding, "Ready", "True", "Ok");
+        for plane in self.virtual_planes() {
+            let bindings: Api<ClusterBinding> = Api::all(plane.client());
+            let resume = Patch::Merge(json!({"metadata": {"annotations": {PAUSE_ANNOTATION: null}}}));
+            bindings.patch("east", &PatchParams::default(), &resume).await?;
+            until(&bindings, "east", "is ready", is_well).await;
+        }
+        let bindings: Api<ClusterBinding> = Api::all(self.second.client());
+        until(&bindings, "cross", "is ready", is_well).await;
+        Ok(())
+    }
+
+    async fn stop(self) -> Result<()> {
+        for host in self.hosts.into_iter().flatten() {
+            host.stop().await?;
+        }
+        assert_eq!(self.others.mistakes(), [""; 0]);
+        self.lent.stop().await?;
+        self.second.stop().await
+    }
+}
+
+/// A pod in the physical cluster with these labels.
+async fn carried(lent: &Lent, mount: &str, name: &str, labels: Value, machine: Option<&str>) -> Result<()> {
+    let annotations = json!({
+        keys::VIRTUAL_POD_NAMESPACE: "default", keys::VIRTUAL_POD_NAME: name, keys::VIRTUAL_POD_UID: "gone",
+        keys::VIRTUAL_NODE_NAME: "vnode-east-w0",
+    });
+    let pod = json!({
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {
+            "nodeName": machine, "containers": [{"name": "c", "image": "none"}], "terminationGracePeriodSeconds": 1,
+        },
+    });
+    let pods: Api<Pod> = Api::namespaced(lent.physical_plane.client(), mount);
+    passed(pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await).map(drop)
+}
+
+/// What looks like ours, and is not.
+async fn look_alikes(lent: &Lent, identities: &[String; 2]) -> Result<()> {
+    let ours = keys::MANAGED_BY;
+    for (number, labels) in [
+        json!({keys::MANAGED_BY_LABEL: ours, keys::VIRTUAL_CLUSTER: "another", keys::BINDING: "east"}),
+        json!({keys::MANAGED_BY_LABEL: ours, keys::VIRTUAL_CLUSTER: identities[0], keys::BINDING: "none"}),
+        json!({keys::MANAGED_BY_LABEL: ours}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        carried(lent, BORROWED, &format!("look-{number}"), labels, None).await?;
+    }
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "another"},
+        "metadata": {
+            "name": "topoloom-borrower-another", "namespace": BORROWED,
+            "labels": {keys::VIRTUAL_CLUSTER: "another", keys::BINDING: "east"},
+        },
+    });
+    lent.physical_plane.apply(&[lease]).await?;
+    lent.kubelets.register([NewNode::named("theirs").label("loan", "yes")]).await?;
+    let claim = Patch::Merge(json!({"metadata": {"annotations": {keys::LEASED_BY: "vc-9/b-9"}}}));
+    lent.machines().patch("theirs", &PatchParams::default(), &claim).await?;
+
+    // A virtual node made by hand, under a name that one of ours would have; and a machine of the virtual cluster itself.
+    let by_hand = json!({
+        "metadata": {"name": "vnode-east-w9", "labels": {"type": "virtual-kubelet", keys::MANAGED_BY_LABEL: ours}},
+    });
+    lent.lent().create(&PostParams::default(), &serde_json::from_value(by_hand)?).await?;
+    for (name, node) in [("by-hand", "vnode-east-w9"), ("own", "own-1")] {
+        let spec = json!({"tolerations": [{"operator": "Exists"}]});
+        bound(&lent.virtual_plane, name, node, json!({"spec": spec})).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_s6_s7_nothing_without_our_identity_is_touched_whatever_happens_to_those_that_share_a_cluster() -> Result<()>
+{
+    let mut play = Play::new().await?;
+    play.rest().await.context("before anything happens")?;
+    let turns = if plays()? > 1 { LONG } else { SHORT };
+    for turn in 0..turns {
+        play.happen().await.with_context(|| format!("turn {turn} of seed {SEED}"))?;
+    }
+    play.rest().await.with_context(|| format!("after {turns} turns of seed {SEED}"))?;
+
+    let [one, two] = play.identities.clone().map(|cluster| move |name: &str| (cluster.clone(), name.to_owned()));
+    let lender = Story { identities: BTreeSet::from([one("east"), two("east")]), deleted: play.deleted.clone() };
+    let crossed = Story { identities: BTreeSet::from([one("east"), two("cross")]), deleted: BTreeSet::new() };
+    let borrower = Story { identities: BTreeSet::from([two("east"), two("cross")]), deleted: BTreeSet::new() };
+    for (what, plane, story) in [
+        ("the lender's cluster", &play.lent.physical_plane, lender),
+        ("the cluster in both roles", &play.lent.virtual_plane, crossed),
+        ("the borrower's cluster", &play.second, borrower),
+    ] {
+        let judged = judge(&plane.writes_in_order("/registry/").await?, &story);
+        assert_eq!(judged.violations, [""; 0], "{what}, seed {SEED}");
+        let has_claims = what != "the borrower's cluster";
+        assert!(judged.ours > 0 && (judged.claims > 0 || !has_claims), "{what}: {judged:?}");
+        assert!(judged.foreign > 0 || !has_claims, "{what}: {judged:?}");
+    }
+    let kept = pods(&play.lent.virtual_plane);
+    for name in ["by-hand", "own"] {
+        assert!(kept.get(name).await?.metadata.deletion_timestamp.is_none(), "{name}");
+    }
+    play.stop().await
+}
