@@ -67,9 +67,9 @@ $(DENY):
 	@echo "topoloom: building cargo-deny $(DENY_VERSION) once (some minutes)"
 	cargo install --quiet --locked --debug --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
-bench: controlplane ## Print the measured table, side by side with what it is compared to
+bench: controlplane ## Print the measured table, side by side with what it is compared to; LENDING_NODES=300 for a small one of lending
 	cargo build --profile bench --workspace --bin topoloom
-	cargo bench --workspace --bench bench --bench placing
+	cargo bench --workspace --bench bench --bench placing --bench lending
 
 soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times, and what goes wrong with lending
 	$(TARGET_DIR)/debug/soak $(MINUTES)

@@ -21,6 +21,7 @@ mod options;
 mod plugins;
 mod process;
 mod sample;
+mod stacks;
 mod swaps;
 mod table;
 

@@ -54,9 +54,21 @@ impl Row {
     }
 
     /// A duration compared with another one; the target is for their ratio.
-    pub(crate) fn against(mut self, what: &str, value: Duration, other: Duration, target: Target) -> Self {
-        let ratio = value.as_secs_f64() / other.as_secs_f64();
-        self.cells[2] = format!("{what} {}", time(other));
+    pub(crate) fn against(self, what: &str, value: Duration, other: Duration, target: Target) -> Self {
+        self.beside(what, value.as_secs_f64(), other.as_secs_f64(), seconds, target)
+    }
+
+    /// A number compared with another one, in the unit that `show` writes; the target is for their ratio.
+    pub(crate) fn beside(
+        mut self,
+        what: &str,
+        value: f64,
+        other: f64,
+        show: impl Fn(f64) -> String,
+        target: Target,
+    ) -> Self {
+        let ratio = value / other;
+        self.cells[2] = format!("{what} {}", show(other));
         self.cells[3] = format!("{ratio:.2}");
         self.cells[4] = match target {
             Target::AtMost(bound) => format!("≤ {bound} ×"),

@@ -14,7 +14,7 @@ use super::access::{client_from, random_bytes, write_admin_token, write_kubeconf
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
 use super::planes::{self, Turn};
-use super::process::Server;
+use super::process::{MEMORY, Server};
 use super::shared::GivenBack;
 use super::{ControlPlane, Servers};
 
@@ -36,6 +36,7 @@ const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy"
 pub struct Builder {
     audit: bool,
     apiserver_args: Vec<String>,
+    memory: Option<String>,
 }
 
 impl Builder {
@@ -50,6 +51,14 @@ impl Builder {
     #[must_use]
     pub fn apiserver_arg(mut self, arg: impl Into<String>) -> Self {
         self.apiserver_args.push(arg.into());
+        self
+    }
+
+    /// The memory of each server from which on it collects garbage, as Go writes it (`4GiB`): with tens of thousands of objects,
+    /// what is usual would be too little, and a server would do nothing else.
+    #[must_use]
+    pub fn memory(mut self, size: impl Into<String>) -> Self {
+        self.memory = Some(size.into());
         self
     }
 
@@ -106,6 +115,7 @@ pub(super) struct Launch {
     token: String,
     audit: bool,
     apiserver_args: Vec<String>,
+    memory: String,
     apiserver_port: u16,
     etcd_port: u16,
     etcd_peer_port: u16,
@@ -117,8 +127,19 @@ impl Launch {
         let token = write_admin_token(&folder.join("tokens.csv"))?;
         fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
         let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
-        let Builder { audit, apiserver_args } = builder.clone();
-        Ok(Self { programs, keep, folder, token, audit, apiserver_args, apiserver_port, etcd_port, etcd_peer_port })
+        let Builder { audit, apiserver_args, memory } = builder.clone();
+        Ok(Self {
+            programs,
+            keep,
+            folder,
+            token,
+            audit,
+            apiserver_args,
+            memory: memory.unwrap_or_else(|| MEMORY.to_owned()),
+            apiserver_port,
+            etcd_port,
+            etcd_peer_port,
+        })
     }
 
     pub(super) fn server_url(&self) -> String {
@@ -171,7 +192,7 @@ impl Launch {
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ];
-        let mut server = Server::start(&self.programs, "etcd", &args, &self.folder)?;
+        let mut server = Server::start_with(&self.programs, "etcd", &args, &self.folder, &self.memory)?;
         let gateway = Gateway::new(&url)?;
         ready("etcd", &mut server, ETCD_TIMEOUT, async || gateway.revision().await).await?;
         Ok((server, gateway))
@@ -209,7 +230,7 @@ impl Launch {
             args.push("--audit-log-mode=blocking".to_owned());
         }
         args.extend(self.apiserver_args.iter().cloned());
-        let mut server = Server::start(&self.programs, "kube-apiserver", &args, &self.folder)?;
+        let mut server = Server::start_with(&self.programs, "kube-apiserver", &args, &self.folder, &self.memory)?;
         let kubeconfig = self.kubeconfig();
         let client = ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
             // Its certificate appears while it starts.
@@ -233,7 +254,7 @@ impl Launch {
             "--secure-port=0".to_owned(),
         ];
         args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        Server::start(&self.programs, "kube-controller-manager", &args, &self.folder)
+        Server::start_with(&self.programs, "kube-controller-manager", &args, &self.folder, &self.memory)
     }
 }
 

@@ -16,6 +16,8 @@ use tokio::time::Instant;
 use super::binary::Programs;
 
 const POLL: Duration = Duration::from_millis(20);
+/// The memory of a server from which on it collects garbage.
+pub(super) const MEMORY: &str = "768MiB";
 /// Lines of its log that a failure shows.
 const TAIL_LINES: usize = 40;
 
@@ -30,6 +32,17 @@ pub(super) struct Server {
 impl Server {
     /// Starts `program` with its output appended to `<folder>/<program>.log`.
     pub(super) fn start(programs: &Programs, program: &'static str, args: &[String], folder: &Path) -> Result<Self> {
+        Self::start_with(programs, program, args, folder, MEMORY)
+    }
+
+    /// The same with another size of memory from which on it collects garbage, as Go writes it.
+    pub(super) fn start_with(
+        programs: &Programs,
+        program: &'static str,
+        args: &[String],
+        folder: &Path,
+        memory: &str,
+    ) -> Result<Self> {
         let log = folder.join(format!("{program}.log"));
         let out = File::options().create(true).append(true).open(&log).context("cannot open a log")?;
         let child = programs
@@ -39,7 +52,7 @@ impl Server {
             .env("TOPOLOOM_DIE_WITH_STDIN", "1")
             // Most of them live for seconds: without collecting garbage kube-apiserver starts with a third less work.
             .env("GOGC", "off")
-            .env("GOMEMLIMIT", "768MiB")
+            .env("GOMEMLIMIT", memory)
             .stdin(Stdio::piped())
             .stdout(out.try_clone().context("cannot share a log")?)
             .stderr(out)

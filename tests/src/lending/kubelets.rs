@@ -56,6 +56,16 @@ const FASTEST: u32 = 1000;
 /// How many Nodes are made at once.
 const MADE_AT_ONCE: usize = 16;
 
+/// What the kubelets write although nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Beats {
+    /// The status of their nodes, and the leases.
+    #[default]
+    All,
+    /// The status alone: for thousands of nodes on a small machine, where no program looks at the leases.
+    Status,
+}
+
 /// How all kubelets behave.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -66,6 +76,8 @@ pub struct Settings {
     pub usual: BTreeMap<String, String>,
     /// The port of [`Streams`], which every Node then says; Nodes without addresses get loopback ones.
     pub streams: Option<u16>,
+    /// What they write although nothing has changed.
+    pub beats: Beats,
 }
 
 impl Default for Settings {
@@ -73,7 +85,7 @@ impl Default for Settings {
     fn default() -> Self {
         let usual = [("cpu", "32"), ("memory", "128Gi"), ("ephemeral-storage", "200Gi"), ("pods", "110")];
         let usual = usual.map(|(name, amount)| (name.to_owned(), amount.to_owned())).into();
-        Self { faster: 1, usual, streams: None }
+        Self { faster: 1, usual, streams: None, beats: Beats::default() }
     }
 }
 
@@ -188,6 +200,7 @@ impl Kubelets {
             settings.usual.iter().map(|(name, amount)| (name.clone(), Quantity(amount.clone()))).collect();
         let mut world = World::new(faster, json!(usual), amounts::amounts(Some(&usual)), Arc::clone(&mistakes));
         world.streams = settings.streams;
+        world.beats = settings.beats;
         let run = run(client.clone(), world, ordered);
         (Self { client, orders, mistakes }, run)
     }

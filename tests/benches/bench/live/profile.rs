@@ -3,7 +3,6 @@
 //!
 //! The folded stacks, from which flame graphs are drawn, stay in `target/profile.folded`.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,14 +13,13 @@ use topoloom_tests::host::Host;
 use super::Live;
 use crate::cluster::{KEYS, LEAF, configuration, leaf, leaf_value, name, values};
 use crate::process::{held, peak_mib};
+use crate::stacks;
 use crate::table::{Row, Table, mib};
 
 const SECONDS: u64 = 30;
 /// Edits of labels under way at a time.
 const MOVES_AT_ONCE: usize = 4;
 const EDIT: Duration = Duration::from_secs(3);
-/// Rows of the table.
-const SHOWN: usize = 14;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/profile.folded");
 
 pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
@@ -48,7 +46,7 @@ pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
     let each = moves.load(Ordering::Relaxed) / SECONDS;
     table.add(Row::new(format!("{what}: nodes moved per second"), each.to_string()));
     std::fs::write(FILE, &folded).with_context(|| format!("cannot write {FILE}"))?;
-    show(&folded, &what, table);
+    stacks::show(&folded, &what, SECONDS, table);
     host.stop().await
 }
 
@@ -90,40 +88,4 @@ async fn editing(live: &Live) -> Result<()> {
         live.scene.configure(&configuration().replace(r#""enabled": true"#, &limits)).await?;
     }
     Ok(())
-}
-
-/// What the processor did, by the innermost of our own functions on the stack, and by the innermost crate.
-fn show(folded: &str, what: &str, table: &mut Table) {
-    let stacks: Vec<(&str, u64)> = folded
-        .lines()
-        .filter_map(|line| line.rsplit_once(' '))
-        .filter_map(|(s, n)| Some((s, n.parse().ok()?)))
-        .collect();
-    let all: u64 = stacks.iter().map(|(_, samples)| samples).sum();
-    table.add(Row::new(format!("{what}: processor time in {SECONDS} s"), format!("{all} samples of 1/99 s")));
-    for (kind, title) in [(ours as fn(&str) -> String, "in"), (last, "executing")] {
-        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
-        for (stack, samples) in &stacks {
-            *shares.entry(kind(stack)).or_default() += samples;
-        }
-        let mut shares: Vec<_> = shares.into_iter().collect();
-        shares.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-        for (name, samples) in shares.into_iter().take(SHOWN) {
-            let percent = samples as f64 * 100.0 / all.max(1) as f64;
-            table.add(Row::new(format!("{what}: {title} {name}"), format!("{percent:.1} %")));
-        }
-    }
-}
-
-/// The innermost function that is ours; else the thread.
-fn ours(stack: &str) -> String {
-    let is_ours = |frame: &&str| frame.trim_start_matches(['<', '&']).starts_with("topoloom");
-    let frame = stack.rsplit(';').find(is_ours).or_else(|| stack.split(';').next());
-    frame.unwrap_or_default().to_owned()
-}
-
-/// The crate of the innermost function.
-fn last(stack: &str) -> String {
-    let frame = stack.rsplit(';').next().unwrap_or_default().trim_start_matches(['<', '&']);
-    frame.split("::").next().unwrap_or_default().to_owned()
 }

@@ -21,7 +21,7 @@ use super::needs::{Need, missing, needs};
 use super::plan::Plan;
 use super::status::{Addresses, gist, status};
 use super::work::{Done, Work};
-use super::{Health, Order, Pressure};
+use super::{Beats, Health, Order, Pressure};
 use crate::device_plugin::PodName;
 use crate::lending::agenda::Agenda;
 use crate::lending::{Mistakes, PAUSE, node_of, uid_of, version_of};
@@ -62,6 +62,7 @@ pub(super) struct World {
     mistakes: Arc<Mistakes>,
     /// The port of the server of logs, if there is one.
     pub(super) streams: Option<u16>,
+    pub(super) beats: Beats,
     machines: BTreeMap<Arc<str>, Machine>,
     standings: BTreeMap<Arc<str>, Standing>,
     seats: HashMap<Arc<str>, Seat>,
@@ -80,6 +81,7 @@ impl World {
             usual_amounts,
             mistakes,
             streams: None,
+            beats: Beats::default(),
             machines: BTreeMap::new(),
             standings: BTreeMap::new(),
             seats: HashMap::new(),
@@ -242,6 +244,7 @@ impl World {
     /// What has to be done about this now.
     pub(super) fn look(&mut self, key: &Key, now: Timestamp) -> Option<Work> {
         match key {
+            Key::Lease(_) if self.beats == Beats::Status => None,
             Key::Lease(node) => {
                 let (machine, _) = self.machine(node)?;
                 Some(Work::Renew(Box::new(machine.lease(self.faster, now))))

@@ -91,6 +91,18 @@ impl Stage {
 }
 
 #[test]
+fn kubelets_that_write_the_status_alone_renew_no_lease() {
+    let written = |beats: Beats| {
+        let mut stage = Stage::new();
+        stage.world.beats = beats;
+        stage.node("w", "U1", json!({}));
+        [Key::Lease("w".into()), Key::Node("w".into())].map(|key| stage.world.look(&key, at(0)).is_some())
+    };
+    assert_eq!(written(Beats::All), [true, true]);
+    assert_eq!(written(Beats::Status), [false, true]);
+}
+
+#[test]
 fn a_pod_is_taken_runs_and_ends() {
     let mut stage = Stage::new();
     stage.node("w", "U1", json!({}));

@@ -1,0 +1,126 @@
+//! The rows of the table, and which of them share two clusters: one after the other, and nothing else runs meanwhile.
+
+mod bindings;
+mod birth;
+mod churn;
+mod idle;
+mod pods;
+mod profile;
+mod size;
+mod start;
+mod takeover;
+mod window;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use topoloom_tests::controlplane::Requests;
+
+use crate::options::Options;
+use crate::program::until_at_rest;
+use crate::scale::Scale;
+use crate::stage::Stage;
+use crate::table::Table;
+
+pub(crate) const PARTS: [&str; 10] =
+    ["birth", "idle", "window", "profile", "start", "size", "churn", "pods", "takeover", "bindings"];
+
+/// After this time everything that follows from a change has been written.
+const SETTLES: Duration = Duration::from_secs(30);
+
+/// Counting runs, at 5 000 nodes.
+pub(crate) async fn counted(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
+    if !["birth", "idle", "window", "profile"].iter().any(|row| options.wants(row)) {
+        return Ok(());
+    }
+    let mut stage = Stage::new(scale.counted, scale).await?;
+    let mut host = if options.wants("birth") { birth::measure(&stage, table).await? } else { stage.lend().await? };
+    if options.wants("idle") {
+        host = idle::measure(&stage, host, scale, table).await?;
+    }
+    if options.wants("window") {
+        window::counted(&stage, table).await?;
+    }
+    host.stop().await?;
+    if options.wants("profile") {
+        profile::measure(&mut stage, table).await?;
+    }
+    stage.stop().await
+}
+
+/// The start on many pods, and the memory afterwards.
+pub(crate) async fn start(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
+    if !options.wants("start") {
+        return Ok(());
+    }
+    let mut stage = Stage::new(scale.counted, scale).await?;
+    start::measure(&mut stage, scale, table).await?;
+    stage.stop().await
+}
+
+/// Timing runs, at 1 000 nodes and 10 000 pods.
+pub(crate) async fn timed(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
+    if !["size", "churn", "pods", "window"].iter().any(|row| options.wants(row)) {
+        return Ok(());
+    }
+    let mut stage = Stage::new(scale.timed, scale).await?;
+    let ours = scale.timed_pods / 3;
+    stage.let_tenants_in(scale.timed_pods - ours).await?;
+    let mut host = stage.lend().await?;
+    let player = stage.play().await?;
+    stage.let_work_in(ours).await?;
+    until_at_rest(&host, stage.machines, ours).await?;
+    tokio::time::sleep(SETTLES).await;
+    if options.wants("size") {
+        size::measure(&stage, options, table).await?;
+    }
+    if options.wants("churn") {
+        host = churn::measure(&stage, host, scale, table).await?;
+    }
+    if options.wants("pods") {
+        host = pods::measure(&stage, host, table).await?;
+    }
+    if options.wants("window") {
+        host = window::timed(&stage, host, scale, table).await?;
+    }
+    host.stop().await?;
+    drop(player);
+    stage.stop().await
+}
+
+/// A leader that is killed.
+pub(crate) async fn takeover(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
+    if options.wants("takeover") { takeover::measure(scale, table).await } else { Ok(()) }
+}
+
+/// Many bindings.
+pub(crate) async fn bindings(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
+    if options.wants("bindings") { bindings::measure(scale, options, table).await } else { Ok(()) }
+}
+
+/// The writes of nodes, of their status and of all else of them.
+fn node_writes(requests: &Requests) -> u64 {
+    requests.count(|request| request.is_write() && request.resource == "nodes")
+}
+
+/// Every write but those of leases, as text.
+fn other_writes(requests: &Requests) -> String {
+    let writes = requests.iter().filter(|(request, _)| request.is_write() && request.resource != "leases");
+    let texts: Vec<String> = writes
+        .map(|(request, count)| {
+            let slash = if request.subresource.is_empty() { "" } else { "/" };
+            format!("{count} {} {}{slash}{} ({})", request.verb, request.resource, request.subresource, request.code)
+        })
+        .collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
+
+/// A whole number.
+fn whole(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+/// A number of events a second.
+fn per_second(number: f64) -> String {
+    format!("{number:.1}/s")
+}

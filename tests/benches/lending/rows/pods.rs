@@ -1,0 +1,225 @@
+//! Pods of ours go through their phases: how many changes of status a second arrive in the virtual cluster, and how late.
+//!
+//! The kubelets are silent, and this program writes the status of the physical pods: for the host, as fast as the API server
+//! answers and then at a rate; for the raw client it writes each change into both clusters.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
+use topoloom_sync::naming::physical_pod_name;
+use topoloom_tests::host::Host;
+use topoloom_tests::lending::Background;
+use topoloom_tests::lending::kubelets::Health;
+
+use super::SETTLES;
+use crate::program::until_at_rest;
+use crate::sample::Sample;
+use crate::seen::{Pods, Seen};
+use crate::stage::{AT_ONCE, BINDING, MOUNT, PATIENCE, Stage, WORK, create_all, machine, pod, virtual_node};
+use crate::table::{Row, Table, Target, seconds, time};
+
+/// Pods per machine, in each of the three runs.
+const PODS: u32 = 2;
+/// Changes a second in the run at a rate.
+const RATE: u32 = 150;
+const LAG: f64 = 1.0;
+/// At least 0.8 × the throughput of the raw client.
+const RATIO: f64 = 1.25;
+/// The phases after Pending.
+const PHASES: [&str; 2] = ["Running", "Succeeded"];
+
+/// The pods of one run.
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Fast,
+    Paced,
+    Raw,
+}
+
+impl Run {
+    const ALL: [Self; 3] = [Self::Fast, Self::Paced, Self::Raw];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Fast => "fast-",
+            Self::Paced => "paced-",
+            Self::Raw => "raw-",
+        }
+    }
+
+    fn name(self, number: u32) -> String {
+        format!("{}{number:05}", self.prefix())
+    }
+}
+
+/// Stops the host and starts another one in between; returns the one that runs at the end.
+pub(super) async fn measure(stage: &Stage, host: Host, table: &mut Table) -> Result<Host> {
+    let count = stage.machines * PODS;
+    silence(stage, Health::Silent);
+    let mut watching = Background::new();
+    let seen = Run::ALL.map(|run| Stage::follow_pods(&mut watching, stage.work(), run.prefix()));
+    for (run, seen) in Run::ALL.into_iter().zip(&seen) {
+        let body =
+            |number: u32| pod(&run.name(number), &virtual_node(BINDING, number % stage.machines), "10m", json!({}));
+        create_all(&stage.work(), (0..count).map(body)).await?;
+        let all = |pods: &mut Pods| (pods.marked() == count as usize).then_some(());
+        seen.until("every pod has its physical pod", PATIENCE, all).await?;
+    }
+    sleep(SETTLES).await;
+    let [fast, paced, raws] = &seen;
+
+    let before = stage.virtual_plane.requests().await?;
+    let begin = Instant::now();
+    for phase in PHASES {
+        produce(stage, Run::Fast, count, phase).await?;
+    }
+    let took = until_all(fast, count, PHASES[1]).await? - begin;
+    sleep(SETTLES).await;
+    let writes = stage.virtual_plane.requests().await?.since(&before).writes("pods", "status");
+    let sample = lags(stage, paced, count).await?;
+    host.stop().await?;
+
+    let begin = Instant::now();
+    for phase in PHASES {
+        produce(stage, Run::Raw, count, phase).await?;
+    }
+    let raw = until_all(raws, count, PHASES[1]).await? - begin;
+
+    let changes = count * 2;
+    let row = Row::new(format!("{count} pods Running, then Succeeded: {changes} changes"), time(took));
+    table.add(row.against("raw", took, raw, Target::AtMost(RATIO)));
+    let shown = |time: Duration| format!("{:.0}/s", f64::from(changes) / time.as_secs_f64());
+    table.add(Row::new("  changes a second, and of the raw client", format!("{}, {}", shown(took), shown(raw))));
+    // Succeeded may follow before Running was written: then one write shows both.
+    let row = Row::new("  writes of pod status, one per change that shows", writes.to_string());
+    table.add(row.target(writes as f64, Target::AtMost(changes.into()), super::whole));
+    for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(LAG))] {
+        let value = sample.percentile(percent);
+        let row = Row::new(format!("lag of a pod's status at {RATE} changes a second, {which}"), time(value));
+        table.add(row.target(value.as_secs_f64(), target, seconds));
+    }
+    watching.stop().await;
+    silence(stage, Health::Ready);
+    let host = stage.host("host", &[]).await?;
+    until_at_rest(&host, stage.machines, 0).await?;
+    sleep(SETTLES).await;
+    Ok(host)
+}
+
+fn silence(stage: &Stage, health: Health) {
+    for number in 0..stage.machines {
+        stage.kubelets.set(&machine(number), health);
+    }
+}
+
+/// Waits until all pods of a run are in this phase; returns when the last of them was seen to be.
+async fn until_all(seen: &Seen<Pods>, count: u32, phase: &str) -> Result<Instant> {
+    let wanted = count as usize;
+    let all = |pods: &mut Pods| if pods.in_phase(phase) == wanted { pods.last() } else { None };
+    seen.until("every pod has its status", PATIENCE, all).await
+}
+
+/// Changes the phase of all pods of a run, many at once.
+async fn produce(stage: &Stage, run: Run, count: u32, phase: &'static str) -> Result<()> {
+    let writers = Writers::new(stage);
+    let writers = &writers;
+    let change = |number: u32| async move {
+        let name = run.name(number);
+        writers.physical(&name, phase).await?;
+        match run {
+            Run::Raw => writers.lent(&name, phase).await,
+            Run::Fast | Run::Paced => Ok(()),
+        }
+    };
+    stream::iter(0..count).map(change).buffer_unordered(AT_ONCE).try_for_each(async |()| Ok(())).await
+}
+
+/// Changes the phase of all pods of a run at a rate; how late each change was seen in the virtual cluster.
+async fn lags(stage: &Stage, seen: &Seen<Pods>, count: u32) -> Result<Sample> {
+    let writers = Writers::new(stage);
+    let mut sample = Sample::default();
+    for phase in PHASES {
+        let begin = Instant::now();
+        let (mut sent, mut under_way) = (Vec::new(), FuturesUnordered::new());
+        for number in 0..count {
+            let due = begin + Duration::from_secs(1) / RATE * number;
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(written) = under_way.next() => {
+                        let written: Result<()> = written;
+                        written?;
+                    }
+                    () = sleep_until(due) => break,
+                }
+            }
+            let name = Run::Paced.name(number);
+            sent.push((name.clone(), Instant::now()));
+            let writers = &writers;
+            under_way.push(async move { writers.physical(&name, phase).await });
+        }
+        under_way.try_collect::<Vec<()>>().await?;
+        until_all(seen, count, phase).await?;
+        for (name, sent) in sent {
+            let since = seen.look(|pods| pods.get(&name).map(|pod| pod.since)).context("a pod is gone")?;
+            sample.push(since.saturating_duration_since(sent));
+        }
+    }
+    Ok(sample)
+}
+
+/// The statuses of pods in both clusters.
+struct Writers {
+    physical: Api<Pod>,
+    lent: Api<Pod>,
+}
+
+impl Writers {
+    fn new(stage: &Stage) -> Self {
+        Self { physical: Api::namespaced(stage.physical_plane.client(), MOUNT), lent: stage.work() }
+    }
+
+    /// Writes the status of the physical pod of a virtual one.
+    async fn physical(&self, name: &str, phase: &str) -> Result<()> {
+        let name = physical_pod_name(WORK, name)?;
+        self.physical.patch_status(&name, &PatchParams::default(), &Patch::Merge(status(phase))).await?;
+        Ok(())
+    }
+
+    /// Writes the status of a virtual pod.
+    async fn lent(&self, name: &str, phase: &str) -> Result<()> {
+        self.lent.patch_status(name, &PatchParams::default(), &Patch::Merge(status(phase))).await?;
+        Ok(())
+    }
+}
+
+/// The status that a kubelet writes with a phase.
+fn status(phase: &str) -> Value {
+    let now = "2026-08-01T06:10:00Z";
+    let runs = phase == PHASES[0];
+    let state = if runs {
+        json!({"running": {"startedAt": now}, "terminated": null})
+    } else {
+        json!({"running": null, "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}})
+    };
+    let container = |name: &str| {
+        json!({
+            "name": name, "image": "registry.example.com/team-1/service:v1.2.3", "imageID": "sha256:0123456789abcdef",
+            "containerID": "test://0123456789abcdef", "ready": runs, "started": runs, "restartCount": 0, "state": state,
+        })
+    };
+    let condition = |kind: &str, is_so: bool| json!({"type": kind, "status": if is_so { "True" } else { "False" }, "lastTransitionTime": now});
+    let conditions = [("Initialized", true), ("Ready", runs), ("ContainersReady", runs), ("PodScheduled", true)];
+    json!({"status": {
+        "phase": phase, "startTime": now, "hostIP": "10.64.0.1", "hostIPs": [{"ip": "10.64.0.1"}],
+        "podIP": "10.128.0.1", "podIPs": [{"ip": "10.128.0.1"}],
+        "conditions": conditions.map(|(kind, is_so)| condition(kind, is_so)),
+        "containerStatuses": [container("service"), container("sidecar")],
+    }})
+}

@@ -1,0 +1,90 @@
+//! A start on nodes and pods that are all there, where nothing has changed; and what the host holds afterwards.
+//!
+//! A third of the pods are ours. The host's time begins with the take-over of the binding, by the time in its lease.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
+
+use super::{SETTLES, other_writes};
+use crate::naive;
+use crate::process::{held, peak_mib};
+use crate::program::{self, until_at_rest};
+use crate::raw;
+use crate::sample::Sample;
+use crate::scale::{Naive, Scale, Size};
+use crate::seen::Leases;
+use crate::stage::{PATIENCE, Stage};
+use crate::table::{Row, Table, Target, mib, time};
+
+const RENEWED: f64 = 10.0;
+const RATIO: f64 = 1.5;
+const MEMORY: [f64; 2] = [150.0, 300.0];
+const PART_OF_NAIVE: f64 = 0.2;
+/// How often the lists are read.
+const READS: usize = 3;
+/// How long a process is at rest before its memory is measured.
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn measure(stage: &mut Stage, scale: &Scale, table: &mut Table) -> Result<()> {
+    let ours = scale.pods / 3;
+    stage.let_tenants_in(scale.pods - ours).await?;
+    let host = stage.lend().await?;
+    let player = stage.play().await?;
+    stage.let_work_in(ours).await?;
+    until_at_rest(&host, stage.machines, ours).await?;
+    sleep(SETTLES).await;
+    host.stop().await?;
+
+    stage.leases.look(Leases::begin);
+    let before = [stage.virtual_plane.requests().await?, stage.physical_plane.requests().await?];
+    let (launched, wall) = (Instant::now(), Timestamp::now());
+    let host = stage.host("host", &[]).await?;
+    let at_rest = until_at_rest(&host, stage.machines, ours).await?;
+    let taken = stage.taken_over().await?;
+    let elected = Duration::try_from(taken.duration_since(wall)).unwrap_or_default();
+    let converged = at_rest.saturating_duration_since(launched + elected);
+    let renewed = stage.leases.until("all leases are renewed", PATIENCE, |leases| leases.all_renewed()).await?;
+    let renewed = renewed.duration_since(taken).as_secs_f64();
+    sleep(REST).await;
+    let since = stage.virtual_plane.requests().await?.since(&before[0]);
+    let claims = stage.physical_plane.requests().await?.since(&before[1]).writes("nodes", "");
+    let id = program::id(&host)?;
+    let (memory, peak) = (held(id)?.resident, peak_mib(id)?);
+    host.stop().await?;
+
+    let mut reads = Sample::default();
+    for _ in 0..READS {
+        let begin = Instant::now();
+        raw::lists(stage).await?;
+        reads.push(begin.elapsed());
+    }
+
+    let what = format!("start on {} nodes and {} pods, {ours} of them ours", stage.machines, scale.pods);
+    table.add(Row::new(format!("{what}: process start to take-over"), time(elected)));
+    let row = Row::new("  last lease renewed after the take-over", crate::table::seconds(renewed));
+    table.add(row.target(renewed, Target::AtMost(RENEWED), crate::table::seconds));
+    let row = Row::new("  converged after the take-over", time(converged));
+    table.add(row.against("raw: the lists", converged, reads.median(), Target::AtMost(RATIO)));
+    let writes = since.count(|request| request.is_write() && request.resource != "leases") + claims;
+    let row = Row::new("  writes but leases, both clusters", writes.to_string());
+    table.add(row.exactly(writes == 0, "0".to_owned()));
+    table.add(Row::new("  of them in the virtual cluster", other_writes(&since)));
+
+    let most = if scale.size == Size::Full { MEMORY[1] } else { MEMORY[0] };
+    let row = Row::new(format!("memory at rest, {} nodes and {} pods", stage.machines, scale.pods), mib(memory));
+    table.add(row.target(memory, Target::AtMost(most), mib));
+    table.add(Row::new("  its peak", mib(peak)));
+    if scale.naive == Naive::Measured {
+        let naive = naive::start(stage).await?;
+        sleep(REST).await;
+        let other = held(naive.id()?)?.resident;
+        naive.stop().await?;
+        let row = Row::new("  memory at rest", mib(memory));
+        table.add(row.beside("naive", memory, other, mib, Target::AtMost(PART_OF_NAIVE)));
+    }
+    drop(player);
+    Ok(())
+}
