@@ -47,6 +47,8 @@ pub enum Thing {
     LentPodStatus,
     /// Deletions of virtual pods whose physical one is gone.
     LentPodDeletions,
+    /// Placeholders for host ports.
+    HostPorts,
 }
 
 /// The refusals of one binding. Clones are the same.
