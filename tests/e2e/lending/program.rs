@@ -15,7 +15,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use topoloom::manager::rights::lending::{Evictions, PhysicalSettings, Streams as LentStreams, VirtualSettings};
+use topoloom::manager::rights::lending::{
+    Evictions, HostPorts, PhysicalSettings, Streams as LentStreams, VirtualSettings,
+};
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::names::{PAUSE_ANNOTATION, READ_ONLY_ANNOTATION};
@@ -117,6 +119,7 @@ impl Stage {
             secrets: vec![(SYSTEM.to_owned(), "east".to_owned())],
             policies: PolicySource::Physical,
             evictions: Evictions::Allowed,
+            host_ports: HostPorts::Off,
             streams: LentStreams::Served,
         };
         let kubeconfig = account(&virtual_plane, SYSTEM, "syncer", &borrows.rights()).await?;

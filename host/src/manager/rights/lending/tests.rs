@@ -12,6 +12,7 @@ fn virtual_settings() -> VirtualSettings {
         secrets: vec![("conf".into(), "east".into())],
         policies: PolicySource::Physical,
         evictions: Evictions::Allowed,
+        host_ports: HostPorts::Off,
         streams: Streams::Off,
     }
 }
@@ -126,6 +127,16 @@ fn s19_in_the_virtual_cluster_secrets_are_named_and_evictions_are_a_choice() {
     );
     let alone = VirtualSettings { leases: None, ..virtual_settings() };
     assert!(!verbs(&alone.rights()).contains("update leases in own"));
+}
+
+#[test]
+fn section_11_2_pods_are_made_in_the_namespace_of_placeholders_alone_and_only_where_host_ports_are_mirrored() {
+    let mirrored = VirtualSettings { host_ports: HostPorts::Mirrored, ..virtual_settings() };
+    let more: Vec<String> =
+        verbs(&mirrored.rights()).difference(&verbs(&virtual_settings().rights())).cloned().collect();
+    assert_eq!(more, ["create pods in topoloom-host-ports"]);
+    let read_only = VirtualSettings { extent: Extent::LeasesOnly, ..mirrored };
+    assert!(writes(&read_only.rights()).iter().all(|verb| !verb.contains("pods")));
 }
 
 #[test]
