@@ -1,5 +1,5 @@
 //! Lending on real API servers: the world of the bottom-up syncer by itself (the kubelets and the top-down half that its tests rely
-//! on), one binding in this process, streams to lent pods, the command line, and the program as an operator runs it.
+//! on), one binding in this process, streams to lent pods, host ports, the command line, and the program as an operator runs it.
 
 mod bindings;
 mod csi;
@@ -12,6 +12,7 @@ mod pair;
 mod player;
 mod pods;
 mod policies;
+mod ports;
 mod program;
 mod verbs;
 
