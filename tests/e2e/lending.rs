@@ -1,5 +1,6 @@
 //! Lending on real API servers: the world of the bottom-up syncer by itself (the kubelets and the top-down half that its tests rely
-//! on), one binding in this process, streams to lent pods, the command line, rights, and the program as an operator runs it.
+//! on), one binding in this process, streams to lent pods, host ports, the command line, rights, and the program as an operator
+//! runs it.
 
 mod bindings;
 mod csi;
@@ -13,6 +14,7 @@ mod plan;
 mod player;
 mod pods;
 mod policies;
+mod ports;
 mod program;
 mod rights;
 mod verbs;

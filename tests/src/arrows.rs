@@ -149,6 +149,7 @@ const SYNCER: Rooms = Rooms {
         ("nodes", &["slices", "ledger", "view", "troubles", "metrics"]),
         ("pods", &["slices", "view", "troubles", "metrics", "nodes"]),
         ("csi", &["slices", "ledger", "view", "troubles", "metrics", "nodes"]),
+        ("ports", &["slices", "view", "troubles", "metrics", "nodes"]),
         ("feeds", &["slices", "ledger", "view", "pods"]),
         ("policies", &["convert", "ledger", "view", "troubles", "metrics", "feeds"]),
         (
@@ -162,6 +163,7 @@ const SYNCER: Rooms = Rooms {
                 "nodes",
                 "pods",
                 "csi",
+                "ports",
                 "troubles",
                 "feeds",
                 "policies",
@@ -180,6 +182,7 @@ const SYNCER: Rooms = Rooms {
                 "nodes",
                 "pods",
                 "csi",
+                "ports",
                 "troubles",
                 "metrics",
                 "feeds",
@@ -256,6 +259,7 @@ const SYNC: Rooms = Rooms {
                 "reclaim",
             ],
         ),
+        ("ports", &["phase", "precondition", "bars", "naming", "identity", "deletion", "csi"]),
         (
             "release",
             &[

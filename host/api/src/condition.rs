@@ -281,7 +281,7 @@ words! {
         AnotherCluster,
         /// The kubeconfig leads to the virtual cluster itself: no cluster lends to itself.
         SameCluster,
-        /// The namespace `mountNamespace` does not exist in the physical cluster.
+        /// The namespace `mountNamespace` does not exist in the physical cluster, or that of placeholders in the virtual one.
         NamespaceMissing,
         /// The definition of policies is not installed in the cluster that they are read from.
         DefinitionMissing,

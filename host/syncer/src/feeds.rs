@@ -130,7 +130,7 @@ impl PhysicalPods {
 
     fn take(&self, object: &PodSlice) -> Touched {
         self.shown(|shown, _| shown.insert(object.pod().uid));
-        locked(&self.view).ledger.physical_pod(object).unwrap_or_else(|error| {
+        locked(&self.view).physical_pod(object).unwrap_or_else(|error| {
             tracing::warn!(pod = %object.pod(), %error, "a physical pod cannot be read; what was read of it before counts");
             Touched::new()
         })
@@ -140,7 +140,7 @@ impl PhysicalPods {
     /// one shows is not gone.
     fn gone(&self, uid: &Uid) -> Touched {
         let is_gone = self.shown(|shown, other| shown.remove(uid) && !other.contains(uid));
-        if is_gone { locked(&self.view).ledger.physical_pod_gone(uid) } else { Touched::new() }
+        if is_gone { locked(&self.view).physical_pod_gone(uid) } else { Touched::new() }
     }
 }
 
@@ -256,7 +256,7 @@ impl LentPods {
     fn take(&self, slice: PodSlice, copied: Copied) -> Touched {
         self.inbox.twin(&slice, copied);
         let pod = slice.pod();
-        locked(&self.view).ledger.virtual_pod(slice).unwrap_or_else(|error| {
+        locked(&self.view).lent_pod(slice).unwrap_or_else(|error| {
             tracing::warn!(%pod, %error, "a virtual pod cannot be read; what was read of it before counts");
             Touched::new()
         })
@@ -288,9 +288,10 @@ impl Index<WholePod> for LentPods {
         let mut view = locked(&self.view);
         for uid in view.ledger.virtual_uids() {
             if !list.seen.contains(&uid) {
-                list.touched.append(&mut view.ledger.virtual_pod_gone(&uid));
+                list.touched.append(&mut view.lent_pod_gone(&uid));
             }
         }
+        view.lent_pods_listed(&list.seen);
         list.touched
     }
 
@@ -301,7 +302,7 @@ impl Index<WholePod> for LentPods {
     fn delete(&mut self, object: WholePod) -> Touched {
         let uid = uid_of(&object);
         self.inbox.twin_gone(&name_of(&object), &uid);
-        locked(&self.view).ledger.virtual_pod_gone(&uid)
+        locked(&self.view).lent_pod_gone(&uid)
     }
 }
 

@@ -50,6 +50,7 @@ use crate::nodes::{Leases, Nodes};
 use crate::physical::{Physical, Signs};
 use crate::pods::{self, Pods};
 use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
+use crate::ports::Placeholders;
 use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
 use crate::troubles::{Thing, Troubles};
@@ -76,6 +77,10 @@ pub struct Group {
     pub csi_queue: WorkQueue<PhysicalName>,
     /// How they are looked at.
     pub csi_nodes: Arc<CsiNodes>,
+    /// The virtual nodes whose placeholders for host ports wait for a look.
+    pub port_queue: WorkQueue<NodeName>,
+    /// How they are looked at.
+    pub placeholders: Arc<Placeholders>,
     /// The leases of its virtual nodes.
     pub heartbeats: Heartbeats,
     /// The connection to the physical cluster that is watched; none as long as the binding does not allow it.
@@ -149,7 +154,7 @@ impl Group {
             self.lists.begin_again(history(physical.restores()));
             self.physical_watches(physical, epoch, &identity, known.clone())
         });
-        let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes()) };
+        let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes(), self.queue_ports()) };
         tokio::select! {
             () = self.workers(&stop) => {}
             _ = shown => {}
@@ -166,6 +171,7 @@ impl Group {
             run_workers(of_policies.clone(), lenders.clone(), Arc::clone(statuses), stop.clone()),
             run_workers(self.pods.inbox().queue().clone(), of_pods, Arc::clone(&self.pods), stop.clone()),
             run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone()),
+            run_workers(self.port_queue.clone(), self.work.clone(), Arc::clone(&self.placeholders), stop.clone()),
         );
     }
 
@@ -366,6 +372,19 @@ impl Group {
             for name in due {
                 // A full queue is counted, and the next sweep adds what it refused.
                 let _refused = self.csi_queue.add(name);
+            }
+            news.notified().await;
+        }
+    }
+
+    /// The same for the placeholders of virtual nodes: a pod with host ports, a placeholder, its node, or what allows writes.
+    async fn queue_ports(&self) {
+        let news = self.view().ports.news();
+        loop {
+            let due = self.view().ports.take_due();
+            for name in due {
+                // A full queue is counted, and the next sweep adds what it refused.
+                let _refused = self.port_queue.add(name);
             }
             news.notified().await;
         }

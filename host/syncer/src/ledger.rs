@@ -1,5 +1,6 @@
-//! What the pods of both clusters mean for the nodes of one binding: how much of a physical node is used, what the pods of a
-//! virtual node request in sum, and which pods those are (decisions S14 and S15).
+//! What the pods of both clusters mean for the nodes of one binding: how much of a physical node is used, which of its ports pods of
+//! others hold, what the pods of a virtual node request in sum, and which pods those are (decisions S14 and S15). Placeholders for
+//! host ports are in no sum, since they use nothing.
 //!
 //! Owns the sums, kept as pods come, change and go, in the time that one pod takes; and which nodes have to be looked at
 //! after each event. It is a plain value: watches feed it, controllers read it. Never decides what counts:
@@ -12,22 +13,26 @@
 //! the namespace of the binding, whatever their labels are: a lender may have copied a manifest with all of them. A pod with an amount that cannot be read counts with what was
 //! read of it before, and its node is reported.
 
+mod ports;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::deletion::Existence;
+use topoloom_sync::deletion::{Existence, PodClass};
 use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
+use topoloom_sync::ports::HostPort;
 use topoloom_sync::quantity::Quantity;
 use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
 use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
 
+use self::ports::HeldPorts;
 use crate::slices::pod::PodSlice;
 
 /// How many UIDs of bindings that are gone are remembered.
@@ -49,6 +54,8 @@ pub struct Ledger {
     /// What is used of each physical node.
     used: HashMap<PhysicalName, NodeUsage>,
     physical_pods: HashMap<Uid, PhysicalRow>,
+    /// Which host ports of them pods of others hold.
+    ports: HeldPorts,
     /// The physical pods that name a virtual one, by the UID of the virtual one: more than one, where a manifest was copied.
     twins: HashMap<Uid, Vec<Uid>>,
     virtual_pods: HashMap<Uid, VirtualRow>,
@@ -88,6 +95,7 @@ struct OurPod {
 #[derive(Debug)]
 struct VirtualRow {
     node: NodeName,
+    class: PodClass,
     phase: Phase,
     requests: ResourceList,
     /// The physical pod that it names.
@@ -110,6 +118,7 @@ impl Ledger {
             mount: mount.to_owned(),
             used: HashMap::new(),
             physical_pods: HashMap::new(),
+            ports: HeldPorts::default(),
             twins: HashMap::new(),
             virtual_pods: HashMap::new(),
             removed: HashSet::new(),
@@ -126,7 +135,7 @@ impl Ledger {
         if let Entry::Vacant(entry) = self.names.entry(name.clone()) {
             entry.insert(Arc::clone(physical));
             let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.values());
-            self.running += pods.filter(|pod| !pod.phase.is_final()).count();
+            self.running += pods.filter(|pod| is_running(pod.class, pod.phase)).count();
         }
         Some(name)
     }
@@ -191,9 +200,21 @@ impl Ledger {
         self.running
     }
 
-    /// The phases of the pods that are bound to the binding's nodes.
+    /// The phases of the pods that are bound to the binding's nodes, without placeholders.
     pub fn bound(&self) -> impl Iterator<Item = Phase> {
-        self.virtual_pods.values().filter(|row| self.names.contains_key(&row.node)).map(|row| row.phase)
+        let is_bound = |row: &&VirtualRow| row.class != PodClass::Placeholder && self.names.contains_key(&row.node);
+        self.virtual_pods.values().filter(is_bound).map(|row| row.phase)
+    }
+
+    /// The host ports that pods of others hold on a physical node, pod by pod.
+    #[must_use]
+    pub fn host_ports(&self, physical: &str) -> Vec<&[HostPort]> {
+        self.ports.of(physical)
+    }
+
+    /// The physical nodes on which pods of others hold other ports than at the last call.
+    pub fn take_port_news(&mut self) -> Touched {
+        self.ports.take_news()
     }
 
     /// A pod of the physical cluster is as it is now.
@@ -219,6 +240,8 @@ impl Ledger {
         let node: PhysicalName =
             self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
         let phase = Phase::read(slice.phase());
+        let holds = ours.is_none() && !phase.is_final();
+        self.ports.set(&node, &uid, if holds { slice.host_ports() } else { Vec::new() });
         let part = self.part(&uid, &node, phase, ours.as_ref(), &requests);
         let ours = ours.map(|ours| OurPod { requests, ..ours });
         self.physical_pods.insert(uid.clone(), PhysicalRow { node: Arc::clone(&node), phase, ours });
@@ -234,6 +257,7 @@ impl Ledger {
         if let Some(virtual_uid) = row.virtual_uid() {
             self.forget_twin(virtual_uid, uid);
         }
+        self.ports.remove(&row.node, uid);
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
         match used.remove(uid) {
             UsageChange::Changed => [row.node].into(),
@@ -257,8 +281,15 @@ impl Ledger {
         let there = VirtualPod { uid: &uid, phase, node: Some(&node), requests: &requests };
         let part = PodUse::new(&counted_there(&there), &requests);
         let lent = self.lent.entry(node.clone()).or_default();
-        let mut is_changed = lent.requested.set(&uid, part) == UsageChange::Changed;
         let mut pod = slice.lent();
+        let class = pod.class;
+        let change = match class {
+            PodClass::Placeholder => lent.requested.remove(&uid),
+            PodClass::Ordinary | PodClass::DaemonSet | PodClass::Mirror | PodClass::System => {
+                lent.requested.set(&uid, part)
+            }
+        };
+        let mut is_changed = change == UsageChange::Changed;
         if self.removed.contains(&uid) {
             pod.existence = Existence::Terminating;
         }
@@ -266,11 +297,12 @@ impl Ledger {
         let refused = lent.pods.get(&uid).and_then(|known| known.refused);
         is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
         lent.pods.insert(uid.clone(), LentPod { refused, ..pod });
-        let row = VirtualRow { node: node.clone(), phase, requests, names };
+        let row = VirtualRow { node: node.clone(), class, phase, requests, names };
         let before = self.virtual_pods.insert(uid.clone(), row);
         if self.names.contains_key(&node) {
-            let was_running = before.is_some_and(|row| !row.phase.is_final());
-            self.running = self.running.saturating_sub(usize::from(was_running)) + usize::from(!phase.is_final());
+            let was_running = before.is_some_and(|row| is_running(row.class, row.phase));
+            self.running =
+                self.running.saturating_sub(usize::from(was_running)) + usize::from(is_running(class, phase));
         }
         if is_changed && let Some(physical) = self.names.get(&node) {
             touched.insert(Arc::clone(physical));
@@ -284,7 +316,7 @@ impl Ledger {
         self.removed.remove(uid);
         let Some(row) = self.virtual_pods.remove(uid) else { return Touched::new() };
         let mut touched: Touched = self.names.get(&row.node).cloned().into_iter().collect();
-        if !touched.is_empty() && !row.phase.is_final() {
+        if !touched.is_empty() && is_running(row.class, row.phase) {
             self.running = self.running.saturating_sub(1);
         }
         if let Some(lent) = self.lent.get_mut(&row.node) {
@@ -412,6 +444,11 @@ impl Ledger {
         let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
         PodUse::new(&counted(&pod, twin.as_ref(), &name), requests)
     }
+}
+
+/// Whether a pod of the virtual cluster is one that a limit of the guard counts.
+fn is_running(class: PodClass, phase: Phase) -> bool {
+    class != PodClass::Placeholder && !phase.is_final()
 }
 
 impl PhysicalRow {

@@ -17,6 +17,7 @@
 //! | [`nodes`] | the controller of nodes |
 //! | [`pods`] | the controller of pods |
 //! | [`csi`] | the controller of CSINodes |
+//! | [`ports`] | the controller of placeholders for host ports |
 //! | [`troubles`] | what is refused, for the conditions of a binding |
 //! | [`metrics`] | what is counted of bindings |
 //! | [`policies`] | the watch of policies, and the controller of their status |
@@ -38,6 +39,7 @@ pub mod nodes;
 pub mod physical;
 pub mod pods;
 pub mod policies;
+pub mod ports;
 pub mod slices;
 pub mod survey;
 pub mod troubles;

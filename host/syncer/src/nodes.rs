@@ -35,7 +35,7 @@ use tracing::field::Empty;
 
 use self::notices::{Notice, Notices};
 pub use self::requests::{NodeClients, NodeRequests, Stored};
-pub(crate) use self::requests::{binding_uids, create};
+pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};

@@ -103,6 +103,8 @@ pub enum Thing {
     LentCsiNodeChanges,
     /// Deletions of virtual CSINodes.
     LentCsiNodeDeletions,
+    /// Placeholders for host ports.
+    HostPorts,
 }
 
 /// After this time a refusal that was not met again is forgotten. What is refused is tried again with each sweep, which is every

@@ -1,8 +1,8 @@
 //! Everything that is known for one binding, as a plain value: watches write into it, controllers read decisions out of it.
 //!
-//! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), policies, the guard, and what the process
-//! remembers of each node. It never sends anything. Each decision is made by a pure room of `topoloom_sync`; here the facts
-//! for it are put together, and the guard is asked.
+//! Owns the caches of nodes, the [`Ledger`] of pods, the CSINodes ([`CsiView`]), the placeholders for host ports ([`PortView`]),
+//! policies, the guard, and what the process remembers of each node. It never sends anything. Each decision is made by a pure room of
+//! `topoloom_sync`; here the facts for it are put together, and the guard is asked.
 //!
 //! # Failure story
 //!
@@ -14,6 +14,7 @@ mod boundary;
 mod clock;
 mod csi;
 mod lenders;
+mod ports;
 mod recall;
 mod seen;
 mod standing;
@@ -45,6 +46,7 @@ use self::boundary::Boundary;
 pub use self::clock::ClockNews;
 use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiView, CsiWork};
+pub use self::ports::{PortEvidence, PortView, PortWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::seen::{Amounts, Seen};
 pub use self::standing::Counts;
@@ -111,6 +113,8 @@ pub struct View {
     pub policies: Policies,
     /// The CSINodes of both clusters.
     pub csi: CsiView,
+    /// The placeholders for host ports.
+    pub ports: PortView,
     /// What an operator asked for, by physical node.
     pub verbs: HashMap<PhysicalName, VerbOnNode>,
     /// What an operator asked for, of the whole binding.
@@ -198,6 +202,7 @@ impl View {
             ledger,
             policies,
             csi: CsiView::default(),
+            ports: PortView::default(),
             verbs: HashMap::new(),
             verb: VerbOnBinding::None,
             physical: HashMap::new(),
@@ -267,7 +272,9 @@ impl View {
         }
         let before = self.lent.get(name).cloned();
         self.owner(physical.as_ref(), before.as_deref(), &node);
-        self.lent.insert(name.clone(), Arc::new(node));
+        let node = Arc::new(node);
+        self.lent.insert(name.clone(), Arc::clone(&node));
+        self.ports_of(name, before.as_deref(), Some(&*node));
         physical.into_iter().collect()
     }
 
@@ -276,6 +283,7 @@ impl View {
         let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
         let physical = self.physical_of(&name, &node);
         self.owner_gone(physical.as_ref(), &name);
+        self.ports_of(&name, Some(&*node), None);
         physical.into_iter().collect()
     }
 
@@ -286,7 +294,8 @@ impl View {
         for name in gone {
             touched.append(&mut self.lent_node_gone(&name));
         }
-        if !std::mem::replace(&mut self.is_lent_listed, true) {
+        let is_first = !std::mem::replace(&mut self.is_lent_listed, true);
+        if is_first {
             self.look_at_csi_nodes();
         }
         // A list replaces all: a server that was set back has lower versions.
@@ -298,7 +307,13 @@ impl View {
             if known.is_none_or(|known| known.version != node.version) {
                 touched.extend(physical);
             }
-            self.lent.insert(name, Arc::new(node));
+            let node = Arc::new(node);
+            self.lent.insert(name.clone(), Arc::clone(&node));
+            self.ports_of(&name, known.map(Arc::as_ref), Some(&*node));
+        }
+        if is_first {
+            // Those of nodes that are gone, too.
+            self.look_at_ports();
         }
         touched
     }
@@ -337,6 +352,7 @@ impl View {
     /// The virtual API server was set back: what is known by its answers may not hold any more.
     pub fn forget_answers(&mut self) {
         self.ledger.forget_removals();
+        self.forget_versions_of_ports();
         let touched = self.ledger.forget_earlier();
         self.look_later(touched);
     }

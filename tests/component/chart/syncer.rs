@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom::config::Location;
 use topoloom::manager::rights::Extent;
-use topoloom::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{BindingLeases, Evictions, HostPorts, Streams, VirtualSettings};
 use topoloom_api::cluster_binding::PolicySource;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{self, BindingName, NODE_PREFIX};
@@ -57,6 +57,7 @@ fn settings(values: &Value, container: &Container) -> Result<VirtualSettings> {
             PolicySource::Physical
         },
         evictions: if flag("--syncer-evictions") == Some("false") { Evictions::Never } else { Evictions::Allowed },
+        host_ports: if values["syncer"]["hostPorts"] == true { HostPorts::Mirrored } else { HostPorts::Off },
         streams: if flag("--syncer-kubelet-address").is_some() { Streams::Served } else { Streams::Off },
     })
 }
@@ -70,6 +71,8 @@ async fn s19_what_the_chart_allows_the_syncer_is_what_the_table_of_rights_asks_f
         lends_with(json!({"secrets": ["east", "west.example.com"]})),
         lends_with(json!({"evictions": false})),
         lends_with(json!({"virtualPolicies": true, "virtualClusterID": "night"})),
+        lends_with(json!({"hostPorts": true})),
+        with(lends_with(json!({"hostPorts": true})), json!({"readOnly": true})),
         lends_with(logs()),
         with(lends_with(logs()), json!({"syncer": {"kubelet": {"clientAuthoritiesConfigMap": "clients"}}})),
         with(lends(), existing.clone()),
@@ -103,7 +106,7 @@ async fn a_syncer_that_is_off_has_no_object_and_each_of_its_switches_makes_or_le
     let all = titles(&Rendering::new(json!({})).objects().await?);
     assert!(all.iter().all(|title| !title.contains("syncer")), "{all:?}");
     let own = |rows: &[String]| rows.iter().filter(|title| title.contains("-syncer")).cloned().collect::<Vec<_>>();
-    let rows: [(&str, Value, Value); 9] = [
+    let rows: [(&str, Value, Value); 10] = [
         ("Deployment volcano-system/topoloom-syncer", lends(), json!({"syncer": {"secrets": ["east"]}})),
         ("PodDisruptionBudget volcano-system/topoloom-syncer", lends(), json!({"syncer": null})),
         (
@@ -133,6 +136,11 @@ async fn a_syncer_that_is_off_has_no_object_and_each_of_its_switches_makes_or_le
             lends(),
         ),
         ("Role kube-system/topoloom-syncer.volcano-system", lends_with(logs()), lends()),
+        (
+            "Role topoloom-host-ports/topoloom-syncer.volcano-system",
+            lends_with(json!({"hostPorts": true})),
+            lends_with(json!({"hostPorts": false})),
+        ),
     ];
     for (title, on, off) in rows {
         let there = own(&titles(&Rendering::new(on).objects().await?));
@@ -228,6 +236,16 @@ async fn s27_each_policy_is_for_one_account_and_knows_the_names_and_labels_that_
     for kind in ["nodes", "csinodes", "pods", "leases"] {
         assert!(spec(kind)?.contains(&format!("startsWith('{NODE_PREFIX}')")), "{kind}");
     }
+    // Pods are made where host ports are mirrored, and nothing but placeholders.
+    let mirrors = Rendering::new(lends_with(json!({"hostPorts": true}))).objects().await?;
+    let pods =
+        object(&mirrors, "ValidatingAdmissionPolicy", &format!("{SYNCER_CLUSTER_NAME}.pods"))?["spec"].to_string();
+    for word in [keys::HOST_PORT_NAMESPACE, keys::HOST_PORT_PLACEHOLDER, keys::VIRTUAL_CLUSTER, keys::BINDING] {
+        assert!(pods.contains(&format!("'{word}'")), "{word} is not in {pods}");
+        assert!(!spec("pods")?.contains(word), "{word}");
+    }
+    let labels = &object(&mirrors, "Namespace", keys::HOST_PORT_NAMESPACE)?["metadata"]["labels"];
+    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "privileged", "its pods hold host ports");
     // The leases of bindings and replicas.
     let args = Container::named(&objects, SYNCER)?.args;
     let base = args.iter().find_map(|word| word.strip_prefix("--leader-elect-resource-name="));

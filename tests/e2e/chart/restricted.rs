@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
+use topoloom_sync::keys;
 use topoloom_tests::chart::plain::{self, Manifest};
 use topoloom_tests::chart::{self, Rendering, values};
 use topoloom_tests::controlplane::eventually;
@@ -44,6 +45,8 @@ async fn restrict(scene: &Scene, namespace: &str) -> Result<()> {
 async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<()> {
     let scene = Scene::new().await?;
     restrict(&scene, NAMESPACE).await?;
+    // A dry run makes no namespace, and the rules of the syncer in that one need it.
+    scene.plane.kubectl(&["create", "namespace", keys::HOST_PORT_NAMESPACE]).await?;
     let priorities =
         async || scene.plane.get("/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical").await;
     eventually("the built-in priorities are there", Duration::from_secs(30), async || {

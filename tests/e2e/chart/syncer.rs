@@ -61,6 +61,10 @@ fn pod(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
+fn placeholder(name: &str) -> String {
+    format!("/api/v1/namespaces/{}/pods/{name}", keys::HOST_PORT_NAMESPACE)
+}
+
 fn csi_node(name: &str) -> String {
     format!("/apis/storage.k8s.io/v1/csinodes/{name}")
 }
@@ -136,6 +140,16 @@ fn new_pod(name: &str, node: Option<&str>) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 }
 
+/// A pod that holds a host port of a node, with these labels beside the one of a placeholder.
+fn new_placeholder(name: &str, node: &str, mut labels: Value) -> Value {
+    labels[keys::HOST_PORT_PLACEHOLDER] = json!("true");
+    let mut pod = new_pod(name, Some(node));
+    pod["metadata"]["labels"] = labels;
+    pod["spec"]["automountServiceAccountToken"] = json!(false);
+    pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+    pod
+}
+
 fn new_lease(name: &str) -> Value {
     let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40});
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec})
@@ -183,7 +197,7 @@ async fn world(scene: &Scene) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn s27_the_syncer_of_the_chart_writes_virtual_nodes_and_what_is_on_them_and_nothing_else() -> Result<()> {
     let scene = Scene::new().await?;
-    chart::install(&scene, values::lends()).await?;
+    chart::install(&scene, values::lends_with(json!({"hostPorts": true}))).await?;
     world(&scene).await?;
     let ours = client_from(&scene.plane.kubeconfig_for(NAMESPACE, SYNCER).await?).await?;
     let try_only = |path: String| format!("{path}?dryRun=All");
@@ -248,6 +262,10 @@ async fn what_it_does(ours: &Client) -> Result<()> {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "lent"}});
     done("a pod is evicted", post(pod("lent") + "/eviction", eviction)).await?;
     done("a pod is deleted", delete(pod("lent-too") + "?gracePeriodSeconds=0")).await?;
+    done("a host port is held", post(placeholder(""), new_placeholder("holds", NODE, labels()))).await?;
+    let scheduled = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}});
+    done("that waits for no scheduler", patch(placeholder("holds") + "/status", scheduled)).await?;
+    done("the port is free", delete(placeholder("holds") + "?gracePeriodSeconds=0")).await?;
     let finalizer = json!({"metadata": {"finalizers": [keys::BINDING_FINALIZER]}});
     done("the finalizer of a binding", patch(binding("east"), finalizer)).await?;
     done("the status of a binding", patch(binding("east/status"), json!({"status": {"phase": "Ready"}}))).await?;
@@ -300,7 +318,22 @@ async fn pods_and_leases_of_others(ours: &Client) -> Result<()> {
     let theirs = Fate::Denied("may write only its own leases and those of virtual nodes");
     let seen = check(ours, "a heartbeat of a machine is read", get(lease("kube-node-lease", "w1")), Fate::Done).await?;
     let taken = json!({"spec": {"holderIdentity": "another"}});
+    let labelled = Fate::Denied("A placeholder has to have the labels");
+    let mut mounts = new_placeholder("new", NODE, labels());
+    mounts["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "s"}}]);
     let rows = [
+        ("a pod is made among placeholders", post(placeholder(""), new_pod("new", Some(NODE))), labelled),
+        (
+            "a placeholder without our labels is made",
+            post(placeholder(""), new_placeholder("new", NODE, json!({}))),
+            labelled,
+        ),
+        (
+            "a placeholder on a machine is made",
+            post(placeholder(""), new_placeholder("new", "w1", labels())),
+            Fate::Denied("A placeholder has to be on a virtual node"),
+        ),
+        ("a placeholder with a Secret is made", post(placeholder(""), mounts), Fate::Denied("has no volume")),
         ("the status of a pod on a machine", patch(pod("real") + "/status", failed.clone()), elsewhere),
         ("a pod on a machine is deleted", delete(pod("real")), elsewhere),
         ("the status of a pod on no node", patch(pod("waiting") + "/status", failed), elsewhere),
@@ -330,6 +363,7 @@ async fn what_no_rule_allows(ours: &Client) -> Result<()> {
         ("a token of the other ServiceAccount", post(token, request)),
         ("all nodes are deleted", delete(node(""))),
         ("a pod is made", post(pod(""), new_pod("new", Some(NODE)))),
+        ("a placeholder elsewhere", post(pod(""), new_placeholder("new", NODE, labels()))),
         ("a pod changes", patch(pod("lent"), json!({"metadata": {"labels": {"app": "b"}}}))),
         ("all pods are deleted", delete(pod(""))),
         ("a lease of a node is deleted", delete(lease("kube-node-lease", "w1"))),
@@ -355,6 +389,7 @@ async fn what_policies_refuse_of_an_administrator(ours: &Client) -> Result<()> {
     let theirs = Fate::Denied("may write only its own leases and those of virtual nodes");
     let rows = [
         ("a pod is made", post(pod(""), new_pod("new", Some(NODE))), rest),
+        ("a placeholder elsewhere", post(pod(""), new_placeholder("new", NODE, labels())), rest),
         ("a pod changes", patch(pod("lent"), json!({"metadata": {"labels": {"app": "b"}}})), rest),
         ("a pod is bound", post(pod("waiting") + "/binding", bound.clone()), rest),
         ("a pod is bound by the older resource", post("/api/v1/namespaces/default/bindings", bound), rest),

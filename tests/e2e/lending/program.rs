@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
 use topoloom::manager::rights::lending::{
-    BindingLeases, Evictions, PhysicalSettings, Streams as LentStreams, VirtualSettings,
+    BindingLeases, Evictions, HostPorts, PhysicalSettings, Streams as LentStreams, VirtualSettings,
 };
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
@@ -119,6 +119,7 @@ impl Stage {
             secrets: vec![(SYSTEM.to_owned(), "east".to_owned())],
             policies: PolicySource::Physical,
             evictions: Evictions::Allowed,
+            host_ports: HostPorts::Off,
             streams: LentStreams::Served,
         };
         let kubeconfig = account(&virtual_plane, SYSTEM, "syncer", &borrows.rights()).await?;

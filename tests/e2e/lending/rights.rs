@@ -5,7 +5,9 @@
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
-use topoloom::manager::rights::lending::{BindingLeases, Evictions, PhysicalSettings, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{
+    BindingLeases, Evictions, HostPorts, PhysicalSettings, Streams, VirtualSettings,
+};
 use topoloom::manager::rights::{Extent, Right};
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
 use topoloom_sync::naming::BindingName;
@@ -43,6 +45,7 @@ fn borrows(binding: &str) -> Vec<Right> {
         secrets: vec![(SYSTEM.to_owned(), binding.to_owned())],
         policies: PolicySource::Physical,
         evictions: Evictions::Allowed,
+        host_ports: HostPorts::Off,
         streams: Streams::Served,
     };
     settings.rights()

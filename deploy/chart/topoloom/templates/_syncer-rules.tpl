@@ -74,7 +74,11 @@
 
 {{/* Every namespace that may need rules. */}}
 {{- define "topoloom.syncer.namespaces" -}}
-{{- list .Release.Namespace (include "topoloom.configNamespace" .) "kube-node-lease" "kube-system" | uniq | toJson -}}
+{{- $all := list .Release.Namespace (include "topoloom.configNamespace" .) "kube-node-lease" "kube-system" -}}
+{{- if .Values.syncer.hostPorts -}}
+{{- $all = append $all (include "topoloom.syncer.hostPortNamespace" .) -}}
+{{- end -}}
+{{- $all | uniq | toJson -}}
 {{- end -}}
 
 {{/* Rules in one namespace. Takes {root, namespace}. */}}
@@ -117,6 +121,12 @@
   resources: [configmaps]
   resourceNames: [{{ include "topoloom.configMap" .root }}]
   verbs: [list, watch, get]
+{{- end }}
+{{- if and $v.syncer.hostPorts (not $v.readOnly) (eq .namespace (include "topoloom.syncer.hostPortNamespace" .root)) }}
+# The placeholder pods that hold host ports of virtual nodes. An admission policy restricts what is in them and where they are.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create]
 {{- end }}
 {{- if and $v.syncer.kubelet.enabled (eq .namespace "kube-system") }}
 # The authority that signs client certificates of this cluster, those of API servers among them. It is not read with

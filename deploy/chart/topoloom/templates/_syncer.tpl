@@ -38,6 +38,11 @@
 {{- if .Values.leaderElection.enabled -}}{{- printf "%s-" (include "topoloom.syncer.lease" .) -}}{{- else -}}topoloom-binding-{{- end -}}
 {{- end -}}
 
+{{/* Where the placeholder pods for host ports are. The syncer knows it by this name, so two releases cannot both make it. */}}
+{{- define "topoloom.syncer.hostPortNamespace" -}}
+topoloom-host-ports
+{{- end -}}
+
 {{/* Another name than that of the pods of the first Deployment: no selector of those may match these. */}}
 {{- define "topoloom.syncer.selectorLabels" -}}
 app.kubernetes.io/name: {{ printf "%s-syncer" (include "topoloom.name" . | trunc 56 | trimSuffix "-") }}

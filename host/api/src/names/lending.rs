@@ -100,5 +100,8 @@ pub const PHYSICAL_POD_NAME: &str = key!("physical-pod-name");
 /// Annotation on a virtual pod: the UID of its physical pod, from its creation on.
 pub const PHYSICAL_POD_UID: &str = key!("physical-pod-uid");
 
-/// Label on a placeholder pod for host ports.
+/// Label on a placeholder pod for host ports, with the value `true`.
 pub const HOST_PORT_PLACEHOLDER: &str = key!("hostport-fake-pod");
+/// The namespace of the virtual cluster where the placeholder pods of all bindings are. The syncer does not make it: the chart does
+/// (`syncer.hostPorts`).
+pub const HOST_PORT_NAMESPACE: &str = "topoloom-host-ports";

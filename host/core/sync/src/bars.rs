@@ -168,7 +168,7 @@ pub enum Doing {
     Shrink,
     /// A larger size of a virtual node.
     Enlarge,
-    /// A new virtual node or CSINode.
+    /// A new virtual node, CSINode or placeholder for host ports.
     Create,
     /// What [`super::guard`] counts (NoExecute, evictions, deletions), every other deletion, and the final phase of a pod
     /// that is lost.

@@ -26,6 +26,7 @@
 //! | [`phase`] | the phase of a pod |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
+//! | [`ports`] | which placeholder pods hold the host ports of the lender's pods on a virtual node |
 //! | [`precondition`] | what a request must carry so that it meets what was judged |
 //! | [`projection`] | the status of a virtual pod, made of that of its physical one |
 //! | [`quantity`] | amounts of resources as Kubernetes writes them, exact |
@@ -65,6 +66,7 @@ pub mod node;
 pub mod phase;
 pub mod pods;
 pub mod policy;
+pub mod ports;
 pub mod precondition;
 pub mod projection;
 pub mod quantity;

@@ -1,5 +1,5 @@
-//! The names that lending gives: of virtual nodes, physical pods, leases, and the label values made of names that are too
-//! long for one (`bottomup-syncer.md` section 5, decisions S6, S7 and S11).
+//! The names that lending gives: of virtual nodes, physical pods, placeholders, leases, and the label values made of names that are
+//! too long for one (`bottomup-syncer.md` section 5, decisions S6, S7 and S11).
 //!
 //! Owns how each name is made, and the two names that come in from a ClusterBinding: its own and its `clusterID`. Never
 //! reads what exists and never repairs a name that a person wrote.
@@ -146,6 +146,13 @@ pub fn physical_pod_name(namespace: &str, name: &str) -> Result<String, NameErro
     object_name("the namespace of the virtual pod", namespace)?;
     object_name("the name of the virtual pod", name)?;
     Ok(cut(name, &format!("{namespace}/{name}")))
+}
+
+/// The name of a placeholder pod for host ports of a virtual node (11.2). `hashed` is all that makes it another pod, so that a
+/// request that is sent twice makes one.
+#[must_use]
+pub fn placeholder_name(node: &NodeName, hashed: &str) -> String {
+    cut(node, hashed)
 }
 
 /// The name of the Lease that a borrower holds in `mountNamespace` (decision S7). Hashed, so that the longest name of a

@@ -32,6 +32,7 @@ use topoloom_core::controllers::{BOTTOMUP_SYNCER, EXTENDER, HYPER_NODE, NODELOCK
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion;
 use topoloom_sync::naming::BindingName;
+use topoloom_sync::ports::Mirroring;
 use topoloom_syncer::convert::binding::{Problems, Reading, Surroundings, read};
 use topoloom_syncer::kubeconfig::Loopback;
 use topoloom_syncer::survey::lists;
@@ -42,7 +43,7 @@ use super::cluster;
 use super::line::Line;
 use crate::cli::options::values;
 use crate::cluster::{RefusalReason, Side};
-use crate::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
+use crate::manager::rights::lending::{BindingLeases, Evictions, HostPorts, Streams, VirtualSettings};
 use crate::manager::rights::{Extent, RightsSettings};
 
 /// Physical clusters that are asked at the same time.
@@ -193,6 +194,7 @@ impl LendingArgs {
         let secrets: BTreeSet<&str> =
             terms().map(|terms| terms.secret.as_str()).filter(|name| is_dns_subdomain(name)).collect();
         let has_policies = terms().any(|terms| terms.policy_source == PolicySource::Virtual);
+        let mirrors = terms().any(|terms| terms.host_ports == Mirroring::On);
         VirtualSettings {
             leases: match &setting.leases {
                 Some((namespace, _)) => BindingLeases::Elected(namespace.clone()),
@@ -207,6 +209,7 @@ impl LendingArgs {
             secrets: secrets.into_iter().map(|name| (setting.own.clone(), name.to_owned())).collect(),
             policies: if has_policies { PolicySource::Virtual } else { PolicySource::Physical },
             evictions: if self.syncer_evictions { Evictions::Allowed } else { Evictions::Never },
+            host_ports: if mirrors { HostPorts::Mirrored } else { HostPorts::Off },
             streams: if self.syncer_kubelet_address.is_some() { Streams::Served } else { Streams::Off },
         }
     }

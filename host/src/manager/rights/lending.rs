@@ -9,6 +9,7 @@ pub mod grant;
 
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
 use topoloom_api::names::GROUP;
+use topoloom_api::names::lending::HOST_PORT_NAMESPACE;
 use topoloom_api::resource_leasing_policy;
 use topoloom_core::controllers::BOTTOMUP_SYNCER;
 use topoloom_sync::naming::{BindingName, borrower_lease};
@@ -38,6 +39,15 @@ pub enum Evictions {
     Allowed,
     /// They are not: a pod is deleted at the end of its deadline.
     Never,
+}
+
+/// Whether bindings may have `hostPorts: mirror`: ports that are taken on a machine are taken on its virtual node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostPorts {
+    /// They may. Placeholder pods are made, in a namespace of their own that is there.
+    Mirrored,
+    /// They may not: no pod is ever made.
+    Off,
 }
 
 /// Whether logs, exec, attach and port-forward are served for lent pods.
@@ -73,6 +83,8 @@ pub struct VirtualSettings {
     pub policies: PolicySource,
     /// Whether pods are evicted.
     pub evictions: Evictions,
+    /// Whether host ports are mirrored.
+    pub host_ports: HostPorts,
     /// Whether logs and exec are served.
     pub streams: Streams,
 }
@@ -222,6 +234,10 @@ impl VirtualSettings {
                        end of their deadline";
             let evict = on.cluster("", "pods/eviction", &["create"], why);
             rights.push(Right { need: Need::Useful, ..evict });
+        }
+        if self.host_ports == HostPorts::Mirrored {
+            let why = "the placeholder pods that hold host ports of virtual nodes, with hostPorts: mirror";
+            rights.push(on.within(HOST_PORT_NAMESPACE, "", "pods", &["create"], why));
         }
         let why = "without it everything works, but no Events are sent";
         let events = on.cluster("events.k8s.io", "events", &["create", "patch"], why);

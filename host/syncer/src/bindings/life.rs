@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::Side;
 use topoloom_cluster::work::WorkQueue;
-use topoloom_core::names::Uid;
+use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
 use topoloom_sync::guard::Inherited;
 
@@ -39,6 +39,7 @@ use crate::nodes::{NodeClients, NodeRequests, Nodes};
 use crate::physical::{self, Clock, Expected, Follow, Forward, Signs};
 use crate::pods::{Inbox, PodClients, PodKey, Pods};
 use crate::policies::{PolicyClients, PolicyFeed, PolicyName, PolicyStatuses};
+use crate::ports::{Placeholders, PortRequests};
 use crate::troubles::{Thing, Troubles};
 use crate::view::View;
 
@@ -81,9 +82,11 @@ pub(super) async fn live(
     let earlier = earlier.unwrap_or_else(|| inherited(&object.status));
     let mut view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
     view.orphan_delay = terms.orphan_delay;
+    view.set_host_ports(terms.host_ports);
     let view: SharedView = Arc::new(Mutex::new(view));
 
     let (nodes_queue, csi_queue) = (queue::<PhysicalName>("nodes", NODES), queue::<PhysicalName>("csinodes", NODES));
+    let port_queue = queue::<NodeName>("hostports", NODES);
     let statuses = queue::<PolicyName>("policies", POLICIES);
     let pods_queue = queue::<PodKey>("pods", PODS);
     let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
@@ -135,6 +138,9 @@ pub(super) async fn live(
     let csi_nodes =
         CsiNodes::new(Arc::clone(&view), CsiRequests::new(csi_clients), events, now).counting(writes.clone());
     let csi_nodes = csi_nodes.telling(troubles.clone());
+    let (requests, events) = (PortRequests::new(holding.lent.clone()), process.events.clone().unattended());
+    let placeholders =
+        Placeholders::new(Arc::clone(&view), requests, events, troubles.clone(), now).counting(writes.clone());
     let policy_clients = PolicyClients { physical: forward.others(), lent: holding.lent.clone() };
     let statuses_of_policies = PolicyStatuses::new(
         &view,
@@ -161,6 +167,8 @@ pub(super) async fn live(
         pods: Arc::new(pods),
         csi_queue,
         csi_nodes: Arc::new(csi_nodes),
+        port_queue,
+        placeholders: Arc::new(placeholders),
         heartbeats: beats,
         physical: watched.subscribe(),
         empty: empty.subscribe(),

@@ -27,6 +27,7 @@ use topoloom_sync::liveness::{ContactTiming, OnUnreachable};
 use topoloom_sync::naming::{BindingName, ClusterId, NameError};
 use topoloom_sync::node::{Binding, Chained, KubeletEndpoint, NodeClaims};
 use topoloom_sync::policy::in_force::NoPolicy;
+use topoloom_sync::ports::Mirroring;
 use topoloom_sync::selector::{NodeSelector, RequirementError};
 use topoloom_sync::taints::DefaultTaint;
 
@@ -66,7 +67,7 @@ pub struct Terms {
     /// `spec.policySource`.
     pub policy_source: PolicySource,
     /// `spec.hostPorts`.
-    pub host_ports: HostPorts,
+    pub host_ports: Mirroring,
     /// `spec.copy.podMetadata`.
     pub pod_metadata: BTreeSet<String>,
     /// The name of the Secret with the kubeconfig.
@@ -237,7 +238,10 @@ pub fn read(binding: &ClusterBinding, around: &Surroundings) -> Result<Reading, 
         orphan_delay: times.orphan_delay,
         mode,
         policy_source: source,
-        host_ports,
+        host_ports: match host_ports {
+            HostPorts::Off => Mirroring::Off,
+            HostPorts::Mirror => Mirroring::On,
+        },
         pod_metadata,
         secret,
         mount_namespace,

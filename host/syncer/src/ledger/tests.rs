@@ -221,6 +221,79 @@ fn s10_a_pod_whose_removal_was_taken_terminates_whatever_an_event_that_is_behind
     assert!(ledger.removed.is_empty());
 }
 
+/// The same pod with these host ports.
+fn holding(mut pod: Value, ports: &[u16]) -> PodSlice {
+    let ports: Vec<Value> = ports.iter().map(|port| json!({"containerPort": port, "hostPort": port})).collect();
+    pod["spec"]["containers"][0]["ports"] = json!(ports);
+    read(pod)
+}
+
+fn held(ledger: &Ledger) -> Vec<String> {
+    let pods = ledger.host_ports("w1").into_iter();
+    pods.map(|ports| ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn section_11_2_the_host_ports_of_pods_of_others_are_known_until_they_end_or_are_gone() {
+    let mut ledger = ledger();
+    let event = |ledger: &mut Ledger, pod: PodSlice| {
+        ledger.physical_pod(&pod).unwrap();
+        ledger.take_port_news()
+    };
+    assert_eq!(event(&mut ledger, read(pod("p", "w1", "1", "Running"))), touched(&[]));
+    let web = |phase| holding(pod("web", "w1", "1", phase), &[443, 80]);
+    assert_eq!(event(&mut ledger, web("Pending")), touched(&["w1"]));
+    assert_eq!(event(&mut ledger, web("Running")), touched(&[]), "the same ports");
+    assert_eq!(event(&mut ledger, holding(pod("dns", "w1", "1", "Running"), &[53])), touched(&["w1"]));
+    assert_eq!(held(&ledger), ["0.0.0.0/TCP/53", "0.0.0.0/TCP/80 0.0.0.0/TCP/443"]);
+    assert_eq!(event(&mut ledger, web("Succeeded")), touched(&["w1"]));
+    ledger.physical_pod_gone(&"dns".into());
+    assert_eq!((ledger.take_port_news(), held(&ledger).len()), (touched(&["w1"]), 0));
+    ledger.physical_pod_gone(&"web".into());
+    assert_eq!(ledger.take_port_news(), touched(&[]));
+}
+
+#[test]
+fn section_11_2_pods_of_ours_hold_no_ports_whatever_is_known_of_their_virtual_pods() {
+    let mut ledger = ledger();
+    // The virtual scheduler counts the port of its virtual pod, which may not have been shown yet.
+    ledger.physical_pod(&holding(ours("p", "w1", "1", "Running", "v"), &[80])).unwrap();
+    let mut earlier = ours("q", "w1", "1", "Running", "w");
+    earlier["metadata"]["labels"]["topoloom.dev/binding-uid"] = "b0".into();
+    ledger.physical_pod(&holding(earlier, &[81])).unwrap();
+    assert_eq!((ledger.take_port_news(), held(&ledger).len()), (touched(&[]), 0));
+    // A manifest that was copied is a pod of others.
+    let mut copied = ours("c", "w1", "1", "Running", "v");
+    copied["metadata"]["namespace"] = "theirs".into();
+    ledger.physical_pod(&holding(copied, &[82])).unwrap();
+    assert_eq!(held(&ledger), ["0.0.0.0/TCP/82"]);
+}
+
+#[test]
+fn section_11_2_a_placeholder_is_in_no_sum_and_no_limit_counts_it() {
+    let mut ledger = ledger();
+    let mut placeholder = pod("h", "vnode-east-w1", "1", "Pending");
+    placeholder["metadata"]["namespace"] = "topoloom-host-ports".into();
+    placeholder["metadata"]["labels"] = json!({"topoloom.dev/hostport-fake-pod": "true"});
+    ledger.virtual_pod(read(placeholder.clone())).unwrap();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Running"))).unwrap();
+    assert_eq!(cpu(&ledger.requested("vnode-east-w1")), "2");
+    assert_eq!((ledger.running(), ledger.bound().count(), ledger.pods("vnode-east-w1").len()), (1, 1, 2));
+    // Nor where its node is known later.
+    ledger
+        .virtual_pod(read({
+            placeholder["metadata"]["uid"] = "i".into();
+            placeholder["spec"]["nodeName"] = "vnode-east-w3".into();
+            placeholder
+        }))
+        .unwrap();
+    ledger.node(&"w3".into());
+    assert_eq!(ledger.running(), 1);
+    ledger.virtual_pod_gone(&"h".into());
+    ledger.virtual_pod_gone(&"v".into());
+    assert_eq!((ledger.running(), cpu(&ledger.requested("vnode-east-w1"))), (0, "0".to_owned()));
+}
+
 /// An event: a pod of one of two clusters, by its number, with a node, an amount and a phase; none: it is gone.
 type Step = (bool, u8, Option<(u8, u8, u8)>);
 

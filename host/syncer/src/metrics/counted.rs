@@ -41,6 +41,8 @@ pub enum WriteKind {
     OrphanDelete,
     /// A virtual CSINode: made, changed or deleted.
     CsiNode,
+    /// A placeholder for host ports: made, marked or deleted.
+    HostPort,
     /// The status of a policy.
     PolicyStatus,
     /// The status of the binding.
@@ -51,7 +53,7 @@ pub enum WriteKind {
 
 impl WriteKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Claim,
         Self::NodeCreate,
         Self::NodeStatus,
@@ -63,6 +65,7 @@ impl WriteKind {
         Self::PodRemove,
         Self::OrphanDelete,
         Self::CsiNode,
+        Self::HostPort,
         Self::PolicyStatus,
         Self::BindingStatus,
         Self::Binding,
@@ -83,6 +86,7 @@ impl WriteKind {
             Self::PodRemove => "pod-remove",
             Self::OrphanDelete => "orphan-delete",
             Self::CsiNode => "csinode",
+            Self::HostPort => "host-port",
             Self::PolicyStatus => "policy-status",
             Self::BindingStatus => "binding-status",
             Self::Binding => "binding",

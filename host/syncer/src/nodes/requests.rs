@@ -175,8 +175,16 @@ pub(crate) async fn create<K>(client: &kube::Client, body: &Value) -> kube::Resu
 where
     K: kube::Resource<DynamicType = ()> + DeserializeOwned,
 {
+    create_in(client, None, body).await
+}
+
+/// The same of an object in a namespace.
+pub(crate) async fn create_in<K>(client: &kube::Client, namespace: Option<&str>, body: &Value) -> kube::Result<K>
+where
+    K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+{
     let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-    let request = kube::core::Request::new(K::url_path(&(), None))
+    let request = kube::core::Request::new(K::url_path(&(), namespace))
         .create(&PostParams::default(), bytes)
         .map_err(kube::Error::BuildRequest)?;
     client.request(request).await

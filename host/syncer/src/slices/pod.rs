@@ -1,5 +1,5 @@
-//! Pods of either cluster, as far as nodes depend on them: what they request, what they tolerate, where they are. Those whose
-//! status is copied are read whole.
+//! Pods of either cluster, as far as nodes depend on them: what they request, what they tolerate, where they are, which host ports
+//! they hold. Those whose status is copied are read whole.
 
 mod whole;
 
@@ -7,11 +7,13 @@ use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::Deserialize;
+use topoloom_core::names::NodeName;
 use topoloom_sync::deletion::PodClass;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
 use topoloom_sync::keys;
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
+use topoloom_sync::ports::{HostPort, Marked, Placeholder};
 use topoloom_sync::reclaim::PodRef;
 use topoloom_sync::requests::{
     InitContainer, PodResources, Requests, Resize, Restarts, StatusRequests, StatusUse, effective,
@@ -93,17 +95,6 @@ struct ContainerStatus {
     allocated_resources: Amounts,
 }
 
-/// A port of the machine that a pod holds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostPort {
-    /// The address; `0.0.0.0` is every one.
-    pub address: String,
-    /// `TCP`, `UDP` or `SCTP`.
-    pub protocol: String,
-    /// The port.
-    pub port: u16,
-}
-
 impl PodSlice {
     /// Which pod it is.
     #[must_use]
@@ -180,16 +171,10 @@ impl PodSlice {
     #[must_use]
     pub fn host_ports(&self) -> Vec<HostPort> {
         let containers = self.spec.containers.iter().chain(&self.spec.init_containers);
-        let ports = containers.flat_map(|container| &container.ports).filter(|port| port.host_port > 0);
-        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
-        let mut ports: Vec<HostPort> = ports
-            .map(|port| HostPort {
-                address: or(&port.host_ip, "0.0.0.0"),
-                protocol: or(&port.protocol, "TCP"),
-                port: port.host_port,
-            })
-            .collect();
-        ports.sort();
+        let ports = containers.flat_map(|container| &container.ports);
+        let mut ports: Vec<HostPort> =
+            ports.filter_map(|port| HostPort::read(&port.host_ip, &port.protocol, port.host_port)).collect();
+        ports.sort_unstable();
         ports.dedup();
         ports
     }
@@ -209,18 +194,51 @@ impl PodSlice {
         }
     }
 
+    /// As a placeholder for host ports, and the virtual node that it is bound to, where it is one.
+    #[must_use]
+    pub fn placeholder(&self) -> Option<(NodeName, Placeholder)> {
+        let node = NodeName::from(self.node()?);
+        (self.class() == PodClass::Placeholder).then(|| (node, self.as_placeholder()))
+    }
+
+    /// As a pod in the namespace of placeholders, whatever it says of itself.
+    #[must_use]
+    pub fn as_placeholder(&self) -> Placeholder {
+        let Head { uid, version, existence } = Head::of(&self.metadata);
+        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+        Placeholder {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            uid,
+            version,
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+            owner: owners.iter().find(|owner| owner.kind == "Node").map(|owner| owner.uid.as_str().into()),
+            existence,
+            phase: Phase::read(&self.status.phase),
+            marked: if self.status.conditions.is_empty() { Marked::No } else { Marked::Yes },
+            ports: self.host_ports(),
+        }
+    }
+
+    /// Whether a finalizer keeps it when it is deleted with grace 0.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+    }
+
     fn class(&self) -> PodClass {
         let has = |map: &Option<std::collections::BTreeMap<String, String>>, key: &str| {
             map.as_ref().is_some_and(|map| map.contains_key(key))
         };
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         if owners.iter().any(|owner| owner.kind == "DaemonSet" && owner.controller == Some(true)) {
             PodClass::DaemonSet
         } else if has(&self.metadata.annotations, MIRROR) {
             PodClass::Mirror
-        } else if has(&self.metadata.labels, keys::HOST_PORT_PLACEHOLDER) {
+        } else if namespace == keys::HOST_PORT_NAMESPACE && has(&self.metadata.labels, keys::HOST_PORT_PLACEHOLDER) {
+            // The label alone would let a tenant take a pod out of what blocks a deletion.
             PodClass::Placeholder
-        } else if self.metadata.namespace.as_deref().is_some_and(|namespace| SYSTEM.contains(&namespace)) {
+        } else if SYSTEM.contains(&namespace) {
             PodClass::System
         } else {
             PodClass::Ordinary
@@ -312,7 +330,11 @@ mod tests {
         assert_eq!(class(owner(true)), PodClass::DaemonSet);
         assert_eq!(class(owner(false)), PodClass::Ordinary, "an owner that does not make it again");
         assert_eq!(class(json!({"annotations": {"kubernetes.io/config.mirror": "x"}})), PodClass::Mirror);
-        assert_eq!(class(json!({"labels": {"topoloom.dev/hostport-fake-pod": "true"}})), PodClass::Placeholder);
+        let placeholder = |namespace: &str| {
+            class(json!({"namespace": namespace, "labels": {"topoloom.dev/hostport-fake-pod": "true"}}))
+        };
+        assert_eq!(placeholder("topoloom-host-ports"), PodClass::Placeholder);
+        assert_eq!(placeholder("team"), PodClass::Ordinary, "a tenant wrote the label");
     }
 
     #[test]
@@ -335,10 +357,32 @@ mod tests {
             ]}],
             "initContainers": [{"name": "i", "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]}],
         });
-        let port =
-            |address: &str, protocol: &str, port| HostPort { address: address.into(), protocol: protocol.into(), port };
-        let ports = pod(json!({}), spec, json!({})).host_ports();
-        assert_eq!(ports, [port("0.0.0.0", "TCP", 8080), port("10.0.0.1", "UDP", 53)]);
+        let ports: Vec<String> = pod(json!({}), spec, json!({})).host_ports().iter().map(ToString::to_string).collect();
+        assert_eq!(ports, ["0.0.0.0/TCP/8080", "10.0.0.1/UDP/53"]);
+    }
+
+    #[test]
+    fn section_11_2_a_placeholder_is_read_with_its_owner_and_its_ports() {
+        let metadata = |namespace: &str| {
+            json!({
+                "namespace": namespace, "labels": {"topoloom.dev/hostport-fake-pod": "true"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "vnode-east-w1", "uid": "v1"}],
+            })
+        };
+        let spec = json!({"nodeName": "vnode-east-w1", "containers": [
+            {"name": "host-ports", "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "0.0.0.0", "protocol": "TCP"}]},
+        ]});
+        let scheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]});
+        let made = pod(metadata("topoloom-host-ports"), spec.clone(), json!({"phase": "Pending"}));
+        let (node, placeholder) = made.placeholder().unwrap();
+        assert_eq!(
+            (&*node, placeholder.owner.as_deref(), placeholder.marked),
+            ("vnode-east-w1", Some("v1"), Marked::No)
+        );
+        assert_eq!((placeholder.ports.len(), placeholder.phase, &*placeholder.version), (1, Phase::Pending, "3"));
+        let marked = pod(metadata("topoloom-host-ports"), spec.clone(), scheduled);
+        assert_eq!(marked.placeholder().unwrap().1.marked, Marked::Yes);
+        assert_eq!(pod(metadata("team"), spec, json!({})).placeholder(), None);
     }
 
     #[test]

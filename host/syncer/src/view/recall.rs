@@ -47,6 +47,11 @@ impl Recall {
         }
     }
 
+    /// Whether this list was whole once.
+    pub(super) fn has(&self, part: Part) -> bool {
+        self.listed.contains(&part)
+    }
+
     /// What was decided before does not count.
     pub(super) fn begin_again(&mut self) {
         self.known = None;
@@ -70,6 +75,7 @@ impl View {
     /// A list of pods is whole.
     pub fn listed(&mut self, part: Part) {
         self.recall.listed.insert(part);
+        self.look_at_ports();
         self.tell();
     }
 
@@ -100,6 +106,7 @@ impl View {
         let held = self.guard.held().cloned();
         if before.is_some() && held.as_ref().map(|batch| &batch.hash) != before.as_ref() {
             touched.append(&mut self.all());
+            self.look_at_ports();
         }
         Reviewed { held, is_recalling: self.guard.is_recalling(), touched }
     }
@@ -127,6 +134,7 @@ impl View {
     /// No such batch was shown by this process.
     pub fn confirm(&mut self, hash: &str) -> Result<Touched, NotHeld> {
         self.guard.confirm(hash)?;
+        self.look_at_ports();
         Ok(self.all())
     }
 }

@@ -60,6 +60,7 @@ impl View {
         self.reach = reach;
         self.recall.begin_again();
         self.look_at_csi_nodes();
+        self.look_at_ports();
         self.all()
     }
 

@@ -66,6 +66,7 @@ pub(super) fn each() -> Vec<Case> {
             lends_with(json!({"evictions": false, "virtualClusterID": "night.1", "virtualPolicies": true})),
             &["--syncer-evictions=false", "--virtual-cluster-id=night.1"],
         ),
+        case("a syncer that mirrors host ports", lends_with(json!({"hostPorts": true})), &["!--syncer-host-ports"]),
         case(
             "a syncer with logs",
             lends_with(json!({"kubelet": {"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}}})),
@@ -140,6 +141,7 @@ pub(super) fn all() -> Value {
         "secrets": ["east", "west"],
         "evictions": false,
         "virtualPolicies": true,
+        "hostPorts": true,
         "virtualClusterID": "night",
         "kubelet": {
             "enabled": true,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use topoloom::manager::rights::lending::{BindingLeases, Evictions, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{BindingLeases, Evictions, HostPorts, Streams, VirtualSettings};
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::PolicySource;
 
@@ -30,6 +30,7 @@ pub(super) fn syncer(account: &str) -> Vec<Value> {
         secrets: vec![(SYSTEM.to_owned(), BINDING.to_owned())],
         policies: PolicySource::Physical,
         evictions: Evictions::Allowed,
+        host_ports: HostPorts::Off,
         streams: Streams::Served,
     };
     granted(SYSTEM, account, of_rights(&settings.rights()))

@@ -560,6 +560,16 @@ fn s9_s10_a_node_that_was_deleted_asks_the_guard_for_its_pods_alone_and_one_that
     assert_eq!((cause, acts.len()), (Cause::DeletedByOthers, 2));
 }
 
+#[test]
+fn s9_a_placeholder_for_host_ports_is_none_of_the_pods_that_the_guard_is_asked_for() {
+    let mut scene = Scene::lent();
+    scene.binding.selector = pool("cpu");
+    scene.pod("p");
+    scene.pod("placeholder").class = PodClass::Placeholder;
+    let pod = Act::RemovePod { node: "vnode-east-w1".into(), pod: "p".into() };
+    assert_eq!(scene.acts().map(|(_, acts)| acts), Some(vec![pod, Act::DeleteNode("vnode-east-w1".into())]));
+}
+
 // Scenario 3.
 
 #[test]

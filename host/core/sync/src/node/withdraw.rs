@@ -1,12 +1,12 @@
 //! A node that is not lent any more: the steps of [`deletion`](crate::deletion) as requests (6.9, decisions S9, S10).
 
-use super::facts::{Facts, LentNode, LiveNode, NodeClaims, Now, PodsBy};
+use super::facts::{Facts, LentNode, LentPod, LiveNode, NodeClaims, Now, PodsBy};
 use super::objects;
 use super::orders::{NodeOrder, PodRemoval, RemovalMeans};
 use super::{NodeDecision, NodeState, Question};
 use crate::bars::Doing;
 use crate::deletion::{
-    BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, Removal, next_step,
+    BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, PodClass, Removal, next_step,
 };
 use crate::guard::{Act, Cause};
 use crate::identity::{Claim, Earlier};
@@ -19,10 +19,11 @@ use topoloom_core::names::NodeName;
 ///
 /// A node whose deletion was requested is deleted, and Kubernetes has no undo. Where the syncer did it the guard was asked
 /// before; where another client did it, the node counts for as long as pods run on it. Without pods nothing is left to
-/// disrupt: its finalizer goes at once.
+/// disrupt: its finalizer goes at once. A placeholder for host ports is ours, and disrupts no one when it goes.
 pub(super) fn acts(facts: &Facts<'_>, cause: DeletionCause, name: &NodeName) -> Option<(Cause, Vec<Act>)> {
     let lent = facts.lent?;
-    let running = facts.pods.iter().filter(|pod| !pod.phase.is_final() && pod.existence == Existence::Alive);
+    let runs = |pod: &&LentPod| !pod.phase.is_final() && pod.existence == Existence::Alive;
+    let running = facts.pods.iter().filter(runs).filter(|pod| pod.class != PodClass::Placeholder);
     let pods = running.map(|pod| Act::RemovePod { node: name.clone(), pod: pod.pod.uid.clone() });
     let mut acts: Vec<Act> = pods.collect();
     let is_asked_for_itself = match lent.existence {

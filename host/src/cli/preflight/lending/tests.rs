@@ -14,7 +14,7 @@ use super::*;
 use crate::cli::preflight::line::Mark;
 use crate::config::References;
 use crate::manager::options::Kept;
-use crate::manager::rights::lending::PhysicalSettings;
+use crate::manager::rights::lending::{HostPorts, PhysicalSettings};
 use crate::manager::rights::{LockSettings, Question, Right, RightScope};
 use topoloom_api::cluster_binding::PhysicalWrites;
 
@@ -230,6 +230,7 @@ fn tables() -> [Vec<Right>; 2] {
         secrets: vec![("own".into(), "east".into()), ("own".into(), "west".into())],
         policies: PolicySource::Virtual,
         evictions: Evictions::Allowed,
+        host_ports: HostPorts::Mirrored,
         streams: Streams::Served,
     };
     let physical = PhysicalSettings {

@@ -12,6 +12,7 @@ fn virtual_settings() -> VirtualSettings {
         secrets: vec![("conf".into(), "east".into())],
         policies: PolicySource::Physical,
         evictions: Evictions::Allowed,
+        host_ports: HostPorts::Off,
         streams: Streams::Off,
     }
 }
@@ -132,6 +133,16 @@ fn s25_without_an_election_the_counter_of_the_witness_has_leases_all_the_same() 
     let rights = verbs(&alone.rights());
     let of_leases: Vec<&String> = rights.iter().filter(|right| right.ends_with(" leases in own")).collect();
     assert_eq!(of_leases, ["create leases in own", "get leases in own", "patch leases in own"]);
+}
+
+#[test]
+fn section_11_2_pods_are_made_in_the_namespace_of_placeholders_alone_and_only_where_host_ports_are_mirrored() {
+    let mirrored = VirtualSettings { host_ports: HostPorts::Mirrored, ..virtual_settings() };
+    let more: Vec<String> =
+        verbs(&mirrored.rights()).difference(&verbs(&virtual_settings().rights())).cloned().collect();
+    assert_eq!(more, ["create pods in topoloom-host-ports"]);
+    let read_only = VirtualSettings { extent: Extent::LeasesOnly, ..mirrored };
+    assert!(writes(&read_only.rights()).iter().all(|verb| !verb.contains("pods")));
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn s28_every_field_of_a_binding_reaches_what_it_is_for() {
     assert_eq!((terms.binding.deletion, terms.binding.grow), (deletion, seconds(8)));
     assert_eq!(terms.orphan_delay, seconds(6));
     assert_eq!((terms.mode, terms.policy_source), (Mode::Observe, PolicySource::Virtual));
-    assert_eq!((terms.host_ports, terms.insecure), (HostPorts::Mirror, Insecure::Allowed));
+    assert_eq!((terms.host_ports, terms.insecure), (Mirroring::On, Insecure::Allowed));
     assert_eq!((terms.binding.claims, terms.binding.chained), (NodeClaims::None, Chained::Allowed));
     assert_eq!(terms.binding.default_taint, DefaultTaint::Off);
     assert_ne!(terms.binding.copy, CopyRules::default());
