@@ -121,13 +121,14 @@ mod tests {
     use super::super::examples::{lend, now, view};
     use super::*;
 
-    /// So many seconds after 12:00, when the windows of the policy close; they open at 11:00 and at 13:00.
+    /// So many seconds after 13:00, when the windows of the policy close; they open at 12:00 and at 14:00. By both clocks: one
+    /// alone would have been set.
     fn at(seconds: i64) -> Now {
-        let wall = now().wall.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
-        Now { wall, steady: now().steady }
+        let since = jiff::SignedDuration::from_secs(3_600 + seconds);
+        Now { wall: now().wall.checked_add(since).unwrap(), steady: now().steady + since.unsigned_abs() }
     }
 
-    /// A lent node under a policy whose windows are open until 12:00.
+    /// A lent node under a policy whose windows are open until 13:00.
     fn open() -> View {
         let mut view = view(1);
         lend(&mut view, 1);
@@ -135,7 +136,7 @@ mod tests {
             |start: &str, end: &str| WindowSpec { start: start.to_owned(), end: end.to_owned(), days: Vec::new() };
         let spec = PolicySpec {
             cluster: "east".to_owned(),
-            time_windows: vec![window("11:00", "11:59"), window("13:00", "13:29")],
+            time_windows: vec![window("12:00", "12:59"), window("14:00", "14:29")],
             ..PolicySpec::default()
         };
         let object = PolicyObject {
