@@ -78,11 +78,11 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// Measures one part after the other. A part that fails does not end the others.
 async fn measure(options: &Options, scale: &Scale, table: &mut Table) {
-    part("counting runs", rows::counted(options, scale, table)).await;
-    part("start", rows::start(options, scale, table)).await;
-    part("timing runs", rows::timed(options, scale, table)).await;
-    part("takeover", rows::takeover(options, scale, table)).await;
-    part("bindings", rows::bindings(options, scale, table)).await;
+    part("counting runs", Box::pin(rows::counted(options, scale, table))).await;
+    part("start", Box::pin(rows::start(options, scale, table))).await;
+    part("timing runs", Box::pin(rows::timed(options, scale, table))).await;
+    part("takeover", Box::pin(rows::takeover(options, scale, table))).await;
+    part("bindings", Box::pin(rows::bindings(options, scale, table))).await;
 }
 
 async fn part(what: &str, measured: impl Future<Output = Result<()>>) {

@@ -185,8 +185,8 @@ async fn s6_s22_a_binding_that_is_made_again_adopts_and_a_cluster_that_is_built_
     for node in ["vnode-east-w1", "vnode-east-w2"] {
         until(&second.nodes(), node, "is ready", |node| ready(node) == "True").await;
     }
-    let left = physicals.list(&ListParams::default().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, &*earlier)));
-    assert_eq!(left.await?.items.len(), 0);
+    let of_earlier = ListParams::default().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, &*earlier));
+    assert_eq!(physicals.list(&of_earlier).await?.items.len(), 0);
     for machine in lent.machines().list(&ListParams::default()).await?.items {
         let machine = serde_json::to_value(machine)?;
         let claim = claim(&machine).unwrap_or_default();
