@@ -331,8 +331,17 @@ impl ControlPlane {
     ///
     /// When the program is not there, as it is not among those of envtest.
     pub fn start_controllers(&mut self, names: &[&str]) -> Result<()> {
+        self.start_controllers_with(names, &[])
+    }
+
+    /// The same with more arguments of kube-controller-manager, such as shorter times.
+    ///
+    /// # Errors
+    ///
+    /// When the program is not there.
+    pub fn start_controllers_with(&mut self, names: &[&str], arguments: &[&str]) -> Result<()> {
         let servers = self.servers_mut();
-        servers.controllers = Some(servers.launch.controllers(names)?);
+        servers.controllers = Some(servers.launch.controllers(names, arguments)?);
         Ok(())
     }
 

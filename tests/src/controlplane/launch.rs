@@ -222,9 +222,9 @@ impl Launch {
         Ok((server, client))
     }
 
-    /// Starts these controllers of Kubernetes. They are ready when a test sees what they do.
-    pub(super) fn controllers(&self, names: &[&str]) -> Result<Server> {
-        let args = [
+    /// Starts these controllers of Kubernetes, with more arguments. They are ready when a test sees what they do.
+    pub(super) fn controllers(&self, names: &[&str], more: &[&str]) -> Result<Server> {
+        let mut args = vec![
             format!("--kubeconfig={}", self.kubeconfig().display()),
             format!("--controllers={}", names.join(",")),
             // Otherwise all of them have all rights, as one user.
@@ -232,6 +232,7 @@ impl Launch {
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
+        args.extend(more.iter().map(|&argument| argument.to_owned()));
         Server::start(&self.programs, "kube-controller-manager", &args, &self.folder)
     }
 }
