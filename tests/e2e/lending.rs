@@ -13,6 +13,8 @@ mod player;
 mod pods;
 mod policies;
 mod program;
+mod replicas;
+mod several;
 mod verbs;
 
 use k8s_openapi::api::core::v1::Pod;

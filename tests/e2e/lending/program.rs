@@ -225,7 +225,7 @@ impl Stage {
 }
 
 /// An account with these rights and no others; its kubeconfig.
-async fn account(plane: &ControlPlane, home: &str, name: &str, rights: &[Right]) -> Result<PathBuf> {
+pub(super) async fn account(plane: &ControlPlane, home: &str, name: &str, rights: &[Right]) -> Result<PathBuf> {
     let version = "rbac.authorization.k8s.io/v1";
     let mut rules: BTreeMap<&RightScope, Vec<Value>> = BTreeMap::new();
     for right in rights {

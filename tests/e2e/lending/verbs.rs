@@ -21,14 +21,14 @@ use super::lent::{Lent, cluster, now, says};
 use super::pair::BORROWED;
 
 /// What a command printed, and how it ended.
-struct Said {
+pub(super) struct Said {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
 /// Runs the binary, against a cluster if one is given. No terminal is there.
-async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said> {
+pub(super) async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said> {
     let mut command = tokio::process::Command::new(host::binary()?);
     command.args(arguments).stdin(Stdio::null()).env_remove("KUBECONFIG");
     if let Some(kubeconfig) = kubeconfig {
@@ -41,7 +41,7 @@ async fn topoloom(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Said>
 
 impl Said {
     /// The answer of a command that did what it was asked for.
-    fn done(self) -> Result<String> {
+    pub(super) fn done(self) -> Result<String> {
         anyhow::ensure!(self.code == Some(0), "{:?}: {}\n{}", self.code, self.err, self.out);
         Ok(self.out)
     }
