@@ -5,6 +5,7 @@ mod bindings;
 mod csi;
 mod group;
 mod kubelets;
+mod leases_alone;
 mod lent;
 mod logs;
 mod machines;
