@@ -70,6 +70,21 @@ pub const WORKLOADS: [&str; 6] = [
     "disruption-controller",
 ];
 
+/// The controllers that take pods away from nodes, and those that count or remove what is left of them. They run in every test of
+/// lending in which something goes wrong.
+pub const KEEPERS: [&str; 6] = [
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+    "garbage-collector-controller",
+    "disruption-controller",
+    "job-controller",
+];
+
+/// Times of node-lifecycle that fit the shortest lease of a virtual node, 4 s: a node whose lease is not renewed is Unknown after
+/// 8 s. It taints as many nodes as there are, not one in ten seconds.
+pub const SCALED: [&str; 3] = ["--node-monitor-period=1s", "--node-monitor-grace-period=8s", "--node-eviction-rate=10"];
+
 /// A running control plane. Dropping it kills the servers and removes the folder, as [`stop`](Self::stop) does. Both return a
 /// [shared](Self::shared) one.
 pub struct ControlPlane {
@@ -334,14 +349,14 @@ impl ControlPlane {
         self.start_controllers_with(names, &[])
     }
 
-    /// The same with more arguments of kube-controller-manager, such as shorter times.
+    /// The same with more flags of kube-controller-manager, such as [`SCALED`].
     ///
     /// # Errors
     ///
-    /// When the program is not there.
-    pub fn start_controllers_with(&mut self, names: &[&str], arguments: &[&str]) -> Result<()> {
+    /// When the program is not there, as it is not among those of envtest.
+    pub fn start_controllers_with(&mut self, names: &[&str], flags: &[&str]) -> Result<()> {
         let servers = self.servers_mut();
-        servers.controllers = Some(servers.launch.controllers(names, arguments)?);
+        servers.controllers = Some(servers.launch.controllers(names, flags)?);
         Ok(())
     }
 

@@ -3,8 +3,6 @@
 //!
 //! * [`kubelets`]: the kubelets of all nodes of one control plane, in one task.
 //! * [`player`]: a small top-down half, which obeys the mapping contract of section 4.3, and breaks it on order.
-//! * [`tenures`]: by what several replicas of the syncer are judged.
-//! * [`wire`]: a network between a program and an API server that can be cut.
 //!
 //! Neither decides anything of the syncer's, and neither writes what the syncer writes, except where the contract says that
 //! the top-down half does. Amounts, tolerations and phases are read by code of this folder: a test that used the syncer's
@@ -19,8 +17,6 @@ mod background;
 pub mod kubelets;
 pub mod player;
 mod requests;
-pub mod tenures;
-pub mod wire;
 
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};

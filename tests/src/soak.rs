@@ -14,6 +14,7 @@ pub mod record;
 mod replicas;
 pub mod table;
 mod trouble;
+mod wire;
 mod world;
 
 use std::ops::RangeInclusive;

@@ -21,13 +21,13 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::{BindingName, physical_pod_name};
-use topoloom_tests::controlplane::{ControlPlane, Write, WriteKind, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, Write, WriteKind, eventually};
 use topoloom_tests::failover::log::{Log, Received};
+use topoloom_tests::failover::tenures::{Bindings, harmed};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
-use topoloom_tests::lending::tenures::{Bindings, harmed};
 use topoloom_tests::scene::PATIENCE;
 
 use super::group::ready;
@@ -40,8 +40,6 @@ use super::{condition, phase, until_pod};
 /// node-lifecycle marks a node whose lease was not renewed for so long.
 const GRACE: Duration = Duration::from_secs(3);
 const LIFECYCLE: [&str; 2] = ["--node-monitor-period=500ms", "--node-monitor-grace-period=3s"];
-const CONTROLLERS: [&str; 3] =
-    ["node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller"];
 /// For how many of its grace periods nothing is written.
 const PERIODS: u32 = 10;
 /// How often a lease of a virtual node is renewed meanwhile, at least: each second, less what a busy machine loses.
@@ -329,7 +327,7 @@ async fn s23_s27_by_flag_annotation_and_pause_only_leases_are_written_and_all_no
     stage.fill(ANNOTATED).await?;
     stage.fill(PAUSED).await?;
     stage.until_renewed(Timestamp::now()).await;
-    stage.virtual_plane.start_controllers_with(&CONTROLLERS, &LIFECYCLE)?;
+    stage.virtual_plane.start_controllers_with(&KEEPERS, &LIFECYCLE)?;
     silent(&stage.virtual_plane, "silent-1").await?;
 
     stage.annotate(&annotated, Some("true")).await?;

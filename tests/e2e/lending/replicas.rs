@@ -4,7 +4,7 @@
 //! A fault happens while replicas evict the pods of nodes that an operator drains, in the middle of these evictions; the seed
 //! determines the replica, the bindings and the moment. node-lifecycle, taint-eviction and the collector of pods run in the virtual
 //! cluster all the time. The proof comes from the audit logs of both API servers and from etcd's own order of writes
-//! ([`topoloom_tests::lending::tenures`]).
+//! ([`topoloom_tests::failover::tenures`]).
 //!
 //! `TOPOLOOM_FAULTS` says how many plays there are; `make test` has three, `make soak FAULTS=50` fifty.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
 use topoloom_tests::failover::log::Log;
-use topoloom_tests::lending::tenures::{Removed, Tenures, harmed, longest_lease_age, no_request_is_late};
+use topoloom_tests::failover::tenures::{Removed, Tenures, harmed, longest_lease_age, no_request_is_late};
 
 use play::play;
 use stage::{DEADLINE, LEASE, NODE_LEASE, Spread, Stage};

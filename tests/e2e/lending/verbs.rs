@@ -47,7 +47,7 @@ impl Said {
     }
 
     /// What a command printed that refused.
-    fn refused(self) -> Result<String> {
+    pub(super) fn refused(self) -> Result<String> {
         anyhow::ensure!(self.code == Some(1), "{:?}: {}\n{}", self.code, self.err, self.out);
         Ok(self.err)
     }

@@ -222,8 +222,8 @@ impl Launch {
         Ok((server, client))
     }
 
-    /// Starts these controllers of Kubernetes, with more arguments. They are ready when a test sees what they do.
-    pub(super) fn controllers(&self, names: &[&str], more: &[&str]) -> Result<Server> {
+    /// Starts these controllers of Kubernetes. They are ready when a test sees what they do.
+    pub(super) fn controllers(&self, names: &[&str], flags: &[&str]) -> Result<Server> {
         let mut args = vec![
             format!("--kubeconfig={}", self.kubeconfig().display()),
             format!("--controllers={}", names.join(",")),
@@ -232,7 +232,7 @@ impl Launch {
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
-        args.extend(more.iter().map(|&argument| argument.to_owned()));
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
         Server::start(&self.programs, "kube-controller-manager", &args, &self.folder)
     }
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 const WAY: SignedDuration = SignedDuration::from_millis(250);
 
 /// Whether a request that had to leave by then was received so late that it must have left later.
-pub(crate) fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
+pub(super) fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
     at.duration_since(by) > WAY + stalls.between(by, at)
 }
 
@@ -94,7 +94,7 @@ fn m4_every_write_builds_on_a_version(all: &[Received]) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn is_version(body: &Value) -> bool {
+pub(super) fn is_version(body: &Value) -> bool {
     body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
 }
 

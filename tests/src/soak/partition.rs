@@ -22,8 +22,8 @@ use super::world::{ARGUMENTS, Loan, World, machine, ready_of, virtual_node};
 use super::{Outcome, USUAL_MINUTES};
 use crate::controlplane::{ControlPlane, eventually};
 use crate::failover::log::Log;
+use crate::failover::tenures::Removed;
 use crate::host::Host;
-use crate::lending::tenures::Removed;
 use crate::scene::PATIENCE;
 
 /// The binding that stays connected, the one whose nodes become Unknown, and the one that holds.

@@ -13,11 +13,11 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::BindingName;
 use topoloom_syncer::kubeconfig::KEY;
 
-use crate::controlplane::{Builder, ControlPlane, WORKLOADS};
+use super::wire::Wire;
+use crate::controlplane::{Builder, ControlPlane, KEEPERS};
 use crate::lending::Background;
 use crate::lending::kubelets::{self, Kubelets, NewNode};
 use crate::lending::player::{self, Player};
-use crate::lending::wire::Wire;
 
 /// Where virtual pods are.
 const SHOP: &str = "shop";
@@ -31,8 +31,6 @@ const BORROWER: &str = "borrower";
 const LENT_TO: &str = "lent-to";
 /// How long the syncer has to copy the final phase of a pod before the top-down half writes one.
 const COPIED: Duration = Duration::from_secs(10);
-/// Beside those of [`WORKLOADS`].
-const COLLECTOR: &str = "pod-garbage-collector-controller";
 
 /// What the syncer runs with, beside its leases.
 pub(super) const ARGUMENTS: [&str; 4] = [
@@ -104,7 +102,7 @@ impl World {
             "subjects": [{"kind": "ServiceAccount", "name": BORROWER, "namespace": BORROWED}],
         });
         physical_plane.apply(&[namespace(BORROWED), account, rights]).await?;
-        virtual_plane.start_controllers(&[&WORKLOADS[..], &[COLLECTOR]].concat())?;
+        virtual_plane.start_controllers(&KEEPERS)?;
 
         let mut background = Background::new();
         let (kubelets, run) = Kubelets::new(physical_plane.client(), &kubelets::Settings::default());

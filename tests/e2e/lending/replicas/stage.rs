@@ -18,13 +18,13 @@ use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::spread::{MemberName, first};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, eventually};
 use topoloom_tests::failover::stalls::Watch;
+use topoloom_tests::failover::tenures::Bindings;
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
-use topoloom_tests::lending::tenures::Bindings;
 use topoloom_tests::scene::PATIENCE;
 
 use crate::lending::group::ready;
@@ -48,8 +48,6 @@ const LEASES: [&str; 4] = [
 ];
 /// What node-lifecycle has of all that: it looks each second.
 const LIFECYCLE: [&str; 2] = ["--node-monitor-period=1s", "--node-monitor-grace-period=12s"];
-const CONTROLLERS: [&str; 3] =
-    ["node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller"];
 /// The names of leases begin with it.
 const BASE: &str = "topoloom-syncer";
 const BINDINGS: usize = 10;
@@ -118,7 +116,7 @@ impl Stage {
             tokio::try_join!(borrows(&virtual_plane, &[SWITCH]), lends(&physical_plane, &names))?;
         stores(&virtual_plane, &lender).await?;
         let kubeconfig = kubeconfigs.into_iter().next().context("there is one account")?;
-        virtual_plane.start_controllers_with(&CONTROLLERS, &LIFECYCLE)?;
+        virtual_plane.start_controllers_with(&KEEPERS, &LIFECYCLE)?;
 
         let mut background = Background::new();
         let (kubelets, run) = Kubelets::new(physical_plane.client(), &kubelets::Settings::default());

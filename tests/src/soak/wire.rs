@@ -24,7 +24,7 @@ enum State {
 
 /// A wire. It ends with this value, and with it every connection.
 #[derive(Debug)]
-pub struct Wire {
+pub(super) struct Wire {
     address: SocketAddr,
     state: watch::Sender<State>,
     _passes: JoinSet<()>,
@@ -35,7 +35,7 @@ impl Wire {
     ///
     /// # Errors
     /// When the URL has no address, or no port is free.
-    pub async fn to(url: &str) -> Result<Self> {
+    pub(super) async fn to(url: &str) -> Result<Self> {
         let server = url.rsplit('/').next().and_then(|server| server.parse().ok());
         let server: SocketAddr = server.with_context(|| format!("{url} has no address with a port at its end"))?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -47,18 +47,17 @@ impl Wire {
     }
 
     /// The URL of the server for those that go by the wire.
-    #[must_use]
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
     /// Nothing passes from now on.
-    pub fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.state.send_replace(State::Cut);
     }
 
     /// Everything passes again.
-    pub fn mend(&self) {
+    pub(super) fn mend(&self) {
         self.state.send_replace(State::Whole);
     }
 }

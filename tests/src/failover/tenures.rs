@@ -14,10 +14,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use topoloom_sync::naming::{BindingName, NODE_PREFIX, binding_lease, borrower_lease};
 
+use super::log::Received;
+use super::proof::{is_late, is_version};
+use super::stalls::Stalls;
 use crate::controlplane::{Write, WriteKind};
-use crate::failover::log::Received;
-use crate::failover::proof::{is_late, is_version};
-use crate::failover::stalls::Stalls;
 
 /// The bindings of a test.
 #[derive(Debug, Clone)]
