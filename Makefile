@@ -8,8 +8,10 @@ DENY_VERSION := 0.20.2
 DENY := $(TARGET_DIR)/tools/bin/cargo-deny
 # What `make demo` shows: nothing for the topology, or lending.
 SHOW ?=
-# How long `make soak` lasts, and how often it plays each failover after that.
+# How long the parts of `make soak` last, which of them is run (topology, lending, partition; nothing: all), and how often it plays
+# each failover after that.
 MINUTES ?= 20
+PART ?=
 FAULTS ?= 50
 # How many variations of what goes wrong with lending it plays after that; there are six.
 LENDING ?= 6
@@ -71,7 +73,7 @@ bench: controlplane ## Print the measured table, side by side with what it is co
 	cargo build --profile bench --workspace --bin topoloom
 	cargo bench --workspace --bench bench --bench placing --bench lending
 
-soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times, and what goes wrong with lending
-	$(TARGET_DIR)/debug/soak $(MINUTES)
-	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 2
+soak: controlplane ## Live through MINUTES=20 of trouble (PART=topology, lending, partition), then play each failover FAULTS=50 times
+	$(TARGET_DIR)/debug/soak $(MINUTES) $(PART)
+	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: lending::replicas:: --nocapture --test-threads 2
 	TOPOLOOM_FAULTS=$(LENDING) TOPOLOOM_OUTAGES=2,10 cargo test --workspace --test e2e -- lending::wrong:: --nocapture --test-threads 2

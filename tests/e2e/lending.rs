@@ -6,6 +6,7 @@ mod bindings;
 mod csi;
 mod group;
 mod kubelets;
+mod leases_alone;
 mod lent;
 mod logs;
 mod machines;
@@ -16,7 +17,9 @@ mod pods;
 mod policies;
 mod ports;
 mod program;
+mod replicas;
 mod rights;
+mod several;
 mod verbs;
 mod wrong;
 

@@ -3,6 +3,7 @@
 pub mod log;
 pub mod proof;
 pub mod stalls;
+pub mod tenures;
 
 use std::time::Instant;
 

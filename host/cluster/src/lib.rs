@@ -18,6 +18,7 @@ pub mod client;
 pub mod deadline;
 pub mod dial;
 pub mod events;
+pub mod eviction;
 pub mod gate;
 pub mod lanes;
 pub mod leases;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::controlplane::ControlPlane;
 use crate::scene::Scene;
 
 /// Every write.
@@ -19,7 +20,7 @@ pub struct Log {
 }
 
 /// One write of a replica as the API server received it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Received {
     /// The name of the replica.
     pub replica: String,
@@ -31,6 +32,8 @@ pub struct Received {
     pub verb: String,
     /// The kind of object, with the subresource.
     pub resource: String,
+    /// The namespace of the object; empty where it has none.
+    pub namespace: String,
     /// The name of the object.
     pub name: String,
     /// The status of the answer.
@@ -42,16 +45,24 @@ pub struct Received {
 }
 
 impl Log {
-    /// Reads line by line: the log of a soak is much longer than the part that is needed.
+    /// Of the control plane of a scene.
     ///
     /// # Errors
     /// When there is no such log, or it is not JSON.
     pub fn read(scene: &Scene) -> Result<Self> {
-        let file = File::open(scene.plane.folder().join("audit.log")).context("there is no audit log")?;
+        Self::of(&scene.plane)
+    }
+
+    /// Reads line by line: the log of a soak is much longer than the part that is needed.
+    ///
+    /// # Errors
+    /// When there is no such log, or it is not JSON.
+    pub fn of(plane: &ControlPlane) -> Result<Self> {
+        let file = File::open(plane.folder().join("audit.log")).context("there is no audit log")?;
         let (mut received, mut revisions) = (Vec::new(), Vec::new());
         for line in BufReader::new(file).lines() {
             let event: Value = serde_json::from_str(&line?).context("the audit log is not JSON")?;
-            if !matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")) {
+            if !matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete" | "deletecollection")) {
                 continue;
             }
             received.extend(write_of_a_replica(&event));
@@ -116,6 +127,7 @@ fn write_of_a_replica(event: &Value) -> Option<Received> {
         answered: time(event, "stageTimestamp")?,
         verb: event["verb"].as_str()?.to_owned(),
         resource: format!("{}{subresource}", event["objectRef"]["resource"].as_str()?),
+        namespace: event["objectRef"]["namespace"].as_str().unwrap_or_default().to_owned(),
         name: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
         code: event["responseStatus"]["code"].as_i64().unwrap_or(0),
         version: version(event),

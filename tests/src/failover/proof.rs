@@ -19,7 +19,7 @@ use serde_json::Value;
 const WAY: SignedDuration = SignedDuration::from_millis(250);
 
 /// Whether a request that had to leave by then was received so late that it must have left later.
-fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
+pub(super) fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
     at.duration_since(by) > WAY + stalls.between(by, at)
 }
 
@@ -94,7 +94,7 @@ fn m4_every_write_builds_on_a_version(all: &[Received]) -> Result<()> {
     Ok(())
 }
 
-fn is_version(body: &Value) -> bool {
+pub(super) fn is_version(body: &Value) -> bool {
     body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
 }
 
@@ -286,6 +286,7 @@ mod tests {
             answered: time(at + 5),
             verb: "update".into(),
             resource: "leases".into(),
+            namespace: "volcano-system".into(),
             name: "l".into(),
             code,
             version: None,

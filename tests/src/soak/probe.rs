@@ -1,4 +1,4 @@
-//! Measures the replicas from outside (`/proc`), through their admin server, and at the API server.
+//! Measures the replicas from outside (`/proc`), through their admin server, and at the API servers.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::record::{Measure, Who};
-use crate::scene::Scene;
 
 /// Longer than a busy replica needs for an answer, and not too long to wait for a frozen one.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,20 +62,49 @@ impl Board {
     }
 }
 
+/// What replicas are elected for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The topology, by one lease.
+    Topology,
+    /// So many bindings, by a lease for each.
+    Bindings(usize),
+}
+
+impl Work {
+    /// Whether a replica with this dump leads in all of it, or in nothing.
+    fn leads(self, state: &Value) -> Result<bool> {
+        match self {
+            Self::Topology => {
+                let role = state["process"]["elections"]["hypernode"]["role"].as_str();
+                Ok(role.context("the dump has the role")? == "Leader")
+            }
+            Self::Bindings(all) => {
+                let bindings = state["bindings"]["bindings"].as_object().context("the dump has the bindings")?;
+                let led = bindings.values().filter(|binding| binding["role"] == "Leader").count();
+                ensure!(led == 0 || led == all, "it leads for {led} bindings of {all}");
+                Ok(led == all)
+            }
+        }
+    }
+}
+
 /// Measures all replicas.
 pub(super) struct Probe {
     board: Board,
-    plane: kube::Client,
+    work: Work,
+    planes: Vec<kube::Client>,
     http: reqwest::Client,
-    /// Watches of the API server itself and of other clients.
+    /// Watches of the API servers themselves and of other clients.
     others: u64,
 }
 
 impl Probe {
-    /// Must be made before the first replica: watches that are open now do not belong to replicas.
-    pub(super) async fn new(scene: &Scene) -> Result<Self> {
+    /// Must be made before the first replica, and after all other clients of these API servers: watches that are open now do not
+    /// belong to replicas.
+    pub(super) async fn new(planes: Vec<kube::Client>, work: Work) -> Result<Self> {
         let http = reqwest::Client::builder().timeout(PATIENCE).build()?;
-        let mut probe = Self { board: Board::default(), plane: scene.plane.client(), http, others: 0 };
+        let mut probe = Self { board: Board::default(), work, planes, http, others: 0 };
         probe.others = probe.watches().await?;
         Ok(probe)
     }
@@ -129,7 +157,7 @@ impl Probe {
                     }
                 }
                 Err(error) => {
-                    ensure!(sight.failures < FAILURES, "replica {place} does not answer any more: {error:#}");
+                    ensure!(sight.failures < FAILURES, "replica {place} cannot be measured any more: {error:#}");
                 }
             }
         }
@@ -140,12 +168,11 @@ impl Probe {
     }
 
     /// Whether a replica leads, and the resources that it uses.
-    async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 5])> {
-        let address = format!("http://{}/debug/dump", sight.admin);
-        let text = self.http.get(address).send().await?.error_for_status()?.text().await?;
-        let state: Value = serde_json::from_str(&text)?;
+    async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 6])> {
+        let state: Value = serde_json::from_str(&self.get(sight, "/debug/dump").await?)?;
+        let series = self.get(sight, "/metrics").await?.lines().filter(|line| !line.starts_with('#')).count();
         let process = &state["process"];
-        let role = process["elections"]["hypernode"]["role"].as_str().context("the dump has the role")?;
+        let leads = self.work.leads(&state)?;
         let tasks = process["aliveTasks"].as_u64().context("the dump has the number of tasks")?;
         let queues = state["queues"].as_object().context("the dump has the queues")?;
         let sizes = queues.values().flat_map(|queue| ["waiting", "later", "working"].map(|size| &queue[size]));
@@ -159,14 +186,24 @@ impl Probe {
             (Measure::Descriptors, u64::try_from(descriptors)?),
             (Measure::Tasks, tasks),
             (Measure::Queued, queued),
+            (Measure::Series, u64::try_from(series)?),
         ];
-        Ok((role == "Leader", values))
+        Ok((leads, values))
     }
 
-    /// Every watch that is open at the API server.
+    async fn get(&self, sight: &Sight, path: &str) -> Result<String> {
+        let answer = self.http.get(format!("http://{}{path}", sight.admin)).send().await?;
+        Ok(answer.error_for_status()?.text().await?)
+    }
+
+    /// Every watch that is open at the API servers.
     async fn watches(&self) -> Result<u64> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        Ok(open_watches(&self.plane.request_text(request).await?))
+        let mut all = 0;
+        for plane in &self.planes {
+            let request = http::Request::get("/metrics").body(Vec::new())?;
+            all += open_watches(&plane.request_text(request).await?);
+        }
+        Ok(all)
     }
 }
 
@@ -186,7 +223,23 @@ fn open_watches(metrics: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_replica_leads_in_everything_or_in_nothing_or_is_not_measured() {
+        let topology = |role: &str| json!({"process": {"elections": {"hypernode": {"role": role}}}});
+        assert!(Work::Topology.leads(&topology("Leader")).unwrap());
+        assert!(!Work::Topology.leads(&topology("Follower(\"a\")")).unwrap());
+        let bindings =
+            |roles: [&str; 2]| json!({"bindings": {"bindings": {"c0": {"role": roles[0]}, "c1": {"role": roles[1]}}}});
+        let work = Work::Bindings(2);
+        assert!(work.leads(&bindings(["Leader", "Leader"])).unwrap());
+        assert!(!work.leads(&bindings(["Follower(\"a\")", "Unknown"])).unwrap());
+        let why = work.leads(&bindings(["Leader", "Unknown"])).unwrap_err().to_string();
+        assert!(why.contains("1 bindings of 2"), "{why}");
+    }
 
     #[test]
     fn numbers_are_found_in_the_status_of_a_process() {

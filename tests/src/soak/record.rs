@@ -19,14 +19,16 @@ pub enum Measure {
     Tasks,
     /// Keys in all queues: waiting, delayed and in work.
     Queued,
-    /// Watches that are open at the API server, of all replicas together.
+    /// Series of metrics.
+    Series,
+    /// Watches that are open at the API servers, of all replicas together.
     Watches,
 }
 
 impl Measure {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 6] =
-        [Self::Memory, Self::Threads, Self::Descriptors, Self::Tasks, Self::Queued, Self::Watches];
+    pub const ALL: [Self; 7] =
+        [Self::Memory, Self::Threads, Self::Descriptors, Self::Tasks, Self::Queued, Self::Series, Self::Watches];
 
     /// Its name in the table.
     pub(super) fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Measure {
             Self::Descriptors => "descriptors",
             Self::Tasks => "tasks",
             Self::Queued => "queued",
+            Self::Series => "series",
             Self::Watches => "watches",
         }
     }
@@ -47,6 +50,8 @@ impl Measure {
             Self::Threads => 4,
             Self::Descriptors | Self::Tasks => 8,
             Self::Queued => 5,
+            // Two histograms of what has not happened before.
+            Self::Series => 40,
             Self::Watches => 2,
         }
     }
@@ -213,6 +218,7 @@ mod tests {
             (Measure::Descriptors, 100, 123),
             (Measure::Tasks, 40, 54),
             (Measure::Queued, 0, 5),
+            (Measure::Series, 300, 385),
         ] {
             assert!(verdict(measure, [0, early, 9 * early, last]).is_flat(), "{measure:?}");
             assert!(!verdict(measure, [0, early, 0, last + 1]).is_flat(), "{measure:?}");
@@ -242,8 +248,8 @@ mod tests {
         let mut record = Record::default();
         record.add(Who::Leading, Measure::Tasks, TOTAL / 6, 7);
         let verdicts = record.verdicts(TOTAL);
-        // Five measures of four kinds of replicas, and the watches.
-        assert_eq!(verdicts.len(), 21);
+        // Six measures of four kinds of replicas, and the watches.
+        assert_eq!(verdicts.len(), 25);
         assert!(verdicts.iter().all(|verdict| !verdict.is_flat()));
         record.add(Who::Leading, Measure::Tasks, TOTAL, 7);
         assert_eq!(record.verdicts(TOTAL).iter().filter(|verdict| verdict.is_flat()).count(), 1);

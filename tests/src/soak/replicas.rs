@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::probe::{Board, Sight, Standing};
 use crate::controlplane::eventually;
 use crate::host::Host;
-use crate::scene::{PATIENCE, Scene};
+use crate::scene::PATIENCE;
 
 /// Short, so that a killed leader is replaced soon; long enough for a machine that is busy.
 const ARGUMENTS: [&str; 6] = [
@@ -20,11 +20,30 @@ const ARGUMENTS: [&str; 6] = [
     "--log",
     "info",
 ];
+
+/// What the replicas do, and by which lines of `/readyz` that is seen.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) kubeconfig: PathBuf,
+    /// Beside those that all replicas of a soak have.
+    pub(super) arguments: Vec<String>,
+    /// A replica that serves has this.
+    pub(super) ready: &'static str,
+    /// One that leads in everything has all of these.
+    pub(super) leads: Vec<String>,
+}
+
+impl Service {
+    fn is_led(&self, ready: &str) -> bool {
+        self.leads.iter().all(|line| ready.contains(line))
+    }
+}
+
 /// The place of the one that is never ended, after the two others.
 const STEADY: usize = 2;
 
 pub(super) struct Replicas {
-    kubeconfig: PathBuf,
+    service: Service,
     hosts: Vec<Option<Host>>,
     board: Board,
     born: usize,
@@ -33,10 +52,9 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// Starts them; one of the first two leads then.
-    pub(super) async fn start(scene: &Scene, board: Board) -> Result<Self> {
+    pub(super) async fn start(service: Service, board: Board) -> Result<Self> {
         board.change(|places| *places = vec![None, None, None]);
-        let kubeconfig = scene.host_kubeconfig().await?;
-        let mut replicas = Self { kubeconfig, hosts: vec![None, None, None], board, born: 0, ended: 0 };
+        let mut replicas = Self { service, hosts: vec![None, None, None], board, born: 0, ended: 0 };
         replicas.start_at(0).await?;
         replicas.leader().await;
         for place in [1, STEADY] {
@@ -46,11 +64,13 @@ impl Replicas {
     }
 
     async fn start_at(&mut self, place: usize) -> Result<()> {
-        let host = Host::launch_as(&format!("soak-{}", self.born), &self.kubeconfig, &ARGUMENTS).await?;
+        let more: Vec<&str> = self.service.arguments.iter().map(String::as_str).collect();
+        let arguments = [&ARGUMENTS[..], more.as_slice()].concat();
+        let host = Host::launch_as(&format!("soak-{}", self.born), &self.service.kubeconfig, &arguments).await?;
         self.born += 1;
         eventually("the replica is ready", PATIENCE, async || {
             let ready = host.readyz().await.map_err(|error| error.to_string())?;
-            if ready.contains("nodes ok") { Ok(()) } else { Err(ready) }
+            if ready.contains(self.service.ready) { Ok(()) } else { Err(ready) }
         })
         .await;
         let standing = if place == STEADY { Standing::Steady } else { Standing::Mortal };
@@ -67,7 +87,7 @@ impl Replicas {
             for (place, host) in self.hosts.iter().enumerate() {
                 let Some(host) = host.as_ref().filter(|_| place != STEADY) else { continue };
                 match host.get("/readyz").await {
-                    Ok(ready) if ready.contains("election hypernode: leads") => return Ok(place),
+                    Ok(ready) if self.service.is_led(&ready) => return Ok(place),
                     other => said.push(format!("{other:?}")),
                 }
             }
@@ -100,7 +120,7 @@ impl Replicas {
         let steady = self.hosts[STEADY].as_ref().context("the steady replica runs")?;
         eventually("the steady replica leads", PATIENCE, async || {
             let ready = steady.readyz().await.map_err(|error| error.to_string())?;
-            if ready.contains("election hypernode: leads") { Ok(()) } else { Err(ready) }
+            if self.service.is_led(&ready) { Ok(()) } else { Err(ready) }
         })
         .await;
         self.stands(Standing::Reigning);
@@ -117,6 +137,15 @@ impl Replicas {
         let host = self.hosts[place].take().context("it runs")?;
         self.end(host).await?;
         self.start_at(place).await
+    }
+
+    /// Ends both that follow the steady one, and starts them again: none of them lives for so long that a binding would be handed
+    /// over to it.
+    pub(super) async fn end_the_followers(&mut self) -> Result<()> {
+        for _ in 0..STEADY {
+            self.end_a_follower().await?;
+        }
+        Ok(())
     }
 
     /// By SIGKILL and by SIGTERM in turns; over four ends each of two places sees both.

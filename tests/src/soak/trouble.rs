@@ -98,7 +98,7 @@ async fn push(scene: &Scene, version: &str) -> Result<()> {
 }
 
 /// Waits until it is time for the next change; returns whether there is one before the end.
-async fn is_time(next: &mut Instant, every: Duration, end: Instant) -> bool {
+pub(super) async fn is_time(next: &mut Instant, every: Duration, end: Instant) -> bool {
     *next = (*next + every).max(Instant::now());
     if *next >= end {
         return false;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
-use kube::api::{
-    DeleteParams, EvictParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
+use topoloom_cluster::eviction::evict;
 use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
@@ -149,17 +148,15 @@ impl NodeRequests {
     pub(super) async fn remove_pod(&self, removal: &PodRemoval) -> Result<(), Refusal> {
         let PodRemoval { pod, precondition, means } = removal;
         let api: Api<core_v1::Pod> = Api::namespaced(self.clients.lent.clone(), &pod.namespace);
-        let preconditions = |resource_version| Preconditions { uid: Some(pod.uid.to_string()), resource_version };
         match means {
+            // An eviction is about the pod, whatever was written on it meanwhile.
             RemovalMeans::Eviction => {
-                // An eviction is about the pod, whatever was written on it meanwhile.
-                let parameters = DeleteParams::default().preconditions(preconditions(None));
-                let parameters = EvictParams { delete_options: Some(parameters), ..EvictParams::default() };
-                answered(PATIENCE, found(&pod.name, api.evict(&pod.name, &parameters))).await.map(drop)
+                answered(PATIENCE, found(&pod.name, evict(&api, &pod.name, &pod.uid))).await.map(drop)
             }
             RemovalMeans::Delete => {
-                let parameters =
-                    DeleteParams::default().preconditions(preconditions(Some(precondition.version().to_string())));
+                let (uid, version) = (pod.uid.to_string(), precondition.version().to_string());
+                let parameters = DeleteParams::default()
+                    .preconditions(Preconditions { uid: Some(uid), resource_version: Some(version) });
                 answered(PATIENCE, found(&pod.name, api.delete(&pod.name, &parameters))).await.map(drop)
             }
         }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 use tokio::time::Instant;
 use topoloom_api::names::DRAIN_ANNOTATION;
@@ -34,6 +34,7 @@ use topoloom_syncer::slices::pod::PodSlice;
 use super::clusters::Clusters;
 use crate::cli::print;
 use crate::cli::source::OPERATOR;
+use crate::cluster::eviction::evict;
 use crate::cluster::{Refusal, RefusalReason, found};
 
 /// How long a round waits for pods to leave.
@@ -243,7 +244,7 @@ impl<'a> Carrier<'a> {
                 found(name, api.patch(name, &operator(), &Patch::Merge(body))).await.map(drop)
             }
             NodeOrder::Delete { name, precondition } => {
-                let uid_and_version = preconditions(precondition.uid(), Some(precondition.version()));
+                let uid_and_version = preconditions(precondition.uid(), precondition.version());
                 let parameters = DeleteParams::default().preconditions(uid_and_version);
                 found(name, api.delete(name, &parameters)).await.map(drop)
             }
@@ -274,14 +275,10 @@ impl<'a> Carrier<'a> {
         let PodRemoval { pod, precondition, means } = removal;
         let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
         let answer = match means {
-            RemovalMeans::Eviction => {
-                // An eviction is about the pod, whatever was written on it meanwhile.
-                let parameters = DeleteParams::default().preconditions(preconditions(&pod.uid, None));
-                let parameters = EvictParams { delete_options: Some(parameters), ..EvictParams::default() };
-                found(&pod.name, api.evict(&pod.name, &parameters)).await.map(drop)
-            }
+            // An eviction is about the pod, whatever was written on it meanwhile.
+            RemovalMeans::Eviction => found(&pod.name, evict(&api, &pod.name, &pod.uid)).await.map(drop),
             RemovalMeans::Delete => {
-                let uid_and_version = preconditions(&pod.uid, Some(precondition.version()));
+                let uid_and_version = preconditions(&pod.uid, precondition.version());
                 let parameters = DeleteParams::default().preconditions(uid_and_version);
                 found(&pod.name, api.delete(&pod.name, &parameters)).await.map(drop)
             }
@@ -363,8 +360,7 @@ impl<'a> Carrier<'a> {
 async fn delete(client: &kube::Client, item: &Item) -> kube::Result<()> {
     let (name, precondition) = (item.name.as_str(), &item.precondition);
     let namespace = item.namespace.as_deref().unwrap_or_default();
-    let parameters =
-        DeleteParams::default().preconditions(preconditions(precondition.uid(), Some(precondition.version())));
+    let parameters = DeleteParams::default().preconditions(preconditions(precondition.uid(), precondition.version()));
     match item.kind {
         Kind::Claim => {
             let api: Api<NodeSlice> = Api::all(client.clone());
@@ -384,8 +380,8 @@ async fn delete(client: &kube::Client, item: &Item) -> kube::Result<()> {
     }
 }
 
-fn preconditions(uid: &Uid, version: Option<&ResourceVersion>) -> Preconditions {
-    Preconditions { uid: Some(uid.to_string()), resource_version: version.map(ToString::to_string) }
+fn preconditions(uid: &Uid, version: &ResourceVersion) -> Preconditions {
+    Preconditions { uid: Some(uid.to_string()), resource_version: Some(version.to_string()) }
 }
 
 fn operator() -> PatchParams {
