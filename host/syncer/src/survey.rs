@@ -266,6 +266,7 @@ impl Survey {
         now: Now,
         see: impl Fn(&Facts<'_>, &NodeDecision<'_>) -> T,
     ) -> (NodeWork, T) {
+        self.view.played(now);
         let mut decided = self.view.decide_seeing(name, evidence, now, &see);
         for _ in 0..QUESTIONS {
             let [NodeOrder::Ask(question)] = &decided.0.orders[..] else { break };

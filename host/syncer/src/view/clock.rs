@@ -97,6 +97,12 @@ impl View {
         difference.take().map(ClockNews::TakenOver).into_iter().chain(set).collect()
     }
 
+    /// The clocks show this, and neither was set. For times that are played and do not pass: there the guard gathers by the steady
+    /// clock, while the wall clock stands still.
+    pub(crate) fn played(&mut self, now: Now) {
+        self.clocks.last = now;
+    }
+
     /// Compares the clocks. A deadline that an earlier decision set moves with the clock.
     pub(super) fn notice(&mut self, now: Now) {
         let Some(by) = self.clocks.look(now) else { return };

@@ -232,14 +232,20 @@ impl Play {
     async fn pass(&mut self, now: Now) {
         self.now = now;
         for gathers in 0..2_u32 {
-            CLOCK.set(Now { steady: now.steady + gathers * GATHER, ..now });
+            self.set_clock(Now { steady: now.steady + gathers * GATHER, ..now });
             self.settle().await;
         }
         self.end_pods();
-        CLOCK.set(Now { steady: now.steady + 2 * GATHER, ..now });
+        self.set_clock(Now { steady: now.steady + 2 * GATHER, ..now });
         self.settle().await;
         self.view().review(clock());
         self.settle().await;
+    }
+
+    /// Everything that follows at one time has the same wall clock here, as it has in a plan: it was not set.
+    fn set_clock(&self, now: Now) {
+        CLOCK.set(now);
+        self.view().played(now);
     }
 
     /// Works on all nodes until nothing is written any more.
