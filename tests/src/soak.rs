@@ -128,7 +128,7 @@ enum Followers {
 pub async fn run(minutes: u64) -> Result<Outcome> {
     let plan = Plan::of(minutes);
     let record = Mutex::new(Record::default());
-    let soaked = soak(plan, &record);
+    let soaked = Box::pin(soak(plan, &record));
     judged(&plan, &record, soaked, "the topology is that of the nodes").await
 }
 

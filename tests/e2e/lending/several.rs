@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::{Value, json};
 use topoloom::manager::rights::Extent;
-use topoloom::manager::rights::lending::{Evictions, PhysicalSettings, Streams, VirtualSettings};
+use topoloom::manager::rights::lending::{
+    BindingLeases, Evictions, HostPorts, PhysicalSettings, Streams, VirtualSettings,
+};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::{cluster_binding, resource_leasing_policy};
 use topoloom_sync::naming::BindingName;
@@ -36,12 +38,13 @@ pub(super) async fn borrows(plane: &ControlPlane, switches: &[&str]) -> Result<V
         let metadata = json!({"name": name, "namespace": SYSTEM});
         plane.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}})]).await?;
         let settings = VirtualSettings {
-            leases: Some(SYSTEM.to_owned()),
+            leases: BindingLeases::Elected(SYSTEM.to_owned()),
             config: (SYSTEM.to_owned(), (*name).to_owned()),
             extent: Extent::Everything,
             secrets: vec![(SYSTEM.to_owned(), LENDER.to_owned())],
             policies: PolicySource::Physical,
             evictions: Evictions::Allowed,
+            host_ports: HostPorts::Off,
             streams: Streams::Off,
         };
         kubeconfigs.push(account(plane, SYSTEM, &format!("syncer-{name}"), &settings.rights()).await?);
@@ -60,6 +63,7 @@ pub(super) async fn lends(plane: &ControlPlane, bindings: &[String]) -> Result<P
             mount_namespace: BORROWED.to_owned(),
             writes: PhysicalWrites::All,
             policies: PolicySource::Physical,
+            host_ports: HostPorts::Off,
             streams: Streams::Off,
         };
         rights.extend(settings.rights());

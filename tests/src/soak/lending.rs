@@ -71,7 +71,7 @@ impl Counts {
 pub async fn run(minutes: u64) -> Result<Outcome> {
     let plan = Plan::of(minutes);
     let record = Mutex::new(Record::default());
-    let soaked = soak(plan, &record);
+    let soaked = Box::pin(soak(plan, &record));
     judged(&plan, &record, soaked, "every machine is lent, and every virtual node is ready").await
 }
 
