@@ -229,6 +229,13 @@ fn nothing_foreign_or_unknown_is_touched_and_every_history_comes_to_rest_at_the_
     }
 }
 
+/// The witness of a binding that is held shows the first restore only. A second one, of the other cluster to a moment ago, would go
+/// unseen: no history has it.
+#[test]
+fn s25_after_a_restore_of_one_cluster_the_other_one_goes_back_only_to_what_the_witness_shows() {
+    assert_eq!(play(Mutation::None, &written::restored_twice()), None);
+}
+
 /// A history that shows the mutation is found, and is harmless where the rule is kept.
 fn fails_under(mutation: Mutation, invariant: &str) {
     let written = written::history(mutation);

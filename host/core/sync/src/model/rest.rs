@@ -10,7 +10,7 @@ use super::world::{Budgets, Selected};
 use super::*;
 use crate::identity::mapping::{Mapping, is_mapped};
 use crate::policy::validate::validate;
-use crate::witness;
+use crate::witness::{self, Verdict};
 
 /// The most rounds until the system is at rest.
 const ROUNDS: usize = 45;
@@ -120,15 +120,20 @@ impl World {
         self.note_guard(at);
     }
 
-    /// A cluster goes back to a backup in which every binding has an earlier count than in the other cluster.
+    /// A cluster goes back to a backup in which every binding has an earlier number than the other cluster shows. Numbers that only
+    /// differ are not enough: where the other cluster was set back before, they differ in every backup, also in one of a moment ago.
+    /// The witness does not see a restore to that one, as it sees none to within the last minute, so this world has none.
     pub(super) fn restore(&mut self, side: Side, revision: Revision) {
         let (kept, copies) = (self.server(Side::Virtual).store.kept, self.server(Side::Physical).store.copies);
         let is_older = |store: &Store| {
-            let (kept, copies) = match side {
-                Side::Virtual => (store.kept, copies),
-                Side::Physical => (kept, store.copies),
+            let (kept, copies, set_back) = match side {
+                Side::Virtual => (store.kept, copies, witness::Store::Virtual),
+                Side::Physical => (kept, store.copies, witness::Store::Physical),
             };
-            (0..BINDINGS).all(|binding| witness::judge(kept[binding], copies[binding]) != witness::Verdict::Agree)
+            (0..BINDINGS).all(|binding| match witness::judge(kept[binding], copies[binding]) {
+                Verdict::SetBack(found) => found.iter().any(|number| number.store == set_back),
+                Verdict::Agree => false,
+            })
         };
         let Some(backup) = self.server(side).backup(is_older) else { return };
         let before = self.servers.each_ref().map(|server: &Server| server.store.clone());

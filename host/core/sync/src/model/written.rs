@@ -153,6 +153,18 @@ fn restored() -> Vec<Deed> {
     [made, copied(1), then, orphan(0, 1, 31)].concat()
 }
 
+/// The one cluster goes back, and before that is confirmed the other one would, to a backup of a moment ago. Then a user edits a node.
+pub(super) fn restored_twice() -> Vec<Deed> {
+    vec![
+        Deed::Pass(61),
+        Deed::Restore(Side::Physical, Revision::Lower),
+        Deed::Pass(130),
+        Deed::Catch(0),
+        Deed::Restore(Side::Virtual, Revision::Lower),
+        Deed::Borrower(Borrower::Spoil(0)),
+    ]
+}
+
 /// A job of the lender takes both machines out of the pool.
 fn relabelled() -> Vec<Deed> {
     let end = Deed::Borrower(Borrower::TopDown(0));
