@@ -63,7 +63,6 @@ pub(super) async fn lends(plane: &ControlPlane, bindings: &[String]) -> Result<P
             mount_namespace: BORROWED.to_owned(),
             writes: PhysicalWrites::All,
             policies: PolicySource::Physical,
-            host_ports: HostPorts::Off,
             streams: Streams::Off,
         };
         rights.extend(settings.rights());
