@@ -111,7 +111,11 @@ impl World {
             return;
         }
         let Some(hash) = process.guard.held().map(|batch| batch.hash.clone()) else { return };
-        let confirmed: Vec<NodeName> = process.ghost.held.keys().map(|act| act.node().clone()).collect();
+        let noted = process.ghost.held.keys().map(|act| act.node().clone());
+        // What was noted is forgotten when another act is withdrawn, and the batch is held on.
+        let held = (0..NODES).map(|node| lent_name(binding, node));
+        let held = held.filter(|name| process.guard.holds(&Act::DeleteNode(name.clone())));
+        let confirmed: Vec<NodeName> = noted.chain(held).collect();
         process.ghost.confirmed.extend(confirmed);
         process.ghost.held.clear();
         if let Err(error) = process.guard.confirm(&hash) {
