@@ -88,7 +88,7 @@ fn names(missing: &[&Value], right: &Right) -> Result<(), String> {
         let has_verb = right.verbs.iter().any(|verb| text.contains(&format!("verbs: [{verb:?}")));
         text.contains(&resource) && text.contains(&side) && has_verb
     };
-    if !missing.is_empty() && missing.iter().all(|check| is_it(check)) {
+    if !missing.is_empty() && missing.iter().all(is_it) {
         Ok(())
     } else {
         Err(format!("without {right}: {missing:#?}"))

@@ -282,11 +282,14 @@ impl Conductor {
                 };
                 // Versions may show nothing: then the watches learn here that what they know is of another history.
                 let (before, after) = (ResourceVersion::default(), ResourceVersion::default());
-                match (side, self.parts.link.borrow().as_ref()) {
-                    (StoredSide::Physical, Some(physical)) => physical.restores().contradicted(&before, &after),
-                    (StoredSide::Physical, None) => {}
-                    (StoredSide::Virtual | StoredSide::Unknown, _) => {
-                        self.process.restores.contradicted(&before, &after);
+                for store in found.iter().map(|found| found.store) {
+                    match store {
+                        Store::Physical => {
+                            if let Some(physical) = self.parts.link.borrow().as_ref() {
+                                physical.restores().contradicted(&before, &after);
+                            }
+                        }
+                        Store::Virtual => self.process.restores.contradicted(&before, &after),
                     }
                 }
                 self.is_set_back(side, sentence.join("; and "), Some(hash));
