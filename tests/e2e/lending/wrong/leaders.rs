@@ -184,8 +184,8 @@ async fn meet(
 /// The grace was neither skipped nor begun again.
 fn grace_was_kept(states: &[Value]) -> Result<()> {
     let taint = |node: &Value| {
-        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        taints.filter(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT).cloned().next()
+        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        taints.find(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT).cloned()
     };
     let added: Vec<Timestamp> =
         states.iter().filter_map(|node| taint(node)?["timeAdded"].as_str()?.parse().ok()).collect();
