@@ -181,12 +181,10 @@ fn orphans() -> Result<()> {
         let named = beside.iter().chain([&above]).any(|parent| {
             std::fs::read_to_string(parent).is_ok_and(|text| {
                 text.lines().any(|line| {
-                    let line = line
-                        .trim_start()
-                        .trim_start_matches("pub ")
-                        .trim_start_matches("pub(super) ")
-                        .trim_start_matches("pub(crate) ");
-                    line == format!("mod {stem};")
+                    // `mod a;`, `pub mod a;`, `pub(in crate::cli) mod a;`
+                    let line = line.trim_start();
+                    let seen_by = line.strip_suffix(&format!("mod {stem};")).map(str::trim_end);
+                    seen_by.is_some_and(|word| word.is_empty() || (word.starts_with("pub") && !word.contains("mod")))
                 })
             })
         });

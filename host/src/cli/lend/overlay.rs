@@ -359,7 +359,7 @@ metadata: {name: nights}
 spec:
   cluster: east
   timeZone: Europe/Berlin
-  timeWindows: [{start: "20:00", end: "06:00", days: [Mon]}]
+  timeWindows: [{start: "20:00", end: "06:00", days: [Monday]}]
   resourceLimits: [{resource: cpu, percent: 70}]
 "#;
 

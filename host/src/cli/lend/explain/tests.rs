@@ -98,7 +98,7 @@ fn explain() -> NodeExplained {
     let lent = LentLists { nodes: vec![of(lent_node())], pods: Vec::new(), csi_nodes: Some(Vec::new()) };
     let day = json!({
         "timeZone": "UTC",
-        "timeWindows": [{"start": "08:00", "end": "18:00"}],
+        "timeWindows": [{"start": "08:00", "end": "17:59"}],
         "resourceLimits": [
             {"resource": "cpu", "quantity": "20", "percent": 70}, {"resource": "amd.com/gpu", "quantity": "1"},
             {"resource": "nvidia.com/gpu", "percent": 50}, {"resource": "memory", "quantity": "500Gi"},
