@@ -107,6 +107,7 @@ async fn s8_s9_a_mistake_enlarges_nothing_and_evicts_no_pod_and_what_takes_most_
     lent.until("vnode-rights-rights", "is half", |node| ready(node) == "True" && is_half(node)).await;
     let revision = lent.virtual_plane.revision().await?;
     tokio::try_join!(mistakes(&lent), no_right(&lent), a_job(&lent), an_edit(&lent))?;
+    assert!(lent.lent().get_opt("vnode-people-never").await?.is_none());
 
     // Nothing is left of what said how much is lent.
     let definitions: Api<CustomResourceDefinition> = Api::all(lent.physical_plane.client());
@@ -121,7 +122,6 @@ async fn s8_s9_a_mistake_enlarges_nothing_and_evicts_no_pod_and_what_takes_most_
         let pod = pods(&lent.virtual_plane).get(name).await?;
         assert!(pod.metadata.deletion_timestamp.is_none(), "{pod:?}");
     }
-    assert!(lent.lent().get_opt("vnode-people-never").await?.is_none());
     lent.stop().await
 }
 

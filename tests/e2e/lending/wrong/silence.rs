@@ -90,9 +90,9 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
     // Its store stalls: the API server takes requests, and answers none.
     let etcd = *lent.virtual_plane.process_ids().get(1).context("the second server is etcd")?;
     signal(etcd, Signal::STOP)?;
+    until_lost(&host).await;
     let began = Instant::now();
     tempt(&lent, &identity, "w2", "orphan-2").await?;
-    until_lost(&host).await;
     pass(began, LOST).await;
     resisted(&lent, "w2", "orphan-2").await?;
     signal(etcd, Signal::CONT)?;
@@ -101,9 +101,9 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
 
     // It is gone, then both are, and what they would show of the time before is gone from their history.
     lent.virtual_plane.kill_apiserver();
+    until_lost(&host).await;
     let began = Instant::now();
     tempt(&lent, &identity, "w3", "orphan-3").await?;
-    until_lost(&host).await;
     pass(began, LOST).await;
     resisted(&lent, "w3", "orphan-3").await?;
     lent.physical_plane.kill_apiserver();
