@@ -96,13 +96,13 @@ impl fmt::Display for Difference {
             Self::Behind(by) => write!(
                 f,
                 "the clock of this replica is {} s behind the one that renewed the leases of virtual nodes last: windows do not open \
-                 a second time, and graces that run go on",
+                 a second time, and graces that run continue",
                 by.as_secs()
             ),
             Self::Ahead(by) => write!(
                 f,
                 "by the clock of this replica the leases of virtual nodes were renewed {} s ago: no replica did, or this clock is \
-                 ahead. Graces that run go on from where they were then",
+                 ahead. Graces that run continue from where they were then",
                 by.as_secs()
             ),
         }
