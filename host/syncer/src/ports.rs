@@ -37,7 +37,7 @@ use crate::troubles::{Thing, Troubles};
 use crate::view::{PortEvidence, PortWork, View};
 
 /// How often the work on a node may decide again before it is left to the next try: a placeholder is made and marked, and a kubelet
-/// takes 110 pods unless it was told otherwise.
+/// takes 110 pods unless its configuration says otherwise.
 const ROUNDS: usize = 300;
 
 /// The controller of the placeholders of one binding.

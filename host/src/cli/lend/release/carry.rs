@@ -5,7 +5,7 @@
 //!
 //! # Failure story
 //!
-//! What is refused is told with the thing that it is about, and holds up no other thing, but for the Lease of the borrower: it goes
+//! What is refused is shown with the thing that it is about, and holds up no other thing, but for the Lease of the borrower: it goes
 //! only when everything else of its binding went, since it is what keeps another borrower out of the namespace. A conflict is no
 //! failure: the object is read and judged again in the next round.
 

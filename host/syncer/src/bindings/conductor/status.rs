@@ -103,7 +103,7 @@ impl Conductor {
         Some((wanted, patch))
     }
 
-    /// Writes the status, not more often than its kind of change deserves; what is wrong is told at once.
+    /// Writes the status, not more often than its kind of change deserves; what is wrong is written at once.
     pub(super) async fn write_status(&mut self) {
         let due = self.due_status().map(|(wanted, _)| wanted);
         (self.tell)(trouble(due.as_ref().unwrap_or(&self.object.status)));
