@@ -46,7 +46,7 @@ pub(super) use self::status::unusable;
 use super::bars::Hindrances;
 use super::going::{self, Left};
 use super::news::News;
-use super::report::{Conflict, Going, Kept};
+use super::report::{Conflict, Going, Kept, reason_of_batch};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
@@ -558,7 +558,7 @@ impl Conductor {
                 pods = batch.pods,
                 "a batch is held: {batch}"
             );
-            self.event(Urgency::Warning, Reason::TooManyNodesRemoved, &format!("held: {batch}")).await;
+            self.event(Urgency::Warning, reason_of_batch(&batch), &format!("held: {batch}")).await;
         }
     }
 

@@ -10,6 +10,7 @@ use topoloom_api::cluster_binding::{
 };
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::text;
 use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
@@ -21,6 +22,9 @@ use crate::view::Counts;
 
 /// How many refusals one message repeats.
 const SHOWN: usize = 3;
+/// The longest message, in bytes. Parts of some are the words of a server of another party; the API server takes no status with a
+/// message of more than 32 KiB.
+const LONGEST: usize = 8 << 10;
 
 /// What the status keeps for the process that takes over, beside what the guard leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -144,7 +148,8 @@ struct Says {
 }
 
 fn says(reason: Reason, message: impl Into<String>) -> Says {
-    Says { reason, message: message.into() }
+    let message: String = message.into();
+    Says { reason, message: text::line(&message, LONGEST) }
 }
 
 /// The status that has to be stored where this one is.
@@ -431,11 +436,15 @@ fn held_condition(held: Held<'_>) -> Option<(ConditionStatus, Says)> {
 }
 
 fn batch_is_held(batch: &HeldBatch) -> Says {
-    let reason = match batch.broken.first() {
+    says(reason_of_batch(batch), format!("{batch}."))
+}
+
+/// The limit that a held batch breaks, in a word.
+pub(super) fn reason_of_batch(batch: &HeldBatch) -> Reason {
+    match batch.broken.first() {
         Some(BrokenLimit::Pods { .. }) => Reason::TooManyPodsRemoved,
         Some(BrokenLimit::Nodes { .. }) | None => Reason::TooManyNodesRemoved,
-    };
-    says(reason, format!("{batch}."))
+    }
 }
 
 fn reason_of_conflict(conflict: &Conflict) -> Reason {
