@@ -140,6 +140,15 @@ impl Ledger {
         Some(name)
     }
 
+    /// A node is in neither cluster any more: its name means nothing, unless pods are bound to its virtual node still.
+    pub fn forget(&mut self, physical: &str) {
+        let Ok(name) = virtual_node_name(&self.cluster, physical) else { return };
+        let is_its = self.names.get(&name).is_some_and(|known| **known == *physical);
+        if is_its && !self.lent.contains_key(&name) {
+            self.names.remove(&name);
+        }
+    }
+
     /// The physical node of a virtual one.
     #[must_use]
     pub fn physical_of(&self, lent: &str) -> Option<&PhysicalName> {
@@ -259,7 +268,11 @@ impl Ledger {
         }
         self.ports.remove(&row.node, uid);
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
-        match used.remove(uid) {
+        let change = used.remove(uid);
+        if used.pods().next().is_none() {
+            self.used.remove(&row.node);
+        }
+        match change {
             UsageChange::Changed => [row.node].into(),
             UsageChange::Same => Touched::new(),
         }

@@ -7,7 +7,7 @@
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
-//! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
+//! and never shorter. So is what it remembered of a node that is in neither cluster any more. An act that the guard allowed and that failed is asked for again with the next decision.
 
 mod asking;
 mod boundary;
@@ -469,9 +469,22 @@ impl View {
         };
         if !is_asking {
             self.recall.decided(name);
+            self.forget_gone(name, work.0.lent.as_deref());
         }
         self.tell();
         (work.0, seen)
+    }
+
+    /// Machines come and go, most of them under a name that never comes again: of one that is in neither cluster nothing is kept.
+    fn forget_gone(&mut self, name: &PhysicalName, lent: Option<&str>) {
+        let is_there = self.physical.contains_key(name) || lent.is_some_and(|lent| self.lent.contains_key(lent));
+        let is_known = self.is_listed && self.is_lent_listed && !self.is_empty_in_doubt;
+        let asks = self.remembered.get(name).is_some_and(|remembered| !remembered.asked.is_empty());
+        if is_known && !is_there && !asks {
+            self.remembered.remove(name);
+            self.recall.forget(name);
+            self.ledger.forget(name);
+        }
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself

@@ -2,7 +2,7 @@ use topoloom_sync::guard::Spent;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
-use super::examples::{binding, lend, mark, now, view};
+use super::examples::{binding, lend, mark, now, physical, view};
 use super::*;
 
 /// Selects no node that there is.
@@ -123,6 +123,28 @@ fn s11_before_the_first_list_of_physical_nodes_nothing_follows_and_after_it_node
     assert_eq!(view.physical_nodes(HashMap::new()), [Arc::clone(&name)].into());
     let work = view.decide(&name, &Evidence::default(), now());
     assert_eq!(work.orders[0].to_string(), "the physical node is read");
+}
+
+#[test]
+fn s21_of_machines_that_come_and_go_nothing_is_kept() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    for number in 2..20 {
+        let name: PhysicalName = format!("w{number}").into();
+        view.physical_node(&name, physical(number));
+        assert_ne!(view.decide(&name, &Evidence::default(), now()).orders, []);
+        assert_eq!(view.physical_node_gone(&name), [Arc::clone(&name)].into());
+        assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, []);
+    }
+    let known = |view: &View, number: usize| view.ledger.physical_of(&format!("vnode-east-w{number}")).is_some();
+    assert_eq!((view.remembered.len(), known(&view, 1), known(&view, 2)), (1, true, false));
+    // What the virtual node is about is remembered until that is gone, too.
+    view.physical_node_gone("w1");
+    view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!((view.remembered.len(), known(&view, 1)), (1, true));
+    view.lent_node_gone("vnode-east-w1");
+    view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!((view.remembered.len(), known(&view, 1)), (0, false));
 }
 
 #[test]
