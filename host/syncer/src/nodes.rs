@@ -33,7 +33,7 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
-use self::notices::{Notice, Notices};
+pub(crate) use self::notices::{Notice, Notices};
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
