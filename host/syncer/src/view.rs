@@ -7,7 +7,8 @@
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
-//! and never shorter. So is what it remembered of a node that is in neither cluster any more. An act that the guard allowed and that failed is asked for again with the next decision.
+//! and never shorter. So is what it remembered of a node that is in neither cluster any more. An act that the guard allowed and
+//! that failed is asked for again with the next decision.
 
 mod asking;
 mod boundary;
