@@ -125,6 +125,10 @@ impl Leases for Heartbeats {
     async fn stop(&self, node: &NodeName) {
         Self::stop(self, node, Memory::Kept).await;
     }
+
+    async fn forget(&self, node: &NodeName) {
+        Self::stop(self, node, Memory::Dropped).await;
+    }
 }
 
 impl Group {

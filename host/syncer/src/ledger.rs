@@ -140,6 +140,16 @@ impl Ledger {
         Some(name)
     }
 
+    /// Neither this physical node nor its virtual one exists. Where pods of the virtual one are known still it is remembered until they
+    /// are gone: the last one touches the node once more.
+    pub fn forget(&mut self, physical: &str) {
+        let Ok(name) = virtual_node_name(&self.cluster, physical) else { return };
+        let is_its = self.names.get(&name).is_some_and(|known| **known == *physical);
+        if is_its && !self.lent.contains_key(&name) {
+            self.names.remove(&name);
+        }
+    }
+
     /// The physical node of a virtual one.
     #[must_use]
     pub fn physical_of(&self, lent: &str) -> Option<&PhysicalName> {
@@ -259,7 +269,11 @@ impl Ledger {
         }
         self.ports.remove(&row.node, uid);
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
-        match used.remove(uid) {
+        let change = used.remove(uid);
+        if used.is_empty() {
+            self.used.remove(&row.node);
+        }
+        match change {
             UsageChange::Changed => [row.node].into(),
             UsageChange::Same => Touched::new(),
         }

@@ -460,6 +460,7 @@ impl View {
         let seen = see(&facts, &decision);
         remembered.boundary.see(&decision, lent.as_deref(), now.wall);
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
+        let is_gone = matches!(decision.state, NodeState::Rest(Rest::Absent));
         let mut work = NodeWork::of(decision, lent_name, now);
         (work.0.cause, work.0.conflict) = (cause, conflict);
         remembered.memory.alone_since = match work.1 {
@@ -473,8 +474,19 @@ impl View {
         if !is_asking {
             self.recall.decided(name);
         }
+        if is_gone {
+            self.forget(name);
+        }
         self.tell();
         (work.0, seen)
+    }
+
+    /// Neither of the two nodes exists, so nothing has to be remembered: a cluster whose machines get new names all the time would
+    /// fill the memory.
+    fn forget(&mut self, name: &PhysicalName) {
+        self.remembered.remove(name);
+        self.recall.forget(name);
+        self.ledger.forget(name);
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself

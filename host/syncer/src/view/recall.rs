@@ -52,6 +52,11 @@ impl Recall {
         self.listed.contains(&part)
     }
 
+    /// The node does not exist any more.
+    pub(super) fn forget(&mut self, name: &PhysicalName) {
+        self.decided.remove(name);
+    }
+
     /// What was decided before does not count.
     pub(super) fn begin_again(&mut self) {
         self.known = None;

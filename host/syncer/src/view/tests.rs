@@ -48,6 +48,41 @@ fn s9_a_selector_that_takes_all_nodes_away_marks_them_and_deletes_none_until_an_
 }
 
 #[test]
+fn nothing_is_kept_of_a_node_that_is_gone_in_both_clusters_and_of_its_pods() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let pod = |node: &str| -> crate::slices::pod::PodSlice {
+        let pod = serde_json::json!({
+            "metadata": {"namespace": "a", "name": "p", "uid": format!("on-{node}"), "resourceVersion": "1"},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running"},
+        });
+        serde_json::from_value(pod).unwrap()
+    };
+    view.physical_pod(&pod("w1")).unwrap();
+    view.lent_pod(pod("vnode-east-w1")).unwrap();
+    let kept = |view: &View| {
+        let is_lent = view.ledger.physical_of("vnode-east-w1").is_some();
+        (view.remembered.len(), is_lent, view.size().pods)
+    };
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (1, true, 1));
+    view.physical_node_gone("w1");
+    view.lent_node_gone("vnode-east-w1");
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (0, true, 1), "its pods are known still");
+    assert_eq!(view.lent_pod_gone(&"on-vnode-east-w1".into()).len(), 1);
+    view.physical_pod_gone(&"on-w1".into());
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (0, false, 0));
+    assert_eq!(view.ledger.usage("w1").count(), 0);
+    // A machine of that name comes again.
+    view.physical_node(&"w1".into(), examples::physical(1));
+    lend(&mut view, 1);
+    assert_eq!(kept(&view), (1, true, 0));
+}
+
+#[test]
 fn s9_an_edit_that_is_taken_back_leaves_nothing_held() {
     let mut view = view(10);
     lend(&mut view, 10);
