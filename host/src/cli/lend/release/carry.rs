@@ -93,7 +93,7 @@ impl<'a> Carrier<'a> {
             None => Vec::new(),
         };
         if let Some(client) = &self.clusters.physical {
-            done.extend(self.physical(client, others).await);
+            self.physical(client, others, &mut done).await;
         }
         done
     }
@@ -296,9 +296,8 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Removes what is left in the physical cluster, and can go.
-    async fn physical(&self, client: &kube::Client, items: Vec<&Item>) -> Vec<Done> {
-        let mut done: Vec<Done> = Vec::new();
+    /// Removes what is left in the physical cluster, and can go, after what was done in the virtual one.
+    async fn physical(&self, client: &kube::Client, items: Vec<&Item>, done: &mut Vec<Done>) {
         let mut open = items;
         for _ in 0..TRIES {
             if open.is_empty() {
@@ -330,10 +329,7 @@ impl<'a> Carrier<'a> {
                     done.push(failed(item, format!("its virtual node {node} is still there")));
                     continue;
                 }
-                let is_lease_too_early = item.kind == Kind::Lease
-                    && (again.iter().any(|open: &&Item| open.binding == item.binding)
-                        || done.iter().any(|done| done.item.binding == item.binding && done.result.is_err()));
-                if is_lease_too_early {
+                if is_lease_too_early(item, &again, done) {
                     again.push(item);
                     continue;
                 }
@@ -352,8 +348,14 @@ impl<'a> Carrier<'a> {
             };
             failed(item, why.to_owned())
         }));
-        done
     }
+}
+
+/// Whether it is the Lease of a borrower of which something else is left, in either cluster.
+fn is_lease_too_early(item: &Item, open: &[&Item], done: &[Done]) -> bool {
+    let is_open = open.iter().any(|open| open.binding == item.binding);
+    let has_failed = done.iter().any(|done| done.item.binding == item.binding && done.result.is_err());
+    item.kind == Kind::Lease && (is_open || has_failed)
 }
 
 /// Removes one thing of the physical cluster in the version that was judged.
@@ -430,9 +432,32 @@ fn waiting(node: &str, pods: &[LentPod]) -> String {
 mod tests {
     use topoloom_sync::deletion::PodClass;
     use topoloom_sync::phase::Phase;
+    use topoloom_sync::precondition::Precondition;
     use topoloom_sync::reclaim::PodRef;
 
     use super::*;
+
+    fn item(kind: Kind, binding: &str) -> Item {
+        Item {
+            kind,
+            namespace: None,
+            name: "n".into(),
+            binding: Some(binding.into()),
+            precondition: Precondition::of(&"u".into(), &"7".into()).unwrap(),
+            when: When::Now,
+        }
+    }
+
+    #[test]
+    fn s7_the_lease_of_a_borrower_waits_for_everything_else_of_its_binding_in_both_clusters() {
+        let (lease, node) = (item(Kind::Lease, "b-0"), item(Kind::LentNode, "b-0"));
+        let (other, claim) = (item(Kind::LentNode, "b-1"), item(Kind::Claim, "b-0"));
+        let early = |open: &[&Item], done: &[Done]| is_lease_too_early(&lease, open, done);
+        assert!(!early(&[], &[released(&node), failed(&other, String::new())]));
+        assert!(early(&[], &[failed(&node, "its pods are still there".to_owned())]), "a virtual node stays");
+        assert!(early(&[&claim], &[]) && !early(&[&other], &[]));
+        assert!(!is_lease_too_early(&claim, &[&claim], &[]), "nothing else waits");
+    }
 
     fn pod(name: &str, phase: Phase) -> LentPod {
         LentPod {
