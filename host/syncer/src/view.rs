@@ -38,7 +38,7 @@ use topoloom_sync::node::{
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
-use topoloom_sync::policy::in_force::Policies;
+use topoloom_sync::policy::in_force::{Policies, Synced};
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
@@ -444,8 +444,10 @@ impl View {
         let is_asking = drafted.is_asking();
         let acts = drafted.acts();
         let cause = acts.as_ref().map(|(cause, _)| *cause);
-        // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
-        let leave = if is_asking {
+        // Without policies nothing is wanted because of windows, and that does not say that they are open.
+        let is_unknown = acts.is_none() && lent.is_some() && self.policies.synced() == Synced::No;
+        // What waits for a live read, or for policies, may be wanted still: what was asked for before is not withdrawn for that time.
+        let leave = if is_asking || is_unknown {
             Leave::Held
         } else {
             let leave = remembered.asked.ask(&mut self.guard, acts, &self.safety, size, now);

@@ -1,5 +1,8 @@
 use topoloom_sync::guard::Spent;
+use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::policy::object::{Policy, PolicyObject};
+use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
 use super::examples::{binding, lend, mark, now, view};
@@ -80,6 +83,52 @@ fn nothing_is_kept_of_a_node_that_is_gone_in_both_clusters_and_of_its_pods() {
     view.physical_node(&"w1".into(), examples::physical(1));
     lend(&mut view, 1);
     assert_eq!(kept(&view), (1, true, 0));
+}
+
+/// Its windows are closed at noon, and its pods have no grace.
+fn morning() -> Policy {
+    let spec = PolicySpec {
+        cluster: "east".to_owned(),
+        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
+        force_reclaim: true,
+        ..PolicySpec::default()
+    };
+    Policy::new(PolicyObject {
+        name: "morning".to_owned(),
+        uid: "p1".into(),
+        generation: 1,
+        created: None,
+        deleting: false,
+        spec,
+        unreadable: None,
+        last_valid: None,
+        announced: Announced::default(),
+    })
+}
+
+#[test]
+fn s5_s9_what_is_held_for_closed_windows_stays_held_until_policies_are_known_again() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    view.policy(morning());
+    for at in [0, 6] {
+        states(&mut view, 10, later(at));
+    }
+    let held = |view: &mut View, at: u64| {
+        states(view, 10, later(at));
+        view.review(later(at)).held.map(|batch| (batch.hash, batch.nodes))
+    };
+    let before = held(&mut view, 7).unwrap();
+    assert_eq!(before.1, 10);
+    // The cluster was gone, and its policies are listed anew.
+    view.policies_lost();
+    assert_eq!(held(&mut view, 8).as_ref(), Some(&before));
+    view.policies_listed(vec![morning()]);
+    assert_eq!(held(&mut view, 9), Some(before));
+    // The windows were opened meanwhile.
+    view.policies_lost();
+    view.policies_listed(Vec::new());
+    assert_eq!(held(&mut view, 10), None);
 }
 
 #[test]
