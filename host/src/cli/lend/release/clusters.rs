@@ -91,6 +91,12 @@ impl Clusters {
         Ok(Self { lent: Some(lent), physical, virtual_cluster, identity })
     }
 
+    /// A virtual cluster of this identity alone.
+    #[cfg(test)]
+    pub(super) fn staged(lent: kube::Client, virtual_cluster: &str) -> Self {
+        Self { lent: Some(lent), physical: None, virtual_cluster: virtual_cluster.to_owned(), identity: Whose::Its }
+    }
+
     pub(super) fn virtual_cluster(&self) -> &str {
         &self.virtual_cluster
     }
