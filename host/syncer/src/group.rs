@@ -9,7 +9,8 @@
 //!
 //! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
 //! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
-//! listed, too, and until then no list of the other one counts, nor does a policy: windows may have been moved in the gap. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
+//! listed, too. Until then no list of the other connection counts, nor a list of before the gap, nor a policy: its windows may have been
+//! moved. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
 //! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
