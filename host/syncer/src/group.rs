@@ -9,7 +9,8 @@
 //!
 //! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
 //! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
-//! listed, too. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
+//! listed, too. Until then no list of the other connection counts, nor a list of before the gap, nor a policy: its windows may have been
+//! moved. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
 //! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
@@ -125,6 +126,10 @@ impl Leases for Heartbeats {
     async fn stop(&self, node: &NodeName) {
         Self::stop(self, node, Memory::Kept).await;
     }
+
+    async fn forget(&self, node: &NodeName) {
+        Self::stop(self, node, Memory::Dropped).await;
+    }
 }
 
 impl Group {
@@ -150,10 +155,14 @@ impl Group {
             return;
         }
         let known = PhysicalPods::both(&self.view);
-        let physical = self.connected(|physical, epoch| {
-            self.lists.begin_again(history(physical.restores()));
-            self.physical_watches(physical, epoch, &identity, known.clone())
-        });
+        let physical = connected(
+            self.physical.clone(),
+            |physical, epoch| {
+                let of = (physical.signs().clone(), epoch);
+                self.lists.begin_again(Some(of), history(physical.restores()));
+            },
+            |physical, epoch| self.physical_watches(physical, epoch, &identity, known.clone()),
+        );
         let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes(), self.queue_ports()) };
         tokio::select! {
             () = self.workers(&stop) => {}
@@ -277,26 +286,6 @@ impl Group {
             }
             WatchNews::Opened => troubles.over(thing),
             WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
-        }
-    }
-
-    /// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the
-    /// same connection has listed it already.
-    async fn connected<F: Future<Output = ()>>(&self, watch: impl Fn(Arc<Physical>, Epoch) -> F) {
-        let mut connections = self.physical.clone();
-        loop {
-            let physical = connections.borrow_and_update().clone();
-            let Some(physical) = physical else {
-                changed(&mut connections).await;
-                continue;
-            };
-            let mut epochs = physical.signs().epochs();
-            let epoch = *epochs.borrow_and_update();
-            tokio::select! {
-                () = watch(physical, epoch) => {}
-                () = changed(&mut epochs) => {}
-                () = changed(&mut connections) => {}
-            }
         }
     }
 
@@ -446,12 +435,14 @@ impl Group {
                         self.watch_policies(self.lent.clone(), Config::of(&self.restores), Side::Virtual).await;
                     }
                     PolicySource::Physical => {
+                        // What is known of them may be of before the cluster was gone.
+                        let forget = |_: &Physical, _| self.look_at(self.policies.feed.lost());
                         let watch = |physical: Arc<Physical>, _| async move {
                             let config = Config::of(physical.restores()).heard(&physical.signs().heard());
                             let client = physical.connection().reads().clone();
                             self.watch_policies(client, config, Side::Physical).await;
                         };
-                        self.connected(watch).await;
+                        connected(self.physical.clone(), forget, watch).await;
                     }
                 }
             };
@@ -495,6 +486,30 @@ impl Group {
                 () = follow(policies.clone(), config.clone(), feed, self.queue.clone(), report) => {}
                 () = again.notified() => {}
             }
+        }
+    }
+}
+
+/// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the same
+/// connection has listed it already. `begins` is called before that.
+async fn connected<F: Future<Output = ()>>(
+    mut connections: watch::Receiver<Option<Arc<Physical>>>,
+    begins: impl Fn(&Physical, Epoch),
+    watch: impl Fn(Arc<Physical>, Epoch) -> F,
+) {
+    loop {
+        let physical = connections.borrow_and_update().clone();
+        let Some(physical) = physical else {
+            changed(&mut connections).await;
+            continue;
+        };
+        let mut epochs = physical.signs().epochs();
+        let epoch = *epochs.borrow_and_update();
+        begins(&physical, epoch);
+        tokio::select! {
+            () = watch(physical, epoch) => {}
+            () = changed(&mut epochs) => {}
+            () = changed(&mut connections) => {}
         }
     }
 }
@@ -567,6 +582,8 @@ pub struct Lists {
 
 #[derive(Debug, Default)]
 struct ReadLists {
+    /// By which connection to a physical cluster they are read, and since which return of its server.
+    of: Option<(Signs, Epoch)>,
     /// How often the store had been set back when the first of them began.
     history: u64,
     lists: BTreeSet<usize>,
@@ -591,21 +608,31 @@ impl Lists {
         self.whole.subscribe()
     }
 
+    /// Whether all were read by this connection, since its server was gone last.
+    #[must_use]
+    pub fn are_of(&self, signs: &Signs) -> bool {
+        let read = self.read();
+        let is_this = |(of, epoch): &(Signs, Epoch)| of.is_same(signs) && *epoch == signs.epoch();
+        read.of.as_ref().is_some_and(is_this) && *self.whole.borrow()
+    }
+
     fn read(&self) -> MutexGuard<'_, ReadLists> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// None was: the connection is another one, or its cluster was gone. `history` is how often its store was set back.
-    fn begin_again(&self, history: u64) {
+    fn begin_again(&self, of: Option<(Signs, Epoch)>, history: u64) {
         let mut read = self.read();
-        *read = ReadLists { history, lists: BTreeSet::new() };
+        *read = ReadLists { of, history, lists: BTreeSet::new() };
         self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
     }
 
     /// The store was set back so often: what was read before is of another history.
     fn set_back(&self, history: u64) {
-        if self.read().history < history {
-            self.begin_again(history);
+        let mut read = self.read();
+        if read.history < history {
+            (read.history, read.lists) = (history, BTreeSet::new());
+            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
         }
     }
 
@@ -639,94 +666,4 @@ impl Lists {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::AssertUnwindSafe;
-
-    use futures::FutureExt as _;
-    use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
-
-    use super::*;
-    use crate::physical::Clock;
-
-    fn signs() -> (Signs, Epoch) {
-        let signs = Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO));
-        let epoch = *signs.epochs().borrow();
-        (signs, epoch)
-    }
-
-    #[tokio::test]
-    async fn a_watch_of_the_virtual_cluster_that_crashes_takes_its_group_with_it() {
-        let mut tasks: JoinSet<()> = JoinSet::new();
-        tasks.spawn(async {});
-        tokio::task::yield_now().await;
-        assert!(crashed(&mut tasks).now_or_never().is_none(), "one that has ended otherwise");
-        tasks.spawn(async {
-            panic!("a mistake");
-        });
-        let panic = AssertUnwindSafe(crashed(&mut tasks)).catch_unwind().await.unwrap_err();
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"a mistake"));
-    }
-
-    #[tokio::test]
-    async fn s5_a_connection_counts_as_listed_when_its_nodes_and_all_its_pods_are() {
-        let (lists, (signs, epoch)) = (Lists::physical(), signs());
-        for which in [0, 1, 1, 0] {
-            lists.add(which, 0);
-            lists.tell(&signs, Listed::Some, epoch);
-            assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed), "{which}");
-        }
-        lists.add(2, 0);
-        lists.tell(&signs, Listed::Some, epoch);
-        assert_eq!(signs.reach(), Reach::Reachable);
-        lists.whole().await;
-        lists.begin_again(0);
-        assert!(!*lists.changes().borrow());
-    }
-
-    #[test]
-    fn s25_what_was_listed_before_a_store_was_set_back_is_not_listed_whatever_comes_first() {
-        let is_whole = |lists: &Lists| *lists.changes().borrow();
-        let lists = Lists::physical();
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(is_whole(&lists));
-        lists.set_back(1);
-        assert!(!is_whole(&lists));
-        // A list that was under way, and then the new ones.
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(!is_whole(&lists));
-        (0..3).for_each(|which| lists.add(which, 1));
-        assert!(is_whole(&lists));
-        lists.set_back(1);
-        assert!(is_whole(&lists), "it is known");
-        // The first list that shows the next one comes before the news of it.
-        lists.add(0, 2);
-        assert!(!is_whole(&lists));
-        lists.set_back(2);
-        (1..3).for_each(|which| lists.add(which, 2));
-        assert!(is_whole(&lists));
-        // Another cluster, whose store was never set back.
-        lists.begin_again(0);
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(is_whole(&lists));
-    }
-
-    #[test]
-    fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next() {
-        let (lists, (signs, epoch)) = (Lists::physical(), signs());
-        (0..3).for_each(|which| lists.add(which, 0));
-        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::Some, epoch);
-        assert_eq!(signs.reach(), Reach::Reachable);
-    }
-
-    #[test]
-    fn s8_policies_that_may_not_be_read_are_not_known() {
-        for reason in RefusalReason::ALL {
-            let wanted = [RefusalReason::Forbidden, RefusalReason::Unauthorized, RefusalReason::NoSuchResource];
-            assert_eq!(makes_unknown(reason), wanted.contains(&reason), "{reason:?}");
-        }
-    }
-}
+mod tests;

@@ -140,7 +140,8 @@ impl Ledger {
         Some(name)
     }
 
-    /// A node is in neither cluster any more: its name means nothing, unless pods are bound to its virtual node still.
+    /// A node is in neither cluster any more. Where pods are bound to its virtual node still, its name is kept until they are gone: the
+    /// last one touches the node once more.
     pub fn forget(&mut self, physical: &str) {
         let Ok(name) = virtual_node_name(&self.cluster, physical) else { return };
         let is_its = self.names.get(&name).is_some_and(|known| **known == *physical);
@@ -269,7 +270,7 @@ impl Ledger {
         self.ports.remove(&row.node, uid);
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
         let change = used.remove(uid);
-        if used.pods().next().is_none() {
+        if used.is_empty() {
             self.used.remove(&row.node);
         }
         match change {

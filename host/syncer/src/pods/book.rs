@@ -46,6 +46,8 @@ const ORPHANS: usize = 10_000;
 const REFUSED: usize = 10_000;
 /// How many UIDs of bindings that are gone are remembered.
 const GONE_BINDINGS: usize = 100;
+/// How many names of virtual nodes may be held that no pod is on any more.
+const NODES: usize = 1_000;
 
 /// The pods of a binding.
 #[derive(Debug)]
@@ -500,9 +502,17 @@ impl Book {
         let Some(row) = self.twins.get(name).filter(|row| row.uid == *uid) else { return Vec::new() };
         let related = self.related(name, [row.back.clone(), None]);
         self.twins.remove(name);
+        self.forget_nodes();
         self.texts.remove(name);
         self.refusals.forget(uid);
         self.unrested(related)
+    }
+
+    /// Machines that come and go have new names each time. Those that no pod is on are forgotten once there are many of them.
+    fn forget_nodes(&mut self) {
+        if self.nodes.len() > self.twins.len().saturating_add(NODES) {
+            self.nodes = self.twins.values().map(|row| row.node.clone()).collect();
+        }
     }
 
     /// The virtual pods were listed: what is not among these is gone.

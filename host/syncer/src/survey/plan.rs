@@ -215,8 +215,10 @@ pub struct Write {
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteKind {
-    /// Claim and label of the physical node.
+    /// The claim on the physical node, and the label of its policy.
     Claim,
+    /// That label alone: the claim stays as it is.
+    Label,
     /// The virtual node is made.
     Create,
     /// Its status and its metadata.
@@ -229,7 +231,7 @@ pub enum WriteKind {
     Delete,
     /// Our finalizer goes.
     Finalizer,
-    /// Claim and label of the physical node go.
+    /// The claim on the physical node goes, and the label of its policy.
     Release,
 }
 
@@ -239,6 +241,7 @@ impl WriteKind {
     pub fn of(order: &NodeOrder) -> Option<Self> {
         Some(match order {
             NodeOrder::Ask(_) | NodeOrder::StopLease(_) => return None,
+            NodeOrder::PatchPhysical { .. } | NodeOrder::ReleasePhysical { .. } if !order.moves_claim() => Self::Label,
             NodeOrder::PatchPhysical { .. } => Self::Claim,
             NodeOrder::Create { .. } => Self::Create,
             NodeOrder::PatchStatus { .. } => Self::Status,
@@ -255,6 +258,7 @@ impl WriteKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Claim => "claim",
+            Self::Label => "label",
             Self::Create => "create",
             Self::Status => "status",
             Self::Spec => "taints",

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{LentPod, Question};
+use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
 use topoloom_core::names::NodeName;
@@ -110,6 +111,24 @@ impl NodeOrder {
         !matches!(self, Self::Ask(_) | Self::StopLease(_))
     }
 
+    /// Whether it changes the claim on the physical node, and not the label of the policy alone.
+    #[must_use]
+    pub fn moves_claim(&self) -> bool {
+        match self {
+            Self::PatchPhysical { body, .. } | Self::ReleasePhysical { body } => {
+                body.pointer("/metadata/annotations").is_some_and(|all| all.get(keys::LEASED_BY).is_some())
+            }
+            Self::Ask(_)
+            | Self::Create { .. }
+            | Self::PatchStatus { .. }
+            | Self::PatchSpec { .. }
+            | Self::RemovePods(_)
+            | Self::StopLease(_)
+            | Self::Delete { .. }
+            | Self::RemoveFinalizer { .. } => false,
+        }
+    }
+
     /// Whether the orders behind it are carried out although it failed.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -121,6 +140,9 @@ impl fmt::Display for NodeOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ask(question) => question.fmt(f),
+            Self::PatchPhysical { .. } if !self.moves_claim() => {
+                f.write_str("change the label of the policy on the physical node")
+            }
             Self::PatchPhysical { .. } => f.write_str("claim the physical node"),
             Self::Create { name, .. } => write!(f, "create node {name}"),
             Self::PatchStatus { name, .. } => write!(f, "patch status of node {name}"),
@@ -139,6 +161,9 @@ impl fmt::Display for NodeOrder {
             Self::StopLease(name) => write!(f, "stop the lease of node {name}"),
             Self::Delete { name, .. } => write!(f, "delete node {name}"),
             Self::RemoveFinalizer { name, .. } => write!(f, "remove the finalizer of node {name}"),
+            Self::ReleasePhysical { .. } if !self.moves_claim() => {
+                f.write_str("take the label of the policy off the physical node, which stays claimed")
+            }
             Self::ReleasePhysical { .. } => f.write_str("release the physical node"),
         }
     }
