@@ -89,7 +89,8 @@ pub(super) async fn live(
     let port_queue = queue::<NodeName>("hostports", NODES);
     let statuses = queue::<PolicyName>("policies", POLICIES);
     let pods_queue = queue::<PodKey>("pods", PODS);
-    let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
+    let steady = move || now().steady;
+    let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue, steady);
     inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
     let (counted, writes) = (process.pods.of(identity.binding()), Counted::default());
     let ObjectWatch { objects, troubles } = watched_object;
