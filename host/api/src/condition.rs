@@ -285,6 +285,8 @@ words! {
         NamespaceMissing,
         /// The definition of policies is not installed in the cluster that they are read from.
         DefinitionMissing,
+        /// The physical cluster has more nodes, pods or policies than one syncer reads; the message has the bound.
+        TooManyObjects,
         /// The virtual cluster was set back to an earlier state.
         VirtualClusterRestored,
         /// The physical cluster was set back to an earlier state.

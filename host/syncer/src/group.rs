@@ -12,8 +12,8 @@
 //! listed, too. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
-//! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
-//! group with it.
+//! it has no nodes, where some are known, is listed once more after half a minute before that counts. One that has more than is held
+//! ([`Most`]) counts as not listed. A watch that crashes ends the group with it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,8 +41,8 @@ use topoloom_sync::liveness::{Epoch, Listed};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, Machines, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView, WatchNews,
-    follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, Machines, Most, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView,
+    WatchNews, follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, Touched};
@@ -235,10 +235,12 @@ impl Group {
         let of_binding = of_binding(identity);
         let index = Feed::<LentNodes>::of(&self.view);
         let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), &self.restores, None);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
+        let config_of_nodes = config.clone().labels(&of_binding);
+        let nodes = follow(nodes, config_of_nodes.clone(), Most::ALL, index, self.queue.clone(), report);
         let csi_nodes = follow(
             Api::<CsiNodeSlice>::all(self.lent.clone()),
-            config.clone().labels(&of_binding),
+            config_of_nodes,
+            Most::ALL,
             Feed::<LentCsiNodes>::of(&self.view),
             self.queue.clone(),
             csi_news(&self.troubles, Side::Virtual),
@@ -246,6 +248,7 @@ impl Group {
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
+            Most::ALL,
             LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
             self.queue.clone(),
             self.report(Thing::LentPods, Side::Virtual, (lists, 1), &self.restores, Some(Part::LentPods)),
@@ -276,7 +279,12 @@ impl Group {
                 lists.add(which, began.load(Ordering::Relaxed));
             }
             WatchNews::Opened => troubles.over(thing),
-            WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
+            WatchNews::Failed(refusal) => {
+                if refusal.reason == RefusalReason::TooLarge {
+                    lists.lost(which);
+                }
+                troubles.met(thing, refusal, side);
+            }
         }
     }
 
@@ -331,6 +339,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&ours),
+                Most::PODS,
                 our_pods,
                 self.queue.clone(),
                 listed(1, Thing::OurPods, Part::OurPods),
@@ -338,6 +347,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&others).fields(USES_ROOM),
+                Most::PODS,
                 other_pods,
                 self.queue.clone(),
                 listed(2, Thing::OtherPods, Part::OtherPods),
@@ -348,6 +358,7 @@ impl Group {
             follow(
                 Api::<CsiNodeSlice>::all(client.clone()),
                 config.clone(),
+                Most::NODES,
                 Feed::<PhysicalCsiNodes>::of(&self.view),
                 self.queue.clone(),
                 csi_news(&self.troubles, Side::Physical),
@@ -398,6 +409,7 @@ impl Group {
             let nodes = follow(
                 Api::all(physical.connection().reads().clone()),
                 config.clone(),
+                Most::NODES,
                 Machines::new(&self.view, self.pods.inbox().clone()),
                 self.queue.clone(),
                 |news| {
@@ -468,6 +480,10 @@ impl Group {
     /// meanwhile may be in no watch.
     async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
+        let most = match side {
+            Side::Physical => Most::POLICIES,
+            Side::Virtual => Most::ALL,
+        };
         loop {
             let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
             let report = |news: WatchNews<'_>| match news {
@@ -492,7 +508,7 @@ impl Group {
             };
             let feed = self.policies.feed.clone();
             tokio::select! {
-                () = follow(policies.clone(), config.clone(), feed, self.queue.clone(), report) => {}
+                () = follow(policies.clone(), config.clone(), most, feed, self.queue.clone(), report) => {}
                 () = again.notified() => {}
             }
         }
@@ -521,7 +537,13 @@ fn content(view: &View) -> Listed {
 /// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
 /// A server that does not answer shows in the state of its connection.
 fn makes_unknown(reason: RefusalReason) -> bool {
-    matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::NoSuchResource)
+    matches!(
+        reason,
+        RefusalReason::Forbidden
+            | RefusalReason::Unauthorized
+            | RefusalReason::NoSuchResource
+            | RefusalReason::TooLarge
+    )
 }
 
 /// Ends with the next value, and never where there will be none: then the binding has ended, and with it this group.
@@ -623,6 +645,14 @@ impl Lists {
         self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
     }
 
+    /// What one of them holds is not known any more: it has grown beyond what is held.
+    fn lost(&self, which: usize) {
+        let mut read = self.read();
+        if read.lists.remove(&which) {
+            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
+        }
+    }
+
     /// A connection is as good as listed once all lists are, which were asked for in this epoch of it.
     fn tell(&self, signs: &Signs, content: Listed, epoch: Epoch) {
         if *self.whole.borrow() {
@@ -684,6 +714,21 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_one_of_whose_lists_is_too_large_is_not_listed_until_that_list_is_whole() {
+        let lists = Lists::physical();
+        let is_whole = || *lists.changes().borrow();
+        (0..3).for_each(|which| lists.add(which, 0));
+        assert!(is_whole());
+        lists.lost(1);
+        lists.lost(1);
+        assert!(!is_whole());
+        lists.add(0, 0);
+        assert!(!is_whole());
+        lists.add(1, 0);
+        assert!(is_whole());
+    }
+
+    #[test]
     fn s25_what_was_listed_before_a_store_was_set_back_is_not_listed_whatever_comes_first() {
         let is_whole = |lists: &Lists| *lists.changes().borrow();
         let lists = Lists::physical();
@@ -725,7 +770,12 @@ mod tests {
     #[test]
     fn s8_policies_that_may_not_be_read_are_not_known() {
         for reason in RefusalReason::ALL {
-            let wanted = [RefusalReason::Forbidden, RefusalReason::Unauthorized, RefusalReason::NoSuchResource];
+            let wanted = [
+                RefusalReason::Forbidden,
+                RefusalReason::Unauthorized,
+                RefusalReason::NoSuchResource,
+                RefusalReason::TooLarge,
+            ];
             assert_eq!(makes_unknown(reason), wanted.contains(&reason), "{reason:?}");
         }
     }

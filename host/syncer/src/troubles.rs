@@ -137,7 +137,8 @@ pub fn lasts(reason: RefusalReason) -> bool {
         | RefusalReason::NotFound
         | RefusalReason::Invalid
         | RefusalReason::DeniedByAdmission
-        | RefusalReason::WebhookUnreachable => true,
+        | RefusalReason::WebhookUnreachable
+        | RefusalReason::TooLarge => true,
         RefusalReason::Conflict
         | RefusalReason::AlreadyExists
         | RefusalReason::TooManyRequests

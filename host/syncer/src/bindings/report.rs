@@ -282,6 +282,7 @@ fn phase(reason: Reason) -> BindingPhase {
         | Reason::Forbidden
         | Reason::NamespaceMissing
         | Reason::DefinitionMissing
+        | Reason::TooManyObjects
         | Reason::WriteFailed => BindingPhase::Failed,
         // It does what it may, and waits for no one but the operator who wanted that.
         Reason::TooManyNodesRemoved
@@ -349,6 +350,7 @@ fn reason_of_refusal(reason: RefusalReason) -> Reason {
         RefusalReason::Unauthorized => Reason::Unauthorized,
         RefusalReason::NotFound => Reason::NamespaceMissing,
         RefusalReason::NoSuchResource => Reason::DefinitionMissing,
+        RefusalReason::TooLarge => Reason::TooManyObjects,
         RefusalReason::Invalid | RefusalReason::DeniedByAdmission | RefusalReason::WebhookUnreachable => {
             Reason::WriteFailed
         }
