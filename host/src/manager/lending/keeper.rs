@@ -117,6 +117,7 @@ impl Keeper {
                 Next::Stands => None,
                 Next::Rests => Some(self.rest()),
                 Next::Fails => {
+                    self.office.health.binding_failed(&self.binding.name);
                     let rest = self.rest() * (1_u32 << failures.min(DOUBLED));
                     failures = failures.saturating_add(1);
                     Some(rest)

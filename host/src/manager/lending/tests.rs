@@ -257,6 +257,15 @@ impl Replica {
         Self { ballot, groups, crew, health, office: Arc::new(office) }
     }
 
+    /// The series of its bindings.
+    fn metrics(&self) -> Vec<String> {
+        let mut registry = prometheus_client::registry::Registry::with_prefix("topoloom");
+        self.health.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text.lines().filter(|line| line.starts_with("topoloom_binding_")).map(str::to_owned).collect()
+    }
+
     fn keepers(&self) -> Keepers {
         Keepers::new(Arc::clone(&self.office))
     }

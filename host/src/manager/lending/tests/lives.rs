@@ -184,11 +184,16 @@ async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_
     assert_eq!(pauses[6..], [pauses[5]; 2]);
     let (failed, loud) = ("ended by itself", "ERROR topoloom");
     assert_eq!((lines.count(failed), lines.count(loud)), (8, 1), "{}", lines.text());
+    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"east\"} 8"]);
     // It runs for more than ten minutes, and fails then.
     replica.groups.behaves(Manner::Fails(601 * S));
     let pause = stands_again(&replica, &mut keepers).await;
     assert_eq!((lines.count(failed), lines.count(loud)), (9, 2), "{}", lines.text());
     assert_eq!(pause - 601, pauses[0] - 1);
+    // Its series goes with the binding, and one that only waits has none that grows.
+    keepers.want(bindings(&[("west", "u2")]));
+    passes(20 * S, &mut keepers).await;
+    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"west\"} 0"]);
 }
 
 #[tokio::test(start_paused = true)]
