@@ -273,6 +273,8 @@ words! {
         BorrowerLeaseTaken,
         /// Another binding has the same `clusterID`.
         ClusterIdTaken,
+        /// Another installation of topoloom serves the binding, and this one stays away from it.
+        ServedElsewhere,
         /// Physical nodes that the binding selects are claimed by another binding or borrower, and are left out.
         NodesClaimed,
         /// Objects with the name of this binding belong to another binding that exists.

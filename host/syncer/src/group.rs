@@ -38,6 +38,7 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Epoch, Listed};
+use topoloom_sync::naming::{BindingName, label_value};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
@@ -574,9 +575,13 @@ fn history(restores: &Restores) -> u64 {
 /// The labels by which objects of a binding are found, whatever the UID of the binding was then.
 #[must_use]
 pub fn of_binding(identity: &Identity) -> String {
-    let labels = identity.labels();
-    let label = |key: &str| labels.get(key).map(|value| format!("{key}={value}"));
-    [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
+    of_name(identity.virtual_cluster(), identity.binding())
+}
+
+/// The same for a binding of this name in this virtual cluster.
+#[must_use]
+pub fn of_name(virtual_cluster: &Uid, binding: &BindingName) -> String {
+    format!("{}={},{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster, keys::BINDING, label_value(binding))
 }
 
 /// Which of some lists were read to their end. Those of a history that the store has left do not count.

@@ -43,6 +43,8 @@ pub enum Thing {
     Witness,
     /// The same, where it is only compared with its copy.
     WitnessReads,
+    /// What is kept of the binding in its lease, for the nodes that it leaves if it is deleted by force.
+    BindingRecord,
     /// The watch of the binding.
     BindingWatch,
     /// The metadata of the binding: its finalizer, and verbs that were obeyed.

@@ -121,6 +121,8 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
     pub(super) generation: Option<i64>,
     pub(super) holder: &'a str,
+    /// The Lease of the replicas of this installation: namespace and name.
+    pub(super) lease: &'a str,
     pub(super) spec: Spec<'a>,
     pub(super) link: Link<'a>,
     pub(super) kept: &'a Kept,
@@ -210,6 +212,7 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
         confirmed: facts.kept.confirmed.clone(),
         connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
         holder: Some(facts.holder.to_owned()),
+        lease: Some(facts.lease.to_owned()),
         nodes: None,
         pods: None,
         leases: None,
