@@ -106,6 +106,8 @@ struct Counting {
     manner: Mutex<Manner>,
     /// Nothing is left of the bindings of those that end when they are asked to.
     left: CancellationToken,
+    /// Of these bindings leases keep something.
+    recorded: Mutex<Vec<BindingId>>,
     /// Tasks that run, over all groups.
     tasks: Arc<AtomicUsize>,
     /// What happened, and when.
@@ -202,6 +204,11 @@ impl BindingGroups for Counting {
         .boxed()
     }
 
+    fn recorded(&self, leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
+        assert_eq!(leases, Some(LeasesOfBindings { namespace: "n".to_owned(), base: "l".to_owned() }));
+        std::future::ready(self.recorded.lock().unwrap().clone()).boxed()
+    }
+
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         self.runs("warm", stop)
     }
@@ -241,6 +248,7 @@ impl Replica {
             begun,
             manner: Mutex::new(Manner::Ends(S)),
             left: CancellationToken::new(),
+            recorded: Mutex::default(),
             tasks: Arc::default(),
             told: Arc::default(),
             held: Mutex::default(),
