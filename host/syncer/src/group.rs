@@ -13,8 +13,8 @@
 //! moved. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
-//! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
-//! group with it.
+//! it has no nodes, where some are known, is listed once more after half a minute before that counts. One that has more than is held
+//! ([`Most`]) counts as not listed. A watch that crashes ends the group with it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,11 +39,12 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Epoch, Listed};
+use topoloom_sync::naming::{BindingName, label_value};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, Machines, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView, WatchNews,
-    follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, Machines, Most, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView,
+    WatchNews, follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, Touched};
@@ -244,10 +245,12 @@ impl Group {
         let of_binding = of_binding(identity);
         let index = Feed::<LentNodes>::of(&self.view);
         let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), &self.restores, None);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
+        let config_of_nodes = config.clone().labels(&of_binding);
+        let nodes = follow(nodes, config_of_nodes.clone(), Most::ALL, index, self.queue.clone(), report);
         let csi_nodes = follow(
             Api::<CsiNodeSlice>::all(self.lent.clone()),
-            config.clone().labels(&of_binding),
+            config_of_nodes,
+            Most::ALL,
             Feed::<LentCsiNodes>::of(&self.view),
             self.queue.clone(),
             csi_news(&self.troubles, Side::Virtual),
@@ -255,6 +258,7 @@ impl Group {
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
+            Most::ALL,
             LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
             self.queue.clone(),
             self.report(Thing::LentPods, Side::Virtual, (lists, 1), &self.restores, Some(Part::LentPods)),
@@ -285,7 +289,12 @@ impl Group {
                 lists.add(which, began.load(Ordering::Relaxed));
             }
             WatchNews::Opened => troubles.over(thing),
-            WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
+            WatchNews::Failed(refusal) => {
+                if refusal.reason == RefusalReason::TooLarge {
+                    lists.lost(which);
+                }
+                troubles.met(thing, refusal, side);
+            }
         }
     }
 
@@ -320,6 +329,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&ours),
+                Most::PODS,
                 our_pods,
                 self.queue.clone(),
                 listed(1, Thing::OurPods, Part::OurPods),
@@ -327,6 +337,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&others).fields(USES_ROOM),
+                Most::PODS,
                 other_pods,
                 self.queue.clone(),
                 listed(2, Thing::OtherPods, Part::OtherPods),
@@ -337,6 +348,7 @@ impl Group {
             follow(
                 Api::<CsiNodeSlice>::all(client.clone()),
                 config.clone(),
+                Most::NODES,
                 Feed::<PhysicalCsiNodes>::of(&self.view),
                 self.queue.clone(),
                 csi_news(&self.troubles, Side::Physical),
@@ -387,6 +399,7 @@ impl Group {
             let nodes = follow(
                 Api::all(physical.connection().reads().clone()),
                 config.clone(),
+                Most::NODES,
                 Machines::new(&self.view, self.pods.inbox().clone()),
                 self.queue.clone(),
                 |news| {
@@ -459,6 +472,10 @@ impl Group {
     /// meanwhile may be in no watch.
     async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
+        let most = match side {
+            Side::Physical => Most::POLICIES,
+            Side::Virtual => Most::ALL,
+        };
         loop {
             let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
             let report = |news: WatchNews<'_>| match news {
@@ -483,7 +500,7 @@ impl Group {
             };
             let feed = self.policies.feed.clone();
             tokio::select! {
-                () = follow(policies.clone(), config.clone(), feed, self.queue.clone(), report) => {}
+                () = follow(policies.clone(), config.clone(), most, feed, self.queue.clone(), report) => {}
                 () = again.notified() => {}
             }
         }
@@ -536,7 +553,13 @@ fn content(view: &View) -> Listed {
 /// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
 /// A server that does not answer shows in the state of its connection.
 fn makes_unknown(reason: RefusalReason) -> bool {
-    matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::NoSuchResource)
+    matches!(
+        reason,
+        RefusalReason::Forbidden
+            | RefusalReason::Unauthorized
+            | RefusalReason::NoSuchResource
+            | RefusalReason::TooLarge
+    )
 }
 
 /// Ends with the next value, and never where there will be none: then the binding has ended, and with it this group.
@@ -567,9 +590,13 @@ fn history(restores: &Restores) -> u64 {
 /// The labels by which objects of a binding are found, whatever the UID of the binding was then.
 #[must_use]
 pub fn of_binding(identity: &Identity) -> String {
-    let labels = identity.labels();
-    let label = |key: &str| labels.get(key).map(|value| format!("{key}={value}"));
-    [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
+    of_name(identity.virtual_cluster(), identity.binding())
+}
+
+/// The same for a binding of this name in this virtual cluster.
+#[must_use]
+pub fn of_name(virtual_cluster: &Uid, binding: &BindingName) -> String {
+    format!("{}={},{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster, keys::BINDING, label_value(binding))
 }
 
 /// Which of some lists were read to their end. Those of a history that the store has left do not count.
@@ -648,6 +675,14 @@ impl Lists {
         let is_whole = read.lists.len() == self.all;
         // Under the lock, so that an older answer replaces no newer one.
         self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
+    }
+
+    /// What one of them holds is not known any more: it has grown beyond what is held.
+    fn lost(&self, which: usize) {
+        let mut read = self.read();
+        if read.lists.remove(&which) {
+            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
+        }
     }
 
     /// A connection is as good as listed once all lists are, which were asked for in this epoch of it.

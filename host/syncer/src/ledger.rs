@@ -388,6 +388,12 @@ impl Ledger {
         pods.iter().filter_map(|uid| self.recount_pod(uid)).collect()
     }
 
+    /// How many pods of the virtual cluster are known.
+    #[must_use]
+    pub fn virtual_count(&self) -> usize {
+        self.virtual_pods.len()
+    }
+
     /// All pods of the virtual cluster that are known.
     #[must_use]
     pub fn virtual_uids(&self) -> Vec<Uid> {

@@ -48,6 +48,8 @@ pub enum Thing {
     Witness,
     /// The same, where it is only compared with its copy.
     WitnessReads,
+    /// What is kept of the binding in its lease, for the nodes that it leaves if it is deleted by force.
+    BindingRecord,
     /// The watch of the binding.
     BindingWatch,
     /// The metadata of the binding: its finalizer, and verbs that were obeyed.
@@ -167,7 +169,8 @@ pub fn lasts(reason: RefusalReason) -> bool {
         | RefusalReason::NotFound
         | RefusalReason::Invalid
         | RefusalReason::DeniedByAdmission
-        | RefusalReason::WebhookUnreachable => true,
+        | RefusalReason::WebhookUnreachable
+        | RefusalReason::TooLarge => true,
         RefusalReason::Conflict
         | RefusalReason::AlreadyExists
         | RefusalReason::TooManyRequests

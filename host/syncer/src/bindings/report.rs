@@ -125,6 +125,8 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
     pub(super) generation: Option<i64>,
     pub(super) holder: &'a str,
+    /// The Lease of the replicas of this installation: namespace and name.
+    pub(super) lease: &'a str,
     pub(super) spec: Spec<'a>,
     pub(super) link: Link<'a>,
     pub(super) kept: &'a Kept,
@@ -215,6 +217,7 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
         confirmed: facts.kept.confirmed.clone(),
         connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
         holder: Some(facts.holder.to_owned()),
+        lease: Some(facts.lease.to_owned()),
         nodes: None,
         pods: None,
         leases: None,
@@ -287,6 +290,7 @@ fn phase(reason: Reason) -> BindingPhase {
         | Reason::Forbidden
         | Reason::NamespaceMissing
         | Reason::DefinitionMissing
+        | Reason::TooManyObjects
         | Reason::WriteFailed => BindingPhase::Failed,
         // It does what it may, and waits for no one but the operator who wanted that.
         Reason::TooManyNodesRemoved
@@ -354,6 +358,7 @@ fn reason_of_refusal(reason: RefusalReason) -> Reason {
         RefusalReason::Unauthorized => Reason::Unauthorized,
         RefusalReason::NotFound => Reason::NamespaceMissing,
         RefusalReason::NoSuchResource => Reason::DefinitionMissing,
+        RefusalReason::TooLarge => Reason::TooManyObjects,
         RefusalReason::Invalid | RefusalReason::DeniedByAdmission | RefusalReason::WebhookUnreachable => {
             Reason::WriteFailed
         }

@@ -44,6 +44,21 @@ async fn s5_a_connection_counts_as_listed_when_its_nodes_and_all_its_pods_are() 
 }
 
 #[test]
+fn a_cluster_one_of_whose_lists_is_too_large_is_not_listed_until_that_list_is_whole() {
+    let lists = Lists::physical();
+    let is_whole = || *lists.changes().borrow();
+    (0..3).for_each(|which| lists.add(which, 0));
+    assert!(is_whole());
+    lists.lost(1);
+    lists.lost(1);
+    assert!(!is_whole());
+    lists.add(0, 0);
+    assert!(!is_whole());
+    lists.add(1, 0);
+    assert!(is_whole());
+}
+
+#[test]
 fn s5_what_another_connection_listed_or_this_one_before_a_gap_does_not_count_for_it() {
     let passed = Arc::new(AtomicU64::new(0));
     let now = Arc::clone(&passed);
@@ -143,7 +158,12 @@ fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next
 #[test]
 fn s8_policies_that_may_not_be_read_are_not_known() {
     for reason in RefusalReason::ALL {
-        let wanted = [RefusalReason::Forbidden, RefusalReason::Unauthorized, RefusalReason::NoSuchResource];
+        let wanted = [
+            RefusalReason::Forbidden,
+            RefusalReason::Unauthorized,
+            RefusalReason::NoSuchResource,
+            RefusalReason::TooLarge,
+        ];
         assert_eq!(makes_unknown(reason), wanted.contains(&reason), "{reason:?}");
     }
 }

@@ -10,7 +10,7 @@ use topoloom_core::names::NodeName;
 use topoloom_sync::bars::Bar;
 use topoloom_sync::guard::{HeldBatch, Size};
 use topoloom_sync::merge::Cordon;
-use topoloom_sync::node::{NodeOrder, RemovalMeans, Window};
+use topoloom_sync::node::{NodeOrder, PhysicalChange, RemovalMeans, Window};
 use topoloom_sync::reclaim::PodRef;
 use topoloom_sync::resources::ResourceList;
 use topoloom_sync::taints::Taint;
@@ -215,9 +215,9 @@ pub struct Write {
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteKind {
-    /// The claim on the physical node, and the label of its policy.
+    /// The claim on the physical node, with the label of its policy.
     Claim,
-    /// That label alone: the claim stays as it is.
+    /// That label alone, written or taken off: the claim stays as it is.
     Label,
     /// The virtual node is made.
     Create,
@@ -239,9 +239,11 @@ impl WriteKind {
     /// The kind of an order; nothing where it writes nothing.
     #[must_use]
     pub fn of(order: &NodeOrder) -> Option<Self> {
+        if let Some(PhysicalChange::Label(_)) = order.physical_change() {
+            return Some(Self::Label);
+        }
         Some(match order {
             NodeOrder::Ask(_) | NodeOrder::StopLease(_) => return None,
-            NodeOrder::PatchPhysical { .. } | NodeOrder::ReleasePhysical { .. } if !order.moves_claim() => Self::Label,
             NodeOrder::PatchPhysical { .. } => Self::Claim,
             NodeOrder::Create { .. } => Self::Create,
             NodeOrder::PatchStatus { .. } => Self::Status,

@@ -25,6 +25,7 @@ fn facts(kept: &Kept) -> Facts<'_> {
         now: at("2026-08-03T12:00:00.25Z"),
         generation: Some(1),
         holder: "topoloom-0",
+        lease: "topoloom-system/topoloom-binding-0123",
         spec: Spec::Valid,
         link: WELL,
         kept,

@@ -42,11 +42,12 @@ fn s7_an_order_about_a_machine_says_whether_its_claim_moves_or_the_label_of_its_
     };
     for (order, moves, wanted) in [
         (release(true), true, "release the physical node"),
-        (release(false), false, "take the label of the policy off the physical node, which stays claimed"),
+        (release(false), false, "remove the label of a policy from the physical node, and leave its claim as it is"),
         (patch(Some("vc-1/b-1")), true, "claim the physical node"),
-        (patch(None), false, "change the label of the policy on the physical node"),
+        (patch(None), false, "label the physical node with the policy night"),
     ] {
-        assert_eq!((order.moves_claim(), order.to_string().as_str()), (moves, wanted));
+        let is_claim = order.physical_change() == Some(PhysicalChange::Claim);
+        assert_eq!((is_claim, order.to_string().as_str()), (moves, wanted));
     }
 }
 
