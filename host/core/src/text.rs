@@ -88,6 +88,14 @@ pub fn clip(mut text: String, max: usize) -> String {
     text
 }
 
+/// The text as a whole sentence: with a full stop behind it, unless it ends like a sentence already. What servers and errors say ends
+/// in either way.
+#[must_use]
+pub fn ended(text: &str) -> String {
+    let stop = if text.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{text}{stop}")
+}
+
 /// Whether a terminal would act on it, or it would be invisible: control characters, what turns the direction of writing,
 /// line breaks of any kind, and characters without a width.
 fn is_unsafe(c: char) -> bool {
@@ -109,6 +117,13 @@ mod tests {
         }
         for no in [None, Some(""), Some(" "), Some("false"), Some("False")] {
             assert!(!says_yes(no), "{no:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_ends_once() {
+        for (text, whole) in [("no", "no."), ("no.", "no."), ("why?", "why?"), ("no!", "no!"), ("(why?)", "(why?)."), ("", ".")] {
+            assert_eq!(ended(text), whole);
         }
     }
 

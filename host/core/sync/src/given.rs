@@ -11,7 +11,8 @@ use topoloom_core::text;
 /// How many suggestions a message has at most: a longer list is no help.
 const MEANT_MAX: usize = 3;
 
-/// What was written where something else is allowed. Prints as `"mon"; did you mean "Monday"?`.
+/// What was written where something else is allowed. Prints as `"mon" (did you mean "Monday"?)`: in
+/// parentheses, so that a sentence can go on or end behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     text: String,
@@ -44,9 +45,9 @@ impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.text)?;
         for (index, meant) in self.meant.iter().enumerate() {
-            write!(f, "{} \"{meant}\"", if index == 0 { "; did you mean" } else { " or" })?;
+            write!(f, "{} \"{meant}\"", if index == 0 { " (did you mean" } else { " or" })?;
         }
-        if self.meant.is_empty() { Ok(()) } else { f.write_str("?") }
+        if self.meant.is_empty() { Ok(()) } else { f.write_str("?)") }
     }
 }
 
@@ -58,11 +59,11 @@ mod tests {
     fn a_given_text_is_shown_in_quotes_with_at_most_three_suggestions() {
         assert_eq!(Given::new("x").to_string(), "\"x\"");
         assert_eq!(Given::new("").to_string(), "\"\"");
-        assert_eq!(Given::new("x").or(["a"]).to_string(), "\"x\"; did you mean \"a\"?");
+        assert_eq!(Given::new("x").or(["a"]).to_string(), "\"x\" (did you mean \"a\"?)");
         let many = Given::new("x").or(["a", "b"]).or(["c", "d"]);
-        assert_eq!(many.to_string(), "\"x\"; did you mean \"a\" or \"b\" or \"c\"?");
+        assert_eq!(many.to_string(), "\"x\" (did you mean \"a\" or \"b\" or \"c\"?)");
         let near = Given::instead_of("strat", ["calendar", "start"].into_iter());
-        assert_eq!(near.to_string(), "\"strat\"; did you mean \"start\"?");
+        assert_eq!(near.to_string(), "\"strat\" (did you mean \"start\"?)");
     }
 
     #[test]

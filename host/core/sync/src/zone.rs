@@ -156,11 +156,11 @@ mod tests {
         let error = |text: &str| Zone::parse(text).unwrap_err().to_string();
         let rule = "must be the name of an IANA time zone such as \"Europe/Berlin\", or absent for UTC, got ";
         for (given, shown) in [
-            ("Europe/Berlim", "\"Europe/Berlim\"; did you mean \"Europe/Berlin\"?"),
-            ("Berlin", "\"Berlin\"; did you mean \"Europe/Berlin\"?"),
-            ("Asia/Berlin", "\"Asia/Berlin\"; did you mean \"Europe/Berlin\"?"),
-            ("America/New York", "\"America/New York\"; did you mean \"America/New_York\"?"),
-            (" UTC", "\" UTC\"; did you mean \"Etc/UTC\" or \"UTC\"?"),
+            ("Europe/Berlim", "\"Europe/Berlim\" (did you mean \"Europe/Berlin\"?)"),
+            ("Berlin", "\"Berlin\" (did you mean \"Europe/Berlin\"?)"),
+            ("Asia/Berlin", "\"Asia/Berlin\" (did you mean \"Europe/Berlin\"?)"),
+            ("America/New York", "\"America/New York\" (did you mean \"America/New_York\"?)"),
+            (" UTC", "\" UTC\" (did you mean \"Etc/UTC\" or \"UTC\"?)"),
             ("", "\"\""),
             ("/", "\"/\""),
             ("Mordor/Barad-dur", "\"Mordor/Barad-dur\""),

@@ -329,14 +329,16 @@ fn spec(spec: Spec<'_>) -> Option<Says> {
         Spec::Invalid(problems) => (problems, "Until it is corrected nothing is created, resized, evicted or deleted."),
         Spec::Unusable(problems) => (problems, "Until it is corrected nothing is done."),
     };
-    Some(says(Reason::ValidationError, format!("The spec is invalid: {problems}. {then}")))
+    let problems = text::ended(&format!("The spec is invalid: {problems}"));
+    Some(says(Reason::ValidationError, format!("{problems} {then}")))
 }
 
 fn not_connected(link: &Link<'_>) -> Says {
     match (link.problem, link.sentence) {
         (Some(problem), sentence) => {
             let sentence = sentence.map_or_else(|| problem.to_string(), str::to_owned);
-            says(reason_of_problem(problem), format!("There is no connection to the physical cluster: {sentence}."))
+            let message = text::ended(&format!("There is no connection to the physical cluster: {sentence}"));
+            says(reason_of_problem(problem), message)
         }
         (None, _) => says(Reason::Pending, "The connection to the physical cluster is being made."),
     }
@@ -378,7 +380,8 @@ fn refused(troubles: &[Refusal]) -> Option<Says> {
     let shown: Vec<String> = troubles.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = troubles.len().saturating_sub(SHOWN);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-    Some(says(reason_of_refusal(first.reason), format!("Requests are refused: {}{more}.", shown.join("; "))))
+    let message = text::ended(&format!("Requests are refused: {}{more}", shown.join("; ")));
+    Some(says(reason_of_refusal(first.reason), message))
 }
 
 fn out_of_reach(reach: Reach) -> Option<Says> {
@@ -416,7 +419,8 @@ fn connected(facts: &Facts<'_>) -> (ConditionStatus, Says) {
         return (status, why);
     }
     if let (Some(problem), Some(sentence)) = (link.problem, link.sentence) {
-        let message = format!("The physical API server answers, but the Secret is not used as it is: {sentence}.");
+        let message = format!("The physical API server answers, but the Secret is not used as it is: {sentence}");
+        let message = text::ended(&message);
         return (ConditionStatus::True, says(reason_of_problem(problem), message));
     }
     let ending = link.end.map(|end| (end, end.ending(facts.now)));
@@ -462,7 +466,8 @@ fn reason_of_conflict(conflict: &Conflict) -> Reason {
 fn sentence_of_conflict(conflict: &Conflict) -> String {
     match conflict {
         Conflict::Borrower(why) => {
-            format!("The Lease of the borrower in mountNamespace belongs to another, so nothing is written: {why}.")
+            let lease = "The Lease of the borrower in mountNamespace belongs to another, so nothing is written";
+            text::ended(&format!("{lease}: {why}"))
         }
         Conflict::ClusterId(why) => format!("{why}, so nothing is written."),
     }

@@ -180,7 +180,7 @@ fn a_field_that_is_unknown_missing_or_of_another_type_is_named() {
         &of_user(json!({"client-certifcate-data": "x"})),
         STRICT,
         "users[\"syncer\"].user",
-        &["unknown field \"client-certifcate-data\"; did you mean \"client-certificate-data\"?"],
+        &["unknown field \"client-certifcate-data\" (did you mean \"client-certificate-data\"?)"],
     );
     refused(&of_user(json!({})), STRICT, "users[\"syncer\"].user.token", &["missing", "client-key-data"]);
     refused(&of_user(json!({"token": 12345})), STRICT, "users[\"syncer\"].user.token", &["no text"]);

@@ -15,8 +15,10 @@ use super::announced::{Announced, Announcement};
 use super::object::{Judgement, Policy};
 use super::shadow::Shadowing;
 use super::spec::PolicySpec;
+use super::validate::PolicyProblems;
 use crate::schedule::Openness;
 use crate::truth::Truth;
+use topoloom_core::text;
 
 /// The status of a policy. The default is that of a new object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -188,18 +190,23 @@ fn valid(judgement: &Judgement) -> Wanted {
         Judgement::LastValid { problems, .. } => (
             Truth::False,
             "ValidationError",
-            format!("The spec is invalid: {problems}. The last valid version stays in force."),
+            format!("{} The last valid version stays in force.", is_invalid(problems)),
         ),
         Judgement::NeverValid { problems } => (
             Truth::False,
             "ValidationError",
             format!(
-                "The spec is invalid: {problems}. No valid version is known: nodes that only this policy selects keep their \
-                 size and taints."
+                "{} No valid version is known: nodes that only this policy selects keep their size and taints.",
+                is_invalid(problems)
             ),
         ),
     };
     Wanted { kind: VALID, status, reason, message }
+}
+
+/// The problems as a sentence. What a definition of another version makes of a spec ends as that server's words end.
+fn is_invalid(problems: &PolicyProblems) -> String {
+    text::ended(&format!("The spec is invalid: {problems}"))
 }
 
 fn activity(judgement: &Judgement, openness: Option<Openness>, phase: Phase) -> Wanted {

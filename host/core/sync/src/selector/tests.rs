@@ -108,7 +108,7 @@ fn s8_a_malformed_requirement_makes_the_selector_invalid_and_names_its_place() {
     let operators = "operator must be In, NotIn, Exists, DoesNotExist, Gt or Lt, got ";
     let long = "x".repeat(64);
     for (term, shown) in [
-        (of_labels(&[requirement("a", "in", &["b"])]), format!("{expression}{operators}\"in\"; did you mean \"In\"?")),
+        (of_labels(&[requirement("a", "in", &["b"])]), format!("{expression}{operators}\"in\" (did you mean \"In\"?)")),
         (of_labels(&[requirement("a", "", &["b"])]), format!("{expression}{operators}\"\"")),
         (of_labels(&[requirement("", "Exists", &[])]), format!("{key}\"\", which must not be empty")),
         (
@@ -148,8 +148,8 @@ fn s8_a_malformed_requirement_makes_the_selector_invalid_and_names_its_place() {
         (
             of_names(&[requirement("metadata.nmae", "In", &["w1"])]),
             format!(
-                "{field}key must be \"metadata.name\", the only field that a node can be selected by, got \"metadata.nmae\"; \
-                 did you mean \"metadata.name\"?"
+                "{field}key must be \"metadata.name\", the only field that a node can be selected by, got \"metadata.nmae\" \
+                 (did you mean \"metadata.name\"?)"
             ),
         ),
         (

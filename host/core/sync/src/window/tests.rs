@@ -32,16 +32,16 @@ fn d5_a_window_is_refused_with_all_its_problems_and_what_was_meant() {
     assert_eq!(
         refused,
         [
-            format!("start {time} \"7:30\"; did you mean \"07:30\"?"),
-            format!("end {time} \"24:00\"; did you mean \"23:59\"?"),
-            format!("days[1] {day} \"mon\"; did you mean \"Monday\"?"),
-            format!("days[2] {day} \"Sumday\"; did you mean \"Sunday\"?"),
+            format!("start {time} \"7:30\" (did you mean \"07:30\"?)"),
+            format!("end {time} \"24:00\" (did you mean \"23:59\"?)"),
+            format!("days[1] {day} \"mon\" (did you mean \"Monday\"?)"),
+            format!("days[2] {day} \"Sumday\" (did you mean \"Sunday\"?)"),
             format!("days[3] {day} \"\""),
             format!("days[4] {day} \"Freitag\""),
         ]
     );
     assert_eq!(window("24:00", "x", &[]).unwrap_err().len(), 2);
-    assert!(window("24:00", "23:59", &[]).unwrap_err()[0].ends_with("did you mean \"00:00\"?"));
+    assert!(window("24:00", "23:59", &[]).unwrap_err()[0].ends_with("(did you mean \"00:00\"?)"));
     assert_eq!(window("", "", &["é"]).unwrap_err().len(), 3);
 }
 

@@ -107,6 +107,16 @@ fn a_status_that_says_what_is_stored_is_equal_to_it_at_any_later_time() {
 }
 
 #[test]
+fn a_sentence_of_a_server_that_has_its_full_stop_gets_no_second_one() {
+    let (kept, reason) = (kept(), RefusalReason::DeniedByAdmission);
+    for message in ["the virtual cluster: no pods here.", "the virtual cluster: no pods here"] {
+        let refused = [Refusal { reason, message: message.to_owned(), retry_after: None }];
+        let status = first(&Facts { troubles: &refused, ..facts(&kept) });
+        assert_eq!(trouble(&status), Some("Requests are refused: the virtual cluster: no pods here."));
+    }
+}
+
+#[test]
 fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
     let kept = kept();
     let invalid = crate::convert::binding::read(&binding(serde_json::json!({"mode": "x"})), &around()).unwrap();

@@ -94,7 +94,7 @@ fn each_mistake_names_field_value_and_what_is_allowed() {
         (
             json!({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "in"}]}]}}),
             "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator must be In, NotIn, Exists, DoesNotExist, Gt or \
-             Lt, got \"in\"; did you mean \"In\"?",
+             Lt, got \"in\" (did you mean \"In\"?)",
         ),
         (
             json!({"copy": {"podMetadata": ["a", "b c"]}}),

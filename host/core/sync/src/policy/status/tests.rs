@@ -118,8 +118,8 @@ fn d5_the_message_of_an_invalid_policy_names_problem_value_and_place() {
     let status = first(&object, NOON);
     assert_eq!(
         condition(&status, VALID).message,
-        "The spec is invalid: spec.timeWindows[1].end must be a time of the day as HH:MM from 00:00 to 23:59, got \"24:00\"; \
-         did you mean \"23:59\"?; spec.resourceLimits[0].percent must be from 1 to 100, got 101. No valid version is known: \
+        "The spec is invalid: spec.timeWindows[1].end must be a time of the day as HH:MM from 00:00 to 23:59, got \"24:00\" \
+         (did you mean \"23:59\"?); spec.resourceLimits[0].percent must be from 1 to 100, got 101. No valid version is known: \
          nodes that only this policy selects keep their size and taints."
     );
 }

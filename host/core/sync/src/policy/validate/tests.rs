@@ -75,12 +75,12 @@ fn d5_limits_are_judged_as_windows_are_and_every_message_names_field_value_and_r
     assert_eq!(
         problems(&spec),
         [
-            "spec.timeWindows[1].start must be a time of the day as HH:MM from 00:00 to 23:59, got \"7:30\"; did you mean \
-             \"07:30\"?",
-            "spec.timeWindows[1].end must be a time of the day as HH:MM from 00:00 to 23:59, got \"24:00\"; did you mean \
-             \"23:59\"?",
-            "spec.timeWindows[1].days[1] must be the English name of a weekday in full, Monday to Sunday, got \"mon\"; did you \
-             mean \"Monday\"?",
+            "spec.timeWindows[1].start must be a time of the day as HH:MM from 00:00 to 23:59, got \"7:30\" (did you mean \
+             \"07:30\"?)",
+            "spec.timeWindows[1].end must be a time of the day as HH:MM from 00:00 to 23:59, got \"24:00\" (did you mean \
+             \"23:59\"?)",
+            "spec.timeWindows[1].days[1] must be the English name of a weekday in full, Monday to Sunday, got \"mon\" (did you \
+             mean \"Monday\"?)",
             "spec.resourceLimits[0] must have a quantity, a percent or both, got neither",
             "spec.resourceLimits[1].resource must be the name of a resource such as \"cpu\", got \"CPU!\", which must consist \
              of letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
@@ -106,11 +106,11 @@ fn s18_an_unknown_zone_and_s8_a_malformed_selector_make_a_policy_invalid() {
     assert_eq!(
         problems(&spec),
         [
-            "spec.timeZone must be the name of an IANA time zone such as \"Europe/Berlin\", or absent for UTC, got \"Berlin\"; \
-             did you mean \"Europe/Berlin\"?",
+            "spec.timeZone must be the name of an IANA time zone such as \"Europe/Berlin\", or absent for UTC, got \"Berlin\" \
+             (did you mean \"Europe/Berlin\"?)",
             "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator must be In, NotIn, Exists, DoesNotExist, Gt or \
              Lt, got \"Inn\"",
-            "spec.daysApplyTo must be \"calendar\" or \"start\", got \"Start\"; did you mean \"start\"?",
+            "spec.daysApplyTo must be \"calendar\" or \"start\", got \"Start\" (did you mean \"start\"?)",
             "spec.reclaimVia must be \"delete\" or \"eviction\", got \"drain\"",
             "spec.cluster must be the name of a ClusterBinding, got \"East\", which must consist of lower-case letters, digits, \
              '-' and '.', and each part between dots must begin and end with a letter or digit",
