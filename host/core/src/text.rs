@@ -122,7 +122,9 @@ mod tests {
 
     #[test]
     fn a_sentence_ends_once() {
-        for (text, whole) in [("no", "no."), ("no.", "no."), ("why?", "why?"), ("no!", "no!"), ("(why?)", "(why?)."), ("", ".")] {
+        for (text, whole) in
+            [("no", "no."), ("no.", "no."), ("why?", "why?"), ("no!", "no!"), ("(why?)", "(why?)."), ("", ".")]
+        {
             assert_eq!(ended(text), whole);
         }
     }

@@ -139,6 +139,12 @@ impl Quantity {
         Self { nanos: nanos.clamp(-MOST, MOST), format }
     }
 
+    /// That many whole ones, at most the limit.
+    #[must_use]
+    pub fn whole(count: usize) -> Self {
+        Self::from_nanos(i128::try_from(count).unwrap_or(i128::MAX).saturating_mul(UNIT), Format::DecimalSi)
+    }
+
     /// The number of billionths.
     #[must_use]
     pub const fn nanos(self) -> i128 {

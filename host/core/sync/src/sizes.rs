@@ -9,7 +9,8 @@
 //! | [`overcommit`] | what the pods of a virtual node request beyond its new size |
 //!
 //! Owns: the computation from base, usage and limits to the size, with every step of it, since `lend explain` shows why a
-//! node is as small as it is. It never reads windows (D8): outside of them a node keeps its size and has a taint. It never judges
+//! node is as small as it is. Placeholders for host ports are pods that run nowhere, but the virtual scheduler counts them: each gets
+//! a slot beside those that are lent. It never reads windows (D8): outside of them a node keeps its size and has a taint. It never judges
 //! a policy: it takes the limits of a valid one, and a limit on a resource that the node lacks is skipped and reported.
 //!
 //! Failure story: none. A negative amount, which no API server hands out, counts as none wherever it stands, so that it never
@@ -26,7 +27,7 @@ use std::fmt;
 
 use super::policy::terms::Limit;
 use super::quantity::{Percent, Quantity};
-use super::resources::{Divisibility, ResourceList, ResourceName};
+use super::resources::{Divisibility, PODS, ResourceList, ResourceName};
 
 /// Which of the two lists of a node the base is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +60,8 @@ pub struct Size {
     pub steps: Vec<Step>,
     /// Whether the limits left a part of something that exists in whole numbers only (decision D12).
     pub rounding: Rounding,
+    /// Of pods: the slots of placeholders for host ports ([`Sizes::with_placeholders`]).
+    pub placeholders: Quantity,
     /// What is lent: `capacity` and `allocatable` of the virtual node.
     pub result: Quantity,
 }
@@ -139,6 +142,19 @@ pub fn calculate(base: &ResourceList, usage: &ResourceList, limits: &[Limit]) ->
 }
 
 impl Sizes {
+    /// The same for a virtual node on which so many placeholders for host ports are. The pod of the lender that holds a port is used on
+    /// the machine already, so its placeholder would take a second slot from those that are lent. No node shows more than its machine
+    /// has.
+    #[must_use]
+    pub fn with_placeholders(mut self, count: usize) -> Self {
+        if let Some(size) = self.resources.get_mut(PODS) {
+            let most = size.base.saturating_sub(size.result);
+            size.placeholders = Quantity::whole(count).min(most);
+            size.result = size.result.plus(size.placeholders);
+        }
+        self
+    }
+
     /// `capacity` and `allocatable` of the virtual node.
     #[must_use]
     pub fn lent(&self) -> ResourceList {
@@ -157,6 +173,7 @@ impl Size {
             left,
             steps: Vec::new(),
             rounding: Rounding::Exact,
+            placeholders: Quantity::ZERO,
             result: left,
         }
     }

@@ -70,6 +70,9 @@ fn of_resource(name: &ResourceName, size: &Size) -> String {
     if size.rounding != Rounding::Exact {
         reasons.push("rounded down".to_owned());
     }
+    if !size.placeholders.is_zero() {
+        reasons.push(format!("with {} placeholders", size.placeholders));
+    }
     if !reasons.is_empty() {
         let _ = write!(text, " ({})", reasons.join(", "));
     }

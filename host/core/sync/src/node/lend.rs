@@ -14,7 +14,7 @@ use super::{NodeDecision, NodeState, Rest, are_ours};
 use crate::bars::{Bar, Doing};
 use crate::conditions::{self, ConditionFacts, LeaseState, NodeCondition};
 use crate::copied::{self, Copied, annotation_bytes};
-use crate::deletion::Leave;
+use crate::deletion::{Leave, PodClass};
 use crate::guard::{Act, Cause};
 use crate::identity::Claim;
 use crate::keys;
@@ -24,8 +24,9 @@ use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
 use crate::policy::terms::{Limit, PolicyTerms};
+use crate::quantity::Quantity;
 use crate::reclaim::{self, Evict, Reclaim, WindowTaint};
-use crate::resources::ResourceList;
+use crate::resources::{PODS, ResourceList};
 use crate::sizes::overcommit::Overcommitted;
 use crate::sizes::pacing::{Growing, Pace, Rest as RestOfSize, pace};
 use crate::sizes::{BaseSource, Sizes, base_of, calculate};
@@ -114,7 +115,7 @@ impl<'a> Lending<'a> {
         let growth = growth(applied, &in_force, facts.memory.alone_since, now.steady, facts.binding.grow);
         let (base, source) = base_of(&physical.allocatable, &physical.capacity);
         let limits: &[Limit] = terms(&in_force).map_or(&[], |terms| terms.limits.as_slice());
-        let sizes = calculate(base, facts.usage, limits);
+        let sizes = calculate(base, facts.usage, limits).with_placeholders(placeholders(facts));
         let judged = facts.memory.judged.map_or(now.wall, |judged| judged.max(now.wall));
         let window = window(&in_force, judged);
         let reclaim = reclaim(facts, &in_force, applied, window, (judged, now.wall));
@@ -321,7 +322,7 @@ impl<'a> Lending<'a> {
         let current = facts.lent.map_or(&none, |lent| &lent.allocatable);
         let pace = self.pace(facts, current, now);
         let size = size_now(facts, &pace, current, barred);
-        let overcommitted = Overcommitted::of(facts.requested, &size);
+        let overcommitted = Overcommitted::of(&requested(facts), &size);
         let Wish { mut wanted, copied, taints } = wish;
         let conditions = self.conditions(facts, &overcommitted, &mut wanted, now);
         let notes = match facts.lent {
@@ -545,6 +546,22 @@ struct Wish {
     wanted: Wanted,
     copied: Copied,
     taints: Converted,
+}
+
+/// The placeholders for host ports that the virtual scheduler counts on the node.
+fn placeholders(facts: &Facts<'_>) -> usize {
+    facts.pods.iter().filter(|pod| pod.class == PodClass::Placeholder && !pod.phase.is_final()).count()
+}
+
+/// What the pods of the virtual node request in sum: the slots of placeholders are in its size, so here, too.
+fn requested(facts: &Facts<'_>) -> ResourceList {
+    let mut requested = facts.requested.clone();
+    let placeholders = placeholders(facts);
+    if placeholders > 0 {
+        let pods = requested.entry(PODS.into()).or_default();
+        *pods = pods.plus(Quantity::whole(placeholders));
+    }
+    requested
 }
 
 /// The terms of the policy in force.

@@ -176,6 +176,33 @@ fn s14_a_node_that_shrinks_evicts_nothing_and_says_that_its_pods_have_more() {
 }
 
 #[test]
+fn section_11_2_s14_a_placeholder_for_host_ports_takes_no_slot_from_the_pods_of_the_borrower() {
+    let mut scene = Scene::lent();
+    scene.usage = amounts(&[("pods", "10")]);
+    scene.requested = amounts(&[("pods", "100")]);
+    scene.settle();
+    let shows = |scene: &Scene| {
+        let conditions = scene.of_lent("/status/conditions");
+        let mut all = conditions.as_array().unwrap().iter();
+        let over = all.find(|condition| condition["type"] == "Overcommitted").unwrap()["status"].clone();
+        (scene.of_lent("/status/allocatable/pods"), over)
+    };
+    assert_eq!(shows(&scene), (json!("100"), json!("False")));
+    scene.pod("placeholder").class = PodClass::Placeholder;
+    scene.settle();
+    assert_eq!(shows(&scene), (json!("101"), json!("False")));
+    // It is a pod of the node for the scheduler, so one more than there is room for is too much.
+    scene.requested = amounts(&[("pods", "101")]);
+    scene.settle();
+    assert_eq!(shows(&scene), (json!("101"), json!("True")));
+    // One that ended is counted by no scheduler.
+    scene.requested = amounts(&[("pods", "100")]);
+    scene.pods[0].phase = crate::phase::Phase::Succeeded;
+    scene.settle();
+    assert_eq!(shows(&scene), (json!("100"), json!("False")));
+}
+
+#[test]
 fn d8_limits_of_the_policy_in_force_bound_the_size_and_a_closed_window_does_not_change_it() {
     let mut scene = Scene::lent();
     scene.policy(|policy| {

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::naming::{BindingName, virtual_node_name};
+use crate::taints::{Effect, Operator, Taint, Tolerated, Toleration, tolerates};
 
 const NODE: &str = "vnode-east-w1";
 
@@ -316,6 +317,38 @@ fn section_11_2_a_placeholder_of_another_node_of_that_name_and_one_that_ended_ar
     assert_eq!(world.decide(), PortOrder::Nothing(WhyNothing::Terminating));
     world.comes("more", &[81]);
     assert!(matches!(world.decide(), PortOrder::Create { .. }), "{}", world.decide());
+}
+
+#[test]
+fn section_11_2_no_taint_of_a_node_evicts_a_placeholder_and_one_that_is_deleted_is_made_again() {
+    let mut world = World::new();
+    world.comes("web", &[80]);
+    let PortOrder::Create { body, .. } = world.decide() else { panic!("{}", world.decide()) };
+    let text = |toleration: &Value, field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
+    let toleration = |written: &Value| Toleration {
+        key: text(written, "key"),
+        operator: Operator::from(text(written, "operator").as_str()),
+        value: text(written, "value"),
+        effect: written["effect"].as_str().map(Effect::from),
+        seconds: written["tolerationSeconds"].as_i64(),
+    };
+    let tolerations: Vec<Toleration> = body["spec"]["tolerations"].as_array().unwrap().iter().map(toleration).collect();
+    // Those of node-lifecycle where a machine is dead, one that a lender gives to a machine and that is copied, and ours.
+    for (key, value) in [
+        ("node.kubernetes.io/unreachable", ""),
+        ("node.kubernetes.io/not-ready", ""),
+        ("node.kubernetes.io/out-of-service", "nodeshutdown"),
+        ("maintenance", "now"),
+        (keys::OUT_OF_WINDOWS_TAINT, "true"),
+    ] {
+        let taint = Taint::new(key, value, Effect::NoExecute);
+        assert_eq!(tolerates(&tolerations, &taint), Tolerated::Forever, "{taint}");
+    }
+    // A person, or a controller that asks for no toleration.
+    world.settle();
+    world.placeholders.clear();
+    world.scheduler.clear();
+    assert_eq!(world.settle(), ["create 80", "mark 80"]);
 }
 
 #[test]

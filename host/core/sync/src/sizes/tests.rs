@@ -118,6 +118,20 @@ fn d12_devices_are_rounded_down_once_after_all_limits() {
 }
 
 #[test]
+fn section_11_2_a_placeholder_takes_no_slot_of_those_that_are_lent_and_no_node_shows_more_than_its_machine_has() {
+    let (base, usage) = (list(&[("cpu", "4"), ("pods", "110")]), list(&[("pods", "10")]));
+    let pods = |limits: &[Limit], placeholders: usize| {
+        calculate(&base, &usage, limits).with_placeholders(placeholders).lent()["pods"].to_string()
+    };
+    assert_eq!([0, 3, 10, 11, usize::MAX].map(|count| pods(&[], count)), ["100", "103", "110", "110", "110"]);
+    // After the limits: they say how many pods of the borrower there may be.
+    assert_eq!(pods(&[limit("pods", "", 50)], 3), "53");
+    assert_eq!(pods(&[limit("pods", "0", 0)], 3), "3");
+    let without = calculate(&list(&[("cpu", "4")]), &ResourceList::new(), &[]).with_placeholders(2);
+    assert_eq!(lent(&without), "cpu=4");
+}
+
+#[test]
 fn the_base_is_what_can_be_allocated_or_else_what_is_there() {
     let (allocatable, capacity, none) = (list(&[("cpu", "7")]), list(&[("cpu", "8")]), ResourceList::new());
     assert_eq!(base_of(&allocatable, &capacity), (&allocatable, BaseSource::Allocatable));

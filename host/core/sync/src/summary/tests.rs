@@ -23,6 +23,13 @@ fn a_rounded_size_and_an_empty_node_have_their_lines() {
 }
 
 #[test]
+fn placeholders_for_host_ports_are_named_where_they_are() {
+    let list = |amount: &str| -> ResourceList { [("pods".into(), amount.parse().unwrap())].into() };
+    let sizes = calculate(&list("110"), &list("10"), &[limit("pods", "", 50)]).with_placeholders(3);
+    assert_eq!(lease_summary(&sizes), "pods 53 (of 110, used 10, limits[0] 50%, with 3 placeholders)");
+}
+
+#[test]
 fn s23_a_node_with_200_resources_stays_below_4_kib_and_the_first_are_there() {
     let all = |count: usize, name: &dyn Fn(usize) -> String| {
         let amount = |text: &str| text.parse().unwrap();

@@ -101,7 +101,7 @@ fn size(details: &Details, lent: Option<&LentNode>) -> SizeExplained {
             base: size.base.to_string(),
             used: size.usage.to_string(),
             left: size.left.to_string(),
-            limits: size.steps.iter().map(limit).collect(),
+            limits: size.steps.iter().map(limit).chain(placeholders(size)).collect(),
             lends: size.result.to_string(),
             shows: lent.and_then(|lent| lent.allocatable.get(name)).map(ToString::to_string),
             rounded: match size.rounding {
@@ -130,6 +130,13 @@ fn size(details: &Details, lent: Option<&LentNode>) -> SizeExplained {
         waits,
         overcommitted: details.overcommitted.is_overcommitted().then(|| details.overcommitted.to_string()),
     }
+}
+
+/// What comes to the limits, where placeholders for host ports are on the node.
+fn placeholders(size: &Size) -> Option<LimitExplained> {
+    let count = size.placeholders;
+    let sentence = format!("{count} more, for placeholders of host ports, which run nowhere");
+    (!count.is_zero()).then_some(LimitExplained { sentence, decides: false })
 }
 
 /// Those of the virtual node, and those that it should get.
