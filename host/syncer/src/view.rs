@@ -122,6 +122,8 @@ pub struct View {
     pub verb: VerbOnBinding,
     physical: HashMap<PhysicalName, Arc<PhysicalNode>>,
     is_listed: bool,
+    /// The physical cluster was gone since its nodes were listed, and shows in its reach until it is listed ([`terms`]).
+    is_outdated: bool,
     /// The physical cluster says that it has no nodes, where the cache has some (decision S5).
     is_empty_in_doubt: bool,
     /// Counts what changes which policy selects which node.
@@ -210,6 +212,7 @@ impl View {
             verb: VerbOnBinding::None,
             physical: HashMap::new(),
             is_listed: false,
+            is_outdated: false,
             is_empty_in_doubt: false,
             placement: 0,
             news: watch::Sender::new(0),
@@ -256,7 +259,7 @@ impl View {
         let mut touched: Touched = self.physical.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         // A list replaces all: a server that was set back has lower versions.
         self.physical.clear();
-        self.is_listed = true;
+        (self.is_listed, self.is_outdated) = (true, false);
         for (name, node) in nodes {
             touched.append(&mut self.physical_node(&name, node));
         }
@@ -412,6 +415,7 @@ impl View {
         };
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
+        let is_outdated = self.is_outdated();
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
         remembered.see(lent.as_deref(), &self.clocks, now.wall);
         remembered.is_known |= self.is_lent_listed;
@@ -421,7 +425,7 @@ impl View {
             binding: &self.binding,
             name,
             physical: match &physical {
-                _ if !self.is_listed => Physical::Unlisted,
+                _ if !self.is_listed || is_outdated => Physical::Unlisted,
                 Some(physical) => Physical::Present(physical),
                 None => Physical::Absent,
             },
@@ -445,9 +449,10 @@ impl View {
         let is_asking = drafted.is_asking();
         let acts = drafted.acts();
         let cause = acts.as_ref().map(|(cause, _)| *cause);
-        // Without policies nothing is wanted because of windows, and that does not say that they are open.
-        let is_unknown = acts.is_none() && lent.is_some() && self.policies.synced() == Synced::No;
-        // What waits for a live read, or for policies, may be wanted still: what was asked for before is not withdrawn for that time.
+        // Without policies nothing is wanted because of windows, and that does not say that they are open; nor does anything follow
+        // from machines that are not listed.
+        let is_unknown = acts.is_none() && lent.is_some() && (is_outdated || self.policies.synced() == Synced::No);
+        // What waits for a live read, or for a list, may be wanted still: what was asked for before is not withdrawn for that time.
         let leave = if is_asking || is_unknown {
             Leave::Held
         } else {
@@ -459,9 +464,11 @@ impl View {
             }
         };
         let decision = drafted.conclude(leave);
-        remembered.standing = Standing::of(&decision, &facts);
+        if !is_outdated {
+            remembered.standing = Standing::of(&decision, &facts);
+            remembered.boundary.see(&decision, lent.as_deref(), now.wall);
+        }
         let seen = see(&facts, &decision);
-        remembered.boundary.see(&decision, lent.as_deref(), now.wall);
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
         let mut work = NodeWork::of(decision, lent_name, now);
         (work.0.cause, work.0.conflict) = (cause, conflict);

@@ -11,6 +11,8 @@
 //! let node-lifecycle do the rest by the pods' own tolerations. A cluster that answers again is listed anew before anything is
 //! decided about it: until then it is still suspect. A list that was asked for before its silence is no such list: it may
 //! arrive after it, and leaves out what happened meanwhile. So each return begins an [`Epoch`], and a list says of which it is.
+//! The same holds for leases: one that stopped during the silence stays stopped until the machine was listed again, since a kubelet may
+//! have died meanwhile. One that is renewed goes on, by what the virtual node says.
 
 use std::fmt;
 use std::time::Duration;
@@ -212,6 +214,15 @@ pub enum OnUnreachable {
     Hold(Duration),
 }
 
+/// What is known of the physical node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// Its Ready condition, as it was shown since its cluster was last unreachable. Of one that is gone: that of the virtual node.
+    Shown(Ready),
+    /// Nothing since then, or since the take-over: it is not listed yet.
+    Unlisted,
+}
+
 /// What decides about the liveness of one virtual node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivenessFacts {
@@ -219,8 +230,8 @@ pub struct LivenessFacts {
     pub reach: Reach,
     /// What the binding wants.
     pub on_unreachable: OnUnreachable,
-    /// The Ready condition of the physical node.
-    pub physical: Ready,
+    /// What is known of the machine.
+    pub machine: Machine,
     /// The Ready condition of the virtual node.
     pub virtual_ready: Ready,
     /// Since when its lease has not been renewed.
@@ -245,6 +256,8 @@ pub enum NotAlive {
     KubeletUnknown,
     /// The physical node has no Ready condition: no kubelet has ever registered it, or it is new.
     NoCondition,
+    /// It was stopped while the physical cluster did not answer, and the physical node has not been listed since.
+    Unlisted,
 }
 
 impl fmt::Display for NotAlive {
@@ -253,6 +266,7 @@ impl fmt::Display for NotAlive {
             Self::Unreachable => "the physical API server does not answer",
             Self::KubeletUnknown => "the physical node is Unknown: its kubelet does not report",
             Self::NoCondition => "the physical node has no Ready condition",
+            Self::Unlisted => "the physical node has not been listed since its lease stopped",
         })
     }
 }
@@ -295,8 +309,13 @@ pub fn judge(facts: &LivenessFacts, now: Duration) -> Liveness {
         _ => None,
     };
     let is_held = held_until.is_some_and(|until| now < until);
-    let lease = match (facts.reach, facts.physical) {
+    let physical = match facts.machine {
+        Machine::Shown(ready) => ready,
+        Machine::Unlisted => facts.virtual_ready,
+    };
+    let lease = match (facts.reach, physical) {
         (Reach::Unreachable { .. }, _) if !is_held => Lease::Stop(NotAlive::Unreachable),
+        _ if facts.machine == Machine::Unlisted && facts.unrenewed_since.is_some() => Lease::Stop(NotAlive::Unlisted),
         (_, Ready::True | Ready::False) => Lease::Renew,
         (_, Ready::Unknown) => Lease::Stop(NotAlive::KubeletUnknown),
         (_, Ready::Absent) => Lease::Stop(NotAlive::NoCondition),
@@ -307,6 +326,7 @@ pub fn judge(facts: &LivenessFacts, now: Duration) -> Liveness {
         (Lease::Renew, _) if facts.virtual_ready == Ready::Unknown => (Conditions::Heal, None),
         (Lease::Renew, _) => (Conditions::Mirror, None),
         (Lease::Stop(NotAlive::Unreachable), _) => unknown(facts, now),
+        (Lease::Stop(NotAlive::Unlisted), _) => (Conditions::Leave, None),
         // The physical cluster says Unknown: that is mirrored unless node-lifecycle has written it already.
         (Lease::Stop(_), _) if facts.virtual_ready == Ready::Unknown => (Conditions::Leave, None),
         (Lease::Stop(_), _) => (Conditions::Mirror, None),
@@ -429,7 +449,7 @@ mod tests {
         LivenessFacts {
             reach,
             on_unreachable: OnUnreachable::Unknown,
-            physical,
+            machine: Machine::Shown(physical),
             virtual_ready: Ready::True,
             unrenewed_since: None,
         }
@@ -469,6 +489,25 @@ mod tests {
     }
 
     #[test]
+    fn s5_s11_a_lease_that_stopped_stays_stopped_until_its_machine_is_listed_and_one_that_is_renewed_goes_on() {
+        let back = facts(Reach::Suspect(Doubt::NotListed), Ready::True);
+        let unlisted = LivenessFacts { machine: Machine::Unlisted, ..back };
+        // A take-over, or a cluster that was held.
+        assert_eq!(judge(&unlisted, at(300)).lease, Lease::Renew);
+        let stopped = LivenessFacts { unrenewed_since: Some(at(140)), ..unlisted };
+        for virtual_ready in [Ready::True, Ready::Unknown] {
+            let verdict = judge(&LivenessFacts { virtual_ready, ..stopped }, at(300));
+            assert_eq!((verdict.lease, verdict.conditions), (Lease::Stop(NotAlive::Unlisted), Conditions::Leave));
+        }
+        // Its pods may still be on their way to be listed.
+        let listed = LivenessFacts { unrenewed_since: Some(at(140)), virtual_ready: Ready::Unknown, ..back };
+        let verdict = judge(&listed, at(300));
+        assert_eq!((verdict.lease, verdict.conditions), (Lease::Renew, Conditions::Heal));
+        let died = LivenessFacts { machine: Machine::Shown(Ready::Unknown), ..listed };
+        assert_eq!(judge(&died, at(300)).lease, Lease::Stop(NotAlive::KubeletUnknown));
+    }
+
+    #[test]
     fn s5_unknown_stops_leases_and_says_unknown_itself_after_60_s() {
         let gone = LivenessFacts { unrenewed_since: Some(at(140)), ..facts(GONE, Ready::True) };
         let early = judge(&gone, at(199));
@@ -487,7 +526,7 @@ mod tests {
         assert_eq!((held.lease, held.conditions, held.next), (Lease::Renew, Conditions::Leave, Some(at(3740))));
         assert!(held.is_tainted, "no new pod is sent there");
         assert_eq!(judge(&hold, at(3740)).lease, Lease::Stop(NotAlive::Unreachable));
-        let dead = LivenessFacts { physical: Ready::Unknown, ..hold };
+        let dead = LivenessFacts { machine: Machine::Shown(Ready::Unknown), ..hold };
         assert_eq!(judge(&dead, at(200)).lease, Lease::Stop(NotAlive::KubeletUnknown), "it was dead before");
     }
 }

@@ -56,12 +56,30 @@ impl View {
         if self.bars == bars && self.reach == reach {
             return Touched::new();
         }
+        self.is_outdated = match (self.reach, reach) {
+            (Reach::Unreachable { .. }, Reach::Suspect(_)) => true,
+            (_, Reach::Reachable) => false,
+            (_, Reach::Suspect(_) | Reach::Unreachable { .. }) => self.is_outdated,
+        };
         self.bars = bars;
         self.reach = reach;
         self.recall.begin_again();
         self.look_at_csi_nodes();
         self.look_at_ports();
         self.all()
+    }
+
+    /// The physical cluster is listed anew: it was gone, or another connection leads there.
+    pub fn listed_anew(&mut self) {
+        self.is_outdated = true;
+    }
+
+    /// Whether what is cached of physical nodes may be of before the cluster was gone: then it is as good as not listed (decision S5).
+    pub(super) fn is_outdated(&self) -> bool {
+        match self.reach {
+            Reach::Suspect(_) => self.is_outdated,
+            Reach::Reachable | Reach::Unreachable { .. } => false,
+        }
     }
 
     /// An operator wants this now. Returns the nodes that have to be looked at.
@@ -99,11 +117,12 @@ impl View {
 #[cfg(test)]
 mod tests {
     use topoloom_sync::bars::Bar;
-    use topoloom_sync::node::NodeOrder;
+    use topoloom_sync::liveness::{Doubt, Lease, NotAlive};
+    use topoloom_sync::node::{NodeOrder, PhysicalNode};
     use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
-    use topoloom_sync::taints::DefaultTaint;
+    use topoloom_sync::taints::{DefaultTaint, Effect, Taint};
 
-    use super::super::examples::{binding, lend, now, view};
+    use super::super::examples::{binding, lend, now, physical, view};
     use super::super::{Evidence, NodeWork};
     use super::*;
 
@@ -151,6 +170,45 @@ mod tests {
         assert_eq!(view.set_bars(paused.clone(), Reach::Reachable), named(&["w1", "w2"]));
         assert_eq!(view.set_bars(paused, Reach::Reachable), Touched::new());
         assert_eq!(decide(&mut view, "w1").orders, []);
+    }
+
+    #[test]
+    fn s4_s5_a_node_lives_again_when_its_machine_was_listed_since_its_cluster_was_gone_and_not_before() {
+        let mut view = view(2);
+        lend(&mut view, 2);
+        let listed = || [1, 2].map(|number| (PhysicalName::from(format!("w{number}")), physical(number)));
+        let lease = |view: &mut View| decide(view, "w1").lease;
+        let suspect = |doubt| ([Bar::Suspect].into_iter().collect::<Bars>(), Reach::Suspect(doubt));
+        let gone = Reach::Unreachable { since: now().steady };
+        view.set_bars([Bar::Unreachable].into_iter().collect(), gone);
+        assert_eq!(lease(&mut view), Some(Lease::Stop(NotAlive::Unreachable)));
+        // It answers again, and the kubelet may have died meanwhile.
+        for doubt in [Doubt::NotListed, Doubt::Silent, Doubt::Empty] {
+            let (bars, reach) = suspect(doubt);
+            view.set_bars(bars, reach);
+            let work = decide(&mut view, "w1");
+            assert_eq!((work.lease, work.orders), (Some(Lease::Stop(NotAlive::Unlisted)), vec![]), "{doubt:?}");
+        }
+        // Its pods are still being listed.
+        view.physical_nodes(listed().into());
+        assert_eq!(lease(&mut view), Some(Lease::Renew));
+        view.set_bars(Bars::default(), Reach::Reachable);
+        assert_eq!(lease(&mut view), Some(Lease::Renew));
+        // A silence without an end of the connection makes nothing old, and a gap that showed in no state does.
+        let (bars, reach) = suspect(Doubt::Silent);
+        view.set_bars(bars, reach);
+        view.physical_node(
+            &"w1".into(),
+            PhysicalNode {
+                version: "9".into(),
+                taints: vec![Taint::new("team", "blue", Effect::NoSchedule)],
+                ..physical(1)
+            },
+        );
+        assert_ne!(decide(&mut view, "w1").orders, []);
+        view.listed_anew();
+        let work = decide(&mut view, "w1");
+        assert_eq!((work.lease, work.orders), (Some(Lease::Renew), vec![]), "by what the virtual node says");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::copied::CopyRules;
 use crate::deletion::{BoundPod, DeletionTiming, Evictions, Existence, Finalizer, PodClass, RefusedEviction};
 use crate::identity::{Claim, Earlier, Identity, Owner, Ownership};
 use crate::keys;
-use crate::liveness::{Liveness, LivenessFacts, OnUnreachable, Reach, Ready, judge};
+use crate::liveness::{Liveness, LivenessFacts, Machine, OnUnreachable, Reach, Ready, judge};
 use crate::merge::{Cordon, Metadata};
 use crate::naming::ClusterId;
 use crate::phase::Phase;
@@ -190,7 +190,7 @@ impl LentPod {
 /// What the cache of physical nodes holds under a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Physical<'a> {
-    /// Nothing is known: the first list has not come.
+    /// Nothing is known: the first list has not come, or none since the cluster was unreachable.
     Unlisted,
     /// No such node. That proves nothing.
     Absent,
@@ -367,14 +367,17 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the node lives, and who writes its conditions. Where nothing is known of the physical node, the virtual one
-    /// says it.
+    /// Whether the node lives, and who writes its conditions. Where there is no physical node, the virtual one says it.
     pub(super) fn liveness(&self, now: Duration) -> Liveness {
         let virtual_ready = self.lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
         let facts = LivenessFacts {
             reach: self.reach,
             on_unreachable: self.binding.on_unreachable,
-            physical: self.present().map_or(virtual_ready, |physical| ready(&physical.conditions)),
+            machine: match self.physical {
+                Physical::Unlisted => Machine::Unlisted,
+                Physical::Absent => Machine::Shown(virtual_ready),
+                Physical::Present(physical) => Machine::Shown(ready(&physical.conditions)),
+            },
             virtual_ready,
             unrenewed_since: self.memory.unrenewed_since,
         };
