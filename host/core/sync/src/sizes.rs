@@ -141,6 +141,18 @@ pub fn calculate(base: &ResourceList, usage: &ResourceList, limits: &[Limit]) ->
     sizes
 }
 
+/// What the pods of a virtual node request in sum, together with so many placeholders for host ports: their slots are in its size, so
+/// they are here, too, where the two are compared.
+#[must_use]
+pub fn requested_beside(requested: &ResourceList, placeholders: usize) -> ResourceList {
+    let mut all = requested.clone();
+    if placeholders > 0 {
+        let pods = all.entry(PODS.into()).or_default();
+        *pods = pods.plus(Quantity::whole(placeholders));
+    }
+    all
+}
+
 impl Sizes {
     /// The same for a virtual node on which so many placeholders for host ports are. The pod of the lender that holds a port is used on
     /// the machine already, so its placeholder would take a second slot from those that are lent. No node shows more than its machine

@@ -24,12 +24,11 @@ use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
 use crate::policy::terms::{Limit, PolicyTerms};
-use crate::quantity::Quantity;
 use crate::reclaim::{self, Evict, Reclaim, WindowTaint};
-use crate::resources::{PODS, ResourceList};
+use crate::resources::ResourceList;
 use crate::sizes::overcommit::Overcommitted;
 use crate::sizes::pacing::{Growing, Pace, Rest as RestOfSize, pace};
-use crate::sizes::{BaseSource, Sizes, base_of, calculate};
+use crate::sizes::{BaseSource, Sizes, base_of, calculate, requested_beside};
 use crate::summary::{lease_summary, policy_details};
 use crate::taints::{Converted, Effect, Taint, convert};
 use topoloom_core::names::NodeName;
@@ -322,7 +321,7 @@ impl<'a> Lending<'a> {
         let current = facts.lent.map_or(&none, |lent| &lent.allocatable);
         let pace = self.pace(facts, current, now);
         let size = size_now(facts, &pace, current, barred);
-        let overcommitted = Overcommitted::of(&requested(facts), &size);
+        let overcommitted = Overcommitted::of(&requested_beside(facts.requested, placeholders(facts)), &size);
         let Wish { mut wanted, copied, taints } = wish;
         let conditions = self.conditions(facts, &overcommitted, &mut wanted, now);
         let notes = match facts.lent {
@@ -551,17 +550,6 @@ struct Wish {
 /// The placeholders for host ports that the virtual scheduler counts on the node.
 fn placeholders(facts: &Facts<'_>) -> usize {
     facts.pods.iter().filter(|pod| pod.class == PodClass::Placeholder && !pod.phase.is_final()).count()
-}
-
-/// What the pods of the virtual node request in sum: the slots of placeholders are in its size, so here, too.
-fn requested(facts: &Facts<'_>) -> ResourceList {
-    let mut requested = facts.requested.clone();
-    let placeholders = placeholders(facts);
-    if placeholders > 0 {
-        let pods = requested.entry(PODS.into()).or_default();
-        *pods = pods.plus(Quantity::whole(placeholders));
-    }
-    requested
 }
 
 /// The terms of the policy in force.
