@@ -51,7 +51,7 @@ use crate::ledger::{PhysicalName, Touched};
 use crate::nodes::{Leases, Nodes};
 use crate::physical::{Physical, Signs};
 use crate::pods::{self, Pods};
-use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
+use crate::policies::{GonePolicies, PolicyFeed, PolicyName, PolicyStatuses};
 use crate::ports::Placeholders;
 use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
@@ -470,20 +470,23 @@ impl Group {
     }
 
     /// Watches them. Where they were not known for a while, because their watch was refused, they are listed again: what happened
-    /// meanwhile may be in no watch.
+    /// meanwhile may be in no watch. So they are some time after one was found gone ([`GonePolicies`]).
     async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
         let most = match side {
             Side::Physical => Most::POLICIES,
             Side::Virtual => Most::ALL,
         };
+        let gone = GonePolicies::new(&self.view, self.empty.clone());
         loop {
             let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
             let report = |news: WatchNews<'_>| match news {
-                WatchNews::Begins | WatchNews::Changed => {}
+                WatchNews::Begins => {}
+                WatchNews::Changed => gone.changed(),
                 WatchNews::Listed => {
                     is_lost.store(false, Ordering::Relaxed);
                     self.troubles.over(Thing::Policies);
+                    self.look_at(gone.listed());
                 }
                 WatchNews::Opened => {
                     self.troubles.over(Thing::Policies);
@@ -493,6 +496,9 @@ impl Group {
                 }
                 WatchNews::Failed(refusal) => {
                     self.troubles.met(Thing::Policies, refusal, side);
+                    if refusal.reason == RefusalReason::NoSuchResource {
+                        gone.missing();
+                    }
                     if makes_unknown(refusal.reason) {
                         is_lost.store(true, Ordering::Relaxed);
                         self.look_at(self.policies.feed.lost());
@@ -503,6 +509,7 @@ impl Group {
             tokio::select! {
                 () = follow(policies.clone(), config.clone(), most, feed, self.queue.clone(), report) => {}
                 () = again.notified() => {}
+                () = gone.settled() => {}
             }
         }
     }

@@ -3,6 +3,7 @@
 //! | room | owns |
 //! |---|---|
 //! | [`feed`] | policies on their way into the view, and which nodes look at a change |
+//! | [`gone`] | when policies that were found gone are believed to be gone |
 //! | [`status`] | the controller that writes their status, at once after a change and exactly at each boundary |
 //!
 //! Never adds a finalizer: everything is computed from what is there, and a dead borrower must not block the lender. Never writes the
@@ -15,11 +16,13 @@
 //! written changes nothing about what is in force, and is tried again; what it would have announced counts as not announced.
 
 pub mod feed;
+pub mod gone;
 pub mod status;
 
 use std::sync::Arc;
 
 pub use feed::PolicyFeed;
+pub use gone::GonePolicies;
 pub use status::{PolicyClients, PolicyStatuses};
 
 /// The name of a policy.

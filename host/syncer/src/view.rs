@@ -451,7 +451,8 @@ impl View {
         let cause = acts.as_ref().map(|(cause, _)| *cause);
         // Without policies nothing is wanted because of windows, and that does not say that they are open; nor does anything follow
         // from machines that are not listed.
-        let is_unknown = acts.is_none() && lent.is_some() && (is_outdated || self.policies.synced() == Synced::No);
+        let is_unread = self.policies.synced() == Synced::No || self.policies.is_in_doubt();
+        let is_unknown = acts.is_none() && lent.is_some() && (is_outdated || is_unread);
         // What waits for a live read, or for a list, may be wanted still: what was asked for before is not withdrawn for that time.
         let leave = if is_asking || is_unknown {
             Leave::Held

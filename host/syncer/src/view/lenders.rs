@@ -1,6 +1,7 @@
 //! The policies of the lender, on their way into the view, and which of them are in force nowhere.
 //!
-//! Owns which nodes a change of a policy concerns: those that the version before it concerned, and those that this one does.
+//! Owns which nodes a change of a policy concerns: those that the version before it concerned, and those that this one does. That a
+//! policy is gone is believed when a later list says so, too (decision S8): the watch of policies asks for that list.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use super::View;
 use crate::ledger::{PhysicalName, Touched};
 
 impl View {
-    /// All policies were listed: what is not among these is gone.
+    /// All policies were listed: what is not among these is gone, and doubted.
     pub fn policies_listed(&mut self, policies: Vec<Policy>) -> Touched {
         let was_synced = self.policies.synced() == Synced::Yes;
         let gone: Vec<String> = {
@@ -21,10 +22,10 @@ impl View {
         };
         let mut is_changed = !was_synced;
         for name in gone {
-            is_changed |= !self.policies.remove(&name).is_empty();
+            is_changed |= !self.policies.doubt(&name).is_empty();
         }
         for policy in policies {
-            is_changed |= !self.policies.insert(policy).is_empty();
+            is_changed |= self.take_policy(policy);
         }
         self.policies.set_synced(Synced::Yes);
         if !is_changed {
@@ -49,7 +50,7 @@ impl View {
     pub fn policy(&mut self, policy: Policy) -> Touched {
         let name = policy.name().to_owned();
         let mut touched = self.concerned(&name);
-        if self.policies.insert(policy).is_empty() {
+        if !self.take_policy(policy) {
             return Touched::new();
         }
         self.placement += 1;
@@ -57,14 +58,33 @@ impl View {
         touched
     }
 
-    /// A policy is gone.
+    /// Whether this changes anything. One that is being deleted counts as gone.
+    fn take_policy(&mut self, policy: Policy) -> bool {
+        let known = self.policies.get(policy.name());
+        let goes = policy.object().deleting && known.is_some_and(|known| !known.object().deleting);
+        if goes {
+            self.policies.doubt(policy.name());
+        }
+        !self.policies.insert(policy).is_empty() || goes
+    }
+
+    /// A policy is gone, and that is not believed yet.
     pub fn policy_gone(&mut self, name: &str) -> Touched {
         let touched = self.concerned(name);
-        if self.policies.remove(name).is_empty() {
+        if self.policies.doubt(name).is_empty() {
             return Touched::new();
         }
         self.placement += 1;
         touched
+    }
+
+    /// A list that was asked for long enough after so many doubts confirms that those policies are gone.
+    pub fn policies_believed(&mut self, doubts: u64) -> Touched {
+        if !self.policies.believe(doubts) {
+            return Touched::new();
+        }
+        self.placement += 1;
+        self.all()
     }
 
     /// The nodes for which a policy matters as it is known.
@@ -93,7 +113,7 @@ impl View {
             no_policy: self.binding.no_policy,
         };
         let names = || self.policies.of(binding.name).map(|policy| policy.name().to_owned());
-        if !self.is_listed || self.policies.synced() == Synced::No {
+        if !self.is_listed || self.policies.synced() == Synced::No || self.policies.is_in_doubt() {
             return names().map(|name| (name, Shadowing::Unknown)).collect();
         }
         let mut tally = Tally::default();
@@ -181,6 +201,42 @@ mod tests {
         assert_eq!(view.policies_listed(vec![policy("p", &["w1"])]), Touched::new());
         assert_eq!(view.policies_listed(Vec::new()).len(), 2);
         assert!(view.policies.get("p").is_none());
+    }
+
+    #[test]
+    fn s8_what_a_policy_that_is_gone_kept_from_being_lent_is_lent_when_a_later_list_confirms_that_it_is_gone() {
+        let mut view = view(3);
+        view.policy(broken("never", &["w1"]));
+        view.policy(policy("p", &["w2"]));
+        let orders = |view: &mut View, node: &str| view.decide(&node.into(), &Evidence::default(), now()).orders.len();
+        let all = |view: &mut View| ["w1", "w2", "w3"].map(|node| orders(view, node));
+        assert_eq!(all(&mut view), [0, 2, 2]);
+        // Their definition is deleted, and they go one after the other.
+        assert_eq!(view.policy_gone("never"), named(&["w1"]));
+        assert_eq!(
+            all(&mut view),
+            [0, 2, 2],
+            "of others it is known which policy they have, and that none selects them"
+        );
+        assert_eq!(view.policy_gone("p"), named(&["w2"]));
+        assert_eq!(all(&mut view), [0, 0, 2]);
+        assert!(view.shadowing().is_empty());
+        view.policies_lost();
+        assert_eq!(all(&mut view), [0, 0, 0]);
+        // It is there again, without policies.
+        view.policies_listed(Vec::new());
+        assert_eq!(all(&mut view), [0, 0, 2]);
+        assert_eq!(view.policies_believed(1), Touched::new(), "that list was asked for too early");
+        assert_eq!(view.policies_believed(2).len(), 3);
+        assert_eq!(all(&mut view), [2, 2, 2]);
+        // One that a finalizer keeps for a while is as good as gone.
+        view.policy(broken("never", &["w1"]));
+        let mut going = object("never", &["w1"]);
+        going.deleting = true;
+        assert_eq!(view.policy(Policy::new(going)), named(&["w1"]));
+        assert_eq!(all(&mut view), [0, 2, 2]);
+        assert_eq!(view.policies_believed(3).len(), 3);
+        assert_eq!(all(&mut view), [2, 2, 2]);
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl View {
             && !self.is_empty_in_doubt
             && pods.iter().all(|part| self.recall.listed.contains(part))
             && self.policies.synced() == Synced::Yes
+            && !self.policies.is_in_doubt()
             && self.bars.allow(Doing::Disrupt)
     }
 

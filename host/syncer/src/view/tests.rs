@@ -124,11 +124,13 @@ fn s5_s9_what_is_held_for_closed_windows_stays_held_until_policies_are_known_aga
     view.policies_lost();
     assert_eq!(held(&mut view, 8).as_ref(), Some(&before));
     view.policies_listed(vec![morning()]);
-    assert_eq!(held(&mut view, 9), Some(before));
-    // The windows were opened meanwhile.
+    assert_eq!(held(&mut view, 9).as_ref(), Some(&before));
+    // The policy is gone, and a later list confirms it.
     view.policies_lost();
     view.policies_listed(Vec::new());
-    assert_eq!(held(&mut view, 10), None);
+    assert_eq!(held(&mut view, 10), Some(before));
+    assert_eq!(view.policies_believed(1).len(), 10);
+    assert_eq!(held(&mut view, 11), None);
 }
 
 #[test]

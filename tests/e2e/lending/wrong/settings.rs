@@ -73,7 +73,9 @@ async fn prepare() -> Result<Lent> {
     never["resourceLimits"][0]["percent"] = 0.into();
     lent.policy("never", never).await?;
     lent.policy("rights", half("rights")).await?;
-    lent.bind("people", json!({"nodeSelector": of_loan("people"), "timing": {"grow": "10m"}})).await?;
+    // An API server removes the policies of a definition that is deleted five seconds and more before it says that there is none.
+    let timing = json!({"grow": "10m", "empty": "30s"});
+    lent.bind("people", json!({"nodeSelector": of_loan("people"), "timing": timing})).await?;
     let safety = json!({"maxNodesPercent": 20});
     let fields = json!({"nodeSelector": of_loan("job"), "mountNamespace": ELSEWHERE, "safety": safety});
     lent.bind("job", fields).await?;
@@ -114,6 +116,7 @@ async fn s8_s9_a_mistake_enlarges_nothing_and_evicts_no_pod_and_what_takes_most_
     definitions.delete("resourceleasingpolicies.topoloom.dev", &DeleteParams::default()).await?;
     let is_missing = |binding: &Value| says(binding, "Ready", "False", "DefinitionMissing");
     lent.until_binding("people", "has no policies", is_missing).await;
+    assert!(lent.lent().get_opt("vnode-people-never").await?.is_none(), "it was never lent");
     for (name, node) in MISTAKES.iter().zip(&nodes) {
         for state in states(&lent.virtual_plane, &format!("/registry/minions/{node}"), revision).await? {
             let is_open = !has_taint(&state, keys::OUT_OF_WINDOWS_TAINT) && !has_taint(&state, keys::DELETING_TAINT);

@@ -8,6 +8,11 @@
 //! that was never valid freezes the nodes that it selects: what exists keeps its size and taints, nothing new is made. It
 //! does so only where no other policy applies: a mistake in a new policy does not end one that was in force before, whose
 //! closing returns the capacity to the lender.
+//!
+//! A policy that is found gone may be gone with all others, because their definition was deleted: an API server removes the policies
+//! first, one after the other, and says some seconds later that there is no such kind. So nodes that it selects keep what they have
+//! until a list that was asked for later confirms that it is gone ([`Policies::doubt`]): no other policy opens them meanwhile, and
+//! nothing is lent that was not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -76,7 +81,7 @@ pub enum InForce<'a> {
         /// The first one that does.
         by: &'a Policy,
     },
-    /// It keeps what it has: the policies are not known.
+    /// It keeps what it has: the policies are not known, or it is not believed yet that one that selects it is gone.
     NotSynced,
     /// The selector of the binding does not select it, so it is not lent.
     OutsideBinding,
@@ -109,7 +114,10 @@ impl fmt::Display for InForce<'_> {
                 "policy {} is invalid and selects the node, and no valid policy does: the node keeps its size and taints",
                 by.name()
             ),
-            Self::NotSynced => f.write_str("the policies are not read yet: the node keeps its size and taints"),
+            Self::NotSynced => f.write_str(
+                "the policies are not read, or one that selects the node was deleted a moment ago: the node keeps its size and \
+                 taints",
+            ),
             Self::OutsideBinding => f.write_str("the selector of the binding does not select the node"),
         }
     }
@@ -133,6 +141,39 @@ pub struct Policies {
     synced: Synced,
     by_name: HashMap<String, Arc<Policy>>,
     by_binding: BTreeMap<String, BTreeMap<Rank, Arc<Policy>>>,
+    gone: Gone,
+    /// How often one was found gone.
+    doubts: u64,
+}
+
+/// Policies of which it is not believed yet that they are gone.
+#[derive(Debug, Clone)]
+enum Gone {
+    /// These, by their names.
+    These(BTreeMap<String, Arc<Policy>>),
+    /// More than are remembered: each node may be one that they select.
+    Many,
+}
+
+/// So many policies that are gone are remembered: a lender may make and delete them without end.
+const REMEMBERED: usize = 100;
+
+impl Gone {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::These(policies) => policies.is_empty(),
+            Self::Many => false,
+        }
+    }
+
+    fn add(&mut self, policy: Arc<Policy>) {
+        if let Self::These(policies) = self {
+            policies.insert(policy.name().to_owned(), policy);
+            if policies.len() > REMEMBERED {
+                *self = Self::Many;
+            }
+        }
+    }
 }
 
 impl Policies {
@@ -144,6 +185,8 @@ impl Policies {
             synced: Synced::No,
             by_name: HashMap::new(),
             by_binding: BTreeMap::new(),
+            gone: Gone::These(BTreeMap::new()),
+            doubts: 0,
         }
     }
 
@@ -164,6 +207,11 @@ impl Policies {
             return BTreeSet::new();
         }
         let mut affected = self.remove(policy.name());
+        if let Gone::These(gone) = &mut self.gone
+            && !policy.object().deleting
+        {
+            gone.remove(policy.name());
+        }
         let policy = Arc::new(policy);
         for binding in policy.bindings(&self.virtual_cluster) {
             let siblings = self.by_binding.entry(binding.to_owned()).or_default();
@@ -185,6 +233,39 @@ impl Policies {
             }
         }
         affected
+    }
+
+    /// A policy was found gone, and that is not believed yet. Returns the bindings that have to look at their nodes.
+    pub fn doubt(&mut self, name: &str) -> BTreeSet<String> {
+        let known = self.by_name.get(name).cloned();
+        // One that was being deleted counts no more, and was doubted then.
+        if let Some(known) = known.filter(|known| !known.object().deleting) {
+            self.doubts = self.doubts.saturating_add(1);
+            self.gone.add(known);
+        }
+        self.remove(name)
+    }
+
+    /// How often a policy was found gone.
+    #[must_use]
+    pub fn doubts(&self) -> u64 {
+        self.doubts
+    }
+
+    /// Whether one was found gone, and that is not believed yet.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// A list that was asked for long enough after so many doubts confirms that those policies are gone. Not where another one was
+    /// found gone meanwhile. Returns whether that is news.
+    pub fn believe(&mut self, doubts: u64) -> bool {
+        let is_news = self.is_in_doubt() && self.doubts == doubts;
+        if is_news {
+            self.gone = Gone::These(BTreeMap::new());
+        }
+        is_news
     }
 
     /// A policy by its name.
@@ -244,7 +325,11 @@ impl Policies {
         if !binding.selector.matches(node.name, node.labels) {
             return Some(InForce::OutsideBinding);
         }
-        (self.synced == Synced::No).then_some(InForce::NotSynced)
+        let is_doubted = || match &self.gone {
+            Gone::These(gone) => gone.values().any(|policy| self.reach(policy, binding, node) != Reach::Passes),
+            Gone::Many => true,
+        };
+        (self.synced == Synced::No || is_doubted()).then_some(InForce::NotSynced)
     }
 
     fn reach(&self, policy: &Policy, binding: &BindingFacts<'_>, node: &NodeFacts<'_>) -> Reach {

@@ -177,6 +177,9 @@ impl Play {
         view.set_bars(self.said.hindered.bars.clone(), Reach::Reachable);
         view.set_verb(self.said.hindered.verb.clone());
         view.policies_listed(self.said.judged());
+        // A plan is about what follows when it is sure that policies are gone.
+        let doubts = view.policies.doubts();
+        view.policies_believed(doubts);
     }
 
     /// What is planned, of what the servers hold and the binding says now; and its writes, by time.

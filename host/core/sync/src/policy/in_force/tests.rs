@@ -106,6 +106,57 @@ fn s8_a_node_is_lent_whole_only_if_all_policies_are_known_and_none_selects_it() 
 }
 
 #[test]
+fn s8_a_policy_that_is_found_gone_keeps_its_nodes_as_they_are_until_a_later_list_confirms_it() {
+    let red = |object| with(object, |spec| on_pool("red", spec));
+    let mut all =
+        policies([red(policy("small")), red(policy("wide")), with(broken("bad"), |spec| on_pool("blue", spec))]);
+    let found = |all: &Policies| POOLS.map(|pool| on(all, pool));
+    assert_eq!(found(&all), ["small", "frozen by bad", "all"]);
+    // Neither the one behind it opens the node, nor is one lent that never was.
+    assert!(all.doubt("small").contains("east"));
+    assert_eq!(found(&all), ["not synced", "frozen by bad", "all"]);
+    assert!(all.doubt("bad").contains("east"));
+    assert_eq!(found(&all), ["not synced", "not synced", "all"]);
+    assert_eq!(on_of(&all, "red", "west", NoPolicy::LeaseAll), "all", "they are none of another binding's");
+    assert_eq!(on_of(&all, "blue", "east", NoPolicy::Withdraw), "not synced");
+    // A list that was asked for before the second one was found gone.
+    assert!(!all.believe(1) && all.is_in_doubt());
+    assert!(all.believe(all.doubts()) && !all.is_in_doubt() && !all.believe(2));
+    assert_eq!(found(&all), ["wide", "all", "all"]);
+}
+
+#[test]
+fn s8_a_policy_that_comes_again_counts_at_once_and_one_that_is_being_deleted_is_doubted_once() {
+    let mut all = policies([policy("night")]);
+    all.doubt("night");
+    let _ = all.insert(Policy::new(policy("night")));
+    assert_eq!((on(&all, "red"), all.is_in_doubt()), ("night".to_owned(), false));
+    all.doubt("night");
+    let going = PolicyObject { deleting: true, ..policy("night") };
+    let _ = all.insert(Policy::new(going));
+    assert_eq!(on(&all, "red"), "not synced");
+    all.doubt("night");
+    assert_eq!(all.doubts(), 2);
+    assert!(all.believe(2));
+    assert_eq!(on(&all, "red"), "all");
+    assert!(all.doubt("night").is_empty() && !all.is_in_doubt(), "it is not known");
+}
+
+#[test]
+fn s8_policies_that_go_without_end_fill_no_memory() {
+    let mut all = policies([]);
+    for number in 0..1_000 {
+        let name = format!("p{number}");
+        let _ = all.insert(Policy::new(with(policy(&name), |spec| on_pool("red", spec))));
+        all.doubt(&name);
+    }
+    assert!(matches!(all.gone, Gone::Many));
+    assert_eq!(on(&all, "blue"), "not synced", "which nodes they select is not known any more");
+    assert!(all.believe(1_000));
+    assert_eq!(on(&all, "blue"), "all");
+}
+
+#[test]
 fn s8_a_policy_that_was_never_valid_freezes_the_nodes_that_it_selects() {
     let all = policies([with(broken("bad"), |spec| on_pool("red", spec))]);
     assert_eq!(on(&all, "red"), "frozen by bad");
