@@ -72,6 +72,11 @@ pub(super) fn course<'a>(facts: &Facts<'a>) -> Course<'a> {
 }
 
 /// A virtual node that is not ours, or not this node's, is left alone.
+///
+/// Our claim on the machine stays, too. It comes before the virtual node (decision S7), so it is written before it shows that the name
+/// is taken; it says that the binding wants the machine, which is lent as soon as the name is free, and the first claim stays. One that
+/// was released here would be written again with each try: two writes where nothing is lent. It goes when the binding does not select
+/// the machine any more ([`leave`]).
 fn not_ours<'a>(facts: &Facts<'a>, lent: &LentNode) -> Option<Course<'a>> {
     match facts.owner(lent) {
         Owner::Ours | Owner::Adoptable(_) => {}

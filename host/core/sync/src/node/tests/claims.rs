@@ -33,6 +33,25 @@ fn s7_a_claim_is_not_released_while_a_virtual_node_of_ours_may_be_there() {
 }
 
 #[test]
+fn s7_the_claim_on_a_machine_whose_name_is_taken_stays_while_it_is_selected_and_then_goes() {
+    let mut scene = Scene::lent();
+    scene.edit_lent(json!({"metadata": {"labels": {keys::BINDING: "west"}}}));
+    for _ in 0..3 {
+        scene.step();
+    }
+    assert_eq!((scene.sent.len(), scene.claim()), (0, json!("vc-1/b-1")), "{:?}", scene.sent);
+    // No watch of ours shows the object of another.
+    let labels = map(&scene.lent.take().unwrap()["metadata"]["labels"]);
+    scene.binding.selector = pool("cpu");
+    scene.live_lent = LiveLent::Found(labels);
+    scene.settle();
+    assert_eq!(
+        (scene.sent.as_slice(), scene.claim()),
+        (["release the physical node".to_owned()].as_slice(), Value::Null)
+    );
+}
+
+#[test]
 fn s7_an_order_about_a_machine_says_whether_its_claim_moves_or_the_label_of_its_policy_alone() {
     let version = ResourceVersion::from("7");
     let release = |also_claim| NodeOrder::ReleasePhysical { body: objects::release(&version, also_claim) };
