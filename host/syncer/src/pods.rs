@@ -189,16 +189,17 @@ impl Pods {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to a request. One that a person has to do something about is a trouble of the binding until the same succeeds.
-    fn told<T>(&self, ask: Ask, answer: Result<T, Refusal>) -> Result<T, PodError> {
+    /// The answer to a request for this pod. One that a person has to do something about is a trouble of the binding until the same
+    /// succeeds, for this pod where it is about it alone.
+    fn told<T>(&self, ask: Ask, of: &PodName, answer: Result<T, Refusal>) -> Result<T, PodError> {
         let (thing, side) = ask.thing();
         match answer {
             Ok(found) => {
-                self.troubles.over(thing);
+                self.troubles.over_of(thing, of.text());
                 Ok(found)
             }
             Err(refusal) => {
-                self.troubles.met(thing, &refusal, side);
+                self.troubles.met_of(thing, of.text(), &refusal, side);
                 Err(PodError::Refused { what: ask.sentence(), refusal })
             }
         }

@@ -139,7 +139,7 @@ impl Placeholders {
             PortOrder::Delete { name, why, precondition } => match self.delete(node, name, *why, precondition).await? {
                 Some(kept) => self.store(node, kept, evidence),
                 None => {
-                    self.troubles.over(Thing::HostPorts);
+                    self.troubles.over_of(Thing::HostPorts, node);
                     self.view().placeholder_gone(precondition.uid());
                     // What was read before the deletion is none any more.
                     evidence.existing = None;
@@ -209,7 +209,7 @@ impl Placeholders {
 
     /// An answer shows what is stored: the next decision does not repeat a write that the watch has not shown yet.
     fn store(&self, node: &NodeName, stored: Placeholder, evidence: &mut PortEvidence) {
-        self.troubles.over(Thing::HostPorts);
+        self.troubles.over_of(Thing::HostPorts, node);
         evidence.existing = None;
         self.view().placeholder(node, stored);
     }
@@ -236,7 +236,7 @@ impl Placeholders {
         let order = work.order.to_string();
         tracing::debug!(%node, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
         if is_trouble(&work.order, refusal.reason) {
-            self.troubles.met(Thing::HostPorts, &refusal, Side::Virtual);
+            self.troubles.met_of(Thing::HostPorts, node, &refusal, Side::Virtual);
         }
         let refusal = refusal.on(Side::Virtual);
         if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission) && work.node.is_some() {

@@ -7,6 +7,9 @@
 //! and the condition would change with every request. Of many objects that one rule would cure, the first is named and stays; and so
 //! of many that are refused for one reason without a rule, each in a text of its own.
 //!
+//! Where admission denies one of many objects, the others are written on, so a success says nothing about that one: it is remembered
+//! by itself ([`Troubles::met_of`]), or the binding would be ready and not ready by turns, with every sweep.
+//!
 //! # Failure story
 //!
 //! The texts are those of servers that another party may run: each is kept on one line, up to a bound, or a condition would be too
@@ -120,6 +123,8 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 60);
 /// After this time the object that is named gives way to another one that is refused for the same reason: longer than a sweep, so
 /// that one that is refused still keeps its place.
 const REPLACED: Duration = Duration::from_secs(15 * 60);
+/// So many objects of one thing are remembered that are refused by themselves: the first is shown.
+const OBJECTS: usize = 20;
 /// The longest text of a refusal that is kept, in bytes: that of a missing right names a user and an object, and the rule.
 const SHOWN: usize = 2_000;
 
@@ -129,8 +134,29 @@ pub struct Troubles(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    refused: Mutex<BTreeMap<Thing, Met>>,
+    refused: Mutex<Refused>,
     changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Refused {
+    things: BTreeMap<Thing, Met>,
+    /// Objects that are refused by themselves, in the order in which they were met first.
+    objects: BTreeMap<Thing, Vec<MetObject>>,
+}
+
+/// One of many objects that is refused, and when that was met last.
+struct MetObject {
+    name: Box<str>,
+    refusal: Refusal,
+    last: Instant,
+}
+
+impl MetObject {
+    /// Whether a sweep has met it lately: each tries it again.
+    fn is_met(&self) -> bool {
+        self.last.elapsed() < REPLACED
+    }
 }
 
 /// A refusal, and when it was met last.
@@ -188,6 +214,31 @@ pub fn is_missing_right(reason: RefusalReason) -> bool {
     matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized)
 }
 
+/// Whether the same request about another object may succeed.
+fn is_of_an_object(reason: RefusalReason) -> bool {
+    match reason {
+        RefusalReason::Invalid | RefusalReason::DeniedByAdmission | RefusalReason::WebhookUnreachable => true,
+        RefusalReason::Forbidden
+        | RefusalReason::Unauthorized
+        | RefusalReason::NoSuchResource
+        | RefusalReason::NotFound
+        | RefusalReason::TooLarge
+        | RefusalReason::Conflict
+        | RefusalReason::AlreadyExists
+        | RefusalReason::TooManyRequests
+        | RefusalReason::Expired
+        | RefusalReason::ServerError
+        | RefusalReason::Unreachable
+        | RefusalReason::NotLeader
+        | RefusalReason::ReadOnly => false,
+    }
+}
+
+/// On one line, and up to a bound.
+fn shown(refusal: &Refusal) -> Refusal {
+    Refusal { message: text::line(&refusal.message, SHOWN), ..refusal.clone() }
+}
+
 impl Troubles {
     /// This was refused in one of the two clusters.
     pub fn met(&self, thing: Thing, refusal: &Refusal, side: Side) {
@@ -199,17 +250,62 @@ impl Troubles {
         if !lasts(refusal.reason) {
             return;
         }
-        let refusal = Refusal { message: text::line(&refusal.message, SHOWN), ..refusal.clone() };
-        let now = Instant::now();
+        let (refusal, now) = (shown(refusal), Instant::now());
         {
             let mut refused = self.refused();
-            if refused.get_mut(&thing).is_some_and(|known| known.shows(&refusal, now)) {
+            if refused.things.get_mut(&thing).is_some_and(|known| known.shows(&refusal, now)) {
                 return;
             }
-            refused.insert(thing, Met { refusal: refusal.clone(), last: now, itself: now });
+            refused.things.insert(thing, Met { refusal: refusal.clone(), last: now, itself: now });
         }
+        self.tell(thing, &refusal);
+    }
+
+    fn tell(&self, thing: Thing, refusal: &Refusal) {
         tracing::warn!(?thing, reason = refusal.reason.as_str(), error = %refusal, "a request for a binding is refused");
         self.0.changed.notify_one();
+    }
+
+    /// This was refused for one of many objects. What a rule would cure is no matter of this object alone.
+    pub fn met_of(&self, thing: Thing, object: &str, refusal: &Refusal, side: Side) {
+        if !is_of_an_object(refusal.reason) {
+            return self.met(thing, refusal, side);
+        }
+        let (refusal, now) = (shown(&refusal.clone().on(side)), Instant::now());
+        {
+            let mut refused = self.refused();
+            let objects = refused.objects.entry(thing).or_default();
+            objects.retain(MetObject::is_met);
+            if let Some(known) = objects.iter_mut().find(|known| *known.name == *object) {
+                known.last = now;
+                return;
+            }
+            if objects.len() < OBJECTS {
+                objects.push(MetObject { name: object.into(), refusal: refusal.clone(), last: now });
+            }
+            if objects.len() > 1 {
+                return;
+            }
+        }
+        self.tell(thing, &refusal);
+    }
+
+    /// It succeeded for one of many objects. Others may be refused still.
+    pub fn over_of(&self, thing: Thing, object: &str) {
+        self.over(thing);
+        let is_news = {
+            let mut refused = self.refused();
+            let Some(objects) = refused.objects.get_mut(&thing) else { return };
+            let was_shown = objects.first().is_some_and(|first| *first.name == *object);
+            objects.retain(|known| *known.name != *object);
+            if objects.is_empty() {
+                refused.objects.remove(&thing);
+            }
+            was_shown
+        };
+        if is_news {
+            self.0.changed.notify_one();
+        }
     }
 
     /// What came of a request, with the cluster that it went to: a right that is missing is a trouble until the same succeeds, and
@@ -233,22 +329,40 @@ impl Troubles {
 
     /// It succeeded.
     pub fn over(&self, thing: Thing) {
-        if self.refused().remove(&thing).is_some() {
+        let is_news = self.refused().things.remove(&thing).is_some();
+        if is_news {
             self.0.changed.notify_one();
         }
     }
 
+    /// It is not tried any more, for no object.
+    pub fn forget(&self, thing: Thing) {
+        self.refused().objects.remove(&thing);
+        self.over(thing);
+        self.0.changed.notify_one();
+    }
+
     /// Another life of the binding begins: what was refused in the one before is not known any more, but for these things.
     pub fn keep_only(&self, things: &[Thing]) {
-        self.refused().retain(|thing, _| things.contains(thing));
+        let mut refused = self.refused();
+        refused.things.retain(|thing, _| things.contains(thing));
+        refused.objects.retain(|thing, _| things.contains(thing));
     }
 
     /// All of them, the most basic first.
     #[must_use]
     pub fn all(&self) -> Vec<Refusal> {
         let mut refused = self.refused();
-        refused.retain(|_, met| met.last.elapsed() < FORGOTTEN);
-        refused.values().map(|met| met.refusal.clone()).collect()
+        refused.things.retain(|_, met| met.last.elapsed() < FORGOTTEN);
+        refused.objects.retain(|_, objects| {
+            objects.retain(MetObject::is_met);
+            !objects.is_empty()
+        });
+        let things = refused.things.iter().map(|(thing, met)| (*thing, &met.refusal));
+        let objects = refused.objects.iter().filter_map(|(thing, objects)| Some((*thing, &objects.first()?.refusal)));
+        let mut all: Vec<(Thing, &Refusal)> = things.chain(objects).collect();
+        all.sort_by_key(|(thing, _)| *thing);
+        all.into_iter().map(|(_, refusal)| refusal.clone()).collect()
     }
 
     /// Is notified when they change.
@@ -257,7 +371,7 @@ impl Troubles {
         Arc::clone(&self.0.changed)
     }
 
-    fn refused(&self) -> MutexGuard<'_, BTreeMap<Thing, Met>> {
+    fn refused(&self) -> MutexGuard<'_, Refused> {
         self.0.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -376,6 +490,43 @@ mod tests {
         changed.notified().await;
         troubles.met(Thing::HostPorts, &refusal(RefusalReason::Forbidden), Side::Virtual);
         assert_eq!(sentences(&troubles), ["the virtual cluster: no"], "another reason");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s19_one_object_that_is_denied_is_a_trouble_until_it_is_not_however_many_others_succeed() {
+        let troubles = Troubles::default();
+        let changed = troubles.changed();
+        let is_news = || futures::FutureExt::now_or_never(changed.notified()).is_some();
+        let denied =
+            |pod: &str| Refusal { message: format!("{pod} is denied"), ..refusal(RefusalReason::DeniedByAdmission) };
+        let meet = |pod: &str| troubles.met_of(Thing::LentPodStatus, pod, &denied(pod), Side::Virtual);
+        let shows = |pod: &str| assert_eq!(sentences(&troubles), [format!("the virtual cluster: {pod} is denied")]);
+        meet("a");
+        assert!(is_news());
+        // Every sweep tries it again, and others are written all the time.
+        for _ in 0..5 {
+            troubles.over_of(Thing::LentPodStatus, "b");
+            shows("a");
+            tokio::time::advance(Duration::from_secs(600)).await;
+            meet("a");
+            meet("c");
+        }
+        assert!(!is_news());
+        troubles.over_of(Thing::LentPodStatus, "a");
+        assert!(is_news());
+        shows("c");
+        // A right is not of one object, and goes with any success.
+        troubles.met_of(Thing::LentPodStatus, "d", &forbidden("w1"), Side::Virtual);
+        assert_eq!(troubles.all().len(), 2);
+        troubles.over_of(Thing::LentPodStatus, "d");
+        shows("c");
+        // It does not exist any more, so no sweep meets it.
+        tokio::time::advance(REPLACED).await;
+        assert_eq!(troubles.all(), []);
+        (0..1_000).for_each(|number| meet(&format!("p{number}")));
+        assert_eq!(troubles.refused().objects[&Thing::LentPodStatus].len(), OBJECTS);
+        troubles.forget(Thing::LentPodStatus);
+        assert_eq!(troubles.all(), []);
     }
 
     #[test]

@@ -438,7 +438,7 @@ impl Conductor {
         if before.host_ports != self.terms.host_ports {
             self.view().set_host_ports(self.terms.host_ports);
             // What was refused before may not be tried again.
-            self.parts.troubles.over(Thing::HostPorts);
+            self.parts.troubles.forget(Thing::HostPorts);
         }
         if before.pod_metadata != self.terms.pod_metadata || before.orphan_delay != self.terms.orphan_delay {
             self.parts.pods.configure(self.terms.pod_metadata.clone(), self.terms.orphan_delay);

@@ -97,17 +97,17 @@ impl Pods {
                 }
                 EndDecision::AskPhysicalPod(named) => {
                     let found = self.requests.physical_uid(&named.namespace, &named.name).await;
-                    let found = self.told(Ask::ReadPhysical, found)?;
+                    let found = self.told(Ask::ReadPhysical, name, found)?;
                     evidence.physical = found.map_or(PodEvidence::Absent, PodEvidence::Present);
                 }
                 EndDecision::AskPhysicalNode => {
-                    evidence.physical_node = self.read_node(evidence.pod.as_deref()).await?;
+                    evidence.physical_node = self.read_node(name, evidence.pod.as_deref()).await?;
                 }
                 EndDecision::WriteFinalPhase { why, patch } => {
                     let sent = self.send_phase(name, &patch).await;
                     match sent.and_then(|stored| self.state(stored)) {
                         Ok(stored) => {
-                            self.troubles.over(Ask::WritePhase.thing().0);
+                            self.troubles.over_of(Ask::WritePhase.thing().0, name.text());
                             self.metrics.count(PodOutcome::Ended);
                             tracing::info!(pod = %name, %why, "a final phase was written for a lent pod");
                             let looks = self.inbox.book().answer(&stored);
@@ -115,18 +115,18 @@ impl Pods {
                             evidence.pod = Some(Arc::new(stored));
                         }
                         Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
-                        Err(refusal) => return self.told(Ask::WritePhase, Err(refusal)),
+                        Err(refusal) => return self.told(Ask::WritePhase, name, Err(refusal)),
                     }
                 }
                 EndDecision::Delete { why, precondition } => match self.send_removal(name, &precondition).await {
                     Ok(()) => {
-                        self.troubles.over(Ask::RemoveTwin.thing().0);
+                        self.troubles.over_of(Ask::RemoveTwin.thing().0, name.text());
                         self.metrics.count(PodOutcome::Removed);
                         tracing::info!(pod = %name, %why, "a lent pod was removed");
                         return Ok(WorkOutcome::Done);
                     }
                     Err(refusal) if is_stale(&refusal) => evidence = Evidence::none(),
-                    Err(refusal) => return self.told(Ask::RemoveTwin, Err(refusal)),
+                    Err(refusal) => return self.told(Ask::RemoveTwin, name, Err(refusal)),
                 },
             }
         }
@@ -183,20 +183,20 @@ impl Pods {
     /// The virtual pod, live; `None` where it is gone, or is another one now.
     async fn read_ending(&self, name: &PodName, uid: &Uid) -> Result<Option<PodState>, PodError> {
         let (namespace, pod) = name.parts();
-        let found = self.told(Ask::ReadTwin, self.requests.twin(namespace, pod).await)?;
+        let found = self.told(Ask::ReadTwin, name, self.requests.twin(namespace, pod).await)?;
         let Some(found) = found else { return Ok(None) };
-        let pod = self.told(Ask::ReadTwin, self.state(found))?;
+        let pod = self.told(Ask::ReadTwin, name, self.state(found))?;
         let looks = self.inbox.book().answer(&pod);
         self.inbox.add(looks);
         Ok(Some(pod).filter(|pod| pod.deletion.is_some() && pod.uid() == *uid))
     }
 
     /// Whether the physical node of a virtual pod exists.
-    async fn read_node(&self, pod: Option<&PodState>) -> Result<NodeEvidence, PodError> {
+    async fn read_node(&self, of: &PodName, pod: Option<&PodState>) -> Result<NodeEvidence, PodError> {
         let node = pod.and_then(|pod| physical_node(&self.view(), &pod.node));
         // Without a name there is nothing to ask for, and what was not asked for is not gone.
         let Some(node) = node else { return Ok(NodeEvidence::Present) };
-        let found = self.told(Ask::ReadNode, self.requests.physical_node(&node.name).await)?;
+        let found = self.told(Ask::ReadNode, of, self.requests.physical_node(&node.name).await)?;
         Ok(match found {
             None => NodeEvidence::Gone,
             Some(found) if !node.uids.is_empty() && !node.uids.contains(&found) => NodeEvidence::Gone,

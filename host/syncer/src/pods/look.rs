@@ -146,7 +146,7 @@ impl Pods {
                 Step::ReadPhysical => evidence.physical = Some(self.read_physical(name).await?),
                 Step::ReadTwin(question, pod) => evidence.twin = Some(self.read_twin(&question, &pod).await?),
                 Step::ReadBindings => {
-                    evidence.bindings = Some(self.told(Ask::Bindings, self.requests.bindings().await)?);
+                    evidence.bindings = Some(self.told(Ask::Bindings, name, self.requests.bindings().await)?);
                 }
                 Step::Mirror(pod, twin) => match self.mirror(&pod, &twin).await? {
                     Wrote::Rest => return Ok(WorkOutcome::Done),
@@ -277,9 +277,9 @@ impl Pods {
     }
 
     async fn read_physical(&self, name: &PodName) -> Result<LivePod, PodError> {
-        let found = self.told(Ask::ReadPhysical, self.requests.physical(name).await)?;
+        let found = self.told(Ask::ReadPhysical, name, self.requests.physical(name).await)?;
         let Some(found) = found else { return Ok(LivePod::Gone) };
-        let pod = self.told(Ask::ReadPhysical, self.state(found))?;
+        let pod = self.told(Ask::ReadPhysical, name, self.state(found))?;
         // One that was made again under the name is another one, which its watch shows.
         let is_known = self.inbox.book().answer_physical(&pod);
         Ok(if is_known { LivePod::Found(Arc::new(pod)) } else { LivePod::Gone })
@@ -288,10 +288,10 @@ impl Pods {
     async fn read_twin(&self, question: &Question, pod: &PodState) -> Result<LiveTwin, PodError> {
         match question {
             Question::Named { namespace, name } => {
-                let asked = (self.now)().steady;
-                let found = self.told(Ask::ReadTwin, self.requests.twin(namespace, name).await)?;
-                let twin = self.told(Ask::ReadTwin, found.map(|found| self.state(found)).transpose())?;
-                twin.iter().for_each(|twin| self.show(twin, &pod.pod_name()));
+                let (of, asked) = (pod.pod_name(), (self.now)().steady);
+                let found = self.told(Ask::ReadTwin, &of, self.requests.twin(namespace, name).await)?;
+                let twin = self.told(Ask::ReadTwin, &of, found.map(|found| self.state(found)).transpose())?;
+                twin.iter().for_each(|twin| self.show(twin, &of));
                 Ok(LiveTwin { pod: twin.map(Arc::new), asked })
             }
             Question::NamingIt => self.read_naming(pod).await,
@@ -307,7 +307,10 @@ impl Pods {
         let is_good = |list: &Naming| list.begun >= due && now.saturating_sub(list.begun) < SHARED;
         let list = match listed.take().filter(is_good) {
             Some(list) => list,
-            None => Naming { begun: now, pods: self.told(Ask::ReadTwin, self.requests.twins_naming().await)? },
+            None => {
+                let named = self.requests.twins_naming().await;
+                Naming { begun: now, pods: self.told(Ask::ReadTwin, &pod.pod_name(), named)? }
+            }
         };
         let list = listed.insert(list);
         let mut named = list.pods.get(&pod.pod_name()).into_iter().flatten();
@@ -378,7 +381,7 @@ impl Pods {
             Err(refusal) if refusal.reason == RefusalReason::Invalid => {
                 Ok(self.report(pod, twin, &patch, &refusal.message).await)
             }
-            Err(refusal) => self.told(Ask::WriteStatus, Err(refusal)),
+            Err(refusal) => self.told(Ask::WriteStatus, &name, Err(refusal)),
         }
     }
 
@@ -405,7 +408,7 @@ impl Pods {
         self.metrics.count(if rest.is_some() { PodOutcome::NotStored } else { PodOutcome::Mirrored });
         self.inbox.book().refusals.stored(&stored.uid(), rest.as_ref());
         self.show(stored, &pod.pod_name());
-        self.troubles.over(Ask::WriteStatus.thing().0);
+        self.troubles.over_of(Ask::WriteStatus.thing().0, pod.pod_name().text());
         self.rested(pod, stored)
     }
 
@@ -461,7 +464,7 @@ impl Pods {
         if may_be_done {
             self.view().orphan_deleted(name.text(), (self.now)());
         }
-        self.told(Ask::DeletePhysical, deleted)?;
+        self.told(Ask::DeletePhysical, name, deleted)?;
         self.metrics.count(PodOutcome::OrphanDeleted);
         self.metrics.orphan_deleted(why);
         tracing::info!(pod = %name, uid = %pod.uid, %why, verdict = why.word(), "a physical pod without a virtual pod was deleted");

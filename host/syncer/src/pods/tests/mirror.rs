@@ -468,6 +468,33 @@ async fn s19_a_right_that_is_missing_is_said_once_and_the_pod_rests_until_the_ne
 }
 
 #[tokio::test]
+async fn s19_one_pod_that_admission_denies_is_said_until_it_is_written_however_many_others_are() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    let other = |pod: Value| -> Value {
+        let text = pod.to_string().replace("web-0", "web-1").replace("p-uid", "p2-uid").replace("v-uid", "v2-uid");
+        serde_json::from_str(&text).unwrap()
+    };
+    scene.show_virtual(other(scene.virtual_pod(json!({"phase": "Pending"}))));
+    scene.show_physical(other(scene.physical(running())));
+    scene.run().await;
+    scene.virtuals.refuse(|asked| asked.starts_with("PATCH shop/web-0/").then_some((403, "admission webhook")));
+    let sentences =
+        |scene: &Scene| -> Vec<String> { scene.pods.troubles.all().iter().map(ToString::to_string).collect() };
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(sentences(&scene), ["the virtual cluster: the script says admission webhook"]);
+    scene.show_physical(other(scene.physical(json!({"phase": "Succeeded"}))));
+    assert_eq!(scene.run().await, ["physical lent/web-1-x: done"]);
+    assert_eq!(scene.virtuals.pod("shop/web-1").unwrap()["status"]["phase"], "Succeeded");
+    assert_eq!(sentences(&scene).len(), 1);
+    scene.virtuals.refuse(|_| None);
+    scene.pods.inbox().wake();
+    scene.run().await;
+    assert_eq!(sentences(&scene), [""; 0]);
+}
+
+#[tokio::test]
 async fn s1_a_virtual_pod_on_the_node_of_a_binding_whose_id_begins_with_ours_is_not_written() {
     let mut scene = Scene::new();
     let mut twin = scene.virtual_pod(json!({"phase": "Pending"}));
