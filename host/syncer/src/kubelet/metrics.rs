@@ -21,24 +21,27 @@ pub enum StreamOutcome {
     NotFound,
     /// The pod is none that streams are passed on to.
     Foreign,
+    /// The physical API server says that the pod cannot do what is asked: a container that has not begun has no log.
+    Impossible,
     /// It was asked for nothing that is served.
     NotServed,
     /// There were too many streams.
     Crowded,
     /// The virtual API server did not say enough to decide.
     Undecided,
-    /// The physical API server refused, or did not answer.
+    /// The physical API server refused us, or did not answer.
     Failed,
 }
 
 impl StreamOutcome {
     /// Each of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Opened,
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
         Self::Foreign,
+        Self::Impossible,
         Self::NotServed,
         Self::Crowded,
         Self::Undecided,
@@ -54,6 +57,7 @@ impl StreamOutcome {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Foreign => "foreign",
+            Self::Impossible => "impossible",
             Self::NotServed => "not_served",
             Self::Crowded => "crowded",
             Self::Undecided => "undecided",

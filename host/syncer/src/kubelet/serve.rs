@@ -8,6 +8,10 @@
 //! Every question that has no answer ends the request. The log has what went wrong with an API server, once a minute at most; never a
 //! command, a byte of a stream, or a credential. A question to the virtual API server that has no answer is a 500, as at a kubelet: of
 //! most other codes an API server shows the number alone to the user of kubectl, and not the sentence.
+//!
+//! A refusal goes to its caller, the log and a counter, and into no condition or Event: every replica serves streams, and only the one
+//! that holds the lease of a binding writes its status; and a caller could make an Event with each request. That most requests fail
+//! has an alert.
 
 use std::fmt;
 use std::sync::Arc;
@@ -146,7 +150,11 @@ impl From<NoAnswer> for Denial {
                 let why = format!("{} needs an upgraded connection: SPDY/3.1 or WebSocket", verb.word());
                 Self::new(StreamOutcome::NotServed, StatusCode::BAD_REQUEST, why)
             }
-            NoAnswer::Refused { code, why } => Self::new(StreamOutcome::Failed, code, why),
+            NoAnswer::Refused { code, why } => {
+                // What is said of the request is the caller's to correct; the physical API server works.
+                let is_ours = matches!(code, StatusCode::BAD_GATEWAY | StatusCode::TOO_MANY_REQUESTS);
+                Self::new(if is_ours { StreamOutcome::Failed } else { StreamOutcome::Impossible }, code, why)
+            }
         }
     }
 }
@@ -237,6 +245,16 @@ impl Pages {
         }
     }
 
+    fn no_answer(&self, why: NoAnswer) -> Denial {
+        let denial = Denial::from(why);
+        if denial.outcome == StreamOutcome::Failed
+            && let Some(times) = self.trouble.due(Instant::now())
+        {
+            tracing::warn!(times, error = denial.why, "a physical API server opens no stream to a lent pod");
+        }
+        denial
+    }
+
     fn log(&self, what: &str, refusal: &Refusal) {
         if let Some(times) = self.trouble.due(Instant::now()) {
             tracing::warn!(times, reason = refusal.reason.as_str(), error = %refusal, "{what}");
@@ -275,7 +293,8 @@ impl Pages {
             wanted,
         };
         let begun = async {
-            let answer = asked.open(lender.connection.streams(), &physical).await?;
+            let answer = asked.open(lender.connection.streams(), &physical).await;
+            let answer = answer.map_err(|why| self.no_answer(why))?;
             still(&lender, &physical).await.map_err(|why| self.no_twin(wanted, why))?;
             Ok::<_, Denial>(answer)
         };
@@ -350,4 +369,22 @@ fn forbidden(caller: &Caller, what: StreamVerb) -> Denial {
     let (user, verb) = (text::line(&caller.user, SHOWN), access::verb(what));
     let why = format!("Forbidden (user={user}, verb={verb}, resource=nodes, subresource=proxy)");
     Denial::new(StreamOutcome::Forbidden, StatusCode::FORBIDDEN, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s26_what_a_physical_api_server_says_of_the_pod_is_no_failure_and_what_it_says_of_us_or_of_itself_is() {
+        for (code, outcome) in [
+            (StatusCode::BAD_GATEWAY, StreamOutcome::Failed),
+            (StatusCode::TOO_MANY_REQUESTS, StreamOutcome::Failed),
+            (StatusCode::NOT_FOUND, StreamOutcome::Impossible),
+            (StatusCode::BAD_REQUEST, StreamOutcome::Impossible),
+        ] {
+            let denial = Denial::from(NoAnswer::Refused { code, why: "no".to_owned() });
+            assert_eq!((denial.outcome, denial.code, denial.why.as_str()), (outcome, code, "no"));
+        }
+    }
 }
