@@ -29,7 +29,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
-use self::bindings::{GroupFailures, ShownBinding};
+pub use self::bindings::LeftOut;
+use self::bindings::{Groups, ShownBinding};
 use super::election::{Election, Group, LeaseGroup, Role};
 use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::{Check, Judge, Refusal, RefusalReason};
@@ -53,6 +54,8 @@ struct Inner {
     elections: Vec<Election>,
     left_to_others: BTreeSet<LeaseGroup>,
     bindings: BTreeMap<Arc<str>, ShownBinding>,
+    /// Those that this replica does not stand for, where it serves bindings.
+    left_out: Option<LeftOut>,
     /// Whether this process serves bindings and does nothing else.
     serves_only_bindings: bool,
     /// Whether it could read or write the lease of a binding once.
@@ -240,7 +243,7 @@ impl Health {
         if !may_serve {
             lines.push_str("[!] leases of bindings forbidden, so this replica could serve none\n");
         }
-        bindings::show(&inner.bindings, &mut lines);
+        bindings::show(&inner.bindings, inner.left_out.unwrap_or_default(), &mut lines);
         (ready && may_serve, lines)
     }
 }
@@ -322,7 +325,7 @@ impl Health {
     /// Registers what is counted of it.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(ControllerStates(self.clone())));
-        registry.register_collector(Box::new(GroupFailures(self.clone())));
+        registry.register_collector(Box::new(Groups(self.clone())));
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
@@ -339,6 +342,7 @@ impl Health {
         self.controller(any, Controller::Running);
         let switch = Switch::new(ReadOnly::No);
         self.binding(&any.into(), Election::off(Group::Binding(any.into()), &switch));
+        self.bindings_left_out(LeftOut::default());
     }
 }
 

@@ -48,7 +48,7 @@ use self::members::{Announcements, Announcer};
 use super::controller::{Context, Controller, InitError, Initialized, Lifetimes, RateClass};
 use super::debug::Debug;
 use super::election::LeaseGroup;
-use super::health::Health;
+use super::health::{Health, LeftOut};
 use super::tasks::Tasks;
 use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
@@ -257,8 +257,8 @@ impl LendingParts {
 struct Keepers {
     office: Arc<Office>,
     wanted: BTreeMap<BindingName, Uid>,
-    /// Whether there are more than are served.
-    has_more: bool,
+    /// How many more there are than are served.
+    more: usize,
     /// Those for which there can be no lease: they are in the log.
     refused: BTreeSet<BindingName>,
     kept: BTreeMap<BindingName, Kept>,
@@ -278,7 +278,7 @@ impl Keepers {
         Self {
             office,
             wanted: BTreeMap::new(),
-            has_more: false,
+            more: 0,
             refused: BTreeSet::new(),
             kept: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -288,8 +288,8 @@ impl Keepers {
 
     /// These bindings are to be kept from now on.
     fn want(&mut self, bindings: Bindings) {
-        let had_more = std::mem::replace(&mut self.has_more, bindings.len() > MOST);
-        if self.has_more && !had_more {
+        let before = std::mem::replace(&mut self.more, bindings.len().saturating_sub(MOST));
+        if self.more > 0 && before == 0 {
             tracing::warn!(
                 bindings = bindings.len(),
                 most = MOST,
@@ -358,6 +358,8 @@ impl Keepers {
         for binding in missing {
             self.begin(binding);
         }
+        let left_out = LeftOut { too_many: self.more, no_lease: self.refused.len() };
+        self.office.health.bindings_left_out(left_out);
     }
 
     fn begin(&mut self, binding: BindingId) {

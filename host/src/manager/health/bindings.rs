@@ -10,6 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use topoloom_core::text;
 
 use super::{CheckSlot, Health, Inner};
@@ -34,6 +35,27 @@ pub(super) struct ShownBinding {
     is_forbidden: bool,
     /// How often its group ended by itself.
     failures: u64,
+    /// Whether its group runs on this replica.
+    is_running: bool,
+}
+
+/// Bindings that this replica does not stand for, since it never could serve them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// There are more than one process serves.
+    pub too_many: usize,
+    /// There can be no lease for them.
+    pub no_lease: usize,
+}
+
+impl LeftOut {
+    /// Each number, with the word of metrics and the words of `/readyz`.
+    fn each(self) -> [(&'static str, usize, &'static str); 2] {
+        [
+            ("no-lease", self.no_lease, "there can be no lease for them"),
+            ("too-many", self.too_many, "there are more than one process serves"),
+        ]
+    }
 }
 
 impl ShownBinding {
@@ -70,9 +92,27 @@ impl Health {
             shown.election = election;
             return;
         }
-        let shown =
-            ShownBinding { election, troubles: BTreeMap::new(), reported: None, is_forbidden: false, failures: 0 };
+        let shown = ShownBinding {
+            election,
+            troubles: BTreeMap::new(),
+            reported: None,
+            is_forbidden: false,
+            failures: 0,
+            is_running: false,
+        };
         inner.bindings.insert(Arc::clone(name), shown);
+    }
+
+    /// Of the bindings that there are, these are not stood for.
+    pub fn bindings_left_out(&self, left_out: LeftOut) {
+        self.lock().left_out = Some(left_out);
+    }
+
+    /// The group of a binding runs on this replica from now on.
+    pub fn binding_runs(&self, name: &str) {
+        if let Some(shown) = self.lock().bindings.get_mut(name) {
+            shown.is_running = true;
+        }
     }
 
     /// What is wrong with a binding, as a part of it sees it: that its cluster does not answer, that it is held, or wrong.
@@ -89,12 +129,14 @@ impl Health {
     pub fn binding_failed(&self, name: &str) {
         if let Some(shown) = self.lock().bindings.get_mut(name) {
             shown.failures = shown.failures.saturating_add(1);
+            shown.is_running = false;
         }
     }
 
     /// This replica does not run the group of a binding, or no longer does: what was wrong with it is another's to say.
     pub fn binding_follows(&self, name: &str) {
         if let Some(shown) = self.lock().bindings.get_mut(name) {
+            shown.is_running = false;
             shown.troubles.retain(|part, _| *part == LEASE);
         }
     }
@@ -118,31 +160,49 @@ impl Health {
     }
 }
 
-/// How often the group of each binding failed, as a metric: one series for each binding that this replica stands for, which are
-/// bounded, from zero on. A binding that fails on every replica has no other series.
+/// The groups of bindings, as metrics: whether each runs here, and how often it failed. One series of each for every binding that this
+/// replica stands for, which are bounded, from zero on: a binding that no replica serves, or that fails on all of them, has no other
+/// series.
 #[derive(Clone)]
-pub(super) struct GroupFailures(pub(super) Health);
+pub(super) struct Groups(pub(super) Health);
 
-impl fmt::Debug for GroupFailures {
+impl fmt::Debug for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Collector")
     }
 }
 
-impl Collector for GroupFailures {
+impl Collector for Groups {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let failures: Vec<(Arc<str>, u64)> = {
+        let (groups, left_out): (Vec<(Arc<str>, u64, bool)>, _) = {
             let inner = self.0.lock();
-            inner.bindings.iter().map(|(name, shown)| (Arc::clone(name), shown.failures)).collect()
+            let group =
+                |(name, shown): (&Arc<str>, &ShownBinding)| (Arc::clone(name), shown.failures, shown.is_running);
+            (inner.bindings.iter().map(group).collect(), inner.left_out)
         };
-        if failures.is_empty() {
-            return Ok(());
+        if !groups.is_empty() {
+            let help =
+                "How often the group of a binding ended by itself on this replica, since it first stood for its lease";
+            let mut family = encoder.encode_descriptor("binding_group_failures", help, None, MetricType::Counter)?;
+            for (name, failures, _) in &groups {
+                ConstCounter::new(*failures).encode(family.encode_family(&[("binding", &**name)])?)?;
+            }
         }
-        let help =
-            "How often the group of a binding ended by itself on this replica, since it first stood for its lease";
-        let mut family = encoder.encode_descriptor("binding_group_failures", help, None, MetricType::Counter)?;
-        for (name, count) in failures {
-            ConstCounter::new(count).encode(family.encode_family(&[("binding", &*name)])?)?;
+        if !groups.is_empty() {
+            let help = "1 while this replica serves a binding, 0 while it stands for its lease";
+            let mut family = encoder.encode_descriptor("binding_group_running", help, None, MetricType::Gauge)?;
+            for (name, _, is_running) in &groups {
+                let running = ConstGauge::new(i64::from(*is_running));
+                running.encode(family.encode_family(&[("binding", &**name)])?)?;
+            }
+        }
+        if let Some(left_out) = left_out {
+            let help = "Bindings that no replica can serve, by why: there are more than one process serves, or there can be no lease";
+            let mut family = encoder.encode_descriptor("bindings_unserved", help, None, MetricType::Gauge)?;
+            for (why, count, _) in left_out.each() {
+                let count = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+                count.encode(family.encode_family(&[("why", why)])?)?;
+            }
         }
         Ok(())
     }
@@ -193,7 +253,7 @@ impl Judge for LeaseOfBinding {
 }
 
 /// One line for each binding.
-pub(super) fn show(bindings: &BTreeMap<Arc<str>, ShownBinding>, lines: &mut String) {
+pub(super) fn show(bindings: &BTreeMap<Arc<str>, ShownBinding>, left_out: LeftOut, lines: &mut String) {
     for (name, shown) in bindings.iter().take(LINES) {
         let (mark, role) = match shown.election.role() {
             Role::Unknown => ("[ ]", "the lease has not been read yet".to_owned()),
@@ -212,5 +272,8 @@ pub(super) fn show(bindings: &BTreeMap<Arc<str>, ShownBinding>, lines: &mut Stri
     let more = bindings.len().saturating_sub(LINES);
     if more > 0 {
         lines.push_str(&format!("[-] and {more} more bindings\n"));
+    }
+    for (_, count, why) in left_out.each().into_iter().filter(|(_, count, _)| *count > 0) {
+        lines.push_str(&format!("[!] bindings that no replica serves, since {why}: {count}\n"));
     }
 }

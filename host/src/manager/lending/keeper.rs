@@ -190,6 +190,7 @@ impl Keeper {
             report: BindingReport::new(&self.office.health, &self.binding),
         };
         tracing::info!(binding, uid = &*self.binding.uid, "the group of a binding begins");
+        self.office.health.binding_runs(binding);
         let mut group = Tasks::default();
         group.spawn_fallible("the group of a binding", self.office.groups.start_group(held, ends.clone()));
         let handed_over = async {

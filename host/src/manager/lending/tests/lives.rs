@@ -184,7 +184,13 @@ async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_
     assert_eq!(pauses[6..], [pauses[5]; 2]);
     let (failed, loud) = ("ended by itself", "ERROR topoloom");
     assert_eq!((lines.count(failed), lines.count(loud)), (8, 1), "{}", lines.text());
-    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"east\"} 8"]);
+    let series = |binding: &str, failures: u32| {
+        [
+            format!("topoloom_binding_group_failures_total{{binding=\"{binding}\"}} {failures}"),
+            format!("topoloom_binding_group_running{{binding=\"{binding}\"}} 0"),
+        ]
+    };
+    assert_eq!(replica.metrics(), series("east", 8));
     // It runs for more than ten minutes, and fails then.
     replica.groups.behaves(Manner::Fails(601 * S));
     let pause = stands_again(&replica, &mut keepers).await;
@@ -196,7 +202,36 @@ async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_
     keepers.want(bindings(&[("west", "u2")]));
     replica.ballot.last("east", Staged::leads);
     passes(20 * S, &mut keepers).await;
-    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"west\"} 0"]);
+    assert_eq!(replica.metrics(), series("west", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_whether_a_binding_is_served_is_a_series_on_every_replica_that_stands_for_it() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    keepers.want(bindings(&[("east", "u1")]));
+    passes(S, &mut keepers).await;
+    let runs = |replica: &Replica| {
+        let series = replica.metrics();
+        let (_, value) = series[1].split_once("_running{binding=\"east\"} ").unwrap();
+        value.to_owned()
+    };
+    // Its lease has no holder, and its group begins with it.
+    assert_eq!(runs(&replica), "0");
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(runs(&replica), "1");
+    replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Deleted)));
+    passes(2 * S, &mut keepers).await;
+    assert_eq!(runs(&replica), "0");
+    // One that crashes serves nothing.
+    replica.groups.behaves(Manner::Breaks(3 * S));
+    passes(30 * S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(runs(&replica), "1");
+    passes(5 * S, &mut keepers).await;
+    assert_eq!(runs(&replica), "0");
 }
 
 #[tokio::test(start_paused = true)]
@@ -364,6 +399,9 @@ async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_
     passes(S, &mut keepers).await;
     assert_eq!(replica.ballot.counts(), (MOST, 0), "the new one is the first by name");
     assert_eq!(lines.count("more bindings than"), 1, "{}", lines.text());
+    let left_out = |replica: &Replica| replica.health.report().1.lines().last().unwrap().to_owned();
+    let said = "[!] bindings that no replica serves, since there are more than one process serves: 11";
+    assert_eq!(left_out(&replica), said);
     // The oldest is deleted, and the next by age has its place.
     keepers.want((1..MOST + 11).map(of).collect());
     passes(S, &mut keepers).await;
@@ -372,6 +410,8 @@ async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_
     keepers.want((1..MOST).map(of).collect());
     keepers.want((1..MOST + 11).map(of).collect());
     assert_eq!(lines.count("more bindings than"), 2, "{}", lines.text());
+    keepers.want((1..MOST).map(of).collect());
+    assert!(!left_out(&replica).contains("no replica serves"), "{}", left_out(&replica));
 }
 
 #[tokio::test(start_paused = true)]
@@ -384,6 +424,8 @@ async fn that_there_can_be_no_lease_for_a_binding_is_said_once() {
         passes(S, &mut keepers).await;
     }
     assert_eq!((lines.count("no lease for a binding"), replica.ballot.counts()), (2, (0, 0)), "{}", lines.text());
+    let said = "[!] bindings that no replica serves, since there can be no lease for them: 1\n";
+    assert!(replica.health.report().1.ends_with(said), "{}", replica.health.report().1);
     // It is said again of one that was deleted and made again.
     keepers.want(bindings(&[("east", "u3"), ("west", "u2")]));
     assert_eq!(lines.count("no lease for a binding"), 3, "{}", lines.text());
