@@ -161,7 +161,7 @@ impl Group {
             |physical, epoch| {
                 let of = (physical.signs().clone(), epoch);
                 self.lists.begin_again(Some(of), history(physical.restores()));
-                self.view().listed_anew();
+                self.view().listed_again();
             },
             |physical, epoch| self.physical_watches(physical, epoch, &identity, known.clone()),
         );

@@ -12,7 +12,7 @@ use topoloom_core::text;
 const MEANT_MAX: usize = 3;
 
 /// What was written where something else is allowed. Prints as `"mon" (did you mean "Monday"?)`: in
-/// parentheses, so that a sentence can go on or end behind it.
+/// parentheses, so that a sentence can continue or end behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     text: String,

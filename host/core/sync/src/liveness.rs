@@ -12,7 +12,7 @@
 //! decided about it: until then it is still suspect. A list that was asked for before its silence is no such list: it may
 //! arrive after it, and leaves out what happened meanwhile. So each return begins an [`Epoch`], and a list says of which it is.
 //! The same holds for leases: one that stopped during the silence stays stopped until the machine was listed again, since a kubelet may
-//! have died meanwhile. One that is renewed goes on, by what the virtual node says.
+//! have died meanwhile. One that is renewed stays renewed, by what the virtual node says.
 
 use std::fmt;
 use std::time::Duration;

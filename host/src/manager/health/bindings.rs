@@ -161,8 +161,8 @@ impl Health {
 }
 
 /// The groups of bindings, as metrics: whether each runs here, and how often it failed. One series of each for every binding that this
-/// replica stands for, which are bounded, from zero on: a binding that no replica serves, or that fails on all of them, has no other
-/// series.
+/// replica serves or waits for, which are bounded, from zero on: a binding that no replica serves, or that fails on all of them, has no
+/// other series.
 #[derive(Clone)]
 pub(super) struct Groups(pub(super) Health);
 
@@ -189,7 +189,7 @@ impl Collector for Groups {
             }
         }
         if !groups.is_empty() {
-            let help = "1 while this replica serves a binding, 0 while it stands for its lease";
+            let help = "1 while this replica serves a binding, 0 while it waits for its lease";
             let mut family = encoder.encode_descriptor("binding_group_running", help, None, MetricType::Gauge)?;
             for (name, _, is_running) in &groups {
                 let running = ConstGauge::new(i64::from(*is_running));

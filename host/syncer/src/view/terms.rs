@@ -69,8 +69,8 @@ impl View {
         self.all()
     }
 
-    /// The physical cluster is listed anew: it was gone, or another connection leads there.
-    pub fn listed_anew(&mut self) {
+    /// The physical cluster is listed again: it was gone, or another connection leads there.
+    pub fn listed_again(&mut self) {
         self.is_outdated = true;
     }
 
@@ -206,7 +206,7 @@ mod tests {
             },
         );
         assert_ne!(decide(&mut view, "w1").orders, []);
-        view.listed_anew();
+        view.listed_again();
         let work = decide(&mut view, "w1");
         assert_eq!((work.lease, work.orders), (Some(Lease::Renew), vec![]), "by what the virtual node says");
     }
