@@ -1,10 +1,10 @@
 //! Objects that the view knows one by one, by their names: nodes of either cluster, and CSINodes ([`csi`](super::csi)).
 //!
-//! Owns how a watch of them becomes events of the view. A kind says how its objects are read and which event each becomes
-//! ([`Named`]); that a list is whole before it counts, and what becomes of an object that cannot be read, is written once, in
+//! Owns how a watch of them becomes events of the view. A kind says which event each becomes ([`Named`]); that a list is whole before
+//! it counts, which objects are the binding's, and what becomes of an object that cannot be read, is written once, in
 //! [`Feed`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -13,48 +13,40 @@ use std::sync::Arc;
 use topoloom_cluster::watched::{Earlier, Index};
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
+use topoloom_sync::keys;
 use topoloom_sync::node::{LentNode, PhysicalNode};
-use topoloom_sync::resources::ResourceError;
 
 use super::{SharedView, locked};
 use crate::ledger::{PhysicalName, Touched};
-use crate::slices::node::NodeSlice;
+use crate::shared::Shown;
 use crate::view::View;
 
 /// A kind of objects that the view knows by their names.
 pub trait Named {
-    /// What a watch shows of one.
-    type Slice;
     /// The name of one.
-    type Name: Eq + Hash + fmt::Display + for<'a> From<&'a str>;
+    type Name: Eq + Hash + From<Arc<str>>;
     /// What the view knows of one.
     type Object;
-    /// Why one cannot be read.
-    type Error: fmt::Display;
 
     /// What one is called in a log.
     const KIND: &'static str;
 
-    /// Its name.
-    fn name(slice: &Self::Slice) -> &str;
-
-    /// What there is to know of it.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn read(slice: Self::Slice) -> Result<Self::Object, Self::Error>;
+    /// The labels by which it is the binding's or another's. Without them all bindings share it.
+    fn labels(_: &Self::Object) -> Option<&BTreeMap<String, String>> {
+        None
+    }
 
     /// A list begins.
     fn begins(_: &mut View) {}
 
     /// What the view knows of the one of this name.
-    fn known(view: &View, name: &Self::Name) -> Option<Self::Object>;
+    fn known(view: &View, name: &Self::Name) -> Option<Arc<Self::Object>>;
 
     /// All were listed: what is not among these is gone.
-    fn all(view: &mut View, objects: HashMap<Self::Name, Self::Object>) -> Touched;
+    fn all(view: &mut View, objects: HashMap<Self::Name, Arc<Self::Object>>) -> Touched;
 
     /// One is as it is now.
-    fn one(view: &mut View, name: &Self::Name, object: Self::Object) -> Touched;
+    fn one(view: &mut View, name: &Self::Name, object: Arc<Self::Object>) -> Touched;
 
     /// The one of this name is gone.
     fn gone(view: &mut View, name: &str) -> Touched;
@@ -63,6 +55,8 @@ pub trait Named {
 /// The objects of one kind on their way into the view.
 pub struct Feed<T> {
     view: SharedView,
+    /// The labels of those that are the binding's, whatever its UID was then.
+    wanted: BTreeMap<String, String>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -70,7 +64,15 @@ impl<T> Feed<T> {
     /// Into this view.
     #[must_use]
     pub fn of(view: &SharedView) -> Self {
-        Self { view: Arc::clone(view), of: PhantomData }
+        let mut wanted = locked(view).binding.identity.labels();
+        wanted.retain(|key, _| [keys::VIRTUAL_CLUSTER, keys::BINDING].contains(&key.as_str()));
+        Self { view: Arc::clone(view), wanted, of: PhantomData }
+    }
+}
+
+impl<T: Named> Feed<T> {
+    fn is_ours(&self, object: &T::Object) -> bool {
+        T::labels(object).is_none_or(|labels| self.wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
     }
 }
 
@@ -83,23 +85,12 @@ impl<T: Named> fmt::Debug for Feed<T> {
 /// A list on its way.
 #[derive(Debug)]
 pub struct NamedList<N, O> {
-    objects: HashMap<N, O>,
-    /// Those that are there and cannot be read.
+    objects: HashMap<N, Arc<O>>,
+    /// Those that are there and were never readable.
     unread: Vec<N>,
 }
 
-fn read<T: Named>(slice: T::Slice) -> Result<(T::Name, T::Object), T::Name> {
-    let name = T::Name::from(T::name(&slice));
-    match T::read(slice) {
-        Ok(object) => Ok((name, object)),
-        Err(error) => {
-            tracing::warn!(kind = T::KIND, %name, %error, "an object cannot be read; what was read of it before counts");
-            Err(name)
-        }
-    }
-}
-
-impl<T: Named> Index<T::Slice> for Feed<T> {
+impl<T: Named> Index<Shown<T::Object>> for Feed<T> {
     type List = NamedList<T::Name, T::Object>;
     type Change = Touched;
 
@@ -108,10 +99,13 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
         NamedList { objects: HashMap::new(), unread: Vec::new() }
     }
 
-    fn list(&mut self, list: &mut Self::List, object: T::Slice) {
-        match read::<T>(object) {
-            Ok((name, object)) => drop(list.objects.insert(name, object)),
-            Err(name) => list.unread.push(name),
+    fn list(&mut self, list: &mut Self::List, shown: Shown<T::Object>) {
+        let name = T::Name::from(shown.key);
+        match shown.object {
+            Some(object) if self.is_ours(&object) => drop(list.objects.insert(name, object)),
+            // It may have been, in the list before.
+            Some(_) => drop(list.objects.remove(&name)),
+            None => list.unread.push(name),
         }
     }
 
@@ -127,13 +121,16 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
         T::all(&mut view, objects)
     }
 
-    fn apply(&mut self, object: T::Slice) -> Touched {
-        let read = read::<T>(object);
-        read.map(|(name, object)| T::one(&mut locked(&self.view), &name, object)).unwrap_or_default()
+    fn apply(&mut self, shown: Shown<T::Object>) -> Touched {
+        match shown.object {
+            Some(object) if self.is_ours(&object) => T::one(&mut locked(&self.view), &T::Name::from(shown.key), object),
+            Some(_) => T::gone(&mut locked(&self.view), &shown.key),
+            None => Touched::new(),
+        }
     }
 
-    fn delete(&mut self, object: T::Slice) -> Touched {
-        T::gone(&mut locked(&self.view), T::name(&object))
+    fn delete(&mut self, shown: Shown<T::Object>) -> Touched {
+        T::gone(&mut locked(&self.view), &shown.key)
     }
 }
 
@@ -142,31 +139,21 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
 pub enum PhysicalNodes {}
 
 impl Named for PhysicalNodes {
-    type Slice = NodeSlice;
     type Name = PhysicalName;
     type Object = PhysicalNode;
-    type Error = ResourceError;
 
     const KIND: &'static str = "physical node";
 
-    fn name(slice: &NodeSlice) -> &str {
-        slice.name()
+    fn known(view: &View, name: &PhysicalName) -> Option<Arc<PhysicalNode>> {
+        view.shared_physical(name)
     }
 
-    fn read(slice: NodeSlice) -> Result<PhysicalNode, ResourceError> {
-        slice.physical()
+    fn all(view: &mut View, nodes: HashMap<PhysicalName, Arc<PhysicalNode>>) -> Touched {
+        view.machines(nodes)
     }
 
-    fn known(view: &View, name: &PhysicalName) -> Option<PhysicalNode> {
-        view.physical(name).cloned()
-    }
-
-    fn all(view: &mut View, nodes: HashMap<PhysicalName, PhysicalNode>) -> Touched {
-        view.physical_nodes(nodes)
-    }
-
-    fn one(view: &mut View, name: &PhysicalName, node: PhysicalNode) -> Touched {
-        view.physical_node(name, node)
+    fn one(view: &mut View, name: &PhysicalName, node: Arc<PhysicalNode>) -> Touched {
+        view.machine(name, node)
     }
 
     fn gone(view: &mut View, name: &str) -> Touched {
@@ -179,31 +166,25 @@ impl Named for PhysicalNodes {
 pub enum LentNodes {}
 
 impl Named for LentNodes {
-    type Slice = NodeSlice;
     type Name = NodeName;
     type Object = LentNode;
-    type Error = ResourceError;
 
     const KIND: &'static str = "virtual node";
 
-    fn name(slice: &NodeSlice) -> &str {
-        slice.name()
+    fn labels(node: &LentNode) -> Option<&BTreeMap<String, String>> {
+        Some(&node.metadata.labels)
     }
 
-    fn read(slice: NodeSlice) -> Result<LentNode, ResourceError> {
-        slice.lent()
+    fn known(view: &View, name: &NodeName) -> Option<Arc<LentNode>> {
+        view.shared_lent(name)
     }
 
-    fn known(view: &View, name: &NodeName) -> Option<LentNode> {
-        view.lent(name).cloned()
+    fn all(view: &mut View, nodes: HashMap<NodeName, Arc<LentNode>>) -> Touched {
+        view.lent_machines(nodes)
     }
 
-    fn all(view: &mut View, nodes: HashMap<NodeName, LentNode>) -> Touched {
-        view.lent_nodes(nodes)
-    }
-
-    fn one(view: &mut View, name: &NodeName, node: LentNode) -> Touched {
-        view.lent_node(name, node)
+    fn one(view: &mut View, name: &NodeName, node: Arc<LentNode>) -> Touched {
+        view.lent_machine(name, node)
     }
 
     fn gone(view: &mut View, name: &str) -> Touched {

@@ -168,6 +168,81 @@ fn s6_s14_a_pod_of_an_earlier_binding_is_ours_once_that_is_gone_and_until_the_vi
     assert_eq!(cpu(&ledger.used("w1")), "4");
 }
 
+/// What a watch has shown.
+#[derive(Debug, Default)]
+struct Stock(std::sync::Mutex<Vec<Arc<KnownPod>>>);
+
+impl Stock {
+    fn puts(&self, pod: Value) -> Arc<KnownPod> {
+        let pod = Arc::new(KnownPod::of(&read(pod)).unwrap());
+        let mut pods = self.0.lock().unwrap();
+        pods.retain(|known| known.uid() != pod.uid());
+        pods.push(Arc::clone(&pod));
+        pod
+    }
+}
+
+impl PodStock for Stock {
+    fn on(&self, node: &str) -> Vec<Arc<KnownPod>> {
+        let pods = self.0.lock().unwrap();
+        pods.iter().filter(|pod| pod.node().is_some_and(|at| **at == *node)).cloned().collect()
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|pod| **pod.uid() == *uid)
+    }
+}
+
+#[test]
+fn s21_the_pods_of_a_node_are_here_once_the_binding_decides_about_it_and_those_of_no_other_node() {
+    let (ours_stock, others_stock) = (Arc::new(Stock::default()), Arc::new(Stock::default()));
+    let mut ledger = ledger();
+    ledger.draw_on([ours_stock.clone(), others_stock.clone()]);
+    let first = others_stock.puts(pod("f", "w1", "1", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &first), touched(&[]));
+    ours_stock.puts(ours("p", "w1", "2", "Running", "v"));
+    assert!(ledger.physical_pods.is_empty() && !ledger.counts("w1"));
+    assert!(ledger.take_up(&"w1".into()) && !ledger.take_up(&"w1".into()));
+    assert_eq!(cpu(&ledger.used("w1")), "3");
+    // From now on each event counts.
+    let resized = others_stock.puts(pod("f", "w1", "4", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &resized), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "6");
+    let elsewhere = others_stock.puts(pod("g", "w2", "1", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &elsewhere), touched(&[]));
+    assert_eq!(ledger.physical_pods.len(), 2);
+    // The watches of another connection, which have shown nothing yet: what is known stays until they have.
+    ledger.draw_on([Arc::new(Stock::default()), Arc::new(Stock::default())]);
+    assert!(ledger.counts("w1") && cpu(&ledger.used("w1")) == "6");
+    assert_eq!(ledger.listed(PodWatch::Others, &["p".into()].into()), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "2", "a list of the one says nothing about what the other shows");
+}
+
+#[test]
+fn s21_a_pod_that_came_after_a_list_is_not_gone_by_it() {
+    let (ours_stock, others_stock) = (Arc::new(Stock::default()), Arc::new(Stock::default()));
+    let mut ledger = ledger();
+    ledger.draw_on([ours_stock, others_stock.clone()]);
+    others_stock.puts(pod("f", "w1", "1", "Running"));
+    ledger.take_up(&"w1".into());
+    assert_eq!(ledger.listed(PodWatch::Others, &HashSet::new()), touched(&[]));
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+    others_stock.0.lock().unwrap().clear();
+    assert_eq!(ledger.listed(PodWatch::Others, &HashSet::new()), touched(&["w1"]));
+}
+
+#[test]
+fn a_pod_that_both_watches_show_is_gone_when_neither_does() {
+    let mut ledger = ledger();
+    let pod = Arc::new(KnownPod::of(&read(pod("f", "w1", "1", "Running"))).unwrap());
+    assert_eq!(ledger.shown(PodWatch::Others, &pod), touched(&["w1"]));
+    assert_eq!(ledger.shown(PodWatch::Ours, &pod), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Others, pod.uid()), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Others, pod.uid()), touched(&[]), "twice");
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+    assert_eq!(ledger.hidden(PodWatch::Ours, pod.uid()), touched(&["w1"]));
+}
+
 #[test]
 fn s15_churn_of_our_own_pods_changes_no_size() {
     let mut ledger = ledger();

@@ -54,6 +54,12 @@ pub struct Copied {
 }
 
 impl WholePod {
+    /// The node that it is bound to.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty())
+    }
+
     /// The slice that all other rooms know, and what is copied.
     ///
     /// # Errors
