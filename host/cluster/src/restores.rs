@@ -116,6 +116,12 @@ impl Restores {
         self.went_back(seen, known, listed);
     }
 
+    /// The same for a list that several have taken: it began when the API server had gone back this often, and what it shows is
+    /// found once.
+    pub fn contradicted_as_of(&self, count: u64, known: &ResourceVersion, listed: &ResourceVersion) {
+        self.went_back(count, known, listed);
+    }
+
     fn watches(&self) -> MutexGuard<'_, Watches> {
         self.0.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,6 +197,12 @@ impl RestoreWatch {
     /// The API server is at a version before one that it has shown.
     pub fn went_back(&self, known: &ResourceVersion, current: &ResourceVersion) {
         self.restores.went_back(self.seen, known, current);
+    }
+
+    /// Whether the API server has gone back this often.
+    #[must_use]
+    pub fn is_as_of(&self, count: u64) -> bool {
+        *self.changes.borrow() == count
     }
 
     /// Whether the API server went back since the last list began.
@@ -290,6 +302,18 @@ mod tests {
         taker.listed();
         assert_eq!((gate.check(), taker.is_outdated()), (Ok(()), false));
         assert_eq!(taker.lists_as_of(1), Earlier::Valid);
+        assert!(taker.is_as_of(1) && !taker.is_as_of(0));
+    }
+
+    #[test]
+    fn what_a_list_shows_that_several_have_taken_is_found_once() {
+        let restores = Restores::default();
+        for _ in 0..3 {
+            restores.contradicted_as_of(0, &version(10), &version(7));
+        }
+        assert_eq!(*restores.changes().borrow(), 1);
+        restores.contradicted_as_of(1, &version(10), &version(7));
+        assert_eq!(*restores.changes().borrow(), 2);
     }
 
     #[test]

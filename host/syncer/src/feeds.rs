@@ -87,9 +87,15 @@ pub struct PodList {
     /// Of the pods that the list shows in a version before the one that is known: the lowest known version, and the one in the
     /// list.
     older: Option<(ResourceVersion, ResourceVersion)>,
+    /// How often the API server had been set back when it began.
+    history: u64,
 }
 
 impl PodList {
+    fn of(restores: &Restores) -> Self {
+        Self { history: *restores.changes().borrow(), ..Self::default() }
+    }
+
     /// The list shows a pod in another version than the one that is known.
     fn older(&mut self, found: Option<(ResourceVersion, ResourceVersion)>) {
         let Some((known, shown)) = found else { return };
@@ -104,7 +110,7 @@ impl PodList {
         if let Some((known, shown)) = &self.older
             && !version.is_older_than(known)
         {
-            restores.contradicted(known, shown);
+            restores.contradicted_as_of(self.history, known, shown);
         }
     }
 }
@@ -173,7 +179,7 @@ impl Index<Shown<KnownPod>> for OurPods {
 
     fn begin(&mut self, earlier: Earlier) -> PodList {
         self.inbox.physical_begin(earlier);
-        PodList::default()
+        PodList::of(&self.restores)
     }
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
@@ -231,7 +237,7 @@ impl Index<Shown<KnownPod>> for LentPods {
         if earlier == Earlier::Void {
             locked(&self.view).forget_answers();
         }
-        PodList::default()
+        PodList::of(&self.restores)
     }
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
@@ -293,7 +299,7 @@ pub async fn follow<T, I>(
     I::List: Send,
 {
     let mut watched: Watched<I::List> = Watched::default();
-    let mut steps = 0_usize;
+    let (mut steps, mut skips) = (0_usize, false);
     loop {
         let shown = watch.next().await;
         for step in shown {
@@ -301,7 +307,12 @@ pub async fn follow<T, I>(
             if steps.is_multiple_of(TURN) {
                 tokio::task::yield_now().await;
             }
+            // A list of a history that the API server has left is none: the next one is under way.
+            if let Step::Begins(list) | Step::Whole(list, _) = &step {
+                skips = !watch.is_of_now(list) || (skips && matches!(step, Step::Whole(..)));
+            }
             let (event, news) = match step {
+                Step::Begins(_) | Step::Listed(_) | Step::Whole(..) if skips => continue,
                 Step::Begins(list) => (Event::Init(watch.begins(&list)), None),
                 Step::Listed(object) => (Event::InitApply(object), None),
                 Step::Whole(list, version) => (Event::InitDone(version), Some(WatchNews::Listed(list))),

@@ -75,7 +75,7 @@ impl Selects {
     }
 
     fn selects(self, object: &Value) -> bool {
-        let is_ours = object["metadata"]["labels"][keys::VIRTUAL_CLUSTER] == "vc";
+        let is_ours = object["metadata"]["labels"][keys::VIRTUAL_CLUSTER] == "vc-1";
         match self {
             Self::All => true,
             Self::Ours => is_ours,
@@ -143,6 +143,16 @@ impl Server {
         state.open.clear();
         for object in state.objects.values_mut() {
             object["metadata"]["resourceVersion"] = version.to_string().into();
+        }
+    }
+
+    /// Its store is set back, and its revision raised to this one: no version shows it but those of the objects.
+    pub(super) fn set_back_and_raise(&self, version: u64) {
+        let mut state = self.state();
+        state.version = version;
+        state.changes.clear();
+        for object in state.objects.values_mut() {
+            object["metadata"]["resourceVersion"] = "90".into();
         }
     }
 

@@ -16,8 +16,9 @@ use topoloom_sync::liveness::{Contact, ContactTiming};
 
 use super::staged::Server;
 use super::*;
-use crate::feeds::{Feed, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::feeds::{Feed, OurPods as OurPodsOf, PhysicalNodes, PhysicalPods, SharedView, follow};
 use crate::ledger::PodStock;
+use crate::pods::{Inbox, PodKey};
 use crate::slices::node::NodeSlice;
 use crate::view::{Evidence, examples};
 
@@ -47,7 +48,7 @@ fn pod(name: &str, at: &str, virtual_cluster: Option<&str>) -> Value {
 fn server() -> Server {
     let server = Server::new();
     server.put("nodes", node("w1", "gpu"));
-    server.put("pods", pod("ours", "w1", Some("vc")));
+    server.put("pods", pod("ours", "w1", Some("vc-1")));
     server.put("pods", pod("theirs", "w1", Some("another")));
     server.put("csinodes", json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": null}}));
     server.put("resourceleasingpolicies", json!({"metadata": {"name": "p", "uid": "p"}, "spec": {"cluster": "east"}}));
@@ -58,7 +59,7 @@ fn server() -> Server {
 fn watches(server: &Server, restores: &Restores) -> (PhysicalWatches, watch::Sender<Epoch>) {
     let epochs = watch::Sender::new(Epoch::default());
     let life = Life { heard: Heard::default(), epochs: epochs.subscribe() };
-    (PhysicalWatches::new(&server.client(), restores, life, &"vc".into()), epochs)
+    (PhysicalWatches::new(&server.client(), restores, life, &"vc-1".into()), epochs)
 }
 
 fn nodes(server: &Server) -> SharedWatch<Machines> {
@@ -286,6 +287,29 @@ async fn s25_a_server_that_is_set_back_is_listed_once_for_all_and_nothing_is_wri
 }
 
 #[tokio::test(start_paused = true)]
+async fn s25_writes_do_not_wait_for_one_that_may_list_nothing_and_its_next_list_is_of_another_history_all_the_same() {
+    let server = server();
+    let switch = Switch::new(ReadOnly::No);
+    let (gate, restores) = (Gate::open(&switch), Restores::holding(&switch));
+    let (watches, _epochs) = watches(&server, &restores);
+    let (mut machines, mut policies) =
+        (watches.nodes.subscribe(Epoch::default()), watches.policies.subscribe(Epoch::default()));
+    seen(&mut machines).await;
+    seen(&mut policies).await;
+    server.refuse(Some(403));
+    seen(&mut policies).await;
+    restores.contradicted(&"10".into(), &"7".into());
+    assert!(gate.check().is_err());
+    // Each list is refused.
+    tokio::time::sleep(MINUTE).await;
+    seen(&mut policies).await;
+    seen(&mut machines).await;
+    assert_eq!(gate.check(), Ok(()));
+    server.refuse(None);
+    assert!(seen_within(&mut policies, MINUTE).await.contains(&"begins Void".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn s5_a_connection_that_was_gone_is_listed_once_and_earlier_lists_are_none() {
     let server = server();
     let (watches, epochs) = watches(&server, &Restores::default());
@@ -385,12 +409,12 @@ async fn a_watch_that_crashes_takes_its_followers_with_it_and_the_next_one_start
 #[tokio::test(start_paused = true)]
 async fn s11_a_follower_keeps_the_virtual_cluster_warm_and_a_binding_that_it_takes_over_lists_nothing() {
     let server = Server::new();
-    let lent = |name: &str| json!({"metadata": {"name": name, "uid": name, "labels": {keys::VIRTUAL_CLUSTER: "vc", keys::BINDING: "east"}}});
+    let lent = |name: &str| json!({"metadata": {"name": name, "uid": name, "labels": {keys::VIRTUAL_CLUSTER: "vc-1", keys::BINDING: "east"}}});
     server.put("nodes", lent("vnode-east-w1"));
     server.put("nodes", node("worker-1", "cpu"));
     server.put("pods", pod("web-0", "vnode-east-w1", None));
     server.put("pods", pod("dns", "worker-1", None));
-    let watches = LentWatches::new(&server.client(), &Restores::default(), &"vc".into());
+    let watches = LentWatches::new(&server.client(), &Restores::default(), &"vc-1".into());
     let warm = watches.keep_warm();
     tokio::time::sleep(MOMENT).await;
     let asked =
@@ -454,4 +478,37 @@ async fn s21_what_several_bindings_know_of_a_cluster_is_in_memory_once_and_each_
     // The other one decides later, and knows all that there is.
     drop(views[1].lock().unwrap().decide(&"w2".into(), &Evidence::default(), now));
     assert_eq!(used(&views[1], "w2"), Some("2".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s25_what_a_list_shows_to_all_bindings_is_one_restore_and_not_one_for_each() {
+    let server = Server::new();
+    let binding = examples::binding();
+    let pod = json!({
+        "metadata": {"namespace": "lent", "name": "p", "uid": "u-p", "labels": binding.identity.labels()},
+        "spec": {"nodeName": "w1", "containers": [{"name": "c"}]}, "status": {"phase": "Running"},
+    });
+    server.put("pods", pod);
+    let restores = Restores::default();
+    let (watches, _epochs) = watches(&server, &restores);
+    let mut tasks = JoinSet::new();
+    for _ in 0..3 {
+        let queue: WorkQueue<PodKey> =
+            WorkQueue::new("test", std::num::NonZeroUsize::MIN.saturating_add(99), Limiter::default());
+        let inbox = Inbox::new(&binding.identity, &binding.cluster, "lent", queue);
+        let [of_ours, _] = PhysicalPods::both(&view());
+        let index = OurPodsOf::new(of_ours, inbox, restores.clone());
+        tasks.spawn(follow(watches.our_pods.subscribe(Epoch::default()), index, self::queue(), |_| ()));
+    }
+    let mut follower = watches.our_pods.subscribe(Epoch::default());
+    let list = listed(&mut follower).await;
+    tokio::time::sleep(MOMENT).await;
+    server.asked();
+    server.set_back_and_raise(500);
+    follower.stock().replace(&list);
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(*restores.changes().borrow(), 1);
+    // The list that has shown it, and the one from after that.
+    let lists = server.asked().iter().filter(|asked| asked.starts_with("LIST")).count();
+    assert_eq!(lists, 2);
 }

@@ -98,6 +98,8 @@ pub struct Subscription<T> {
     news: watch::Receiver<u64>,
     cursor: Cursor,
     member: RestoreWatch,
+    /// What the next list does to what the follower knows, unless it does more.
+    earlier: Earlier,
 }
 
 impl<K: Kind> SharedWatch<K> {
@@ -118,7 +120,8 @@ impl<K: Kind> SharedWatch<K> {
     pub fn subscribe(&self, epoch: Epoch) -> Subscription<K::Object> {
         let running = self.run();
         let news = running.stock.news.subscribe();
-        Subscription { running, news, cursor: Cursor::new(epoch), member: self.restores.member() }
+        let (cursor, member) = (Cursor::new(epoch), self.restores.member());
+        Subscription { running, news, cursor, member, earlier: Earlier::Valid }
     }
 
     /// It runs for as long as this is kept, although nobody follows it. Must be called in a runtime.
@@ -228,9 +231,19 @@ impl<T> Subscription<T> {
         Arc::clone(&self.running.stock)
     }
 
+    /// Whether a list is of the history that the API server has: what another one shows does not count.
+    #[must_use]
+    pub fn is_of_now(&self, list: &ListMark) -> bool {
+        self.member.is_as_of(list.history)
+    }
+
     /// This list begins for the follower: what it does to what the follower knows.
     pub fn begins(&mut self, list: &ListMark) -> Earlier {
-        self.member.lists_as_of(list.history)
+        let before = std::mem::replace(&mut self.earlier, Earlier::Valid);
+        match self.member.lists_as_of(list.history) {
+            Earlier::Valid => before,
+            Earlier::Void => Earlier::Void,
+        }
     }
 
     /// The follower has taken in a whole list.
@@ -238,10 +251,15 @@ impl<T> Subscription<T> {
         self.member.listed();
     }
 
-    /// The follower was shown a refusal. What may not be listed has nothing that the follower could forget.
-    pub fn is_refused(&self, refusal: &Refusal) {
+    /// The follower was shown a refusal. Where nothing may be listed for good there is nothing that it could forget now, and writes
+    /// do not wait for it.
+    pub fn is_refused(&mut self, refusal: &Refusal) {
         let is_for_good = matches!(refusal.reason, RefusalReason::Forbidden | RefusalReason::NoSuchResource);
-        if is_for_good && !self.cursor.is_whole() {
+        let is_listed = self.cursor.is_whole() && self.running.stock.store().content() == Content::Listed;
+        if is_for_good && !is_listed {
+            if self.member.lists() == Earlier::Void {
+                self.earlier = Earlier::Void;
+            }
             self.member.listed();
         }
     }
