@@ -323,7 +323,7 @@ pub async fn follow<T, I>(
                     continue;
                 }
                 Step::Failed(refusal) => {
-                    watch.is_refused(&refusal);
+                    watch.was_refused(&refusal);
                     report(WatchNews::Failed(&refusal));
                     continue;
                 }
@@ -334,7 +334,7 @@ pub async fn follow<T, I>(
             }
             if let Some(news) = news {
                 if let WatchNews::Listed(_) = news {
-                    watch.is_listed();
+                    watch.took_list();
                 }
                 report(news);
             }

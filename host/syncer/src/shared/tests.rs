@@ -82,14 +82,14 @@ async fn seen_within<T>(follower: &mut Subscription<T>, time: Duration) -> Vec<S
                 Step::Begins(list) => format!("begins {:?}", follower.begins(&list)),
                 Step::Listed(shown) => format!("listed {}", shown.key),
                 Step::Whole(..) => {
-                    follower.is_listed();
+                    follower.took_list();
                     "whole".to_owned()
                 }
                 Step::Changed(shown) => format!("changed {}", shown.key),
                 Step::Gone(shown) => format!("gone {}", shown.key),
                 Step::Opened => "opened".to_owned(),
                 Step::Failed(refusal) => {
-                    follower.is_refused(&refusal);
+                    follower.was_refused(&refusal);
                     format!("failed {:?}", refusal.reason)
                 }
             });

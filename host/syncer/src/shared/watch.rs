@@ -247,13 +247,13 @@ impl<T> Subscription<T> {
     }
 
     /// The follower has taken in a whole list.
-    pub fn is_listed(&self) {
+    pub fn took_list(&self) {
         self.member.listed();
     }
 
     /// The follower was shown a refusal. Where nothing may be listed for good there is nothing that it could forget now, and writes
     /// do not wait for it.
-    pub fn is_refused(&mut self, refusal: &Refusal) {
+    pub fn was_refused(&mut self, refusal: &Refusal) {
         let is_for_good = matches!(refusal.reason, RefusalReason::Forbidden | RefusalReason::NoSuchResource);
         let is_listed = self.cursor.is_whole() && self.running.stock.store().content() == Content::Listed;
         if is_for_good && !is_listed {
