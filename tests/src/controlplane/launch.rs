@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::access::{client_from, random_bytes, write_admin_token, write_kubeconfig};
+use super::access::{client_from, random_bytes, write_admin_token, write_certificate, write_kubeconfig};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
 use super::planes::{self, Turn};
@@ -128,7 +128,7 @@ impl Launch {
         fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
         let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
         let Builder { audit, apiserver_args, memory } = builder.clone();
-        Ok(Self {
+        let launch = Self {
             programs,
             keep,
             folder,
@@ -139,7 +139,10 @@ impl Launch {
             apiserver_port,
             etcd_port,
             etcd_peer_port,
-        })
+        };
+        write_certificate(&launch.certificate(), &launch.key())?;
+        write_kubeconfig(&launch.kubeconfig(), &launch.server_url(), &launch.certificate(), "default", &launch.token)?;
+        Ok(launch)
     }
 
     pub(super) fn server_url(&self) -> String {
@@ -148,6 +151,11 @@ impl Launch {
 
     pub(super) fn certificate(&self) -> PathBuf {
         self.folder.join("certificates/apiserver.crt")
+    }
+
+    /// The key of that certificate. It signs the tokens of ServiceAccounts too.
+    fn key(&self) -> PathBuf {
+        self.folder.join("certificates/apiserver.key")
     }
 
     pub(super) fn audit_log(&self) -> PathBuf {
@@ -198,12 +206,9 @@ impl Launch {
         Ok((server, gateway))
     }
 
-    /// Starts the apiserver over the data that is there, and writes the kubeconfig file with all rights.
+    /// Starts the apiserver over the data that is there.
     pub(super) async fn apiserver(&self) -> Result<(Server, kube::Client)> {
-        let certificates = self.folder.join("certificates");
-        // The apiserver makes this key with its serving certificate before anything reads it, and keeps it over
-        // restarts. It signs the tokens of ServiceAccounts too, so that no key has to be stored or made here.
-        let key = certificates.join("apiserver.key");
+        let (certificate, key) = (self.certificate(), self.key());
         let mut args = vec![
             format!("--etcd-servers={}", self.etcd_url()),
             format!("--secure-port={}", self.apiserver_port),
@@ -211,8 +216,10 @@ impl Launch {
             "--advertise-address=127.0.0.1".to_owned(),
             // No client reaches the apiserver through its Service, whose endpoint may not be a loopback address.
             "--endpoint-reconciler-type=none".to_owned(),
-            format!("--cert-dir={}", certificates.display()),
-            format!("--service-account-key-file={}", key.display()),
+            format!("--tls-cert-file={}", certificate.display()),
+            format!("--tls-private-key-file={}", key.display()),
+            // It reads the public key from a certificate, too.
+            format!("--service-account-key-file={}", certificate.display()),
             format!("--service-account-signing-key-file={}", key.display()),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
@@ -231,15 +238,12 @@ impl Launch {
         }
         args.extend(self.apiserver_args.iter().cloned());
         let mut server = Server::start_with(&self.programs, "kube-apiserver", &args, &self.folder, &self.memory)?;
-        let kubeconfig = self.kubeconfig();
-        let client = ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
-            // Its certificate appears while it starts.
-            write_kubeconfig(&kubeconfig, &self.server_url(), &self.certificate(), "default", &self.token)?;
-            let client = client_from(&kubeconfig).await?;
+        let client = client_from(&self.kubeconfig()).await?;
+        ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
             let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
-            if answer == "ok" { Ok(client) } else { bail!("/readyz says {answer}") }
-        });
-        let client = client.await?;
+            if answer == "ok" { Ok(()) } else { bail!("/readyz says {answer}") }
+        })
+        .await?;
         Ok((server, client))
     }
 
