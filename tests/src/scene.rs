@@ -23,7 +23,7 @@ use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 
 use crate::chart;
-use crate::controlplane::{Builder, ControlPlane, Requests, Wanted, eventually};
+use crate::controlplane::{Audit, Builder, ControlPlane, Requests, Wanted, eventually};
 use crate::host::Host;
 
 /// Where the configuration is.
@@ -72,7 +72,19 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
-        let plane = ControlPlane::shared(Self::prepare, &policies()).await?;
+        Self::on_a_shared_one(Audit::Off).await
+    }
+
+    /// The same on one with an audit log.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn audited() -> Result<Self> {
+        Self::on_a_shared_one(Audit::On).await
+    }
+
+    async fn on_a_shared_one(audit: Audit) -> Result<Self> {
+        let plane = ControlPlane::shared(audit, Self::prepare, &policies()).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
     }
 

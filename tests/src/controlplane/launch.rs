@@ -26,6 +26,8 @@ const APISERVER_TIMEOUT: Duration = Duration::from_secs(120);
 /// those can be connected to itself, and then the server finds its port taken.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORT_TAKEN: &str = "address already in use";
+/// The audit log is one file, however long it becomes.
+const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 /// The answers to reads are long, and a test needs to know only that there were reads.
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
 "omitManagedFields": true, "rules": [
@@ -90,8 +92,16 @@ impl Builder {
                     let etcd = Some(etcd);
                     let servers =
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
-                    let (first_revision, given_back) = (1, GivenBack::WithTheValue);
-                    return Ok(ControlPlane { servers, client, gateway, first_revision, given_back, _turn: turn });
+                    let (first_revision, audited_from, given_back) = (1, 0, GivenBack::WithTheValue);
+                    return Ok(ControlPlane {
+                        servers,
+                        client,
+                        gateway,
+                        first_revision,
+                        audited_from,
+                        given_back,
+                        _turn: turn,
+                    });
                 }
                 // Between the choice of a port and its use another process may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
@@ -113,7 +123,7 @@ pub(super) struct Launch {
     pub(super) keep: bool,
     folder: PathBuf,
     token: String,
-    audit: bool,
+    pub(super) audit: bool,
     apiserver_args: Vec<String>,
     memory: String,
     apiserver_port: u16,
@@ -235,6 +245,7 @@ impl Launch {
             args.push(format!("--audit-policy-file={}", self.folder.join("audit-policy.yaml").display()));
             args.push(format!("--audit-log-path={}", self.audit_log().display()));
             args.push("--audit-log-mode=blocking".to_owned());
+            args.push(format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}"));
         }
         args.extend(self.apiserver_args.iter().cloned());
         let mut server = Server::start_with(&self.programs, "kube-apiserver", &args, &self.folder, &self.memory)?;

@@ -1,7 +1,9 @@
 //! Control planes that one test returns and the next one takes: a start costs more than most tests.
 //!
 //! The changes that a test left are reverted in etcd; the apiserver follows as it follows any other writer of etcd. If
-//! that may not revert everything, the servers end and the next test gets new ones. So do those of a test that failed.
+//! that may not revert everything, the servers end and the next test gets new ones. So do those of a test that failed. A test
+//! may have stopped and started the apiserver, compacted etcd, or restored both: if only a state that is compacted shows what a
+//! key had, this ends the servers, too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -9,9 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::time::timeout;
 
 use super::access::client_from;
 use super::etcd::Gateway;
@@ -21,12 +25,14 @@ use super::process::sweep;
 use super::{Builder, ControlPlane, Servers};
 
 /// The control planes that wait for the next test, the one that waits for the longest time first: a request of the test before
-/// may still be under way. Never more than may be in use at a time.
+/// may still be under way. Never more than may be in use at a time, of both kinds together.
 static IDLE: Mutex<VecDeque<Servers>> = Mutex::new(VecDeque::new());
 
 const AT_ONCE: usize = 16;
 /// A request of a killed host may end after the first round.
 const ROUNDS: usize = 5;
+/// A server that stands still is not waited for.
+const CLEANED: Duration = Duration::from_secs(30);
 
 /// Keys that the apiserver writes for itself, at any time.
 const ITS_OWN: [&str; 4] = [
@@ -41,11 +47,22 @@ const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/
 const SLOW: [&str; 3] =
     ["/registry/admissionregistration.k8s.io/", "/registry/apiextensions.k8s.io/", "/registry/apiregistration.k8s.io/"];
 
+/// Which of the control planes that tests share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// One that logs no requests.
+    Off,
+    /// One that logs every request, as with [`Builder::audit`].
+    On,
+}
+
 /// One of several control planes that a test needs at the same time.
 #[derive(Debug, Clone)]
 pub enum Wanted {
     /// One that other tests of this process may have used.
     Shared,
+    /// The same with an audit log.
+    Audited,
     /// A new one with these settings. No other test gets it, and nothing is prepared in it.
     New(Builder),
 }
@@ -66,15 +83,27 @@ pub(super) struct Baseline {
     /// The keys, with the revision of their last write; that may be a later write of the same value.
     keys: BTreeMap<String, u64>,
     files: BTreeSet<OsString>,
-    /// Removes the folder when this process ends without dropping its values, as a test binary does.
-    sweeper: Child,
+    sweeper: Sweeper,
 }
 
-impl Drop for Baseline {
+/// Removes the folder when this process ends without dropping its values, as a test binary does.
+struct Sweeper {
+    child: Child,
+    /// The servers whose end it awaits.
+    servers: Vec<u32>,
+}
+
+impl Sweeper {
+    fn of(folder: &Path, servers: Vec<u32>) -> Result<Self> {
+        Ok(Self { child: sweep(folder, &servers)?, servers })
+    }
+}
+
+impl Drop for Sweeper {
     fn drop(&mut self) {
-        // The sweeper has nothing to remove any more. Both fail only for a process that has ended.
-        _ = self.sweeper.kill();
-        _ = self.sweeper.wait();
+        // It has nothing to remove any more, or another one does that. Both fail only for a process that has ended.
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
 
@@ -86,9 +115,9 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When a new one does not start or cannot be prepared.
-    pub async fn shared(prepare: impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
+    pub async fn shared(audit: Audit, prepare: impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
         let turn = planes::take(1).await?;
-        Self::shared_with(turn, &prepare, policies).await
+        Self::shared_with(turn, audit, &prepare, policies).await
     }
 
     /// Several at the same time, as [`several`](Self::several). One that is not [stopped](Self::stop) ends with its value, and
@@ -114,31 +143,47 @@ impl ControlPlane {
         prepare: &impl AsyncFn(&Self) -> Result<()>,
         policies: &[String],
     ) -> Result<Self> {
-        match wanted {
-            Wanted::Shared => {
-                let mut plane = Self::shared_with(turn, prepare, policies).await?;
-                plane.given_back = GivenBack::WhenStopped;
-                Ok(plane)
-            }
-            Wanted::New(builder) => builder.start_with(turn).await,
-        }
+        let audit = match wanted {
+            Wanted::Shared => Audit::Off,
+            Wanted::Audited => Audit::On,
+            Wanted::New(builder) => return builder.start_with(turn).await,
+        };
+        let mut plane = Self::shared_with(turn, audit, prepare, policies).await?;
+        plane.given_back = GivenBack::WhenStopped;
+        Ok(plane)
     }
 
     /// A shared one with a turn that the caller has already.
-    async fn shared_with(turn: Turn, prepare: &impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
-        while let Some(mut servers) = take() {
-            match clean(&mut servers, policies).await {
+    async fn shared_with(
+        turn: Turn,
+        audit: Audit,
+        prepare: &impl AsyncFn(&Self) -> Result<()>,
+        policies: &[String],
+    ) -> Result<Self> {
+        while let Some(mut servers) = take(audit) {
+            let cleaned = timeout(CLEANED, clean(&mut servers, policies)).await;
+            match cleaned.unwrap_or_else(|_| Err(anyhow::anyhow!("it does not answer"))) {
                 Ok((client, gateway, revision)) => {
+                    // There is none where none was requested.
+                    let audited_from = fs::metadata(servers.launch.audit_log()).map_or(0, |log| log.len());
                     let (servers, first_revision) = (Some(servers), revision + 1);
                     let given_back = GivenBack::WithTheValue;
-                    return Ok(Self { servers, client, gateway, first_revision, given_back, _turn: turn });
+                    return Ok(Self {
+                        servers,
+                        client,
+                        gateway,
+                        first_revision,
+                        audited_from,
+                        given_back,
+                        _turn: turn,
+                    });
                 }
                 Err(error) => {
                     eprintln!("controlplane: {} is not used again: {error:#}", servers.folder.path().display())
                 }
             }
         }
-        let mut plane = Builder::default().start_with(turn).await?;
+        let mut plane = Builder::default().audit(audit == Audit::On).start_with(turn).await?;
         prepare(&plane).await?;
         if !keep() {
             let baseline = Baseline::of(&plane).await?;
@@ -148,21 +193,41 @@ impl ControlPlane {
     }
 }
 
-fn take() -> Option<Servers> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+fn take(audit: Audit) -> Option<Servers> {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = idle.iter().position(|servers| servers.launch.audit == (audit == Audit::On))?;
+    idle.remove(first)
 }
 
 pub(super) fn give_back(mut servers: Servers) {
     // They write, so they end first.
     drop(servers.controllers.take());
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push_back(servers);
+    let ids = servers.ids();
+    let Servers { baseline, folder, .. } = &mut servers;
+    if let Some(baseline) = baseline
+        && baseline.sweeper.servers != ids
+    {
+        // A test started a server again.
+        match Sweeper::of(folder.path(), ids) {
+            Ok(sweeper) => baseline.sweeper = sweeper,
+            Err(error) => return eprintln!("controlplane: {} is not used again: {error:#}", folder.path().display()),
+        }
+    }
+    let most = planes::at_once().map_or(1, |most| most as usize);
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    idle.push_back(servers);
+    // Of the kind that no test has asked for since.
+    let surplus = idle.len().saturating_sub(most);
+    let surplus: Vec<Servers> = idle.drain(..surplus).collect();
+    drop(idle);
+    drop(surplus);
 }
 
 impl Baseline {
     async fn of(plane: &ControlPlane) -> Result<Self> {
         let servers = plane.servers();
         let (keys, revision) = plane.gateway.keys().await?;
-        let sweeper = sweep(plane.folder(), &servers.ids())?;
+        let sweeper = Sweeper::of(plane.folder(), servers.ids())?;
         Ok(Self { revision, keys, files: files(plane.folder())?, sweeper })
     }
 }
