@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
-use crate::gomodule::GoModule;
+use crate::gomodule::{GoModule, LANGUAGE};
 
 const MODULE: GoModule = GoModule {
     name: "helm",
@@ -49,7 +49,7 @@ pub async fn helm<A: AsRef<OsStr>>(kubeconfig: Option<&Path>, args: &[A]) -> Res
     let nowhere = home.path().join("no-kubeconfig");
     command.env("KUBECONFIG", kubeconfig.unwrap_or(&nowhere));
     // It lives for a moment: without collecting garbage it needs a fifth less of the processor.
-    command.env("GOGC", "off").env("GOMEMLIMIT", "512MiB");
+    command.env("GOGC", "off").env("GOMEMLIMIT", "512MiB").env(LANGUAGE.0, LANGUAGE.1);
     let output = command.output().await.context("helm cannot be started")?;
     if !output.status.success() {
         let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::gomodule::GoModule;
+use crate::gomodule::{GoModule, LANGUAGE};
 
 const MODULE: GoModule = GoModule {
     name: "controlplane",
@@ -33,14 +33,16 @@ pub enum Programs {
 impl Programs {
     /// The command that runs `program`.
     pub fn command(&self, program: &str) -> Command {
-        match self {
+        let mut command = match self {
             Self::Combined(binary) => {
                 let mut command = Command::new(binary);
                 command.arg(program);
                 command
             }
             Self::Folder(folder) => Command::new(folder.join(program)),
-        }
+        };
+        command.env(LANGUAGE.0, LANGUAGE.1);
+        command
     }
 
     /// Whether the servers watch their standard input by themselves.
