@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
@@ -131,10 +131,14 @@ async fn resources_rights_and_kubectl() -> Result<()> {
 async fn a_test_has_two_at_once_and_dropping_them_leaves_nothing() -> Result<()> {
     let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
     planes[0].create_nodes([("node-0", [("rack", "r1")])]).await?;
+    let mut identities = Vec::new();
     for (plane, wanted) in planes.iter().zip([1, 0]) {
         let nodes: Api<Node> = Api::all(plane.client());
         assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), wanted);
+        let namespaces: Api<Namespace> = Api::all(plane.client());
+        identities.push(namespaces.get("kube-system").await?.metadata.uid);
     }
+    assert_ne!(identities[0], identities[1], "each is a cluster of its own");
     let left: Vec<_> = planes.iter().map(left_behind).collect();
     drop(planes);
     for (ids, folder) in left {

@@ -13,6 +13,7 @@
 //! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.
 //! [`ControlPlane::several_shared`] are several of them at the same time, each of which a test has to stop before another test
 //! gets it.
+//! A new one begins with data that was made once ([`Builder::content`]), so that an apiserver has not to write it again.
 //! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. How many are in use in a
 //! process at a time follows from the machine ([`at_once`]).
 
@@ -20,6 +21,7 @@ mod access;
 mod binary;
 mod etcd;
 mod eventually;
+mod kept;
 mod launch;
 mod objects;
 mod planes;
@@ -45,6 +47,7 @@ pub use access::client_from;
 pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
+pub use kept::Content;
 pub use launch::Builder;
 pub(crate) use launch::free_ports;
 pub use planes::{AT_ONCE, at_once};

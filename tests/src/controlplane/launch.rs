@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::access::{client_from, random_bytes, write_admin_token, write_certificate, write_kubeconfig};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
+use super::kept::{self, Content, Data};
 use super::planes::{self, Turn};
 use super::process::{MEMORY, Server};
 use super::shared::GivenBack;
@@ -39,6 +40,7 @@ pub struct Builder {
     audit: bool,
     apiserver_args: Vec<String>,
     memory: Option<String>,
+    content: Content,
 }
 
 impl Builder {
@@ -64,6 +66,13 @@ impl Builder {
         self
     }
 
+    /// What it has before the test.
+    #[must_use]
+    pub fn content(mut self, content: Content) -> Self {
+        self.content = content;
+        self
+    }
+
     /// Starts it and waits until it is ready. Before the start it waits while this process uses as many as the machine
     /// can run.
     ///
@@ -78,6 +87,17 @@ impl Builder {
     /// The same with a turn that the caller has already.
     pub(super) async fn start_with(self, turn: Turn) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
+        let data = kept::find_or_make(&programs, &self.content, &turn).await?;
+        let plane = self.start_on(data.as_deref(), turn).await?;
+        if data.is_none() {
+            plane.add(&self.content).await?;
+        }
+        Ok(plane)
+    }
+
+    /// The same on this data, or on nothing and without the content.
+    pub(super) async fn start_on(&self, data: Option<&Data>, turn: Turn) -> Result<ControlPlane> {
+        let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
         let keep = keep();
         let mut failures = 0;
         loop {
@@ -86,7 +106,7 @@ impl Builder {
                 folder.disable_cleanup(true);
                 eprintln!("controlplane: keeping {}", folder.path().display());
             }
-            match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
+            match Launch::new(programs.clone(), self, &folder, keep)?.run(data).await {
                 Ok((launch, etcd, gateway, apiserver, client)) => {
                     let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
                     let etcd = Some(etcd);
@@ -137,7 +157,7 @@ impl Launch {
         let token = write_admin_token(&folder.join("tokens.csv"))?;
         fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
         let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
-        let Builder { audit, apiserver_args, memory } = builder.clone();
+        let Builder { audit, apiserver_args, memory, content: _ } = builder.clone();
         let launch = Self {
             programs,
             keep,
@@ -181,8 +201,14 @@ impl Launch {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
-    async fn run(self) -> Result<(Self, Server, Gateway, Server, kube::Client)> {
+    async fn run(self, data: Option<&Data>) -> Result<(Self, Server, Gateway, Server, kube::Client)> {
+        if let Some(data) = data {
+            data.write(&self.etcd_folder())?;
+        }
         let (etcd, gateway) = self.etcd().await?;
+        if data.is_some() {
+            gateway.renew_namespaces().await?;
+        }
         let (apiserver, client) = self.apiserver().await?;
         Ok((self, etcd, gateway, apiserver, client))
     }

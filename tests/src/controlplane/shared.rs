@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::access::client_from;
 use super::etcd::Gateway;
+use super::kept::Content;
 use super::launch::keep;
 use super::planes::{self, Turn};
 use super::process::sweep;
@@ -63,7 +64,7 @@ pub enum Wanted {
     Shared,
     /// The same with an audit log.
     Audited,
-    /// A new one with these settings. No other test gets it, and nothing is prepared in it.
+    /// A new one with these settings. No other test gets it, and it has only the content that its settings name.
     New(Builder),
 }
 
@@ -108,16 +109,15 @@ impl Drop for Sweeper {
 }
 
 impl ControlPlane {
-    /// A control plane that other tests of this process may have used, in the state in which `prepare` left a new one;
-    /// every caller has to prepare the same. `policies` are names of admission policies, and of their bindings, that
-    /// have the same content in every test.
+    /// A control plane that other tests of this process may have used, with this content, which has to be the same for every
+    /// caller. `policies` are names of admission policies, and of their bindings, that have the same content in every test.
     ///
     /// # Errors
     ///
-    /// When a new one does not start or cannot be prepared.
-    pub async fn shared(audit: Audit, prepare: impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
+    /// When a new one does not start.
+    pub async fn shared(audit: Audit, content: &Content, policies: &[String]) -> Result<Self> {
         let turn = planes::take(1).await?;
-        Self::shared_with(turn, audit, &prepare, policies).await
+        Self::shared_with(turn, audit, content, policies).await
     }
 
     /// Several at the same time, as [`several`](Self::several). One that is not [stopped](Self::stop) ends with its value, and
@@ -125,41 +125,31 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When a new one does not start or cannot be prepared.
+    /// When a new one does not start.
     pub async fn several_shared<const N: usize>(
         wanted: [Wanted; N],
-        prepare: impl AsyncFn(&Self) -> Result<()>,
+        content: &Content,
         policies: &[String],
     ) -> Result<[Self; N]> {
         let turn = planes::take(N).await?;
-        let planes = wanted.into_iter().map(|wanted| Self::one_of(wanted, turn.clone(), &prepare, policies));
+        let planes = wanted.into_iter().map(|wanted| Self::one_of(wanted, turn.clone(), content, policies));
         let planes = futures::future::try_join_all(planes).await?;
         planes.try_into().map_err(|_| anyhow::anyhow!("there are as many as were wanted"))
     }
 
-    async fn one_of(
-        wanted: Wanted,
-        turn: Turn,
-        prepare: &impl AsyncFn(&Self) -> Result<()>,
-        policies: &[String],
-    ) -> Result<Self> {
+    async fn one_of(wanted: Wanted, turn: Turn, content: &Content, policies: &[String]) -> Result<Self> {
         let audit = match wanted {
             Wanted::Shared => Audit::Off,
             Wanted::Audited => Audit::On,
             Wanted::New(builder) => return builder.start_with(turn).await,
         };
-        let mut plane = Self::shared_with(turn, audit, prepare, policies).await?;
+        let mut plane = Self::shared_with(turn, audit, content, policies).await?;
         plane.given_back = GivenBack::WhenStopped;
         Ok(plane)
     }
 
     /// A shared one with a turn that the caller has already.
-    async fn shared_with(
-        turn: Turn,
-        audit: Audit,
-        prepare: &impl AsyncFn(&Self) -> Result<()>,
-        policies: &[String],
-    ) -> Result<Self> {
+    async fn shared_with(turn: Turn, audit: Audit, content: &Content, policies: &[String]) -> Result<Self> {
         while let Some(mut servers) = take(audit) {
             let cleaned = timeout(CLEANED, clean(&mut servers, policies)).await;
             match cleaned.unwrap_or_else(|_| Err(anyhow::anyhow!("it does not answer"))) {
@@ -183,8 +173,8 @@ impl ControlPlane {
                 }
             }
         }
-        let mut plane = Builder::default().audit(audit == Audit::On).start_with(turn).await?;
-        prepare(&plane).await?;
+        let builder = Builder::default().audit(audit == Audit::On).content(content.clone());
+        let mut plane = builder.start_with(turn).await?;
         if !keep() {
             let baseline = Baseline::of(&plane).await?;
             plane.servers_mut().baseline = Some(baseline);
