@@ -73,6 +73,13 @@ pub(super) fn install_crypto() {
     _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// A client for servers of this machine without TLS. Any other reads all certificates that the system trusts, which takes longer
+/// than what most tests ask for.
+pub fn plain_http() -> reqwest::ClientBuilder {
+    install_crypto();
+    reqwest::Client::builder().no_proxy().tls_certs_only([])
+}
+
 /// A client with the settings of a kubeconfig file.
 ///
 /// # Errors

@@ -8,6 +8,8 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::plain_http;
+
 /// What a write did to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteKind {
@@ -124,9 +126,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(url: &str) -> Result<Self> {
-        super::access::install_crypto();
-        let http =
-            reqwest::Client::builder().no_proxy().tls_certs_only([]).build().context("no HTTP client for etcd")?;
+        let http = plain_http().build().context("no HTTP client for etcd")?;
         Ok(Self { url: url.to_owned(), http })
     }
 
