@@ -14,6 +14,8 @@ use serde::Deserialize;
 use crate::gomodule::{GoModule, LANGUAGE};
 
 const MODULE: GoModule = GoModule {
+    folder: "helm",
+    package: ".",
     name: "helm",
     ldflags: "-s -w",
     holds: "Helm",

@@ -76,8 +76,8 @@ struct Part {
 /// The data with this content, which is made where there is none. Programs that were not built here have none: they may be of
 /// another version each time.
 pub(super) async fn find_or_make(programs: &Programs, content: &Content, turn: &Turn) -> Result<Option<Arc<Data>>> {
-    let Programs::Combined(binary) = programs else { return Ok(None) };
-    let store = binary.parent().context("the programs are in a folder")?;
+    let Programs::Built { servers, .. } = programs else { return Ok(None) };
+    let store = servers.parent().context("the programs are in a folder")?;
     let place = store.join(format!("data-{}", content.hash()));
     if let Some(known) = known(&place) {
         return Ok(Some(known));
