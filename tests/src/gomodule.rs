@@ -20,9 +20,9 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Lines of the compiler that a failed build shows.
 const ERROR_LINES: usize = 20;
 
-/// A variable of the environment of each of them. All contain kubectl, which loads a table of its texts in the language of the user
-/// whenever one of them starts, whatever it does then: the English table takes 40 ms of processor time. This one has seven short
-/// descriptions of verbs, and all else stays English.
+/// A variable of the environment of each of them. Packages of kubectl, which Helm has, too, load a table of texts in the language of
+/// the user whenever a program with them starts, whatever it does then: the English table takes 40 ms of processor time. This one
+/// has seven short descriptions of verbs, and all else stays English.
 pub(crate) const LANGUAGE: (&str, &str) = ("LC_ALL", "zh_TW.UTF-8");
 
 /// A Go module beside this crate.
