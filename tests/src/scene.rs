@@ -34,7 +34,7 @@ const KEY: &str = "volcano-controller.conf";
 const LEASE: &str = "topoloom-hypernode";
 
 /// How long a change may take to show; a test that needs it all has failed.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The two levels of the worked examples, as one entry.
 pub const RACKS: &str = "
