@@ -273,6 +273,8 @@ words! {
         BorrowerLeaseTaken,
         /// Another binding has the same `clusterID`.
         ClusterIdTaken,
+        /// Another installation of topoloom serves the binding, and this one stays away from it.
+        ServedElsewhere,
         /// Physical nodes that the binding selects are claimed by another binding or borrower, and are left out.
         NodesClaimed,
         /// Objects with the name of this binding belong to another binding that exists.
@@ -285,6 +287,8 @@ words! {
         NamespaceMissing,
         /// The definition of policies is not installed in the cluster that they are read from.
         DefinitionMissing,
+        /// The physical cluster has more nodes, pods or policies than one syncer reads; the message has the bound.
+        TooManyObjects,
         /// The virtual cluster was set back to an earlier state.
         VirtualClusterRestored,
         /// The physical cluster was set back to an earlier state.

@@ -105,6 +105,12 @@ impl Connection {
         self.config.root_cert.clone().unwrap_or_default()
     }
 
+    /// Whether its server has to prove that it is the one, by a certificate.
+    #[must_use]
+    pub fn proof(&self) -> ServerProof {
+        ServerProof::of(&self.config)
+    }
+
     /// The name that the certificate of its server has to have, where that is not the host of the URL.
     #[must_use]
     pub fn server_name(&self) -> Option<&str> {
@@ -145,6 +151,22 @@ impl Connection {
     /// As [`Self::behind`].
     pub fn in_lane(&self, lane: &Lane, gate: &Gate, metrics: &requests::Metrics) -> Result<kube::Client, ConnectError> {
         stack(&self.config, self.bounds, Carries::Requests, gate, metrics, &RateLimit::default(), lane)
+    }
+}
+
+/// How a server proves that it is the one that was meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerProof {
+    /// By a certificate of one of the authorities.
+    Certificate,
+    /// Not at all: `insecure-skip-tls-verify`, or `http`.
+    None,
+}
+
+impl ServerProof {
+    fn of(config: &kube::Config) -> Self {
+        let has_tls = config.cluster_url.scheme().is_some_and(|scheme| *scheme == http::uri::Scheme::HTTPS);
+        if has_tls && !config.accept_invalid_certs { Self::Certificate } else { Self::None }
     }
 }
 
@@ -341,6 +363,19 @@ mod tests {
             let socket = connected.inner();
             assert_eq!(socket.nodelay().unwrap(), is_of_streams, "{carries:?}");
             assert_eq!(has_timer(socket.local_addr().unwrap().port()), is_of_streams, "{carries:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_proves_itself_by_a_certificate_unless_that_is_switched_off_or_it_has_none() {
+        for (server, accepts_any, wanted) in [
+            ("https://a:6443", false, ServerProof::Certificate),
+            ("https://a:6443", true, ServerProof::None),
+            ("http://a:8001", false, ServerProof::None),
+        ] {
+            let mut config = kube::Config::new(http::Uri::from_static(server));
+            config.accept_invalid_certs = accepts_any;
+            assert_eq!(ServerProof::of(&config), wanted, "{server} {accepts_any}");
         }
     }
 

@@ -36,7 +36,7 @@ pub mod watches;
 pub mod work;
 
 pub use check::{Check, Judge};
-pub use client::{ConnectError, Connection, connect};
+pub use client::{ConnectError, Connection, ServerProof, connect};
 pub use refusal::{Refusal, RefusalReason, found};
 pub use restores::Restores;
 pub use side::Side;

@@ -50,6 +50,8 @@ pub enum RefusalReason {
     ServerError,
     /// No answer at all.
     Unreachable,
+    /// The answer is larger than anything that is held: it was not read to its end.
+    TooLarge,
     /// Nothing was sent: another replica holds the lease.
     NotLeader,
     /// Nothing was sent: writes are switched off.
@@ -58,7 +60,7 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Conflict,
         Self::AlreadyExists,
         Self::NotFound,
@@ -72,6 +74,7 @@ impl RefusalReason {
         Self::Expired,
         Self::ServerError,
         Self::Unreachable,
+        Self::TooLarge,
         Self::NotLeader,
         Self::ReadOnly,
     ];
@@ -93,6 +96,7 @@ impl RefusalReason {
             Self::Expired => "Expired",
             Self::ServerError => "ServerError",
             Self::Unreachable => "Unreachable",
+            Self::TooLarge => "TooLarge",
             Self::NotLeader => "NotLeader",
             Self::ReadOnly => "ReadOnly",
         }

@@ -165,6 +165,7 @@ pub(super) fn proves(refusal: Refusal) -> WriteOutcome {
         RefusalReason::TooManyRequests
         | RefusalReason::Expired
         | RefusalReason::ServerError
+        | RefusalReason::TooLarge
         | RefusalReason::Unreachable => WriteOutcome::Unknown(why),
     }
 }
@@ -182,6 +183,7 @@ mod tests {
                 RefusalReason::TooManyRequests
                     | RefusalReason::Expired
                     | RefusalReason::ServerError
+                    | RefusalReason::TooLarge
                     | RefusalReason::Unreachable
             );
             assert_eq!(matches!(proved(reason), WriteOutcome::Unknown(_)), unsure, "{reason:?}");

@@ -29,8 +29,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
-use self::bindings::ShownBinding;
-use super::election::{Election, LeaseGroup, Role};
+use self::bindings::{GroupFailures, ShownBinding};
+use super::election::{Election, Group, LeaseGroup, Role};
+use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::{Check, Judge, Refusal, RefusalReason};
 
 /// A failure that was not repeated for this long is over.
@@ -321,6 +322,7 @@ impl Health {
     /// Registers what is counted of it.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(ControllerStates(self.clone())));
+        registry.register_collector(Box::new(GroupFailures(self.clone())));
     }
 
     /// One series of each possible kind; `any` is the value of labels without a closed set.
@@ -335,6 +337,8 @@ impl Health {
             self.controller(name, stands);
         }
         self.controller(any, Controller::Running);
+        let switch = Switch::new(ReadOnly::No);
+        self.binding(&any.into(), Election::off(Group::Binding(any.into()), &switch));
     }
 }
 

@@ -15,9 +15,10 @@
 //! # Failure story
 //!
 //! What goes wrong with one binding ends its group and no other, and never the process. A list that cannot be read ends no
-//! group, and neither does a binding that is gone: its group ends by itself when nothing of it is left. When the process stops,
-//! the announcement of this replica is withdrawn while its groups end, so that the other replicas take each binding as soon as
-//! its lease is given back.
+//! group, and neither does a binding that is gone: its group ends by itself when nothing of it is left. Bindings that were deleted
+//! by force before this process began are found by what their leases keep, once, after the first list. When the process stops, the
+//! announcement of this replica is withdrawn while its groups end, so that the other replicas take each binding as soon as its
+//! lease is given back.
 
 mod bindings;
 mod crew;
@@ -53,9 +54,10 @@ use crate::cluster::gate::{Gate, boot_time};
 use crate::cluster::rate::RateLimit;
 use crate::cluster::{Check, Restores};
 
-pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
+pub use self::groups::{BindingGroups, BindingId, BindingReport, HeldBinding, LeasesOfBindings};
 
-/// So many bindings are served; of more, the oldest: one that is added ends the group of no other.
+/// So many bindings are served; of more, the oldest: one that is added ends the group of no other. And at most so many that were
+/// deleted by force before the process began.
 const MOST: usize = 500;
 /// So many files a process that serves bindings may open, where the machine allows it: each binding has connections for its lease
 /// and to two clusters.
@@ -185,6 +187,8 @@ impl LendingParts {
         served.spawn_fallible("what serves bindings on every replica", self.office.groups.serve(closes.clone()));
         let mut announcing = Tasks::default();
         let mut keepers = Keepers::new(Arc::clone(&self.office));
+        let mut search = std::pin::pin!(self.recorded(wanted.clone()));
+        let mut is_searched = false;
         let ended = loop {
             tokio::select! {
                 biased;
@@ -195,19 +199,22 @@ impl LendingParts {
                 ended = announcing.next() => break Err(ended.to_string()),
                 () = keepers.next() => {}
                 // The sender is with the watch, which has not ended.
-                Ok(()) = wanted.changed() => {
-                    let bindings = wanted.borrow_and_update().clone().unwrap_or_default();
-                    if !bindings.is_empty() {
-                        allow_files();
-                    }
-                    if !bindings.is_empty() && warm.is_empty() {
-                        warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
-                    }
-                    if !bindings.is_empty() && announcing.is_empty() {
-                        self.announce(&mut watches, &mut announcing, &leaves);
-                    }
-                    keepers.want(bindings);
+                Ok(()) = wanted.changed() => keepers.want(wanted.borrow_and_update().clone().unwrap_or_default()),
+                recorded = &mut search, if !is_searched => {
+                    is_searched = true;
+                    let listed = wanted.borrow().clone().unwrap_or_default();
+                    keepers.left_behind(recorded, &listed);
                 }
+            }
+            if keepers.kept.is_empty() {
+                continue;
+            }
+            if warm.is_empty() {
+                allow_files();
+                warm.spawn_fallible("caches of bindings", self.office.groups.keep_warm(cools.clone()));
+            }
+            if announcing.is_empty() {
+                self.announce(&mut watches, &mut announcing, &leaves);
             }
         };
         leaves.cancel();
@@ -217,6 +224,18 @@ impl LendingParts {
         warm.finish().await;
         watches.cut_off().await;
         ended
+    }
+
+    /// The bindings that leases keep something of, once it is known which there are.
+    async fn recorded(&self, mut wanted: watch::Receiver<Option<Bindings>>) -> Vec<BindingId> {
+        let is_known = wanted.wait_for(Option::is_some).await.is_ok();
+        if !is_known {
+            // The watch of bindings has ended, and with it all of this.
+            return std::future::pending().await;
+        }
+        let leases = self.office.elections.leases();
+        let leases = leases.map(|it| LeasesOfBindings { namespace: it.namespace.clone(), base: it.name.clone() });
+        self.office.groups.recorded(leases).await
     }
 
     /// From the first binding on this replica announces itself, and sees the others.
@@ -282,6 +301,18 @@ impl Keepers {
         oldest.sort();
         oldest.truncate(MOST);
         self.wanted = oldest.into_iter().map(|(_, name, uid)| (name, uid)).collect();
+        self.settle();
+    }
+
+    /// Of these bindings something may be left. Those that are not listed were deleted by force before this process began: they are
+    /// kept like one that is gone.
+    fn left_behind(&mut self, recorded: Vec<BindingId>, listed: &Bindings) {
+        let is_gone = |binding: &BindingId| !listed.contains_key(&binding.name);
+        for binding in recorded.into_iter().filter(is_gone).take(MOST) {
+            if !self.kept.contains_key(&binding.name) {
+                self.begin(binding);
+            }
+        }
         self.settle();
     }
 

@@ -7,11 +7,11 @@
 //!
 //! # Failure story
 //!
-//! Which cluster this is is read with the first binding, and tried again until it is known. `/readyz` says why it is not, and no
-//! replica is unready because of that. Certificates of the kubelet's API that cannot be used at the start end the process before it
-//! does anything. Afterwards a server that cannot listen, or ends, is begun again with pauses, and nothing else ends with it: the
-//! leases of nodes have to be renewed. Until it serves for the first time the replica is not ready, since the Service of all replicas
-//! would lead to it.
+//! Which cluster this is is read with the first binding, or with the first that was deleted by force and left nodes, and tried again
+//! until it is known. `/readyz` says why it is not, and no replica is unready because of that. Certificates of the kubelet's API that
+//! cannot be used at the start end the process before it does anything. Afterwards a server that cannot listen, or ends, is begun again
+//! with pauses, and nothing else ends with it: the leases of nodes have to be renewed. Until it serves for the first time the replica is
+//! not ready, since the Service of all replicas would lead to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +33,13 @@ use topoloom_core::rules::is_label_value;
 use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming;
 use topoloom_sync::node::Now;
-use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process, Shown};
+use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process, Records, Shown};
 use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubelet::{self, Kubelet, Uses};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 
 use super::controller::{Context, InitError};
-use super::lending::{BindingGroups, BindingReport, HeldBinding, MakeGroups};
+use super::lending::{BindingGroups, BindingId, BindingReport, HeldBinding, LeasesOfBindings, MakeGroups};
 use super::metrics::Lending;
 use super::options::LendingOptions;
 use crate::cluster::client::chain;
@@ -55,8 +55,8 @@ use crate::work;
 const KUBE_SYSTEM: &str = "kube-system";
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where the process runs without leases, the Lease that keeps the counter of the witness has a name that begins so. An admission
-/// policy of the chart allows these names.
+/// Where the process runs without leases, the Leases that keep the counters of the witness and what is kept of bindings have names
+/// that begin so. An admission policy of the chart allows these names.
 const ALONE: &str = "topoloom";
 /// The part of a group that says what is wrong with its binding.
 const BINDING: &str = "binding";
@@ -83,6 +83,11 @@ impl BindingGroups for Syncer {
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         let parts = Arc::clone(&self.0);
         async move { Box::pin(parts.run(held, stop)).await }.boxed()
+    }
+
+    fn recorded(&self, leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
+        let parts = Arc::clone(&self.0);
+        async move { parts.recorded(leases).await }.boxed()
     }
 
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
@@ -204,6 +209,18 @@ impl Parts {
             () = counter => {}
         }
         Ok(())
+    }
+
+    /// The bindings of which leases keep something. Where none does it is not asked which cluster this is.
+    async fn recorded(&self, leases: Option<LeasesOfBindings>) -> Vec<BindingId> {
+        let alone = || LeasesOfBindings { namespace: self.namespace.clone(), base: ALONE.to_owned() };
+        let LeasesOfBindings { namespace, base } = leases.unwrap_or_else(alone);
+        let records = Records::read(&self.reads, &namespace).await;
+        if records.is_empty() {
+            return Vec::new();
+        }
+        let bindings = records.bindings(&base, &self.process().await.virtual_cluster);
+        bindings.into_iter().map(|(name, uid)| BindingId { name, uid }).collect()
     }
 
     /// What comes with the lease of a binding.

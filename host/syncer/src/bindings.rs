@@ -7,6 +7,8 @@
 //! | `bars` | what may not be written, by everything that is known |
 //! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
 //! | `life` | the tasks of one binding, of one UID |
+//! | `orphans` | what is kept of a binding for the nodes that it leaves if it is deleted by force |
+//! | `elsewhere` | the wait for another installation that serves a binding |
 //! | [`once`] | the same judgement for a command, which looks once and serves no binding |
 //! | `borrower` | the Lease in `mountNamespace` |
 //! | `witness` | the rounds by which a restored cluster is found |
@@ -28,18 +30,21 @@
 //! Everything that outlives a process stands in the status: which cluster it is, what was spent and held, what was confirmed, and
 //! what was set back. A process that takes over reads that first. A spec with a mistake changes nothing: the last valid one of this
 //! process stays in force, and where there is none the binding is served without being changed. A binding that is deleted by force
-//! leaves its nodes as they are: for as long as it lends any, this replica renews their leases and mirrors their pods, since a lease
-//! that stops evicts every pod of its node. No other replica can continue that, because what the binding said is known here alone.
+//! leaves its nodes as they are: for as long as any is left, the replica that holds its lease renews those of its nodes and mirrors
+//! their pods, since a lease that stops evicts every pod of its node. What the binding said stands in the lease of the binding then, so
+//! that another replica, also one that starts later, continues.
 
 mod bars;
 mod borrower;
 mod conductor;
+mod elsewhere;
 mod going;
 mod keeper;
 mod lent;
 mod life;
 mod news;
 pub mod once;
+mod orphans;
 mod report;
 mod requests;
 mod shown;
@@ -58,19 +63,24 @@ use kube::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::{ClusterBindingStatus, HeldBatchStatus};
 use topoloom_cluster::events::Events;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::watches::Heard;
 use topoloom_cluster::{Refusal, Restores, Side, single, work};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
-use topoloom_sync::guard::Inherited;
+use topoloom_sync::guard::{Inherited, Spent};
 use topoloom_sync::node::{KubeletEndpoint, Now};
+use topoloom_sync::served::{Server, server};
 
+use self::elsewhere::Waited;
 pub use self::lent::LentBindings;
+pub use self::orphans::Records;
+use self::report::Kept;
 pub use self::requests::LeaseName;
 pub use self::shown::Shown;
-use crate::convert::binding::{self, Surroundings};
+use crate::convert::binding::{self, Reading, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
 use crate::troubles::{Thing, Troubles};
@@ -134,7 +144,7 @@ pub struct Holding {
     pub lent: kube::Client,
     /// Heartbeats, behind a gate that opens with the lease and has no other switch.
     pub beats: kube::Client,
-    /// The lease, which keeps the counter of the witness.
+    /// The lease, which keeps the counter of the witness, and what outlives the binding.
     pub lease: LeaseName,
     /// Is notified of what is wrong.
     pub tell: Tell,
@@ -168,8 +178,53 @@ enum Seen {
 enum Ended {
     /// It is gone, and nothing of it is left, or another one has its name.
     Gone,
-    /// A part of its spec changed that everything is made of: it begins again with what its guard knows.
-    Again(Inherited),
+    /// A part of its spec changed that everything is made of: it begins again with what it knows beside its status.
+    Again(Box<Carried>),
+    /// It was served by its record, and exists: an API server was set back. What it says itself counts.
+    Returned,
+    /// Another installation has written its name into the status.
+    Elsewhere,
+}
+
+/// Whether the object of a binding exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    /// It does.
+    Stored,
+    /// It was deleted by force, and is made of its record.
+    Recorded,
+}
+
+/// What a life of a binding begins with beside the spec: what its status keeps, or what the life before has not stored yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Carried {
+    /// What its guard knows.
+    guard: Inherited,
+    /// Which clusters it knows, what was set back, and what was confirmed.
+    kept: Kept,
+}
+
+impl Carried {
+    /// What a status keeps.
+    fn stored(status: &ClusterBindingStatus) -> Self {
+        Self { guard: binding::inherited(status), kept: Kept::of(status) }
+    }
+
+    /// What a life leaves to the next one: also what it has found and could not store.
+    fn left(held: Option<HeldBatchStatus>, spent: Spent, kept: &Kept) -> Self {
+        let status = ClusterBindingStatus { held, ..ClusterBindingStatus::default() };
+        Self { guard: Inherited { spent, ..binding::inherited(&status) }, kept: kept.clone() }
+    }
+}
+
+/// A life of a binding, as it begins.
+struct Beginning {
+    object: Arc<ClusterBinding>,
+    existing: Existing,
+    reading: Reading,
+    carried: Carried,
+    /// The Lease of the installation that it is taken over from.
+    taken_from: Option<String>,
 }
 
 impl Process {
@@ -227,31 +282,74 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
     }
 }
 
-/// One life after the other: of each binding that has the name, until there is none.
+/// One life after the other: of each binding that has the name, until there is none, and nothing of one is left.
 async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, stop: &CancellationToken) {
-    let (mut objects, mut earlier) = (watched.objects.clone(), None);
-    while let Some(Some(object)) = stop.run_until_cancelled(next(&mut objects)).await {
-        let reading = match binding::read(&object, &process.around()) {
-            Ok(reading) => reading,
-            Err(problems) => {
+    let (mut objects, mut earlier) = (watched.objects.clone(), None::<(Option<String>, Carried)>);
+    while let Some(Some((object, existing))) = stop.run_until_cancelled(found(process, holding, &mut objects)).await {
+        let (ours, mut taken_from) = (holding.lease.to_string(), None);
+        if let Server::Another(lease) = server(object.status.lease.as_deref(), &ours) {
+            // What the other one has done since then stands in the status.
+            earlier = None;
+            let wait = elsewhere::wait(process, holding, &object, lease, &mut objects);
+            match stop.run_until_cancelled(Box::pin(wait)).await {
+                None => return,
+                Some(Waited::Changed) => continue,
+                Some(Waited::Gone) => taken_from = Some(lease.to_owned()),
+            }
+        }
+        let reading = match (binding::read(&object, &process.around()), existing) {
+            (Ok(reading), _) => reading,
+            (Err(problems), Existing::Stored) => {
                 conductor::unusable(process, holding, &object, &problems).await;
                 // Until it is another one; an error means that the watch has ended, and with it this task.
                 let _ended = stop.run_until_cancelled(objects.changed()).await;
                 continue;
             }
+            (Err(problems), Existing::Recorded) => {
+                tracing::error!(binding = holding.name, error = %problems, "the record of a binding that is gone cannot be used");
+                return;
+            }
         };
-        tracing::info!(binding = holding.name, "a binding is served");
+        match existing {
+            Existing::Stored => tracing::info!(binding = holding.name, "a binding is served"),
+            Existing::Recorded => tracing::warn!(
+                binding = holding.name,
+                "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and their leases are renewed by what \
+                 its Lease keeps of it. Apply it again to adopt them, or remove them with topoloom lend release"
+            ),
+        }
         // What it has shown so far is known.
         let watched = ObjectWatch { objects: objects.clone(), ..watched.clone() };
+        let carried = earlier.take().filter(|(uid, _)| *uid == object.metadata.uid).map(|(_, carried)| carried);
+        let carried = carried.unwrap_or_else(|| Carried::stored(&object.status));
+        let beginning = Beginning { object: Arc::clone(&object), existing, reading, carried, taken_from };
         // In a box, since it is large, and would be moved from stack to stack.
-        let life = Box::pin(life::live(process, holding, watched, &object, reading, earlier.take(), stop));
+        let life = Box::pin(life::live(process, holding, watched, beginning, stop));
         match life.await {
             None => return,
             Some(Ended::Gone) => {
                 tracing::info!(binding = holding.name, "a binding is gone");
                 let _stopped = stop.run_until_cancelled(wait_for_another(&mut objects, &object)).await;
             }
-            Some(Ended::Again(inherited)) => earlier = Some(inherited),
+            Some(Ended::Again(carried)) => earlier = Some((object.metadata.uid.clone(), *carried)),
+            Some(Ended::Returned | Ended::Elsewhere) => {}
+        }
+    }
+}
+
+/// The binding, as soon as it is read, or what its Lease keeps of it; nothing where there is none, and nothing of it is left.
+async fn found(
+    process: &Process,
+    holding: &Holding,
+    objects: &mut watch::Receiver<Seen>,
+) -> Option<(Arc<ClusterBinding>, Existing)> {
+    loop {
+        if let Some(object) = next(objects).await {
+            return Some((object, Existing::Stored));
+        }
+        tokio::select! {
+            left = orphans::left(process, holding) => return left.map(|object| (object, Existing::Recorded)),
+            changed = objects.changed() => changed.ok()?,
         }
     }
 }
@@ -282,8 +380,38 @@ async fn wait_for_another(objects: &mut watch::Receiver<Seen>, last: &ClusterBin
 #[cfg(test)]
 mod tests {
     use tokio::sync::Notify;
+    use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus};
 
     use super::*;
+
+    #[test]
+    fn s9_s20_s25_a_life_that_begins_again_knows_what_the_one_before_has_not_stored() {
+        let restored = RestoredStatus { hash: "r".to_owned(), ..RestoredStatus::default() };
+        let other = OtherClusterStatus { uid: "c2".to_owned(), ..OtherClusterStatus::default() };
+        let mut kept = Kept {
+            physical_cluster: Some("c1".to_owned()),
+            other_cluster: Some(other),
+            restored: Some(restored),
+            ..Kept::default()
+        };
+        kept.confirm("h", "2026-08-03T12:00:00Z".parse().unwrap());
+        let held = HeldBatchStatus { hash: "b".to_owned(), ..HeldBatchStatus::default() };
+        let spent = Spent { nodes: 2, pods: 3 };
+        let carried = Carried::left(Some(held.clone()), spent, &kept);
+        assert_eq!(carried.kept, kept);
+        assert_eq!((carried.guard.spent, carried.guard.held.map(|held| held.hash)), (spent, Some("b".to_owned())));
+        // Where the status has all of it, a replica that takes over knows the same.
+        let status = ClusterBindingStatus {
+            physical_cluster_uid: kept.physical_cluster.clone(),
+            other_cluster: kept.other_cluster.clone(),
+            restored: kept.restored.clone(),
+            confirmed: kept.confirmed.clone(),
+            held: Some(held),
+            ..ClusterBindingStatus::default()
+        };
+        let stored = Carried::stored(&status);
+        assert_eq!((stored.kept, stored.guard.held.map(|held| held.hash)), (kept, Some("b".to_owned())));
+    }
 
     fn seen(uid: &str) -> Seen {
         let mut object = ClusterBinding::new("east", topoloom_api::ClusterBindingSpec::default());

@@ -8,11 +8,13 @@
 //! A watch that breaks continues by itself, and what is known stays. A server that was set back is listed anew, also where only a
 //! list of pods shows it; until the
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
-//! cannot be read leaves what was read of it before, with a line in the log.
+//! cannot be read leaves what was read of it before, with a line in the log. How much another party can make us hold is bounded
+//! (`room`).
 
 mod csi;
 mod machines;
 mod named;
+mod room;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,8 @@ use topoloom_core::version::ResourceVersion;
 pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
 pub use self::machines::Machines;
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
+use self::room::AGAIN;
+pub use self::room::{Held, Holds, Most};
 use crate::ledger::{PhysicalName, Touched};
 use crate::pods::{Inbox, PodName};
 use crate::slices::pod::{Copied, PodSlice, WholePod};
@@ -87,6 +91,10 @@ pub struct PodList {
 }
 
 impl PodList {
+    fn held(&self) -> Held {
+        Held { objects: self.seen.len(), bytes: 0 }
+    }
+
     /// The list shows a pod in another version than the one that is known.
     fn older(&mut self, found: Option<(ResourceVersion, ResourceVersion)>) {
         let Some((known, shown)) = found else { return };
@@ -174,6 +182,21 @@ impl Index<PodSlice> for PhysicalPods {
     }
 }
 
+impl Holds<PodSlice> for PhysicalPods {
+    fn held(&self) -> Held {
+        Held { objects: self.shown(|shown, _| shown.len()), bytes: 0 }
+    }
+
+    fn listed(list: &PodList) -> Held {
+        list.held()
+    }
+
+    fn cut(&mut self, list: PodList) -> Touched {
+        // What it has not named may be gone, or come behind the end: it is not known any more, or the next list would find no room.
+        self.reset(list, &ResourceVersion::default())
+    }
+}
+
 /// The UID of a pod that may not be readable otherwise.
 fn uid_of(pod: &WholePod) -> Uid {
     pod.meta().uid.as_deref().unwrap_or_default().into()
@@ -246,6 +269,21 @@ impl Index<WholePod> for OurPods {
     }
 }
 
+impl Holds<WholePod> for OurPods {
+    fn held(&self) -> Held {
+        self.pods.held()
+    }
+
+    fn listed(list: &PodList) -> Held {
+        list.held()
+    }
+
+    fn cut(&mut self, list: PodList) -> Touched {
+        self.inbox.physical_listed(&list.seen);
+        self.pods.cut(list)
+    }
+}
+
 impl LentPods {
     /// The view, and the inbox of the controller of pods.
     #[must_use]
@@ -306,6 +344,21 @@ impl Index<WholePod> for LentPods {
     }
 }
 
+impl Holds<WholePod> for LentPods {
+    fn held(&self) -> Held {
+        Held { objects: locked(&self.view).ledger.virtual_count(), bytes: 0 }
+    }
+
+    fn listed(list: &PodList) -> Held {
+        list.held()
+    }
+
+    fn cut(&mut self, list: PodList) -> Touched {
+        // A list of our own cluster has no bound. What was taken in of it counts.
+        list.touched
+    }
+}
+
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
 pub enum WatchNews<'a> {
@@ -321,52 +374,67 @@ pub enum WatchNews<'a> {
     Failed(&'a Refusal),
 }
 
-/// Follows the objects of a kind for ever, and reports what the watch met.
+/// Follows the objects of a kind for ever, and reports what the watch met. Where there is more than the most that is held the watch
+/// ends with a refusal, and begins again after some minutes.
 pub async fn follow<K, I>(
     api: Api<K>,
     config: Config,
+    most: Most,
     mut index: I,
     queue: WorkQueue<PhysicalName>,
     report: impl Fn(WatchNews<'_>) + Send,
 ) where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-    I: Index<K, Change = Touched> + Send,
+    I: Holds<K> + Send,
     I::List: Send,
 {
-    let mut watched: Watched<I::List> = Watched::default();
-    let opened = Arc::new(Notify::new());
-    let noted = Arc::clone(&opened);
-    let config = config.opened(&Heard::new(move || noted.notify_one()));
-    let mut events = std::pin::pin!(watches::events(api, config));
     loop {
-        let event = tokio::select! {
-            biased;
-            () = opened.notified() => {
-                report(WatchNews::Opened);
-                continue;
-            }
-            event = events.next() => event,
-        };
-        let Some(event) = event else { return };
-        match event {
-            Ok(event) => {
-                let news = match &event {
-                    Event::InitDone(_) => Some(WatchNews::Listed),
-                    Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
-                    Event::Init(_) => Some(WatchNews::Begins),
-                    Event::InitApply(_) => None,
-                };
-                for name in watched.take(&mut index, event).unwrap_or_default() {
-                    // A full queue is counted, and the next sweep adds what it refused.
-                    let _refused = queue.add(name);
+        let opened = Arc::new(Notify::new());
+        let noted = Arc::clone(&opened);
+        let config = config.clone().opened(&Heard::new(move || noted.notify_one()));
+        let mut watched: Watched<I::List> = Watched::default();
+        let mut events = Box::pin(watches::events(api.clone(), config));
+        let too_large = loop {
+            let event = tokio::select! {
+                biased;
+                () = opened.notified() => {
+                    report(WatchNews::Opened);
+                    continue;
                 }
-                news.into_iter().for_each(&report);
+                event = events.next() => event,
+            };
+            let Some(event) = event else { return };
+            match event {
+                Ok(event) => {
+                    let news = match &event {
+                        Event::InitDone(_) => Some(WatchNews::Listed),
+                        Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
+                        Event::Init(_) => Some(WatchNews::Begins),
+                        Event::InitApply(_) => None,
+                    };
+                    let touched = watched.take(&mut index, event).unwrap_or_default();
+                    let held = watched.under_way().map_or_else(|| index.held(), I::listed);
+                    let too_large = most.refuse(held, &K::plural(&()));
+                    let given_up = if too_large.is_some() { watched.cut() } else { None };
+                    let cut = given_up.map(|list| index.cut(list)).unwrap_or_default();
+                    for name in touched.into_iter().chain(cut) {
+                        // A full queue is counted, and the next sweep adds what it refused.
+                        let _refused = queue.add(name);
+                    }
+                    if let Some(refusal) = too_large {
+                        break refusal;
+                    }
+                    news.into_iter().for_each(&report);
+                }
+                Err(refusal) => {
+                    tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
+                    report(WatchNews::Failed(&refusal));
+                }
             }
-            Err(refusal) => {
-                tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
-                report(WatchNews::Failed(&refusal));
-            }
-        }
+        };
+        drop(events);
+        report(WatchNews::Failed(&too_large));
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

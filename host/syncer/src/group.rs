@@ -9,11 +9,12 @@
 //!
 //! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
 //! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
-//! listed, too. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
+//! listed, too. Until then no list of the other connection counts, nor a list of before the gap, nor a policy: its windows may have been
+//! moved. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
-//! it has no nodes, where some are known, is listed once more after half a minute before that counts. A watch that crashes ends the
-//! group with it.
+//! it has no nodes, where some are known, is listed once more after half a minute before that counts. One that has more than is held
+//! ([`Most`]) counts as not listed. A watch that crashes ends the group with it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,11 +39,12 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Epoch, Listed};
+use topoloom_sync::naming::{BindingName, label_value};
 
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, Machines, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView, WatchNews,
-    follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, Machines, Most, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView,
+    WatchNews, follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, Touched};
@@ -125,6 +127,10 @@ impl Leases for Heartbeats {
     async fn stop(&self, node: &NodeName) {
         Self::stop(self, node, Memory::Kept).await;
     }
+
+    async fn forget(&self, node: &NodeName) {
+        Self::stop(self, node, Memory::Dropped).await;
+    }
 }
 
 impl Group {
@@ -150,10 +156,14 @@ impl Group {
             return;
         }
         let known = PhysicalPods::both(&self.view);
-        let physical = self.connected(|physical, epoch| {
-            self.lists.begin_again(history(physical.restores()));
-            self.physical_watches(physical, epoch, &identity, known.clone())
-        });
+        let physical = connected(
+            self.physical.clone(),
+            |physical, epoch| {
+                let of = (physical.signs().clone(), epoch);
+                self.lists.begin_again(Some(of), history(physical.restores()));
+            },
+            |physical, epoch| self.physical_watches(physical, epoch, &identity, known.clone()),
+        );
         let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes(), self.queue_ports()) };
         tokio::select! {
             () = self.workers(&stop) => {}
@@ -235,10 +245,12 @@ impl Group {
         let of_binding = of_binding(identity);
         let index = Feed::<LentNodes>::of(&self.view);
         let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), &self.restores, None);
-        let nodes = follow(nodes, config.clone().labels(&of_binding), index, self.queue.clone(), report);
+        let config_of_nodes = config.clone().labels(&of_binding);
+        let nodes = follow(nodes, config_of_nodes.clone(), Most::ALL, index, self.queue.clone(), report);
         let csi_nodes = follow(
             Api::<CsiNodeSlice>::all(self.lent.clone()),
-            config.clone().labels(&of_binding),
+            config_of_nodes,
+            Most::ALL,
             Feed::<LentCsiNodes>::of(&self.view),
             self.queue.clone(),
             csi_news(&self.troubles, Side::Virtual),
@@ -246,6 +258,7 @@ impl Group {
         let pods = follow(
             Api::all(self.lent.clone()),
             config.fields("spec.nodeName!="),
+            Most::ALL,
             LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
             self.queue.clone(),
             self.report(Thing::LentPods, Side::Virtual, (lists, 1), &self.restores, Some(Part::LentPods)),
@@ -276,26 +289,11 @@ impl Group {
                 lists.add(which, began.load(Ordering::Relaxed));
             }
             WatchNews::Opened => troubles.over(thing),
-            WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
-        }
-    }
-
-    /// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the
-    /// same connection has listed it already.
-    async fn connected<F: Future<Output = ()>>(&self, watch: impl Fn(Arc<Physical>, Epoch) -> F) {
-        let mut connections = self.physical.clone();
-        loop {
-            let physical = connections.borrow_and_update().clone();
-            let Some(physical) = physical else {
-                changed(&mut connections).await;
-                continue;
-            };
-            let mut epochs = physical.signs().epochs();
-            let epoch = *epochs.borrow_and_update();
-            tokio::select! {
-                () = watch(physical, epoch) => {}
-                () = changed(&mut epochs) => {}
-                () = changed(&mut connections) => {}
+            WatchNews::Failed(refusal) => {
+                if refusal.reason == RefusalReason::TooLarge {
+                    lists.lost(which);
+                }
+                troubles.met(thing, refusal, side);
             }
         }
     }
@@ -331,6 +329,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&ours),
+                Most::PODS,
                 our_pods,
                 self.queue.clone(),
                 listed(1, Thing::OurPods, Part::OurPods),
@@ -338,6 +337,7 @@ impl Group {
             follow(
                 Api::all(client.clone()),
                 config.clone().labels(&others).fields(USES_ROOM),
+                Most::PODS,
                 other_pods,
                 self.queue.clone(),
                 listed(2, Thing::OtherPods, Part::OtherPods),
@@ -348,6 +348,7 @@ impl Group {
             follow(
                 Api::<CsiNodeSlice>::all(client.clone()),
                 config.clone(),
+                Most::NODES,
                 Feed::<PhysicalCsiNodes>::of(&self.view),
                 self.queue.clone(),
                 csi_news(&self.troubles, Side::Physical),
@@ -398,6 +399,7 @@ impl Group {
             let nodes = follow(
                 Api::all(physical.connection().reads().clone()),
                 config.clone(),
+                Most::NODES,
                 Machines::new(&self.view, self.pods.inbox().clone()),
                 self.queue.clone(),
                 |news| {
@@ -446,12 +448,14 @@ impl Group {
                         self.watch_policies(self.lent.clone(), Config::of(&self.restores), Side::Virtual).await;
                     }
                     PolicySource::Physical => {
+                        // What is known of them may be of before the cluster was gone.
+                        let forget = |_: &Physical, _| self.look_at(self.policies.feed.lost());
                         let watch = |physical: Arc<Physical>, _| async move {
                             let config = Config::of(physical.restores()).heard(&physical.signs().heard());
                             let client = physical.connection().reads().clone();
                             self.watch_policies(client, config, Side::Physical).await;
                         };
-                        self.connected(watch).await;
+                        connected(self.physical.clone(), forget, watch).await;
                     }
                 }
             };
@@ -468,6 +472,10 @@ impl Group {
     /// meanwhile may be in no watch.
     async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
         let policies: Api<ResourceLeasingPolicy> = Api::all(client);
+        let most = match side {
+            Side::Physical => Most::POLICIES,
+            Side::Virtual => Most::ALL,
+        };
         loop {
             let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
             let report = |news: WatchNews<'_>| match news {
@@ -492,9 +500,33 @@ impl Group {
             };
             let feed = self.policies.feed.clone();
             tokio::select! {
-                () = follow(policies.clone(), config.clone(), feed, self.queue.clone(), report) => {}
+                () = follow(policies.clone(), config.clone(), most, feed, self.queue.clone(), report) => {}
                 () = again.notified() => {}
             }
+        }
+    }
+}
+
+/// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the same
+/// connection has listed it already. `begins` is called before that.
+async fn connected<F: Future<Output = ()>>(
+    mut connections: watch::Receiver<Option<Arc<Physical>>>,
+    begins: impl Fn(&Physical, Epoch),
+    watch: impl Fn(Arc<Physical>, Epoch) -> F,
+) {
+    loop {
+        let physical = connections.borrow_and_update().clone();
+        let Some(physical) = physical else {
+            changed(&mut connections).await;
+            continue;
+        };
+        let mut epochs = physical.signs().epochs();
+        let epoch = *epochs.borrow_and_update();
+        begins(&physical, epoch);
+        tokio::select! {
+            () = watch(physical, epoch) => {}
+            () = changed(&mut epochs) => {}
+            () = changed(&mut connections) => {}
         }
     }
 }
@@ -521,7 +553,13 @@ fn content(view: &View) -> Listed {
 /// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
 /// A server that does not answer shows in the state of its connection.
 fn makes_unknown(reason: RefusalReason) -> bool {
-    matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::NoSuchResource)
+    matches!(
+        reason,
+        RefusalReason::Forbidden
+            | RefusalReason::Unauthorized
+            | RefusalReason::NoSuchResource
+            | RefusalReason::TooLarge
+    )
 }
 
 /// Ends with the next value, and never where there will be none: then the binding has ended, and with it this group.
@@ -552,9 +590,13 @@ fn history(restores: &Restores) -> u64 {
 /// The labels by which objects of a binding are found, whatever the UID of the binding was then.
 #[must_use]
 pub fn of_binding(identity: &Identity) -> String {
-    let labels = identity.labels();
-    let label = |key: &str| labels.get(key).map(|value| format!("{key}={value}"));
-    [keys::VIRTUAL_CLUSTER, keys::BINDING].into_iter().filter_map(label).collect::<Vec<_>>().join(",")
+    of_name(identity.virtual_cluster(), identity.binding())
+}
+
+/// The same for a binding of this name in this virtual cluster.
+#[must_use]
+pub fn of_name(virtual_cluster: &Uid, binding: &BindingName) -> String {
+    format!("{}={},{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster, keys::BINDING, label_value(binding))
 }
 
 /// Which of some lists were read to their end. Those of a history that the store has left do not count.
@@ -567,6 +609,8 @@ pub struct Lists {
 
 #[derive(Debug, Default)]
 struct ReadLists {
+    /// By which connection to a physical cluster they are read, and since which return of its server.
+    of: Option<(Signs, Epoch)>,
     /// How often the store had been set back when the first of them began.
     history: u64,
     lists: BTreeSet<usize>,
@@ -591,21 +635,31 @@ impl Lists {
         self.whole.subscribe()
     }
 
+    /// Whether all were read by this connection, since its server was gone last.
+    #[must_use]
+    pub fn are_of(&self, signs: &Signs) -> bool {
+        let read = self.read();
+        let is_this = |(of, epoch): &(Signs, Epoch)| of.is_same(signs) && *epoch == signs.epoch();
+        read.of.as_ref().is_some_and(is_this) && *self.whole.borrow()
+    }
+
     fn read(&self) -> MutexGuard<'_, ReadLists> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// None was: the connection is another one, or its cluster was gone. `history` is how often its store was set back.
-    fn begin_again(&self, history: u64) {
+    fn begin_again(&self, of: Option<(Signs, Epoch)>, history: u64) {
         let mut read = self.read();
-        *read = ReadLists { history, lists: BTreeSet::new() };
+        *read = ReadLists { of, history, lists: BTreeSet::new() };
         self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
     }
 
     /// The store was set back so often: what was read before is of another history.
     fn set_back(&self, history: u64) {
-        if self.read().history < history {
-            self.begin_again(history);
+        let mut read = self.read();
+        if read.history < history {
+            (read.history, read.lists) = (history, BTreeSet::new());
+            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
         }
     }
 
@@ -621,6 +675,14 @@ impl Lists {
         let is_whole = read.lists.len() == self.all;
         // Under the lock, so that an older answer replaces no newer one.
         self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
+    }
+
+    /// What one of them holds is not known any more: it has grown beyond what is held.
+    fn lost(&self, which: usize) {
+        let mut read = self.read();
+        if read.lists.remove(&which) {
+            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
+        }
     }
 
     /// A connection is as good as listed once all lists are, which were asked for in this epoch of it.
@@ -639,94 +701,4 @@ impl Lists {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::AssertUnwindSafe;
-
-    use futures::FutureExt as _;
-    use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
-
-    use super::*;
-    use crate::physical::Clock;
-
-    fn signs() -> (Signs, Epoch) {
-        let signs = Signs::new(ContactTiming::default(), &Clock::new(|| Duration::ZERO));
-        let epoch = *signs.epochs().borrow();
-        (signs, epoch)
-    }
-
-    #[tokio::test]
-    async fn a_watch_of_the_virtual_cluster_that_crashes_takes_its_group_with_it() {
-        let mut tasks: JoinSet<()> = JoinSet::new();
-        tasks.spawn(async {});
-        tokio::task::yield_now().await;
-        assert!(crashed(&mut tasks).now_or_never().is_none(), "one that has ended otherwise");
-        tasks.spawn(async {
-            panic!("a mistake");
-        });
-        let panic = AssertUnwindSafe(crashed(&mut tasks)).catch_unwind().await.unwrap_err();
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"a mistake"));
-    }
-
-    #[tokio::test]
-    async fn s5_a_connection_counts_as_listed_when_its_nodes_and_all_its_pods_are() {
-        let (lists, (signs, epoch)) = (Lists::physical(), signs());
-        for which in [0, 1, 1, 0] {
-            lists.add(which, 0);
-            lists.tell(&signs, Listed::Some, epoch);
-            assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed), "{which}");
-        }
-        lists.add(2, 0);
-        lists.tell(&signs, Listed::Some, epoch);
-        assert_eq!(signs.reach(), Reach::Reachable);
-        lists.whole().await;
-        lists.begin_again(0);
-        assert!(!*lists.changes().borrow());
-    }
-
-    #[test]
-    fn s25_what_was_listed_before_a_store_was_set_back_is_not_listed_whatever_comes_first() {
-        let is_whole = |lists: &Lists| *lists.changes().borrow();
-        let lists = Lists::physical();
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(is_whole(&lists));
-        lists.set_back(1);
-        assert!(!is_whole(&lists));
-        // A list that was under way, and then the new ones.
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(!is_whole(&lists));
-        (0..3).for_each(|which| lists.add(which, 1));
-        assert!(is_whole(&lists));
-        lists.set_back(1);
-        assert!(is_whole(&lists), "it is known");
-        // The first list that shows the next one comes before the news of it.
-        lists.add(0, 2);
-        assert!(!is_whole(&lists));
-        lists.set_back(2);
-        (1..3).for_each(|which| lists.add(which, 2));
-        assert!(is_whole(&lists));
-        // Another cluster, whose store was never set back.
-        lists.begin_again(0);
-        (0..3).for_each(|which| lists.add(which, 0));
-        assert!(is_whole(&lists));
-    }
-
-    #[test]
-    fn s5_a_list_without_nodes_where_some_were_is_in_doubt_whichever_list_comes_next() {
-        let (lists, (signs, epoch)) = (Lists::physical(), signs());
-        (0..3).for_each(|which| lists.add(which, 0));
-        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::NoneWhereSomeWere, epoch);
-        assert_eq!(signs.reach(), Reach::Suspect(Doubt::Empty));
-        lists.tell(&signs, Listed::Some, epoch);
-        assert_eq!(signs.reach(), Reach::Reachable);
-    }
-
-    #[test]
-    fn s8_policies_that_may_not_be_read_are_not_known() {
-        for reason in RefusalReason::ALL {
-            let wanted = [RefusalReason::Forbidden, RefusalReason::Unauthorized, RefusalReason::NoSuchResource];
-            assert_eq!(makes_unknown(reason), wanted.contains(&reason), "{reason:?}");
-        }
-    }
-}
+mod tests;

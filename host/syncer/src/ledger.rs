@@ -140,6 +140,16 @@ impl Ledger {
         Some(name)
     }
 
+    /// A node is in neither cluster any more. Where pods are bound to its virtual node still, its name is kept until they are gone: the
+    /// last one touches the node once more.
+    pub fn forget(&mut self, physical: &str) {
+        let Ok(name) = virtual_node_name(&self.cluster, physical) else { return };
+        let is_its = self.names.get(&name).is_some_and(|known| **known == *physical);
+        if is_its && !self.lent.contains_key(&name) {
+            self.names.remove(&name);
+        }
+    }
+
     /// The physical node of a virtual one.
     #[must_use]
     pub fn physical_of(&self, lent: &str) -> Option<&PhysicalName> {
@@ -259,7 +269,11 @@ impl Ledger {
         }
         self.ports.remove(&row.node, uid);
         let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
-        match used.remove(uid) {
+        let change = used.remove(uid);
+        if used.is_empty() {
+            self.used.remove(&row.node);
+        }
+        match change {
             UsageChange::Changed => [row.node].into(),
             UsageChange::Same => Touched::new(),
         }
@@ -372,6 +386,12 @@ impl Ledger {
         let pods: Vec<Uid> =
             self.physical_pods.iter().filter(|(_, row)| is_earlier(row)).map(|(uid, _)| uid.clone()).collect();
         pods.iter().filter_map(|uid| self.recount_pod(uid)).collect()
+    }
+
+    /// How many pods of the virtual cluster are known.
+    #[must_use]
+    pub fn virtual_count(&self) -> usize {
+        self.virtual_pods.len()
     }
 
     /// All pods of the virtual cluster that are known.

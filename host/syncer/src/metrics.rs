@@ -11,6 +11,7 @@
 //! None of this can fail. A number that is too large for a series is the largest one.
 
 mod counted;
+mod elsewhere;
 mod shown;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use topoloom_sync::node::Now;
 
 pub use self::counted::{Counted, WriteKind};
+use self::elsewhere::{Elsewhere, Waits};
 use self::shown::{Connection, Numbered, Numbers, Shown};
 use crate::physical::{CredentialState, Physical};
 use crate::troubles::Troubles;
@@ -28,7 +30,10 @@ use crate::view::View;
 
 /// The numbers of all bindings of a process. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Metrics(Shown);
+pub struct Metrics {
+    shown: Shown,
+    elsewhere: Elsewhere,
+}
 
 /// One binding, as far as its numbers are read when a scraper asks.
 pub(crate) struct Served {
@@ -46,7 +51,8 @@ impl Metrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register_collector(Box::new(metrics.0.clone()));
+        registry.register_collector(Box::new(metrics.shown.clone()));
+        registry.register_collector(Box::new(metrics.elsewhere.clone()));
         metrics
     }
 
@@ -55,16 +61,22 @@ impl Metrics {
     pub(crate) fn show(&self, served: Served) -> Arc<Served> {
         let served = Arc::new(served);
         let shown: Arc<dyn Numbered> = Arc::clone(&served) as _;
-        self.0.add(&shown);
+        self.shown.add(&shown);
         served
+    }
+
+    /// Another installation serves this binding, for as long as what is returned is kept.
+    #[must_use]
+    pub(crate) fn elsewhere(&self, binding: &str) -> Waits {
+        self.elsewhere.add(binding)
     }
 
     /// One series of each kind there can be, for as long as what is returned is kept; `any` is the value of labels without a closed
     /// set.
     pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
         let example: Arc<dyn Numbered> = Arc::new(Example(any));
-        self.0.add(&example);
-        example
+        self.shown.add(&example);
+        (example, self.elsewhere(any))
     }
 }
 

@@ -33,7 +33,7 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
-use self::notices::{Notice, Notices};
+pub(crate) use self::notices::{Notice, Notices};
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
@@ -53,6 +53,11 @@ pub trait Leases: Send + Sync + 'static {
 
     /// It is renewed no more; an outstanding renewal has ended when this returns.
     fn stop(&self, node: &NodeName) -> impl Future<Output = ()> + Send;
+
+    /// The same of a virtual node that does not exist: nothing is remembered of its lease.
+    fn forget(&self, node: &NodeName) -> impl Future<Output = ()> + Send {
+        self.stop(node)
+    }
 }
 
 /// Live reads of physical nodes.
@@ -236,7 +241,9 @@ impl<L: Leases> Nodes<L> {
             }
             // Until the virtual nodes are listed, one that is not known may be ours: its lease was taken over with the binding.
             (None, None) if !is_listed => {}
-            (None, _) => self.leases.stop(name).await,
+            // A cluster whose machines get new names all the time would fill the memory.
+            (None, None) => self.leases.forget(name).await,
+            (None, Some(_)) => self.leases.stop(name).await,
             (Some(Lease::Renew), None) => {}
         }
     }

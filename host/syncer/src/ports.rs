@@ -9,9 +9,10 @@
 //!
 //! A request that fails ends the work on a node; the queue tries again with a pause of this node alone, and what is stored then says
 //! where it continues. A placeholder has the name that follows from what it holds: where the answer to the request that made it was
-//! lost, the next one finds it, and none is made twice. Where a right or the namespace is missing, the binding says so ([`Troubles`])
-//! and nodes are lent all the same: pods that want a port that is taken are refused by the kubelet, as without placeholders. A pod
-//! that is not ours and has the name of a placeholder is left alone, and the virtual node has an Event about it once.
+//! lost, the next one finds it, and none is made twice. One that is gone before it was marked is made again once its watch shows that.
+//! Where a right or the namespace is missing, the binding says so ([`Troubles`]), and nodes are lent all the same: pods that want a
+//! port that is taken are refused by the kubelet, as without placeholders. A pod that is not ours and has the name of a placeholder
+//! is left alone, and the virtual node has an Event about it once.
 
 mod requests;
 
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use topoloom_api::Reason;
-use topoloom_cluster::events::{EventText, Events, Urgency};
+use topoloom_cluster::events::{Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
@@ -33,6 +34,7 @@ use tracing::field::Empty;
 
 pub use self::requests::PortRequests;
 use crate::metrics::{Counted, WriteKind};
+use crate::nodes::{Notice, Notices};
 use crate::troubles::{Thing, Troubles};
 use crate::view::{PortEvidence, PortWork, View};
 
@@ -44,7 +46,7 @@ const ROUNDS: usize = 300;
 pub struct Placeholders {
     view: Arc<Mutex<View>>,
     requests: PortRequests,
-    events: Events,
+    notices: Notices,
     troubles: Troubles,
     counted: Counted,
     now: fn() -> Now,
@@ -83,7 +85,7 @@ impl Placeholders {
         troubles: Troubles,
         now: fn() -> Now,
     ) -> Self {
-        Self { view, requests, events, troubles, counted: Counted::default(), now }
+        Self { view, requests, notices: Notices::new(events), troubles, counted: Counted::default(), now }
     }
 
     /// The same, which counts its writes here.
@@ -125,8 +127,10 @@ impl Placeholders {
                 tracing::debug!(%node, %why, "the placeholders of a node are not written");
                 return Ok(Then::Rest);
             }
-            PortOrder::AskBinding(_) => evidence.bindings = Some(self.requests.bindings().await?),
-            PortOrder::AskNode => evidence.node = self.requests.node(node).await?,
+            PortOrder::AskBinding(_) => {
+                evidence.bindings = Some(self.told(Thing::AllBindings, self.requests.bindings().await)?);
+            }
+            PortOrder::AskNode => evidence.node = self.told(Thing::LentNodeReads, self.requests.node(node).await)?,
             PortOrder::Create { name, body } => self.create(node, work, name, body, evidence).await?,
             PortOrder::Mark { name, body } => {
                 let marked = self.mark(node, name, body).await?;
@@ -145,6 +149,12 @@ impl Placeholders {
         let order = &work.order;
         tracing::debug!(%node, %order, "carried out");
         Ok(Then::Decide)
+    }
+
+    /// The answer to a read. A right that is missing is a trouble of the binding until the same succeeds.
+    fn told<T>(&self, thing: Thing, answer: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.troubles.of_right(thing, Side::Virtual, &answer);
+        answer
     }
 
     /// Makes a placeholder. Where there is a pod of that name, what is stored decides.
@@ -213,26 +223,39 @@ impl Placeholders {
              it is deleted"
         );
         tracing::warn!(%node, pod = name, %why, "another's pod has the name of a placeholder; it is left alone");
-        let text = EventText { reason: Reason::NameTaken.as_str(), action: "Lending", note: &note };
-        self.events.node(node, work.node.as_deref(), Urgency::Warning, text).await;
+        self.notice(node, work, Reason::NameTaken, &note).await;
+    }
+
+    /// A person has to act on this.
+    async fn notice(&self, node: &NodeName, work: &PortWork, reason: Reason, note: &str) {
+        let notice = Notice { node, uid: work.node.as_deref(), urgency: Urgency::Warning, reason, note };
+        self.notices.send(&notice, (self.now)().steady).await;
     }
 
     async fn refused(&self, node: &NodeName, work: &PortWork, refusal: Refusal) -> PortError {
         let order = work.order.to_string();
         tracing::debug!(%node, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
-        let is_write =
-            matches!(work.order, PortOrder::Create { .. } | PortOrder::Mark { .. } | PortOrder::Delete { .. });
-        if is_write {
+        if is_trouble(&work.order, refusal.reason) {
             self.troubles.met(Thing::HostPorts, &refusal, Side::Virtual);
         }
         let refusal = refusal.on(Side::Virtual);
-        if let (RefusalReason::Invalid | RefusalReason::DeniedByAdmission, Some(uid)) = (refusal.reason, &work.node) {
+        if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission) && work.node.is_some() {
             let note =
                 format!("host ports of the physical node may look free here, or taken: {order} was refused: {refusal}");
-            let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
-            self.events.node(node, Some(&**uid), Urgency::Warning, text).await;
+            self.notice(node, work, Reason::WriteRefused, &note).await;
         }
         PortError::Refused { order, refusal }
+    }
+}
+
+/// Whether a write that was refused so is a trouble of the whole binding.
+fn is_trouble(order: &PortOrder, reason: RefusalReason) -> bool {
+    match order {
+        // The namespace is what is not found then.
+        PortOrder::Create { .. } => true,
+        // A placeholder that is gone is looked for again.
+        PortOrder::Mark { .. } | PortOrder::Delete { .. } => reason != RefusalReason::NotFound,
+        PortOrder::Nothing(_) | PortOrder::AskBinding(_) | PortOrder::AskNode | PortOrder::Withheld(_) => false,
     }
 }
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
@@ -94,6 +95,21 @@ struct ConditionSlice {
     last_transition_time: Option<Time>,
 }
 
+/// The bytes of a map of texts.
+fn of_texts(texts: Option<&BTreeMap<String, String>>) -> usize {
+    texts.into_iter().flatten().map(|(key, value)| key.len().saturating_add(value.len())).sum()
+}
+
+/// The bytes of a value, without its marks.
+fn of_value(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(of_value).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len().saturating_add(of_value(value))).sum(),
+    }
+}
+
 /// Amounts of resources.
 fn amounts(written: &Amounts) -> Result<ResourceList, ResourceError> {
     read_list(written.iter().map(|(name, amount)| (name.as_str(), amount.as_str())))
@@ -121,4 +137,16 @@ impl Head {
 
 fn time(written: Option<&Time>) -> Option<Timestamp> {
     written.map(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_text_of_a_value_counts() {
+        assert_eq!(of_value(&json!({"a": ["bc", {"d": "efg"}], "h": null})), 1 + 2 + 1 + 3 + 1 + 8);
+    }
 }

@@ -4,9 +4,13 @@
 //! with verb, resource and side, and never an empty list. Never decides what follows.
 //!
 //! What differs by verb or resource is a thing of its own: otherwise a write that succeeds would hide another one that is refused,
-//! and the condition would change with every request. Of many objects that one rule would cure, the first is named and stays.
+//! and the condition would change with every request. Of many objects that one rule would cure, the first is named and stays; and so
+//! of many that are refused for one reason without a rule, each in a text of its own.
 //!
 //! # Failure story
+//!
+//! The texts are those of servers that another party may run: each is kept on one line, up to a bound, or a condition would be too
+//! long for its object and no status could be written any more.
 //!
 //! What is refused and then never tried again, because its cause is gone, would be shown for ever: a refusal that was not met for
 //! half an hour is forgotten. Everything that lasts is tried more often than that.
@@ -19,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
+use topoloom_core::text;
 
 /// What is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +48,8 @@ pub enum Thing {
     Witness,
     /// The same, where it is only compared with its copy.
     WitnessReads,
+    /// What is kept of the binding in its lease, for the nodes that it leaves if it is deleted by force.
+    BindingRecord,
     /// The watch of the binding.
     BindingWatch,
     /// The metadata of the binding: its finalizer, and verbs that were obeyed.
@@ -110,6 +117,11 @@ pub enum Thing {
 /// After this time a refusal that was not met again is forgotten. What is refused is tried again with each sweep, which is every
 /// ten minutes, or sooner.
 const FORGOTTEN: Duration = Duration::from_secs(30 * 60);
+/// After this time the object that is named gives way to another one that is refused for the same reason: longer than a sweep, so
+/// that one that is refused still keeps its place.
+const REPLACED: Duration = Duration::from_secs(15 * 60);
+/// The longest text of a refusal that is kept, in bytes: that of a missing right names a user and an object, and the rule.
+const SHOWN: usize = 2_000;
 
 /// The refusals of one binding. Clones are the same.
 #[derive(Clone, Default)]
@@ -124,7 +136,27 @@ struct Shared {
 /// A refusal, and when it was met last.
 struct Met {
     refusal: Refusal,
+    /// It, or another one that is shown by it.
     last: Instant,
+    /// It itself.
+    itself: Instant,
+}
+
+impl Met {
+    /// Whether it shows this refusal, too, which is met now.
+    fn shows(&mut self, refusal: &Refusal, now: Instant) -> bool {
+        let is_itself = self.refusal.cause() == refusal.cause();
+        if is_itself {
+            self.itself = now;
+        }
+        let has_rule = self.refusal.rule().is_some() || refusal.rule().is_some();
+        let is_alike = self.refusal.reason == refusal.reason && !has_rule;
+        let shows = is_itself || (is_alike && now.duration_since(self.itself) < REPLACED);
+        if shows {
+            self.last = now;
+        }
+        shows
+    }
 }
 
 /// Whether a person has to do something about it. All else is tried again, and shows in the state of the connection.
@@ -137,7 +169,8 @@ pub fn lasts(reason: RefusalReason) -> bool {
         | RefusalReason::NotFound
         | RefusalReason::Invalid
         | RefusalReason::DeniedByAdmission
-        | RefusalReason::WebhookUnreachable => true,
+        | RefusalReason::WebhookUnreachable
+        | RefusalReason::TooLarge => true,
         RefusalReason::Conflict
         | RefusalReason::AlreadyExists
         | RefusalReason::TooManyRequests
@@ -166,16 +199,14 @@ impl Troubles {
         if !lasts(refusal.reason) {
             return;
         }
-        let last = Instant::now();
+        let refusal = Refusal { message: text::line(&refusal.message, SHOWN), ..refusal.clone() };
+        let now = Instant::now();
         {
             let mut refused = self.refused();
-            if let Some(known) = refused.get_mut(&thing)
-                && known.refusal.cause() == refusal.cause()
-            {
-                known.last = last;
+            if refused.get_mut(&thing).is_some_and(|known| known.shows(&refusal, now)) {
                 return;
             }
-            refused.insert(thing, Met { refusal: refusal.clone(), last });
+            refused.insert(thing, Met { refusal: refusal.clone(), last: now, itself: now });
         }
         tracing::warn!(?thing, reason = refusal.reason.as_str(), error = %refusal, "a request for a binding is refused");
         self.0.changed.notify_one();
@@ -318,6 +349,45 @@ mod tests {
         }
         let all = sentences(&troubles);
         assert!(matches!(&all[..], [claims] if claims.contains("cannot patch")), "{all:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_objects_that_are_denied_the_first_one_is_shown_until_it_is_not_met_any_more() {
+        let (troubles, reason) = (Troubles::default(), RefusalReason::DeniedByAdmission);
+        let meet = |pod: &str| {
+            let denied = Refusal { message: format!("{pod} is denied"), ..refusal(reason) };
+            troubles.met(Thing::HostPorts, &denied, Side::Virtual);
+        };
+        let changed = troubles.changed();
+        meet("a");
+        changed.notified().await;
+        for _ in 0..3 {
+            meet("b");
+            meet("a");
+            tokio::time::advance(Duration::from_secs(600)).await;
+        }
+        meet("b");
+        assert_eq!(sentences(&troubles), ["the virtual cluster: a is denied"]);
+        assert!(futures::FutureExt::now_or_never(changed.notified()).is_none());
+        // That one has been well for a while.
+        tokio::time::advance(Duration::from_secs(600)).await;
+        meet("b");
+        assert_eq!(sentences(&troubles), ["the virtual cluster: b is denied"]);
+        changed.notified().await;
+        troubles.met(Thing::HostPorts, &refusal(RefusalReason::Forbidden), Side::Virtual);
+        assert_eq!(sentences(&troubles), ["the virtual cluster: no"], "another reason");
+    }
+
+    #[test]
+    fn what_a_server_says_is_kept_on_one_line_and_up_to_a_bound() {
+        let troubles = Troubles::default();
+        let endless = format!("no\u{1b}[2J\n{}", "x".repeat(1 << 20));
+        let endless = Refusal { message: endless, ..refusal(RefusalReason::Forbidden) };
+        troubles.met(Thing::PhysicalNodes, &endless, Side::Physical);
+        let all = sentences(&troubles);
+        let [said] = &all[..] else { panic!("{} sentences", all.len()) };
+        assert!(said.starts_with("the physical cluster: no\\u{1b}[2J\\nxxx"), "{said}");
+        assert!(said.len() <= SHOWN + '…'.len_utf8(), "{}", said.len());
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! # Failure story
 //!
 //! A view is made anew with each take-over of a binding: what the process remembered is lost then, which makes waits longer
-//! and never shorter. An act that the guard allowed and that failed is asked for again with the next decision.
+//! and never shorter. So is what it remembered of a node that is in neither cluster any more. An act that the guard allowed and
+//! that failed is asked for again with the next decision.
 
 mod asking;
 mod boundary;
@@ -38,7 +39,7 @@ use topoloom_sync::node::{
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
-use topoloom_sync::policy::in_force::Policies;
+use topoloom_sync::policy::in_force::{Policies, Synced};
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
@@ -154,19 +155,21 @@ struct Remembered {
     is_name_taken: bool,
     /// The time in the taint of closed windows, and how far the clock had been set when it was written or first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
-    /// Whether its virtual node was looked at before: what was there at the first look is of an earlier process.
+    /// Whether its virtual node was looked at before, or there was none: what was there at the first look is of an earlier process,
+    /// and everything that comes later is of this one.
     is_known: bool,
 }
 
 impl Remembered {
     /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
-    fn see(&mut self, lent: Option<&LentNode>, clocks: &Clocks) {
+    fn see(&mut self, lent: Option<&LentNode>, clocks: &Clocks, wall: jiff::Timestamp) {
         let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
         let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
         let added = closing.filter_map(|taint| taint.time_added).min();
         if self.closing.map(|(time, _)| time) != added {
-            let then = if self.is_known { clocks.steps } else { clocks.earlier };
-            self.closing = added.map(|time| (time, then));
+            let is_known = self.is_known;
+            let then = |time| if is_known { clocks.steps } else { clocks.of_earlier(time, wall) };
+            self.closing = added.map(|time| (time, then(time)));
         }
         self.is_known |= lent.is_some();
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| clocks.steps.saturating_sub(then));
@@ -410,7 +413,8 @@ impl View {
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        remembered.see(lent.as_deref(), &self.clocks);
+        remembered.see(lent.as_deref(), &self.clocks, now.wall);
+        remembered.is_known |= self.is_lent_listed;
         remembered.memory.judged = Some(self.clocks.judged(now.wall));
         let memory = remembered.memory;
         let facts = Facts {
@@ -441,8 +445,10 @@ impl View {
         let is_asking = drafted.is_asking();
         let acts = drafted.acts();
         let cause = acts.as_ref().map(|(cause, _)| *cause);
-        // What waits for a live read may be wanted still: what was asked for before is not withdrawn for that moment.
-        let leave = if is_asking {
+        // Without policies nothing is wanted because of windows, and that does not say that they are open.
+        let is_unknown = acts.is_none() && lent.is_some() && self.policies.synced() == Synced::No;
+        // What waits for a live read, or for policies, may be wanted still: what was asked for before is not withdrawn for that time.
+        let leave = if is_asking || is_unknown {
             Leave::Held
         } else {
             let leave = remembered.asked.ask(&mut self.guard, acts, &self.safety, size, now);
@@ -469,9 +475,23 @@ impl View {
         };
         if !is_asking {
             self.recall.decided(name);
+            self.forget_gone(name, work.0.lent.as_deref());
         }
         self.tell();
         (work.0, seen)
+    }
+
+    /// Machines come and go, most of them under a name that never comes again: of one that is in neither cluster nothing is kept, or
+    /// such a cluster would fill the memory.
+    fn forget_gone(&mut self, name: &PhysicalName, lent: Option<&str>) {
+        let is_there = self.physical.contains_key(name) || lent.is_some_and(|lent| self.lent.contains_key(lent));
+        let is_known = self.is_listed && self.is_lent_listed && !self.is_empty_in_doubt;
+        let asks = self.remembered.get(name).is_some_and(|remembered| !remembered.asked.is_empty());
+        if is_known && !is_there && !asks {
+            self.remembered.remove(name);
+            self.recall.forget(name);
+            self.ledger.forget(name);
+        }
     }
 
     /// An order was carried out, or may have been: there was no answer. What happened to pods is said of each by itself

@@ -256,6 +256,8 @@ async fn what_it_does(ours: &Client) -> Result<()> {
     done("it is renewed", put(lease(NAMESPACE, &name), held)).await?;
     let witness = json!({"metadata": {"annotations": {keys::WITNESS: "1/1"}}});
     done("its witness", patch(lease(NAMESPACE, &name), witness)).await?;
+    let record = json!({"metadata": {"annotations": {keys::BINDING_RECORD: "{}"}}});
+    done("what is kept of the binding", patch(lease(NAMESPACE, &name), record)).await?;
     done("it goes", delete(lease(NAMESPACE, &name))).await?;
 
     done("how a pod is doing", patch(pod("lent") + "/status", json!({"status": {"phase": "Running"}}))).await?;

@@ -49,7 +49,7 @@ fn planned(plan: &Value) -> Writes {
     for node in list(&plan["nodes"]) {
         for write in list(&node["steps"]).iter().flat_map(|step| list(&step["writes"])) {
             let (name, word) = match text(&write["kind"]).as_str() {
-                "claim" | "release" => (&node["node"], "claim"),
+                "claim" | "label" | "release" => (&node["node"], "claim"),
                 "create" => (&node["virtualNode"], "create"),
                 "status" | "taints" => (&node["virtualNode"], "patch"),
                 "delete" => (&node["virtualNode"], "mark"),

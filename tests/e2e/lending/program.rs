@@ -409,8 +409,15 @@ async fn s11_s22_a_replica_takes_over_from_one_that_was_killed_and_what_a_bindin
     let gone = Timestamp::now();
     stage.until_renewed(gone + 4 * INTERVAL).await;
     assert!(!follower.has_ended()?);
+    let orphaned = "binding east: leads; it was deleted by force while it lent 1 nodes";
     let ready_says = follower.readyz().await?;
-    assert!(ready_says.contains("binding east: leads; it was deleted by force while it lent 1 nodes"), "{ready_says}");
+    assert!(ready_says.contains(orphaned), "{ready_says}");
+
+    // Also by a replica that has never seen the binding.
+    follower.stop().await?;
+    let last = stage.host("three", &LEASES).await?;
+    until_ready(&last, orphaned).await;
+    stage.until_renewed(Timestamp::now() + 2 * INTERVAL).await;
 
     // Applied again it adopts what the earlier one has lent.
     stage.bind().await?;
@@ -419,6 +426,6 @@ async fn s11_s22_a_replica_takes_over_from_one_that_was_killed_and_what_a_bindin
     stage.until_node("is adopted", |node| node["metadata"]["labels"][keys::BINDING_UID] == uid).await;
     let gap = stage.longest_gap().await?;
     assert!(gap <= SignedDuration::try_from(most)?, "no renewal for {gap}");
-    follower.stop().await?;
+    last.stop().await?;
     stage.stop().await
 }

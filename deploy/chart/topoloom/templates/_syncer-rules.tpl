@@ -101,10 +101,11 @@
 {{- end }}
 {{- if and $own (not $v.leaderElection.enabled) }}
 # One lease for each binding: the witness in it, by which a restored etcd is noticed. Without it nothing is evicted or deleted. Their
-# names have hashes, so no rule can name them; an admission policy restricts the names that are written.
+# names have hashes, so no rule can name them; an admission policy restricts the names that are written. list: bindings that were
+# deleted by force, whose nodes are kept alive.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch]
 {{- end }}
 {{- if $own }}
 # The kubeconfigs, only by these names. With list and watch, which have the field selector metadata.name, the syncer uses a new

@@ -240,6 +240,7 @@ fn status_of_binding() -> Value {
         "confirmed": confirmed(),
         "connection": connection(),
         "holder": text("The replica that serves this binding."),
+        "lease": text("The Lease of the installation that serves this binding, as namespace/name."),
         "nodes": nodes(),
         "pods": object("Its pods, counted.", json!({
             "bound": count("Virtual pods that are bound to its nodes and have not ended."),

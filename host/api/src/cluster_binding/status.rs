@@ -2,7 +2,8 @@
 //!
 //! Three parts are the memory of the guard and of identity: which cluster this is (`physicalClusterUID`), how much was
 //! disrupted lately (`spent`), and what is held with what was confirmed of it. A process that takes over reads them
-//! before it writes anything. Everything else is for people. A field that cannot be read reads as absent, alone.
+//! before it writes anything. One part keeps other installations away (`lease`). Everything else is for people. A field
+//! that cannot be read reads as absent, alone.
 
 use crate::condition::Condition;
 use crate::lenient;
@@ -54,6 +55,10 @@ pub struct ClusterBindingStatus {
     /// The replica that serves this binding.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// The Lease that replicas stand for to serve it, as namespace and name with a slash: another installation, whose leases have
+    /// other names, stays away (decision S11).
+    #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// Its nodes, counted.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCounts>,

@@ -71,6 +71,8 @@ pub const BINDING_FINALIZER: &str = key!("clusterbinding-syncer");
 /// Annotation on the Lease that replicas stand for to serve a binding: the counter of the witness, and the copy of it that was
 /// confirmed last (decision S25).
 pub const WITNESS: &str = key!("witness");
+/// Annotation on the same Lease: what is kept of the binding, for the nodes that it leaves if it is deleted by force (decision S22).
+pub const BINDING_RECORD: &str = key!("binding-record");
 /// Annotation on the Lease of the borrower in the physical cluster: the copy of the witness's counter.
 pub const WITNESS_COPY: &str = key!("witness-copy");
 

@@ -69,6 +69,7 @@ fn binding_status() -> Value {
         "confirmed": [{"hash": "h0", "at": since}],
         "connection": {"state": "Suspect", "since": since, "serverVersion": "v1.36.3", "credentialsEnd": since},
         "holder": "topoloom-0",
+        "lease": "topoloom-system/topoloom-syncer-binding-0123",
         "nodes": {"selected": 9, "lent": 8, "ready": 7, "outsideWindows": 6, "overcommitted": 5, "leaving": 4, "frozen": 3,
                   "claimedByOthers": 2},
         "pods": {"bound": 3, "running": 2, "orphans": 1},

@@ -196,11 +196,11 @@ pub enum Verdict {
 pub struct HeldBatch {
     /// What an operator confirms.
     pub hash: String,
-    /// The nodes that it would take away or empty.
+    /// The nodes that it would take away or empty, with those that were spent before.
     pub nodes: usize,
-    /// The pods that it would remove.
+    /// The pods that it would remove, with those that were spent before.
     pub pods: usize,
-    /// The size of the binding that the limits refer to.
+    /// The size of the binding that the limits refer to, before anything was spent.
     pub size: Size,
     /// What was spent before, when it was held. It does not shrink with time, or time would release the batch.
     pub spent: Spent,
@@ -227,8 +227,12 @@ pub enum BrokenLimit {
 
 impl fmt::Display for HeldBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, pods, size, hash, .. } = self;
+        let Self { nodes, pods, size, spent, hash, .. } = self;
         write!(f, "{nodes} of {} nodes and {pods} of {} running pods would be taken away", size.nodes, size.pods)?;
+        // Both numbers have them, or a person would believe that they are there still.
+        if *spent != Spent::default() {
+            write!(f, ", counting {spent} that went shortly before")?;
+        }
         for (index, (cause, count)) in self.causes.iter().enumerate() {
             write!(f, "{} {cause} ({count})", if index == 0 { ":" } else { "," })?;
         }
@@ -250,6 +254,14 @@ pub struct Spent {
     pub nodes: usize,
     /// Pods that were removed.
     pub pods: usize,
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |number: usize| if number == 1 { "" } else { "s" };
+        let Self { nodes, pods } = *self;
+        write!(f, "{nodes} node{} and {pods} pod{}", plural(nodes), plural(pods))
+    }
 }
 
 impl Spent {

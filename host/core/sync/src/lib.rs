@@ -23,6 +23,7 @@
 //! | [`merge`] | what of labels, annotations, taints and the cordon is ours to change on a virtual node |
 //! | [`naming`] | the names that lending gives, and label values made of long ones |
 //! | [`node`] | what follows for one physical node and its virtual one: all of the above in their order |
+//! | [`orphaned`] | what a binding that was deleted by force has left, and how its nodes are served |
 //! | [`phase`] | the phase of a pod |
 //! | [`pods`] | what follows from one physical pod, and who finishes a virtual one |
 //! | [`policy`] | whether a policy is valid, which one is in force on a node, and its status |
@@ -37,6 +38,7 @@
 //! | [`resources`] | names of resources, and lists of amounts |
 //! | [`schedule`] | whether the windows of a policy are open, and when that changes next |
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
+//! | [`served`] | which of several installations serves a binding |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
 //! | [`spread`] | which replica serves which binding, and when one is handed over |
 //! | [`streams`] | whether a stream to a virtual pod is passed on to a physical one |
@@ -63,6 +65,7 @@ pub mod merge;
 mod model;
 pub mod naming;
 pub mod node;
+pub mod orphaned;
 pub mod phase;
 pub mod pods;
 pub mod policy;
@@ -77,6 +80,7 @@ pub mod requests;
 pub mod resources;
 pub mod schedule;
 pub mod selector;
+pub mod served;
 pub mod sizes;
 pub mod spread;
 pub mod streams;

@@ -46,7 +46,7 @@ pub use self::facts::{
 };
 use self::lend::Lending;
 pub use self::lend::{Details, Window};
-pub use self::orders::{NodeOrder, PodRemoval, RemovalMeans};
+pub use self::orders::{NodeOrder, PhysicalChange, PodRemoval, RemovalMeans};
 use super::bars::{Bar, Doing};
 use super::deletion::{DeletionCause, Leave};
 use super::guard::{Act, Cause};

@@ -4,7 +4,8 @@
 //! Owns the verdict on each object of the two clusters: it goes, or it stays and why ([`decide`]). Owns the steps by which an
 //! orphaned virtual node is taken away too, which are those of [`deletion`](crate::deletion) ([`leave`]). Never decides that
 //! a binding is gone: the caller lists the ClusterBindings live, or an operator says that their whole cluster is gone. Never
-//! gives an object whose UID or resourceVersion is not known: no request could be made that meets no other.
+//! gives an object whose UID or resourceVersion is not known: no request could be made that meets no other. Never gives a physical
+//! pod outside of the namespace that the Lease of its binding took.
 //!
 //! # Failure story
 //!
@@ -155,6 +156,10 @@ pub enum WhyKept {
     OtherCluster(String),
     /// A virtual pod belongs to it.
     InUse,
+    /// It is outside of the namespace that its binding borrowed.
+    Elsewhere,
+    /// No Lease is left that shows which namespace its binding borrowed.
+    NoLease,
     /// This virtual node of the machine stays.
     StillLent(String),
     /// Pods of its binding stay in its namespace, and it keeps other borrowers out of that.
@@ -350,6 +355,10 @@ impl ReleaseFacts<'_> {
                 }
                 Verdict::NotOurs => continue,
             };
+            if let Some(why) = self.not_borrowed(pod) {
+                release.keep(Kind::Pod, &object, why);
+                continue;
+            }
             let twin = match VirtualPodRef::read(&pod.annotations) {
                 Ok(named) => by_name.get(&(named.namespace.as_str(), named.name.as_str())).copied(),
                 Err(_) => self.twins.iter().find(|twin| is_named_by(pod, twin)),
@@ -362,6 +371,22 @@ impl ReleaseFacts<'_> {
                 Some(node) => release.give(Kind::Pod, &object, Some(uid), When::After(node.clone())),
                 None => release.keep(Kind::Pod, &object, WhyKept::InUse),
             }
+        }
+    }
+
+    /// Why a pod is not in a namespace that its binding took by a Lease: a lender may have copied a manifest with all of its labels, and
+    /// no syncer touches such a pod either. The Lease goes last, so it is there as long as a pod of the binding is.
+    fn not_borrowed(&self, pod: &PhysicalPod) -> Option<WhyKept> {
+        let is_of_its_binding = |lease: &&Object| {
+            let is_same = |key: &str| lease.labels.get(key) == pod.labels.get(key);
+            is_managed(&lease.labels) && is_same(keys::VIRTUAL_CLUSTER) && is_same(keys::BINDING)
+        };
+        let namespaces: BTreeSet<&str> =
+            self.leases.iter().filter(is_of_its_binding).filter_map(|lease| lease.namespace.as_deref()).collect();
+        match (namespaces.is_empty(), namespaces.contains(pod.namespace.as_str())) {
+            (true, _) => Some(WhyKept::NoLease),
+            (false, false) => Some(WhyKept::Elsewhere),
+            (false, true) => None,
         }
     }
 
@@ -403,10 +428,13 @@ fn is_managed(labels: &BTreeMap<String, String>) -> bool {
     labels.get(keys::MANAGED_BY_LABEL).is_some_and(|by| by == keys::MANAGED_BY)
 }
 
-/// Whether a virtual node is for this machine. Machines of two physical clusters may have one name.
+/// Whether a virtual node is for this machine. Machines of two physical clusters may have one name, and a label that a person edited
+/// is repaired, and not obeyed (decision S22).
 fn is_for(lent: &Object, machine: &Object) -> bool {
-    let uid = lent.labels.get(keys::PHYSICAL_NODE_UID);
-    physical_name(lent) == Some(machine.name.as_str()) && uid.is_none_or(|uid| *uid == label_value(&machine.uid))
+    let said: Vec<&String> =
+        [&lent.labels, &lent.annotations].into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_UID)).collect();
+    let is_its = |uid: &&String| **uid == label_value(&machine.uid) || **uid == machine.uid;
+    physical_name(lent) == Some(machine.name.as_str()) && (said.is_empty() || said.iter().any(is_its))
 }
 
 /// Whether the virtual node of this name is among what goes.
@@ -449,11 +477,11 @@ impl Release {
 }
 
 impl WhyKept {
-    /// Whether it belongs to a binding that exists, or may.
+    /// Whether it belongs to a binding that exists, or may, or to no binding at all.
     fn is_owned(&self) -> bool {
         match self {
-            Self::Stands(_) | Self::TakenOver(_) | Self::OtherCluster(_) => true,
-            Self::InUse | Self::StillLent(_) | Self::PodsStay | Self::Unguarded => false,
+            Self::Stands(_) | Self::TakenOver(_) | Self::OtherCluster(_) | Self::Elsewhere => true,
+            Self::InUse | Self::NoLease | Self::StillLent(_) | Self::PodsStay | Self::Unguarded => false,
         }
     }
 }
@@ -489,6 +517,12 @@ impl fmt::Display for WhyKept {
                 write!(f, "a binding of another virtual cluster has it, {}", line(cluster, SHOWN))
             }
             Self::InUse => f.write_str("a virtual pod belongs to it"),
+            Self::Elsewhere => {
+                f.write_str("it is outside of the namespace that its binding borrowed, so another made it")
+            }
+            Self::NoLease => f.write_str(
+                "no Lease shows which namespace its binding borrowed, so another may have made it; kubectl delete pod removes it",
+            ),
             Self::StillLent(node) => write!(f, "its virtual node {node} stays"),
             Self::PodsStay => f.write_str("pods of its binding stay in its namespace"),
             Self::Unguarded => f.write_str("its UID or resourceVersion is not known"),

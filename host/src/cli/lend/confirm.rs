@@ -10,7 +10,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::ClusterBinding;
-use topoloom_api::cluster_binding::{ClusterBindingStatus, Side};
+use topoloom_api::cluster_binding::{ClusterBindingStatus, Extent, Side};
 use topoloom_api::names::CONFIRM_ANNOTATION;
 use topoloom_core::text;
 use topoloom_sync::naming::BindingName;
@@ -64,16 +64,19 @@ struct HeldThing {
     since: String,
     /// What it is.
     sentence: String,
-    /// What a batch would disrupt.
+    /// What a batch would disrupt, with what went shortly before.
     #[serde(skip_serializing_if = "Option::is_none")]
     extent: Option<Counted>,
     /// The size of the binding that the limits refer to.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<Counted>,
+    /// What of the extent went shortly before the batch was held, and is gone already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent: Option<Counted>,
 }
 
 /// Nodes and pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 struct Counted {
     nodes: i64,
     pods: i64,
@@ -123,10 +126,13 @@ fn held(status: &ClusterBindingStatus) -> Vec<HeldThing> {
         sentence,
         extent: None,
         size: None,
+        spent: None,
     };
+    let counted = |extent: Extent| Counted { nodes: extent.nodes, pods: extent.pods };
     let batch = status.held.as_ref().map(|batch| HeldThing {
-        extent: Some(Counted { nodes: batch.extent.nodes, pods: batch.extent.pods }),
-        size: Some(Counted { nodes: batch.size.nodes, pods: batch.size.pods }),
+        extent: Some(counted(batch.extent)),
+        size: Some(counted(batch.size)),
+        spent: Some(counted(batch.spent)).filter(|spent| *spent != Counted::default()),
         ..thing("batch", &batch.hash, &batch.since, batch.sentence.clone())
     });
     let other = status.other_cluster.as_ref().map(|other| {
@@ -162,10 +168,12 @@ fn text(said: &HeldByBinding) -> String {
     } else if held.is_empty() {
         push_line!(text, "ClusterBinding {binding} holds nothing");
     }
-    for HeldThing { kind, hash, since, sentence, extent, size } in held {
+    for HeldThing { kind, hash, since, sentence, extent, size, spent } in held {
         push_line!(text, "{kind} {hash}, held since {since}");
         if let (Some(extent), Some(size)) = (extent, size) {
-            let (nodes, pods) = (share(extent.nodes, size.nodes), share(extent.pods, size.pods));
+            let spent = spent.unwrap_or_default();
+            let nodes = share(extent.nodes, size.nodes, spent.nodes);
+            let pods = share(extent.pods, size.pods, spent.pods);
             push_line!(text, "  nodes    {nodes}\n  pods     {pods}");
         }
         push_line!(text, "  why      {sentence}");
@@ -176,17 +184,18 @@ fn text(said: &HeldByBinding) -> String {
     text
 }
 
-/// So many of so many, with the percentage that limits are about.
-fn share(some: i64, all: i64) -> String {
-    match all {
+/// So many of so many, with the percentage that limits are about, and how many of them are gone already.
+fn share(some: i64, all: i64, gone: i64) -> String {
+    let share = match all {
         ..=0 => some.to_string(),
         _ => format!("{some} of {all} ({} %)", some.saturating_mul(100) / all),
-    }
+    };
+    if gone > 0 { format!("{share}, counting {gone} that went shortly before") } else { share }
 }
 
 #[cfg(test)]
 mod tests {
-    use topoloom_api::cluster_binding::{ConfirmedStatus, Extent, HeldBatchStatus, OtherClusterStatus, RestoredStatus};
+    use topoloom_api::cluster_binding::{ConfirmedStatus, HeldBatchStatus, OtherClusterStatus, RestoredStatus};
 
     use super::super::orders::examples::binding;
     use super::*;
@@ -216,6 +225,18 @@ mod tests {
         );
         let nothing = HeldByBinding { binding: "east".into(), held: Vec::new(), confirmed: None };
         assert_eq!(text(&nothing), "ClusterBinding east holds nothing\n");
+    }
+
+    #[test]
+    fn s9_what_is_gone_already_is_told_apart_from_what_would_go() {
+        let mut binding = holding();
+        if let Some(batch) = &mut binding.status.held {
+            batch.spent = Extent { nodes: 1, pods: 0 };
+        }
+        let said = HeldByBinding { binding: "east".into(), held: held(&binding.status), confirmed: None };
+        let said = text(&said);
+        let wanted = "  nodes    3 of 9 (33 %), counting 1 that went shortly before\n  pods     12 of 40 (30 %)\n";
+        assert!(said.contains(wanted), "{said}");
     }
 
     #[test]

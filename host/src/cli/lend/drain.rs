@@ -21,6 +21,9 @@ use super::orders::{Annotation, Desk, Order, name_of, remarks};
 use super::{ReachArgs, objects};
 use crate::cli::output::OutputArgs;
 
+/// Nodes that a remark names.
+const NAMED: usize = 5;
+
 /// Flags of `lend drain`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DrainArgs {
@@ -59,14 +62,10 @@ pub(super) async fn run(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let client = args.reach.client().await?;
     let desk = Desk::of(client.clone());
     let (what, wish) = (args.what.as_str(), if args.end { Wish::End } else { Wish::Drain });
+    let nodes = if args.binding.is_none() || wish == Wish::End { lent(client).await? } else { Vec::new() };
     let Target { binding, node } = match &args.binding {
         Some(name) => named(what, &desk.get(name).await?)?,
-        None => {
-            let api: Api<Node> = Api::all(client);
-            let nodes = objects::list(&api, Some(keys::VIRTUAL_CLUSTER)).await.context("listing virtual nodes")?;
-            let nodes: Vec<Object> = nodes.into_iter().map(objects::object).collect();
-            find(what, &desk.all().await?, &nodes)?
-        }
+        None => find(what, &desk.all().await?, &nodes)?,
     };
     let decide = |stored: &ClusterBinding| wanted(stored, node.as_deref(), wish);
     let (stored, written) = desk.annotate(&binding, decide).await?;
@@ -74,12 +73,19 @@ pub(super) async fn run(args: &DrainArgs) -> anyhow::Result<ExitCode> {
         verb: "drain",
         binding: binding.to_string(),
         effect: effect(&binding, node.as_deref(), wish),
-        remarks: notes(&stored, wish),
+        remarks: notes(&stored, wish, node.as_deref(), &nodes),
         node,
         written,
     };
     order.print(args.output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The virtual nodes of all bindings.
+async fn lent(client: kube::Client) -> anyhow::Result<Vec<Object>> {
+    let api: Api<Node> = Api::all(client);
+    let nodes = objects::list(&api, Some(keys::VIRTUAL_CLUSTER)).await.context("listing virtual nodes")?;
+    Ok(nodes.into_iter().map(objects::object).collect())
 }
 
 fn effect(binding: &str, node: Option<&str>, wish: Wish) -> String {
@@ -96,13 +102,35 @@ fn effect(binding: &str, node: Option<&str>, wish: Wish) -> String {
     }
 }
 
-fn notes(binding: &ClusterBinding, wish: Wish) -> Vec<String> {
-    let mut notes = remarks(binding);
-    if wish == Wish::Drain && says_yes(binding.annotation(PAUSE_ANNOTATION)) {
-        let name = name_of(binding);
-        notes.push(format!("the binding is paused: no node is drained before `topoloom lend resume {name}`"));
+fn notes(binding: &ClusterBinding, wish: Wish, node: Option<&str>, nodes: &[Object]) -> Vec<String> {
+    let (mut notes, name) = (remarks(binding), name_of(binding));
+    match wish {
+        Wish::Drain if says_yes(binding.annotation(PAUSE_ANNOTATION)) => {
+            notes.push(format!("the binding is paused: no node is drained before `topoloom lend resume {name}`"));
+        }
+        Wish::Drain => {}
+        Wish::End => notes.extend(drained_still(name, node, nodes)),
     }
     notes
+}
+
+/// Nodes that carry the annotation themselves, by hand or because a release was cut off: that of their binding does not end it.
+fn drained_still(binding: &str, node: Option<&str>, nodes: &[Object]) -> Option<String> {
+    let label = label_value(binding);
+    let is_meant = |object: &&Object| {
+        object.labels.get(keys::BINDING) == Some(&label) && node.is_none_or(|node| object.name == *node)
+    };
+    let is_drained = |object: &&Object| says_yes(object.annotations.get(DRAIN_ANNOTATION).map(String::as_str));
+    let names: Vec<&str> =
+        nodes.iter().filter(is_meant).filter(is_drained).map(|object| object.name.as_str()).collect();
+    let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(" ");
+    let what = match names.len() {
+        0 => return None,
+        1 => "1 node carries the annotation itself, and stays drained".to_owned(),
+        many => format!("{many} nodes carry the annotation themselves, and stay drained"),
+    };
+    let more = if names.len() > NAMED { ", and the others" } else { "" };
+    Some(format!("{what}: `kubectl annotate node {first} {DRAIN_ANNOTATION}-`{more}"))
 }
 
 /// The annotation after this.
@@ -286,10 +314,27 @@ mod tests {
     }
 
     #[test]
+    fn s23_a_node_that_carries_the_annotation_itself_is_named_when_a_drain_ends() {
+        let drained = |machine: &str, of: &str| {
+            let mut node = lent(of, machine, of);
+            node.annotations.insert(DRAIN_ANNOTATION.to_owned(), "true".to_owned());
+            node
+        };
+        let nodes = [drained("w1", "east"), drained("w2", "east"), lent("east", "w3", "east"), drained("w4", "west")];
+        let said = |node: Option<&str>| notes(&binding("east", "b-1"), Wish::End, node, &nodes);
+        let both = "2 nodes carry the annotation themselves, and stay drained: `kubectl annotate node vnode-east-w1 \
+                    vnode-east-w2 topoloom.dev/drain-`";
+        assert_eq!(said(None), [both]);
+        assert!(said(Some("vnode-east-w1"))[0].starts_with("1 node carries the annotation itself"));
+        assert_eq!(said(Some("vnode-east-w3")), [""; 0]);
+        assert_eq!(notes(&binding("east", "b-1"), Wish::Drain, None, &nodes), [""; 0]);
+    }
+
+    #[test]
     fn s23_what_holds_a_drain_up_is_said_with_it() {
         let paused = annotated("east", PAUSE_ANNOTATION, "true");
-        assert!(notes(&paused, Wish::Drain)[0].contains("`topoloom lend resume east`"));
-        assert_eq!(notes(&paused, Wish::End), [""; 0]);
+        assert!(notes(&paused, Wish::Drain, None, &[])[0].contains("`topoloom lend resume east`"));
+        assert_eq!(notes(&paused, Wish::End, None, &[]), [""; 0]);
         assert!(effect("east", None, Wish::Drain).contains("`topoloom lend drain east --end`"));
         assert!(effect("east", Some("n"), Wish::End).starts_with("node n of ClusterBinding east is not drained"));
     }

@@ -1,6 +1,12 @@
 //! `topoloom lend kubeconfig`: a kubeconfig with a new token for a borrower (decisions S19 and S20).
 //!
 //! The token is in the answer on standard output, and nowhere else: no log, no error and no remark has it.
+//!
+//! # Failure story
+//!
+//! The kubeconfig says by which authority the server is known, as the connection of this command does. Where this one does not check
+//! the certificate there is none to say: no token is requested, since it would go through whatever answers there, and the
+//! kubeconfig would lead a borrower to any server that takes the address.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +25,7 @@ use topoloom_syncer::kubeconfig::{Allowed, Insecure, Loopback, judge};
 use super::{BorrowerArgs, ObjectFormat, ReachArgs};
 use crate::cli::options::values;
 use crate::cli::print;
-use crate::cluster::{Refusal, RefusalReason};
+use crate::cluster::{Refusal, RefusalReason, ServerProof};
 use crate::config::duration;
 use crate::manager::rights::lending::grant::Account;
 
@@ -78,6 +84,7 @@ pub(super) async fn run(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
     let BorrowerArgs { borrower, mount_namespace, account_namespace } = &args.borrower;
     let account = Account::of(borrower, mount_namespace, account_namespace)?;
     let connection = args.reach.connection().await?;
+    proven(connection.proof(), &connection.server)?;
     let (token, end) = issue(connection.client.clone(), &account, args).await?;
     let server = args.server.as_ref().unwrap_or(&connection.server);
     let authorities = connection.authorities();
@@ -103,6 +110,17 @@ pub(super) async fn run(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
     }
     print::out(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it is known which server answers.
+fn proven(proof: ServerProof, server: &http::Uri) -> anyhow::Result<()> {
+    match proof {
+        ServerProof::Certificate => Ok(()),
+        ServerProof::None => bail!(
+            "the certificate of {server} is not checked (insecure-skip-tls-verify in your kubeconfig, or http), so no kubeconfig can \
+             be made that says by which authority the borrower knows it: use a kubeconfig with certificate-authority-data"
+        ),
+    }
 }
 
 /// A new token, and its end.
@@ -243,6 +261,15 @@ mod tests {
         assert_eq!(plain["clusters"][0]["cluster"], json!({"server": "https://lender.example.com:6443"}));
         let allowed = Allowed { insecure: Insecure::Refused, loopback: Loopback::Refused };
         judge(plain.to_string().as_bytes(), allowed).unwrap();
+    }
+
+    #[test]
+    fn s20_of_a_server_that_is_not_checked_no_kubeconfig_is_made() {
+        let server = http::Uri::from_static("https://lender.example.com:6443");
+        proven(ServerProof::Certificate, &server).unwrap();
+        let why = proven(ServerProof::None, &server).unwrap_err().to_string();
+        assert!(why.contains("https://lender.example.com:6443") && why.contains("insecure-skip-tls-verify"), "{why}");
+        assert!(why.ends_with("use a kubeconfig with certificate-authority-data"), "{why}");
     }
 
     /// Bytes that are long enough for several lines.

@@ -42,14 +42,18 @@ pub(super) struct BarInForce {
 pub(super) struct Held {
     /// The hash that confirms it.
     hash: String,
-    /// Nodes that would be taken away or emptied.
+    /// Nodes that would be taken away or emptied, with those that went shortly before.
     nodes: usize,
     /// Of so many nodes of the binding.
     of_nodes: usize,
-    /// Pods that would be removed.
+    /// So many of these nodes went shortly before, and are gone already.
+    spent_nodes: usize,
+    /// Pods that would be removed, with those that went shortly before.
     pods: usize,
     /// Of so many running pods.
     of_pods: usize,
+    /// So many of these pods went shortly before, and are gone already.
+    spent_pods: usize,
     /// The numbers, the causes and the limit in a sentence.
     pub(super) sentence: String,
 }
@@ -104,8 +108,10 @@ impl Held {
             hash: batch.hash.clone(),
             nodes: batch.nodes,
             of_nodes: batch.size.nodes,
+            spent_nodes: batch.spent.nodes,
             pods: batch.pods,
             of_pods: batch.size.pods,
+            spent_pods: batch.spent.pods,
             sentence: batch.to_string(),
         }
     }

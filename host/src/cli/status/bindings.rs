@@ -79,21 +79,24 @@ fn waits(name: &str, status: &ClusterBindingStatus) -> Vec<Waiting> {
         let what = format!("another physical cluster answers since {}, with the UID {}", other.since, other.uid);
         waits.push(Waiting { what, command: format!("correct the Secret, or {}", confirm(&other.hash)) });
     }
-    for (kind, status_of_wrong) in [
-        (ConditionType::Conflict, "True"),
-        (ConditionType::Connected, "False"),
-        (ConditionType::Paused, "True"),
-        (ConditionType::Ready, "False"),
-    ] {
-        let Some(wrong) = condition(status, kind).filter(|condition| condition.status == status_of_wrong) else {
-            continue;
-        };
+    for kind in [ConditionType::Conflict, ConditionType::Connected, ConditionType::Paused, ConditionType::Ready] {
+        let Some(wrong) = condition(status, kind).filter(|condition| is_wrong(kind, condition)) else { continue };
         if is_said(kind, wrong, status) {
             continue;
         }
         waits.push(Waiting { what: format!("{}: {}", wrong.reason, wrong.message), command: command(name, wrong) });
     }
     waits
+}
+
+/// Whether a condition says that something has to be done.
+fn is_wrong(kind: ConditionType, condition: &Condition) -> bool {
+    match (kind, condition.status.as_str()) {
+        (ConditionType::Conflict | ConditionType::Paused, status) => status == "True",
+        // The connection works, and its Secret is not used as it is, or ends soon.
+        (ConditionType::Connected, "True") => condition.reason != Reason::Ok.as_str(),
+        (_, status) => status == "False",
+    }
 }
 
 /// Whether another line says it, or it continues by itself.
@@ -127,6 +130,9 @@ fn command(name: &str, condition: &Condition) -> String {
         }
         Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::Unauthorized => {
             format!("correct the Secret that {name} names; a new kubeconfig is used without a restart")
+        }
+        Reason::CredentialsExpiring => {
+            format!("ask the lender for a new kubeconfig (topoloom lend kubeconfig), for the Secret that {name} names")
         }
         Reason::Forbidden | Reason::NamespaceMissing | Reason::DefinitionMissing => {
             "topoloom preflight; in the physical cluster the lender applies `topoloom lend grant`".to_owned()
@@ -212,6 +218,17 @@ mod tests {
                 json!([is("Ready", "False", "CredentialsMissing"), is("Connected", "False", "CredentialsMissing")]),
                 Some("correct the Secret that east names; a new kubeconfig is used without a restart"),
             ),
+            (
+                "Ready",
+                json!([is("Ready", "True", "Ok"), is("Connected", "True", "CredentialsExpiring")]),
+                Some("ask the lender for a new kubeconfig (topoloom lend kubeconfig), for the Secret that east names"),
+            ),
+            (
+                "Ready",
+                json!([is("Ready", "True", "Ok"), is("Connected", "True", "CredentialsInvalid")]),
+                Some("correct the Secret that east names; a new kubeconfig is used without a restart"),
+            ),
+            ("Pending", json!([is("Connected", "Unknown", "PhysicalClusterSuspect")]), None),
             ("Ready", json!([is("Paused", "True", "Paused")]), Some("topoloom lend resume east")),
             ("Ready", json!([is("Paused", "True", "Observing")]), None),
             ("Failed", json!([is("Ready", "False", "of a later version")]), Some("")),

@@ -3,8 +3,13 @@
 //! serves nothing else is not ready where the rules never allowed it the lease of any.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use topoloom_core::text;
 
 use super::{CheckSlot, Health, Inner};
@@ -27,6 +32,8 @@ pub(super) struct ShownBinding {
     reported: Option<(RefusalReason, String)>,
     /// Whether it was refused for want of a right since it was had last.
     is_forbidden: bool,
+    /// How often its group ended by itself.
+    failures: u64,
 }
 
 impl ShownBinding {
@@ -63,7 +70,8 @@ impl Health {
             shown.election = election;
             return;
         }
-        let shown = ShownBinding { election, troubles: BTreeMap::new(), reported: None, is_forbidden: false };
+        let shown =
+            ShownBinding { election, troubles: BTreeMap::new(), reported: None, is_forbidden: false, failures: 0 };
         inner.bindings.insert(Arc::clone(name), shown);
     }
 
@@ -74,6 +82,13 @@ impl Health {
         match why {
             Some(why) => shown.trouble(part, why),
             None => drop(shown.troubles.remove(part)),
+        }
+    }
+
+    /// The group of a binding ended by itself on this replica.
+    pub fn binding_failed(&self, name: &str) {
+        if let Some(shown) = self.lock().bindings.get_mut(name) {
+            shown.failures = shown.failures.saturating_add(1);
         }
     }
 
@@ -100,6 +115,36 @@ impl Health {
     #[must_use]
     pub fn binding_lease(&self, name: &Arc<str>) -> Check {
         Check::new(LeaseOfBinding { health: self.clone(), name: Arc::clone(name) })
+    }
+}
+
+/// How often the group of each binding failed, as a metric: one series for each binding that this replica stands for, which are
+/// bounded, from zero on. A binding that fails on every replica has no other series.
+#[derive(Clone)]
+pub(super) struct GroupFailures(pub(super) Health);
+
+impl fmt::Debug for GroupFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collector")
+    }
+}
+
+impl Collector for GroupFailures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let failures: Vec<(Arc<str>, u64)> = {
+            let inner = self.0.lock();
+            inner.bindings.iter().map(|(name, shown)| (Arc::clone(name), shown.failures)).collect()
+        };
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let help =
+            "How often the group of a binding ended by itself on this replica, since it first stood for its lease";
+        let mut family = encoder.encode_descriptor("binding_group_failures", help, None, MetricType::Counter)?;
+        for (name, count) in failures {
+            ConstCounter::new(count).encode(family.encode_family(&[("binding", &*name)])?)?;
+        }
+        Ok(())
     }
 }
 

@@ -148,6 +148,7 @@ fn report(refusal: &Refusal, is_needed: bool, check: &Check) {
         | RefusalReason::TooManyRequests
         | RefusalReason::ServerError
         | RefusalReason::Unreachable
+        | RefusalReason::TooLarge
         | RefusalReason::NotLeader
         | RefusalReason::ReadOnly => check.fail(refusal),
     }

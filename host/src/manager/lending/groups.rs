@@ -24,6 +24,15 @@ pub struct BindingId {
     pub uid: Uid,
 }
 
+/// Where the leases of all bindings are that this installation serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeasesOfBindings {
+    /// Their namespace.
+    pub namespace: String,
+    /// What their names begin with.
+    pub base: String,
+}
+
 /// A binding whose lease this replica holds.
 #[derive(Debug, Clone)]
 pub struct HeldBinding {
@@ -76,12 +85,18 @@ pub trait BindingGroups: Send + Sync + 'static {
     ///
     /// It ends by itself, without an error, when its binding is gone and nothing of it is left. That a binding is gone does not
     /// cancel `stop`: one that was deleted by force may have lent nodes, and their leases are renewed until they are released
-    /// (decision S22).
+    /// (decision S22). For the same reason a group also begins for a binding that is gone.
     ///
     /// # Errors
     /// Why the group ended by itself. Then the lease is given back, and this replica stands for it again one lease duration
     /// later, or up to ten minutes later where the group has ended by itself before; other replicas may take it at once.
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>>;
+
+    /// The bindings of which something may be left, besides those that exist: what is kept of each stands in its lease. Without an
+    /// election the group knows where its leases are. It ends as soon as that is known.
+    fn recorded(&self, _leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
+        std::future::ready(Vec::new()).boxed()
+    }
 
     /// Keeps warm what the groups of this replica share, whether or not it holds a binding, from the first binding on until
     /// `stop` is cancelled.

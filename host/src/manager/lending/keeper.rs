@@ -10,9 +10,10 @@
 //!          holds ── lost, or group ended ──► rests, for one lease duration or longer
 //! ```
 //!
-//! When its binding is gone it stands no more. A group that it holds then goes on until nothing of the binding is left, and is handed
-//! over to no other replica: a binding that was deleted by force may have lent nodes, whose leases another replica could not renew,
-//! since the binding says nothing any more (decision S22).
+//! A binding that is gone may have left nodes, whose leases have to be renewed (decision S22). So it is stood for as before, and the
+//! replica that holds its lease finds out what is left: its group ends by itself when that is nothing, and with it the keeper, on one
+//! replica after the other. It is handed over to no other replica, since one that has seen the binding knows more than what its lease
+//! keeps of it.
 //!
 //! Bindings that come, or are lost, at one moment are stood for one after the other, so that an API server does not get the
 //! requests of all of them at once.
@@ -75,6 +76,9 @@ enum Next {
     Stands,
     /// It stands again after one lease duration.
     Rests,
+    /// Nothing is left of the binding: it ends, as soon as the list of bindings shows that, too, and stands again after one lease
+    /// duration where that does not happen.
+    Leaves,
     /// The group ended by itself: it stands again after one lease duration, or later where that has happened before.
     Fails,
     /// It ends.
@@ -91,12 +95,12 @@ impl Drop for Stood {
 }
 
 impl Keeper {
-    /// Keeps the binding until `stop` is cancelled, or it is gone and nothing of it is left. Then its group has ended and its lease
-    /// was given back.
+    /// Keeps the binding until `stop` is cancelled, or it is gone and this replica has found that nothing of it is left. Then its group
+    /// has ended and its lease was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
         if let Some(leases) = self.office.elections.leases() {
-            self.wait(stop, stagger(&self.binding.uid, leases.retry_period)).await;
-            if self.is_over(stop) {
+            let pause = tokio::time::sleep(stagger(&self.binding.uid, leases.retry_period));
+            if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
         }
@@ -114,36 +118,28 @@ impl Keeper {
                 Next::Fails
             });
             let rest = match next {
-                Next::Stands => None,
-                Next::Rests => Some(self.rest()),
+                Next::Stands => Duration::ZERO,
+                Next::Rests => self.rest(),
+                Next::Leaves => {
+                    let rests = stop.run_until_cancelled(tokio::time::sleep(self.rest()));
+                    match self.gone.run_until_cancelled(rests).await.flatten() {
+                        Some(()) => Duration::ZERO,
+                        None => break,
+                    }
+                }
                 Next::Fails => {
+                    self.office.health.binding_failed(&self.binding.name);
                     let rest = self.rest() * (1_u32 << failures.min(DOUBLED));
                     failures = failures.saturating_add(1);
-                    Some(rest)
+                    rest
                 }
                 Next::Ends => break,
             };
-            if let Some(rest) = rest {
-                self.wait(stop, rest).await;
-            }
-            if self.is_over(stop) {
+            if stop.run_until_cancelled(tokio::time::sleep(rest)).await.is_none() {
                 break;
             }
         }
         self.office.health.binding_gone(&self.binding.name);
-    }
-
-    /// Waits, until there is nothing to wait for any more.
-    async fn wait(&self, stop: &CancellationToken, time: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(time) => {}
-            () = stop.cancelled() => {}
-            () = self.gone.cancelled() => {}
-        }
-    }
-
-    fn is_over(&self, stop: &CancellationToken) -> bool {
-        stop.is_cancelled() || self.gone.is_cancelled()
     }
 
     /// One lease duration, and up to a quarter of it.
@@ -168,7 +164,6 @@ impl Keeper {
         let next = tokio::select! {
             biased;
             () = stop.cancelled() => Next::Ends,
-            () = self.gone.cancelled() => Next::Ends,
             lost = election.lost() => {
                 tracing::warn!(
                     binding = &*name, why = %lost,
@@ -216,13 +211,6 @@ impl Keeper {
                 (Next::Stands, self.office.drain)
             }
         };
-        if self.gone.is_cancelled() && !group.is_empty() {
-            tracing::warn!(
-                binding,
-                "a binding that was deleted by force while it lent nodes is served no more: the leases of these nodes are renewed \
-                 again when it is applied again"
-            );
-        }
         ends.cancel();
         let mut is_lost = next == Next::Rests;
         let ending = async {
@@ -255,10 +243,9 @@ impl Keeper {
     fn ended(&self, ended: &Ended, failures: u32, begun: Instant) -> Next {
         let binding = &*self.binding.name;
         match &ended.how {
-            // The list of bindings may show that a moment later.
             Ok(()) => {
                 tracing::info!(binding, "nothing is left of a binding that is gone");
-                if self.gone.is_cancelled() { Next::Ends } else { Next::Rests }
+                Next::Leaves
             }
             Err(_) if failures == 0 || begun.elapsed() > KEPT => {
                 tracing::error!(

@@ -106,6 +106,8 @@ struct Counting {
     manner: Mutex<Manner>,
     /// Nothing is left of the bindings of those that end when they are asked to.
     left: CancellationToken,
+    /// Of these bindings leases keep something.
+    recorded: Mutex<Vec<BindingId>>,
     /// Tasks that run, over all groups.
     tasks: Arc<AtomicUsize>,
     /// What happened, and when.
@@ -202,6 +204,11 @@ impl BindingGroups for Counting {
         .boxed()
     }
 
+    fn recorded(&self, leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
+        assert_eq!(leases, Some(LeasesOfBindings { namespace: "n".to_owned(), base: "l".to_owned() }));
+        std::future::ready(self.recorded.lock().unwrap().clone()).boxed()
+    }
+
     fn keep_warm(&self, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>> {
         self.runs("warm", stop)
     }
@@ -241,6 +248,7 @@ impl Replica {
             begun,
             manner: Mutex::new(Manner::Ends(S)),
             left: CancellationToken::new(),
+            recorded: Mutex::default(),
             tasks: Arc::default(),
             told: Arc::default(),
             held: Mutex::default(),
@@ -255,6 +263,15 @@ impl Replica {
             drain: DRAIN,
         };
         Self { ballot, groups, crew, health, office: Arc::new(office) }
+    }
+
+    /// The series of its bindings.
+    fn metrics(&self) -> Vec<String> {
+        let mut registry = prometheus_client::registry::Registry::with_prefix("topoloom");
+        self.health.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text.lines().filter(|line| line.starts_with("topoloom_binding_")).map(str::to_owned).collect()
     }
 
     fn keepers(&self) -> Keepers {

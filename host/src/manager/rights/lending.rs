@@ -64,7 +64,8 @@ pub enum Streams {
 pub enum BindingLeases {
     /// One for each binding, and one for each replica: replicas are elected.
     Elected(String),
-    /// One for each binding, which no one stands for: it keeps the counter of the witness (decision S25).
+    /// One for each binding, which no one stands for: it keeps the counter of the witness (decision S25) and the record of the
+    /// binding (decision S22).
     Unelected(String),
 }
 
@@ -187,13 +188,13 @@ impl VirtualSettings {
         let of_bindings = match &self.leases {
             BindingLeases::Elected(namespace) => {
                 let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-                let why = "which replica serves which binding, which replicas there are, and the counter by which a restored \
-                           cluster is found";
+                let why = "which replica serves which binding, which replicas there are, the counter by which a restored cluster \
+                           is found, and what is kept of bindings that are deleted by force";
                 on.within(namespace, COORDINATION, "leases", &verbs, why)
             }
             BindingLeases::Unelected(namespace) => {
-                let why = "the counter by which a restored cluster is found";
-                on.within(namespace, COORDINATION, "leases", &["get", "create", "patch"], why)
+                let why = "the counter by which a restored cluster is found, and what is kept of bindings that are deleted by force";
+                on.within(namespace, COORDINATION, "leases", &["get", "list", "create", "patch"], why)
             }
         };
         vec![beats, of_bindings]

@@ -6,14 +6,16 @@
 //! caused it.
 //!
 //! ```text
-//! Secret ─► connection ─► status.physicalClusterUID ─► finalizer ─► Lease of the borrower ─► the physical cluster is watched
+//! Secret ─► connection ─► status: lease, physicalClusterUID ─► record ─► finalizer ─► Lease of the borrower
+//!        ─► the physical cluster is watched
 //! ```
 //!
 //! # Failure story
 //!
 //! A request that fails is tried again after a pause, and shows in a condition where a person has to do something. The order above is
 //! kept in every failure: nothing is written to a physical cluster before its UID is stored, and the first thing there is the Lease.
-//! Bars do not wait for any of this: see [`super::keeper`].
+//! Bars do not wait for any of this: see [`super::keeper`]. Of a binding that was deleted by force nothing is written but leases and
+//! facts about nodes and pods: its object does not exist, and its namespace is looked at alone.
 
 mod link;
 mod status;
@@ -23,10 +25,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use topoloom_api::ClusterBinding;
-use topoloom_api::cluster_binding::{ClusterBindingStatus, Mode, PolicySource, Side as StoredSide};
+use topoloom_api::cluster_binding::{Mode, PolicySource, Side as StoredSide};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::CONFIRM_ANNOTATION;
+use topoloom_api::{ClusterBinding, ClusterBindingSpec};
 use topoloom_cluster::events::Urgency;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::pause::Pauses;
@@ -35,23 +37,23 @@ use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
-use topoloom_sync::guard::{HeldBatch, Inherited, Spent};
+use topoloom_sync::guard::{HeldBatch, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
+use topoloom_sync::served::{Server, server};
 
 pub(super) use self::link::earlier_of_same_id;
-use self::status::notify;
-pub(super) use self::status::unusable;
+pub(super) use self::status::{notify, unusable};
 use super::bars::Hindrances;
 use super::going::{self, Left};
 use super::news::News;
-use super::report::{Conflict, Going, Kept};
+use super::report::{Conflict, Going, Kept, reason_of_batch};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
-use super::{Ended, Holding, Process, Seen, Tell};
-use crate::convert::binding::{Problems, Reading, Terms, held, inherited, read};
+use super::{Beginning, Carried, Ended, Existing, Holding, Process, Seen, Tell};
+use crate::convert::binding::{Problems, Reading, Terms, held, read};
 use crate::feeds::SharedView;
 use crate::ledger::{PhysicalName, Touched};
 use crate::metrics::{Counted, WriteKind};
@@ -92,12 +94,22 @@ pub(super) struct Conductor {
     process: Arc<Process>,
     name: String,
     lease: LeaseName,
+    /// The same as the status has it.
+    served_with: String,
+    /// The Lease of the installation that the binding is taken over from, until the status has ours.
+    taken_from: Option<String>,
     gate: Gate,
     tell: Tell,
     parts: Parts,
     identity: Identity,
     /// As it was read or written last.
     object: Arc<ClusterBinding>,
+    /// Whether it exists, or is made of its record.
+    existing: Existing,
+    /// The spec that the terms in force are of, where it has no mistake.
+    spec: Option<ClusterBindingSpec>,
+    /// What the Lease keeps of it.
+    recorded: Option<String>,
     /// What is wrong with its spec.
     problems: Option<Problems>,
     /// What is in force of it.
@@ -142,28 +154,27 @@ enum Woke {
 }
 
 impl Conductor {
-    pub(super) fn new(
-        process: &Arc<Process>,
-        holding: &Holding,
-        parts: Parts,
-        object: Arc<ClusterBinding>,
-        reading: Reading,
-        kept: Kept,
-    ) -> Self {
-        let Reading { terms, problems } = reading;
+    pub(super) fn new(process: &Arc<Process>, holding: &Holding, parts: Parts, beginning: Beginning) -> Self {
+        let Beginning { object, existing, reading: Reading { terms, problems }, carried, taken_from } = beginning;
+        let spec = problems.is_none().then(|| object.spec.clone().ok()).flatten();
         Self {
             process: Arc::clone(process),
             name: holding.name.clone(),
             lease: holding.lease.clone(),
+            served_with: holding.lease.to_string(),
+            taken_from,
+            spec,
+            recorded: None,
             gate: holding.gate.clone(),
             tell: Arc::clone(&holding.tell),
             identity: terms.binding.identity.clone(),
             is_valid: problems.is_none(),
             object,
+            existing,
             problems,
             terms,
-            is_gone: false,
-            kept,
+            is_gone: existing == Existing::Recorded,
+            kept: carried.kept,
             conflict: None,
             is_same_cluster: false,
             elsewhere: None,
@@ -285,8 +296,8 @@ impl Conductor {
     /// Everything that follows from what is known.
     async fn settle(&mut self) -> Option<Ended> {
         self.verbs = Verbs::read(self.object.metadata.annotations.as_ref());
+        self.connect().await;
         if !self.is_gone {
-            self.connect().await;
             self.confirm().await;
         }
         // Also what may be done again.
@@ -301,7 +312,11 @@ impl Conductor {
         }
         if self.is_gone {
             // An operator may have released what was orphaned (`lend release`).
-            return self.lends_nothing().then_some(Ended::Gone);
+            if self.lends_nothing() {
+                return Some(Ended::Gone);
+            }
+            self.say_orphaned();
+            return None;
         }
         self.write_status().await;
         None
@@ -316,6 +331,12 @@ impl Conductor {
         };
         if object.metadata.uid != self.object.metadata.uid {
             return Some(Ended::Gone);
+        }
+        if self.existing == Existing::Recorded {
+            return Some(Ended::Returned);
+        }
+        if self.is_anothers_now(&object) {
+            return Some(Ended::Elsewhere);
         }
         let version = |object: &ClusterBinding| ResourceVersion::from(object.metadata.resource_version.as_deref());
         // An event that is behind the answer to our own write says nothing new.
@@ -341,10 +362,32 @@ impl Conductor {
                 "a ClusterBinding was deleted by force while it lent nodes: they are orphaned, and stay as they are. Apply it \
                  again to adopt them, or remove them with topoloom lend release"
             );
-            (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
         }
         self.is_gone = true;
+        self.say_orphaned();
         None
+    }
+
+    fn say_orphaned(&self) {
+        let (is_listed, nodes) = {
+            let view = self.view();
+            (view.is_lent_listed(), view.size().nodes)
+        };
+        if is_listed {
+            (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
+        }
+    }
+
+    /// Whether another installation has written its name into the status, than the one that the binding is taken over from.
+    fn is_anothers_now(&mut self, object: &ClusterBinding) -> bool {
+        match server(object.status.lease.as_deref(), &self.served_with) {
+            Server::Another(lease) => self.taken_from.as_deref() != Some(lease),
+            Server::Us => {
+                self.taken_from = None;
+                false
+            }
+            Server::None => false,
+        }
     }
 
     /// Whether it is known that there is no virtual node of the binding.
@@ -366,6 +409,9 @@ impl Conductor {
                     self.terms = terms;
                     self.is_valid = is_valid;
                 }
+                if is_valid {
+                    self.spec = self.object.spec.clone().ok();
+                }
                 // That it is being deleted is no part of the spec.
                 self.terms.binding.existence = existence;
                 self.problems = problems;
@@ -378,7 +424,7 @@ impl Conductor {
             }
         }
         if before.heartbeats != self.terms.heartbeats || before.secret != self.terms.secret {
-            return Some(Ended::Again(self.inheritance()));
+            return Some(Ended::Again(Box::new(self.carried())));
         }
         let touched = {
             let mut view = self.view();
@@ -403,17 +449,14 @@ impl Conductor {
         None
     }
 
-    /// What the guard knows, for the next life of this binding.
-    fn inheritance(&self) -> Inherited {
-        let status = ClusterBindingStatus {
-            held: match (&self.held, self.is_recalling) {
-                (Some(batch), false) => Some(held(batch, String::new())),
-                _ => self.object.status.held.clone(),
-            },
-            ..ClusterBindingStatus::default()
+    /// What the next life of this binding begins with. Its status may not have all of it yet.
+    fn carried(&self) -> Carried {
+        let held = match (&self.held, self.is_recalling) {
+            (Some(batch), false) => Some(held(batch, String::new())),
+            _ => self.object.status.held.clone(),
         };
         let spent = self.view().guard().committed();
-        Inherited { spent, ..inherited(&status) }
+        Carried::left(held, spent, &self.kept)
     }
 
     // Verbs.
@@ -558,7 +601,7 @@ impl Conductor {
                 pods = batch.pods,
                 "a batch is held: {batch}"
             );
-            self.event(Urgency::Warning, Reason::TooManyNodesRemoved, &format!("held: {batch}")).await;
+            self.event(Urgency::Warning, reason_of_batch(&batch), &format!("held: {batch}")).await;
         }
     }
 

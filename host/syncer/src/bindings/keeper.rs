@@ -89,8 +89,9 @@ impl Keeper {
 
     fn apply(&self) {
         let hindrances = self.hindrances.borrow().clone();
-        let reach = self.signs().reach();
-        let is_listed = *self.lists.changes().borrow();
+        let signs = self.signs();
+        let reach = signs.reach();
+        let is_listed = self.lists.are_of(&signs);
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let reaches = Reaches {
             physical: reach,

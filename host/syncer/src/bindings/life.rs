@@ -13,12 +13,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use topoloom_api::ClusterBinding;
 use topoloom_cluster::Side;
 use topoloom_cluster::work::WorkQueue;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::queue::{Backoff, Bucket, Limiter};
-use topoloom_sync::guard::Inherited;
 
 use super::bars::Hindrances;
 use super::conductor::{Conductor, Parts};
@@ -26,8 +24,8 @@ use super::keeper::Keeper;
 use super::report::Kept;
 use super::requests::Clients;
 use super::shown::Sources;
-use super::{Ended, Holding, ObjectWatch, Process};
-use crate::convert::binding::{Reading, Terms, inherited};
+use super::{Beginning, Ended, Existing, Holding, ObjectWatch, Process};
+use crate::convert::binding::Terms;
 use crate::csi::{CsiClients, CsiNodes, CsiRequests};
 use crate::feeds::SharedView;
 use crate::group::{Group, Lenders, Lists};
@@ -69,18 +67,15 @@ pub(super) async fn live(
     process: &Arc<Process>,
     holding: &Holding,
     watched_object: ObjectWatch,
-    object: &Arc<ClusterBinding>,
-    reading: Reading,
-    earlier: Option<Inherited>,
+    beginning: Beginning,
     stop: &CancellationToken,
 ) -> Option<Ended> {
-    let terms = reading.terms.clone();
+    let terms = beginning.reading.terms.clone();
     let (identity, now) = (terms.binding.identity.clone(), process.now);
-    let kept = Kept::of(&object.status);
+    let (guard, kept) = (beginning.carried.guard.clone(), &beginning.carried.kept);
     let clock = process.clock.clone();
     let absent = Signs::new(terms.contact, &Clock::new(move || clock.boot()));
-    let earlier = earlier.unwrap_or_else(|| inherited(&object.status));
-    let mut view = View::new(terms.binding.clone(), terms.safety, earlier, absent.reach(), now());
+    let mut view = View::new(terms.binding.clone(), terms.safety, guard, absent.reach(), now());
     view.orphan_delay = terms.orphan_delay;
     view.set_host_ports(terms.host_ports);
     let view: SharedView = Arc::new(Mutex::new(view));
@@ -89,18 +84,20 @@ pub(super) async fn live(
     let port_queue = queue::<NodeName>("hostports", NODES);
     let statuses = queue::<PolicyName>("policies", POLICIES);
     let pods_queue = queue::<PodKey>("pods", PODS);
-    let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue);
+    let steady = move || now().steady;
+    let inbox = Inbox::new(&identity, &terms.binding.cluster, &terms.mount_namespace, pods_queue, steady);
     inbox.configure(terms.pod_metadata.clone(), terms.orphan_delay);
     let (counted, writes) = (process.pods.of(identity.binding()), Counted::default());
     let ObjectWatch { objects, troubles } = watched_object;
     troubles.keep_only(&[Thing::BindingWatch]);
     let (forward, lists) = (Forward::new(), Arc::new(Lists::physical()));
     let feed = PolicyFeed::new(&view, &statuses);
-    let link_terms = watch::Sender::new(link_terms(&terms, &kept, process.loopback));
+    let link_terms = watch::Sender::new(link_terms(&terms, kept, process.loopback));
     let follow = Follow::new(&process.registry, link_terms.subscribe());
     let (link, watched) = (watch::Sender::new(None), watch::Sender::new(None));
     let (source, empty) = (watch::Sender::new(terms.policy_source), watch::Sender::new(terms.contact.empty));
-    let hindrances = watch::Sender::new(Hindrances { mode: terms.mode, ..Hindrances::default() });
+    let is_orphaned = beginning.existing == Existing::Recorded;
+    let hindrances = watch::Sender::new(Hindrances { mode: terms.mode, is_orphaned, ..Hindrances::default() });
 
     let (name, refused) = (holding.name.clone(), troubles.clone());
     let (beats, renewer) = Heartbeats::new(
@@ -225,9 +222,7 @@ pub(super) async fn live(
             empty,
             hindrances,
         },
-        Arc::clone(object),
-        reading,
-        kept,
+        beginning,
     );
     let secret = terms.secret.clone();
     let works = async { tokio::join!(Box::pin(group.run(stop.clone())), renewer.run(stop.clone())) };

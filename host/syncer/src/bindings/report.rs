@@ -10,6 +10,7 @@ use topoloom_api::cluster_binding::{
 };
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::text;
 use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
@@ -21,6 +22,9 @@ use crate::view::Counts;
 
 /// How many refusals one message repeats.
 const SHOWN: usize = 3;
+/// The longest message, in bytes. Parts of some are the words of a server of another party; the API server takes no status with a
+/// message of more than 32 KiB.
+const LONGEST: usize = 8 << 10;
 
 /// What the status keeps for the process that takes over, beside what the guard leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -121,6 +125,8 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
     pub(super) generation: Option<i64>,
     pub(super) holder: &'a str,
+    /// The Lease of the replicas of this installation: namespace and name.
+    pub(super) lease: &'a str,
     pub(super) spec: Spec<'a>,
     pub(super) link: Link<'a>,
     pub(super) kept: &'a Kept,
@@ -144,7 +150,8 @@ struct Says {
 }
 
 fn says(reason: Reason, message: impl Into<String>) -> Says {
-    Says { reason, message: message.into() }
+    let message: String = message.into();
+    Says { reason, message: text::line(&message, LONGEST) }
 }
 
 /// The status that has to be stored where this one is.
@@ -210,6 +217,7 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
         confirmed: facts.kept.confirmed.clone(),
         connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
         holder: Some(facts.holder.to_owned()),
+        lease: Some(facts.lease.to_owned()),
         nodes: None,
         pods: None,
         leases: None,
@@ -282,6 +290,7 @@ fn phase(reason: Reason) -> BindingPhase {
         | Reason::Forbidden
         | Reason::NamespaceMissing
         | Reason::DefinitionMissing
+        | Reason::TooManyObjects
         | Reason::WriteFailed => BindingPhase::Failed,
         // It does what it may, and waits for no one but the operator who wanted that.
         Reason::TooManyNodesRemoved
@@ -349,6 +358,7 @@ fn reason_of_refusal(reason: RefusalReason) -> Reason {
         RefusalReason::Unauthorized => Reason::Unauthorized,
         RefusalReason::NotFound => Reason::NamespaceMissing,
         RefusalReason::NoSuchResource => Reason::DefinitionMissing,
+        RefusalReason::TooLarge => Reason::TooManyObjects,
         RefusalReason::Invalid | RefusalReason::DeniedByAdmission | RefusalReason::WebhookUnreachable => {
             Reason::WriteFailed
         }
@@ -431,11 +441,15 @@ fn held_condition(held: Held<'_>) -> Option<(ConditionStatus, Says)> {
 }
 
 fn batch_is_held(batch: &HeldBatch) -> Says {
-    let reason = match batch.broken.first() {
+    says(reason_of_batch(batch), format!("{batch}."))
+}
+
+/// The limit that a held batch breaks, in a word.
+pub(super) fn reason_of_batch(batch: &HeldBatch) -> Reason {
+    match batch.broken.first() {
         Some(BrokenLimit::Pods { .. }) => Reason::TooManyPodsRemoved,
         Some(BrokenLimit::Nodes { .. }) | None => Reason::TooManyNodesRemoved,
-    };
-    says(reason, format!("{batch}."))
+    }
 }
 
 fn reason_of_conflict(conflict: &Conflict) -> Reason {

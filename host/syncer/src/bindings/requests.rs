@@ -4,9 +4,10 @@
 //! exists. A refusal names the cluster that it is of: what is done with several of them may ask both.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{
@@ -20,8 +21,9 @@ use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
+use topoloom_sync::naming::BindingName;
 
-use crate::group::of_binding;
+use crate::group::{of_binding, of_name};
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,6 +50,12 @@ pub(super) struct Clients {
     pub(super) physical_writes: kube::Client,
 }
 
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A Lease, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SeenLease {
@@ -55,21 +63,39 @@ pub(super) struct SeenLease {
     pub(super) version: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
+    /// Its holder; empty where it has none.
+    pub(super) holder: String,
+    /// How long it lasts, where it says so.
+    pub(super) lasts: Option<Duration>,
 }
 
 impl From<Lease> for SeenLease {
     fn from(lease: Lease) -> Self {
         let ObjectMeta { uid, resource_version, labels, annotations, .. } = lease.metadata;
+        let LeaseSpec { holder_identity, lease_duration_seconds, .. } = lease.spec.unwrap_or_default();
+        let seconds = lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         Self {
             uid: uid.unwrap_or_default(),
             version: resource_version.unwrap_or_default(),
             labels: labels.unwrap_or_default(),
             annotations: annotations.unwrap_or_default(),
+            holder: holder_identity.unwrap_or_default(),
+            lasts: seconds.map(Duration::from_secs),
         }
     }
 }
 
 impl Clients {
+    /// Of a binding for which nothing is asked of any physical cluster.
+    pub(super) fn of_virtual(reads: &kube::Client, writes: &kube::Client) -> Self {
+        Self {
+            lent: reads.clone(),
+            lent_writes: writes.clone(),
+            physical: reads.clone(),
+            physical_writes: writes.clone(),
+        }
+    }
+
     fn bindings(client: &kube::Client) -> Api<ClusterBinding> {
         Api::all(client.clone())
     }
@@ -123,8 +149,13 @@ impl Clients {
 
     /// How many virtual nodes of the binding there are, live.
     pub(super) async fn count_lent(&self, identity: &Identity) -> Result<usize, Refusal> {
+        self.count_named(identity.virtual_cluster(), identity.binding()).await
+    }
+
+    /// How many virtual nodes of a binding of this name there are, live.
+    pub(super) async fn count_named(&self, virtual_cluster: &Uid, binding: &BindingName) -> Result<usize, Refusal> {
         let api: Api<Node> = Api::all(self.lent.clone());
-        let list = ListParams::default().labels(&of_binding(identity));
+        let list = ListParams::default().labels(&of_name(virtual_cluster, binding));
         Ok(lent(api.list_metadata(&list)).await?.items.len())
     }
 
@@ -143,23 +174,55 @@ impl Clients {
         Ok(nodes.iter().filter(|node| by(node).is_some_and(|by| by == claim)).count())
     }
 
+    /// The texts of the records in leases of this namespace, by the names of the leases, live.
+    pub(super) async fn records(&self, namespace: &str) -> Result<Vec<(String, String)>, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.lent.clone(), namespace);
+        let leases = lent(api.list_metadata(&ListParams::default())).await?.items;
+        let record = |lease: PartialObjectMeta<Lease>| {
+            let text = lease.metadata.annotations?.remove(keys::BINDING_RECORD)?;
+            Some((lease.metadata.name?, text))
+        };
+        Ok(leases.into_iter().filter_map(record).collect())
+    }
+
     /// The lease that replicas stand for to serve the binding, live.
     pub(super) async fn lease(&self, lease: &LeaseName) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), &lease.namespace);
         Ok(lent(found(&lease.name, api.get(&lease.name))).await?.map(SeenLease::from))
     }
 
-    /// Writes the witness into it. Another writer of the lease, which renews it, may come in between: then it is read again.
+    /// Writes the witness into it.
     pub(super) async fn write_witness(
         &self,
         lease: &LeaseName,
         version: &str,
         text: &str,
     ) -> Result<SeenLease, Refusal> {
+        self.annotate_lease(lease, version, keys::WITNESS, Some(text)).await
+    }
+
+    /// Writes the record of the binding into it, or removes it.
+    pub(super) async fn write_record(
+        &self,
+        lease: &LeaseName,
+        version: &str,
+        text: Option<&str>,
+    ) -> Result<SeenLease, Refusal> {
+        self.annotate_lease(lease, version, keys::BINDING_RECORD, text).await
+    }
+
+    /// Another writer of the lease, which renews it, may come in between: then it is read again.
+    async fn annotate_lease(
+        &self,
+        lease: &LeaseName,
+        version: &str,
+        key: &str,
+        text: Option<&str>,
+    ) -> Result<SeenLease, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent_writes.clone(), &lease.namespace);
         let mut version = version.to_owned();
         for _ in 0..3 {
-            let body = json!({"metadata": {"resourceVersion": version, "annotations": {keys::WITNESS: text}}});
+            let body = json!({"metadata": {"resourceVersion": version, "annotations": {key: text}}});
             let (merge, patch) = (PatchParams::default(), Patch::Merge(&body));
             match lent(api.patch(&lease.name, &merge, &patch)).await {
                 Err(refusal) if refusal.reason == RefusalReason::Conflict => {

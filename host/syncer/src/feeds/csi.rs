@@ -27,6 +27,10 @@ impl Named for PhysicalCsiNodes {
         slice.name()
     }
 
+    fn weight(slice: &CsiNodeSlice) -> usize {
+        slice.weight()
+    }
+
     fn read(slice: CsiNodeSlice) -> Result<PhysicalCsiNode, CsiSliceError> {
         slice.physical()
     }
@@ -66,6 +70,10 @@ impl Named for LentCsiNodes {
 
     fn name(slice: &CsiNodeSlice) -> &str {
         slice.name()
+    }
+
+    fn weight(slice: &CsiNodeSlice) -> usize {
+        slice.weight()
     }
 
     fn read(slice: CsiNodeSlice) -> Result<VirtualCsiNode, Infallible> {

@@ -7,6 +7,7 @@ use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::naming::virtual_node_name;
 
+use super::room::{Held, Holds};
 use super::{Feed, PhysicalNodes, SharedView, locked};
 use crate::ledger::Touched;
 use crate::pods::Inbox;
@@ -69,5 +70,19 @@ impl Index<NodeSlice> for Machines {
             self.inbox.nodes_gone(|node| *node == *lent);
         }
         touched
+    }
+}
+
+impl Holds<NodeSlice> for Machines {
+    fn held(&self) -> Held {
+        self.nodes.held()
+    }
+
+    fn listed(list: &Self::List) -> Held {
+        Feed::<PhysicalNodes>::listed(list)
+    }
+
+    fn cut(&mut self, list: Self::List) -> Touched {
+        self.nodes.cut(list)
     }
 }

@@ -1,8 +1,8 @@
 //! Objects that the view knows one by one, by their names: nodes of either cluster, and CSINodes ([`csi`](super::csi)).
 //!
 //! Owns how a watch of them becomes events of the view. A kind says how its objects are read and which event each becomes
-//! ([`Named`]); that a list is whole before it counts, and what becomes of an object that cannot be read, is written once, in
-//! [`Feed`].
+//! ([`Named`]); that a list is whole before it counts, what becomes of an object that cannot be read, and how much is held, is written
+//! once, in [`Feed`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,6 +16,7 @@ use topoloom_core::version::ResourceVersion;
 use topoloom_sync::node::{LentNode, PhysicalNode};
 use topoloom_sync::resources::ResourceError;
 
+use super::room::{Held, Holds};
 use super::{SharedView, locked};
 use crate::ledger::{PhysicalName, Touched};
 use crate::slices::node::NodeSlice;
@@ -37,6 +38,9 @@ pub trait Named {
 
     /// Its name.
     fn name(slice: &Self::Slice) -> &str;
+
+    /// The bytes of its texts.
+    fn weight(slice: &Self::Slice) -> usize;
 
     /// What there is to know of it.
     ///
@@ -61,16 +65,24 @@ pub trait Named {
 }
 
 /// The objects of one kind on their way into the view.
-pub struct Feed<T> {
+pub struct Feed<T: Named> {
     view: SharedView,
+    /// What each object holds, and all of them.
+    weights: HashMap<T::Name, usize>,
+    bytes: usize,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T> Feed<T> {
+impl<T: Named> Feed<T> {
     /// Into this view.
     #[must_use]
     pub fn of(view: &SharedView) -> Self {
-        Self { view: Arc::clone(view), of: PhantomData }
+        Self { view: Arc::clone(view), weights: HashMap::new(), bytes: 0, of: PhantomData }
+    }
+
+    fn weigh(&mut self, name: T::Name, weight: usize) {
+        let before = self.weights.insert(name, weight).unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(weight);
     }
 }
 
@@ -86,6 +98,9 @@ pub struct NamedList<N, O> {
     objects: HashMap<N, O>,
     /// Those that are there and cannot be read.
     unread: Vec<N>,
+    /// What each of both holds, and all of them.
+    weights: HashMap<N, usize>,
+    bytes: usize,
 }
 
 fn read<T: Named>(slice: T::Slice) -> Result<(T::Name, T::Object), T::Name> {
@@ -105,10 +120,13 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
 
     fn begin(&mut self, _: Earlier) -> Self::List {
         T::begins(&mut locked(&self.view));
-        NamedList { objects: HashMap::new(), unread: Vec::new() }
+        NamedList { objects: HashMap::new(), unread: Vec::new(), weights: HashMap::new(), bytes: 0 }
     }
 
     fn list(&mut self, list: &mut Self::List, object: T::Slice) {
+        let weight = T::weight(&object);
+        list.weights.insert(T::Name::from(T::name(&object)), weight);
+        list.bytes = list.bytes.saturating_add(weight);
         match read::<T>(object) {
             Ok((name, object)) => drop(list.objects.insert(name, object)),
             Err(name) => list.unread.push(name),
@@ -116,7 +134,8 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
     }
 
     fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
-        let NamedList { mut objects, unread } = list;
+        let NamedList { mut objects, unread, weights, bytes } = list;
+        (self.weights, self.bytes) = (weights, bytes);
         let mut view = locked(&self.view);
         for name in unread {
             // It is there: to leave it out would say that it is gone.
@@ -128,12 +147,30 @@ impl<T: Named> Index<T::Slice> for Feed<T> {
     }
 
     fn apply(&mut self, object: T::Slice) -> Touched {
+        self.weigh(T::Name::from(T::name(&object)), T::weight(&object));
         let read = read::<T>(object);
         read.map(|(name, object)| T::one(&mut locked(&self.view), &name, object)).unwrap_or_default()
     }
 
     fn delete(&mut self, object: T::Slice) -> Touched {
+        let name = T::Name::from(T::name(&object));
+        self.bytes = self.bytes.saturating_sub(self.weights.remove(&name).unwrap_or_default());
         T::gone(&mut locked(&self.view), T::name(&object))
+    }
+}
+
+impl<T: Named> Holds<T::Slice> for Feed<T> {
+    fn held(&self) -> Held {
+        Held { objects: self.weights.len(), bytes: self.bytes }
+    }
+
+    fn listed(list: &Self::List) -> Held {
+        Held { objects: list.weights.len(), bytes: list.bytes }
+    }
+
+    fn cut(&mut self, _: Self::List) -> Touched {
+        // The view knows nothing of a list that is not whole.
+        Touched::new()
     }
 }
 
@@ -151,6 +188,10 @@ impl Named for PhysicalNodes {
 
     fn name(slice: &NodeSlice) -> &str {
         slice.name()
+    }
+
+    fn weight(slice: &NodeSlice) -> usize {
+        slice.weight()
     }
 
     fn read(slice: NodeSlice) -> Result<PhysicalNode, ResourceError> {
@@ -188,6 +229,10 @@ impl Named for LentNodes {
 
     fn name(slice: &NodeSlice) -> &str {
         slice.name()
+    }
+
+    fn weight(slice: &NodeSlice) -> usize {
+        slice.weight()
     }
 
     fn read(slice: NodeSlice) -> Result<LentNode, ResourceError> {

@@ -85,10 +85,12 @@ impl StoredLease {
         self.spec.renew_time
     }
 
-    /// What the clock of its holder showed then. The renewal carries a later time where the clock was behind (decision S24).
+    /// What the clock of its holder showed then. The renewal carries a later time where the clock was behind (decision S24), and never
+    /// an earlier one: a note of a later time is not ours.
     fn clock(&self) -> Option<Timestamp> {
-        let shown = self.metadata.annotations.get(keys::RENEWED_AT);
-        shown.and_then(|text| text.parse().ok()).or(self.spec.renew_time)
+        let renewed = self.spec.renew_time?;
+        let shown = self.metadata.annotations.get(keys::RENEWED_AT).and_then(|text| text.parse::<Timestamp>().ok());
+        Some(shown.filter(|shown| *shown <= renewed).unwrap_or(renewed))
     }
 
     pub(super) fn version(&self) -> ResourceVersion {
@@ -440,6 +442,9 @@ mod tests {
         let all = [lease("30", 8, Some(6)), lease("9", 7, None), lease("20", 8, None), never];
         assert_eq!(take_over(&all, at(9)), Some(TakeOver { earlier: at(6), latest: at(8), now: at(9) }));
         assert_eq!(take_over(&all[1..], at(9)), Some(TakeOver { earlier: at(8), latest: at(8), now: at(9) }));
+        // A clock that showed more than the renewal carries is none of ours: no grace would be left.
+        let forged = lease("40", 8, Some(80_000));
+        assert_eq!(forged.clock(), Some(at(8)));
     }
 
     #[test]

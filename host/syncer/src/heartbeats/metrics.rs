@@ -91,7 +91,10 @@ impl From<RefusalReason> for BeatOutcome {
             | RefusalReason::Unauthorized
             | RefusalReason::Invalid
             | RefusalReason::DeniedByAdmission => Self::Refused,
-            RefusalReason::WebhookUnreachable | RefusalReason::Expired | RefusalReason::ServerError => Self::Failed,
+            RefusalReason::WebhookUnreachable
+            | RefusalReason::Expired
+            | RefusalReason::TooLarge
+            | RefusalReason::ServerError => Self::Failed,
             RefusalReason::Unreachable => Self::Unanswered,
             RefusalReason::NotLeader | RefusalReason::ReadOnly => Self::Closed,
         }

@@ -183,6 +183,7 @@ fn may_pass(reason: RefusalReason) -> bool {
         | RefusalReason::Unauthorized
         | RefusalReason::Invalid
         | RefusalReason::DeniedByAdmission
+        | RefusalReason::TooLarge
         | RefusalReason::NotLeader
         | RefusalReason::ReadOnly => false,
     }

@@ -70,6 +70,25 @@ fn s14_a_foreign_pod_counts_from_its_binding_until_it_ends_or_is_gone() {
 }
 
 #[test]
+fn s21_of_a_node_that_is_gone_nothing_is_kept_and_pods_that_are_bound_to_it_keep_its_name() {
+    let mut ledger = ledger();
+    ledger.physical_pod(&read(pod("f", "w1", "1", "Running"))).unwrap();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))).unwrap();
+    ledger.forget("w1");
+    assert_eq!((ledger.physical_of("vnode-east-w1").is_some(), ledger.running()), (true, 1));
+    assert_eq!(ledger.virtual_pod_gone(&"v".into()), touched(&["w1"]), "it is looked at once more");
+    ledger.forget("w1");
+    assert_eq!((ledger.physical_of("vnode-east-w1").is_some(), ledger.running()), (false, 0));
+    assert_eq!(ledger.physical_pod_gone(&"f".into()), touched(&["w1"]));
+    assert_eq!((ledger.names.len(), ledger.used.len(), ledger.lent.len()), (1, 0, 0), "w2 is there");
+    // A pod may be shown before its node.
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))).unwrap();
+    assert_eq!(ledger.running(), 0);
+    ledger.node(&"w1".into());
+    assert_eq!(ledger.running(), 1);
+}
+
+#[test]
 fn s14_a_pod_of_ours_counts_until_its_virtual_pod_is_known_on_that_node_and_again_when_that_one_ends() {
     let mut ledger = ledger();
     assert_eq!(ledger.physical_pod(&read(ours("p", "w1", "2", "Running", "v"))), Ok(touched(&["w1"])));

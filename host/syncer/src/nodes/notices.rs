@@ -1,8 +1,8 @@
 //! Events about virtual nodes, for a person (`bottomup-syncer.md` section 12).
 //!
 //! Owns the limit over all nodes of a binding: a binding that goes has thousands of them, and what all say alike no one reads one
-//! by one. That the same text about one node is one series is the recorder's ([`Events`]). Everything that is left out here is in the
-//! log.
+//! by one. Each controller that sends such Events has a limit of its own. That the same text about one node is one series is the
+//! recorder's ([`Events`]). Everything that is left out here is in the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,36 +13,38 @@ use topoloom_core::names::NodeName;
 
 /// So many Events within a span.
 const MOST: usize = 100;
+/// So many of these at most that are good to know: what a person has to act on is not left out because of them.
+const MOST_NORMAL: usize = 60;
 /// The span.
 const SPAN: Duration = Duration::from_secs(60);
 
 /// Something about a virtual node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Notice<'a> {
-    pub(super) node: &'a NodeName,
+pub(crate) struct Notice<'a> {
+    pub(crate) node: &'a NodeName,
     /// Its UID, where it is known.
-    pub(super) uid: Option<&'a str>,
-    pub(super) urgency: Urgency,
-    pub(super) reason: Reason,
-    pub(super) note: &'a str,
+    pub(crate) uid: Option<&'a str>,
+    pub(crate) urgency: Urgency,
+    pub(crate) reason: Reason,
+    pub(crate) note: &'a str,
 }
 
-/// Sends the Events of one binding.
-pub(super) struct Notices {
+/// Sends the Events of one controller of a binding.
+pub(crate) struct Notices {
     events: Events,
     /// When the span began, by the steady clock, and how many were sent in it.
     sent: Mutex<(Duration, usize)>,
 }
 
 impl Notices {
-    pub(super) fn new(events: Events) -> Self {
+    pub(crate) fn new(events: Events) -> Self {
         Self { events, sent: Mutex::default() }
     }
 
     /// Sends it, unless there were too many lately.
-    pub(super) async fn send(&self, notice: &Notice<'_>, now: Duration) {
+    pub(crate) async fn send(&self, notice: &Notice<'_>, now: Duration) {
         let Notice { node, uid, urgency, reason, note } = *notice;
-        if !self.has_room(now) {
+        if !self.has_room(urgency, now) {
             tracing::debug!(%node, %reason, note, "an Event about a virtual node is left out: there were many within a minute");
             return;
         }
@@ -50,13 +52,18 @@ impl Notices {
         self.events.node(node, uid, urgency, text).await;
     }
 
-    fn has_room(&self, now: Duration) -> bool {
+    fn has_room(&self, urgency: Urgency, now: Duration) -> bool {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_sub(sent.0) >= SPAN {
             *sent = (now, 0);
         }
-        sent.1 = sent.1.saturating_add(1);
-        sent.1 <= MOST
+        let most = match urgency {
+            Urgency::Normal => MOST_NORMAL,
+            Urgency::Warning => MOST,
+        };
+        let has_room = sent.1 < most;
+        sent.1 += usize::from(has_room);
+        has_room
     }
 }
 
@@ -70,10 +77,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_about_nodes_have_a_limit_within_each_minute() {
+    async fn events_about_nodes_have_a_limit_within_each_minute_and_those_to_act_on_have_room_of_their_own() {
         let serve = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
         let notices = Notices::new(Events::new(kube::Client::new(tower::service_fn(serve), "default")));
-        let sent = |from: u64| (0..250).filter(|_| notices.has_room(Duration::from_secs(from))).count();
-        assert_eq!([sent(1_000), sent(1_059), sent(1_060), sent(1_061)], [MOST, 0, MOST, 0]);
+        let sent = |urgency: Urgency, from: u64| {
+            (0..250).filter(|_| notices.has_room(urgency, Duration::from_secs(from))).count()
+        };
+        assert_eq!([1_000, 1_059, 1_060, 1_061].map(|from| sent(Urgency::Warning, from)), [MOST, 0, MOST, 0]);
+        assert_eq!(sent(Urgency::Normal, 2_000), MOST_NORMAL);
+        assert_eq!(sent(Urgency::Warning, 2_001), MOST - MOST_NORMAL);
+        assert_eq!([Urgency::Normal, Urgency::Warning].map(|urgency| sent(urgency, 2_002)), [0, 0]);
     }
 }

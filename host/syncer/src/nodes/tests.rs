@@ -28,6 +28,10 @@ impl Leases for Remembered {
     async fn stop(&self, node: &NodeName) {
         self.0.lock().unwrap().push(format!("stop {node}"));
     }
+
+    async fn forget(&self, node: &NodeName) {
+        self.0.lock().unwrap().push(format!("forget {node}"));
+    }
 }
 
 struct Scene {
@@ -104,6 +108,20 @@ async fn s6_the_lease_of_a_virtual_node_stops_when_its_labels_are_not_ours_any_m
     foreign.metadata.labels.insert(keys::VIRTUAL_CLUSTER.to_owned(), "another".to_owned());
     scene.view.lock().unwrap().lent_node(&"vnode-east-w1".into(), foreign);
     assert_eq!(scene.look().await, ["stop vnode-east-w1"]);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_the_lease_of_a_node_that_is_gone() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let scene = Scene::of(view);
+    assert_eq!(scene.look().await, ["start vnode-east-w1 v1"]);
+    {
+        let mut view = scene.view.lock().unwrap();
+        view.physical_node_gone("w1");
+        view.lent_node_gone("vnode-east-w1");
+    }
+    assert_eq!(scene.look().await, ["forget vnode-east-w1"]);
 }
 
 fn pod() -> Value {
@@ -265,7 +283,7 @@ async fn s11_a_lease_that_was_taken_over_goes_on_until_a_list_shows_that_there_i
     let scene = Scene::of(view);
     assert_eq!(scene.look().await, [""; 0]);
     scene.view.lock().unwrap().lent_nodes(HashMap::new());
-    assert_eq!(scene.look().await, ["stop vnode-east-w1"]);
+    assert_eq!(scene.look().await, ["forget vnode-east-w1"]);
 }
 
 #[tokio::test]

@@ -95,6 +95,18 @@ impl Signs {
         self.0.epoch.subscribe()
     }
 
+    /// In which epoch the connection is at this moment.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.contact().epoch()
+    }
+
+    /// Whether both are those of one connection.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether an empty list was confirmed by a second one, late enough.
     #[must_use]
     pub fn is_empty_confirmed(&self) -> bool {

@@ -6,7 +6,8 @@
 //! are on two [shelves](Shelf) of a fixed size: a text that is not there is read live. At rest 10 000 pairs take some ten MiB, and
 //! never more than the shelves beside that.
 //!
-//! Owns which pods have to be looked at after each event. Never decides what follows from a look.
+//! Owns which pods have to be looked at after each event, and since when each virtual pod has been seen to terminate, by a time
+//! that each caller brings along. Never decides what follows from a look.
 //!
 //! # Failure story
 //!
@@ -46,6 +47,8 @@ const ORPHANS: usize = 10_000;
 const REFUSED: usize = 10_000;
 /// How many UIDs of bindings that are gone are remembered.
 const GONE_BINDINGS: usize = 100;
+/// How many names of virtual nodes may be held that no pod is on any more.
+const NODES: usize = 1_000;
 
 /// The pods of a binding.
 #[derive(Debug)]
@@ -70,6 +73,8 @@ pub(super) struct Book {
     pub(super) refusals: Refusals,
     /// Bindings that a live list did not have. No later one can have their UIDs.
     gone_bindings: BTreeSet<Uid>,
+    /// The time, by a clock that cannot be set.
+    now: Duration,
 }
 
 /// Whether there was a whole list.
@@ -142,12 +147,23 @@ struct TwinRow {
     back: Option<(PodName, Option<Uid>)>,
     /// The virtual node that it is on.
     node: NodeName,
-    /// When it has to be gone, where it terminates.
-    ending: Option<Timestamp>,
+    /// Its end, where it terminates.
+    ending: Option<Box<Ending>>,
     /// The final phase in which its physical pod went.
     seen: Option<Phase>,
     /// Its end was looked at, and is left to others until something happens.
     left: bool,
+}
+
+/// The end of a virtual pod. In a box, since few pods terminate.
+#[derive(Debug)]
+struct Ending {
+    /// Its `deletionTimestamp`.
+    deletion: Timestamp,
+    /// Its `deletionGracePeriodSeconds`.
+    grace: Option<i64>,
+    /// Since when it has been seen to terminate.
+    since: Duration,
 }
 
 /// What is known of a physical pod for one look.
@@ -185,8 +201,12 @@ pub(super) struct EndSight {
     pub(super) version: ResourceVersion,
     /// The virtual node that it is on.
     pub(super) node: NodeName,
-    /// When it has to be gone.
-    pub(super) ending: Timestamp,
+    /// Its `deletionTimestamp`.
+    pub(super) deletion: Timestamp,
+    /// Its `deletionGracePeriodSeconds`.
+    pub(super) grace: Option<i64>,
+    /// Since when it has been seen to terminate, by the steady clock.
+    pub(super) since: Duration,
     /// Its text, where that is held.
     pub(super) text: Option<Arc<str>>,
     /// The phase that its physical pod was seen in last.
@@ -223,7 +243,13 @@ impl Book {
             looks: Looks::new(ORPHANS),
             refusals: Refusals::new(REFUSED),
             gone_bindings: BTreeSet::new(),
+            now: Duration::ZERO,
         }
+    }
+
+    /// It is this time, by a clock that cannot be set.
+    pub(super) fn at(&mut self, now: Duration) {
+        self.now = now;
     }
 
     /// `spec.copy.podMetadata` and `spec.timing.orphanDelay`. Whether one of them is another one now.
@@ -475,8 +501,12 @@ impl Book {
             return Vec::new();
         }
         let back = pod.names_physical().map(|back| (PodName::new(&back.namespace, &back.name), back.uid));
-        let (ending, digest) = (pod.ending(), pod.digest());
-        let is_new_end = ending.is_some() && known.is_none_or(|row| row.ending != ending || row.left);
+        let digest = pod.digest();
+        let known_end = known.and_then(|row| row.ending.as_deref());
+        let since = known_end.map_or(self.now, |end| end.since);
+        let is_same_end = known_end.map(|end| end.deletion) == pod.ending() && known.is_some_and(|row| !row.left);
+        let ending = pod.ending().map(|deletion| Box::new(Ending { deletion, grace: pod.grace, since }));
+        let is_new_end = ending.is_some() && !is_same_end;
         let seen = known.and_then(|row| row.seen);
         let is_read = back.is_some() || self.bearers.contains_key(&name) || ending.is_some();
         let related = self.related(&name, [before, back.clone()]);
@@ -500,9 +530,17 @@ impl Book {
         let Some(row) = self.twins.get(name).filter(|row| row.uid == *uid) else { return Vec::new() };
         let related = self.related(name, [row.back.clone(), None]);
         self.twins.remove(name);
+        self.forget_nodes();
         self.texts.remove(name);
         self.refusals.forget(uid);
         self.unrested(related)
+    }
+
+    /// Machines that come and go have new names each time. Those that no pod is on are forgotten once there are many of them.
+    fn forget_nodes(&mut self) {
+        if self.nodes.len() > self.twins.len().saturating_add(NODES) {
+            self.nodes = self.twins.values().map(|row| row.node.clone()).collect();
+        }
     }
 
     /// The virtual pods were listed: what is not among these is gone.
@@ -588,6 +626,7 @@ impl Book {
     /// What is known of a virtual pod that terminates; `None` where none does under this name.
     pub(super) fn ending(&self, name: &PodName) -> Option<EndSight> {
         let row = self.twins.get(name)?;
+        let ending = row.ending.as_deref()?;
         let physical = row.back.as_ref().and_then(|(physical, _)| self.physical.get(physical));
         let is_its = |physical: &&PhysicalRow| physical.twin.as_ref().is_some_and(|(_, uid)| *uid == row.uid);
         let bearer = self.bearers.get(name).and_then(|bearer| self.physical.get(bearer)).filter(is_its);
@@ -596,7 +635,9 @@ impl Book {
             uid: row.uid.clone(),
             version: row.version.clone(),
             node: row.node.clone(),
-            ending: row.ending?,
+            deletion: ending.deletion,
+            grace: ending.grace,
+            since: ending.since,
             text: self.texts.get(name).cloned(),
             seen: physical.filter(is_its).and_then(|physical| physical.phase).or(row.seen),
             bearer: bearer.map(|bearer| bearer.uid.clone()),

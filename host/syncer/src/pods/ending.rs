@@ -2,11 +2,11 @@
 //!
 //! # Failure story
 //!
-//! Nothing is read before the time of the top-down half is over. Then the virtual pod is read live, its physical pod, and where
-//! that may still run its physical node; each write carries the version that was read, and a conflict means that all begins again
-//! with the virtual pod. A node whose name does not give the name of the virtual one is not asked for: such an annotation was
-//! edited, and the absence of that node would prove nothing. A pod on a node that is none of ours is left until a physical node
-//! comes that gives that name.
+//! Nothing is read before the time of the top-down half is over, which is counted since the pod was first seen to terminate. Then
+//! the virtual pod is read live, its physical pod, and where that may still run its physical node; each write carries the version
+//! that was read, and a conflict means that all begins again with the virtual pod. A node whose name does not give the name of the
+//! virtual one is not asked for: such an annotation was edited, and the absence of that node would prove nothing. A pod on a node
+//! that is none of ours is left until a physical node comes that gives that name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,13 +61,10 @@ impl Pods {
         for _ in 0..QUESTIONS {
             let now = (self.now)();
             let Some(sight) = self.inbox.book().ending(name) else { return Ok(WorkOutcome::Done) };
-            let decision = self.decide_end(&sight, &evidence, now.wall);
+            let decision = self.decide_end(&sight, &evidence, now.steady);
             tracing::debug!(pod = %name, %decision, "a virtual pod that terminates was looked at");
             match decision {
-                EndDecision::Wait { until } => {
-                    let left = Duration::try_from(until.duration_since(now.wall)).unwrap_or_default();
-                    return Ok(WorkOutcome::Again(left));
-                }
+                EndDecision::Wait { left } => return Ok(WorkOutcome::Again(left)),
                 // It is made soon, or adopted.
                 EndDecision::Nothing(WhyNotFinished::NodeUnknown) if self.view().knows_lent(&sight.node) => {
                     return Ok(WorkOutcome::Again(PATIENCE));
@@ -151,7 +148,7 @@ impl Pods {
         sent
     }
 
-    fn decide_end(&self, sight: &EndSight, evidence: &Evidence, now: jiff::Timestamp) -> EndDecision {
+    fn decide_end(&self, sight: &EndSight, evidence: &Evidence, now: Duration) -> EndDecision {
         let held = || sight.text.as_deref().and_then(PodState::read).map(Arc::new);
         let known = evidence.pod.clone().or_else(held);
         let pod = match &known {
@@ -162,8 +159,8 @@ impl Pods {
                 version: sight.version.clone(),
                 phase: None,
                 annotations: BTreeMap::new(),
-                deletion: Some(sight.ending),
-                grace: None,
+                deletion: Some(sight.deletion),
+                grace: sight.grace,
             },
         };
         let (node, bars): (Owner, Bars) = {
@@ -172,6 +169,7 @@ impl Pods {
         };
         let facts = EndFacts {
             pod: &pod,
+            terminating_for: now.saturating_sub(sight.since),
             node: &node,
             physical: &evidence.physical,
             physical_node: evidence.physical_node,

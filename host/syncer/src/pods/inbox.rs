@@ -23,13 +23,21 @@ use crate::slices::pod::{Copied, PodSlice};
 pub struct Inbox {
     book: Arc<Mutex<Book>>,
     queue: WorkQueue<PodKey>,
+    clock: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Inbox {
-    /// Of this binding, whose physical pods are in this namespace; nothing was shown yet.
+    /// Of this binding, whose physical pods are in this namespace; nothing was shown yet. The clock is one that cannot be set.
     #[must_use]
-    pub fn new(identity: &Identity, cluster: &ClusterId, mount: &str, queue: WorkQueue<PodKey>) -> Self {
-        Self { book: Arc::new(Mutex::new(Book::new(identity.clone(), cluster, mount))), queue }
+    pub fn new(
+        identity: &Identity,
+        cluster: &ClusterId,
+        mount: &str,
+        queue: WorkQueue<PodKey>,
+        clock: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        let book = Book::new(identity.clone(), cluster, mount);
+        Self { book: Arc::new(Mutex::new(book)), queue, clock: Arc::new(clock) }
     }
 
     /// What has to be looked at.
@@ -59,7 +67,9 @@ impl Inbox {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.at((self.clock)());
+        book
     }
 
     /// A list of physical pods of ours begins.

@@ -4,9 +4,10 @@ mod endings;
 mod mirror;
 mod orphans;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -38,6 +39,8 @@ struct Scene {
     restores: [watch::Receiver<u64>; 2],
     /// In seconds since the begin.
     time: Arc<AtomicU64>,
+    /// By how many seconds the wall clock was set.
+    set: Arc<AtomicI64>,
     registry: Registry,
     counted: Counted,
 }
@@ -58,15 +61,17 @@ impl Scene {
             (view.binding.identity.clone(), view.binding.cluster.clone())
         };
         let queue = WorkQueue::new("pods", 1_000.try_into().unwrap(), Limiter::default());
-        let inbox = Inbox::new(&identity, &cluster, "lent", queue);
-        let (physicals, virtuals) = (Api::new(), Api::new());
-        let clients = PodClients { physical: physicals.client(), orphans: physicals.client(), lent: virtuals.client() };
-        let time = Arc::new(AtomicU64::new(0));
-        let clock = Arc::clone(&time);
+        let (time, set) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicI64::new(0)));
+        let (clock, ahead) = (Arc::clone(&time), Arc::clone(&set));
         let now = move || {
             let (begin, passed) = (examples::now(), Duration::from_secs(clock.load(Ordering::SeqCst)));
-            Now { wall: begin.wall.checked_add(passed).unwrap(), steady: begin.steady + passed }
+            let ahead = SignedDuration::from_secs(ahead.load(Ordering::SeqCst));
+            Now { wall: begin.wall.checked_add(passed).unwrap() + ahead, steady: begin.steady + passed }
         };
+        let steady = now.clone();
+        let inbox = Inbox::new(&identity, &cluster, "lent", queue, move || steady().steady);
+        let (physicals, virtuals) = (Api::new(), Api::new());
+        let clients = PodClients { physical: physicals.client(), orphans: physicals.client(), lent: virtuals.client() };
         let (mut registry, counted) = (Registry::default(), Counted::default());
         let metrics = Metrics::register(&mut registry).of(identity.binding());
         let events = Events::new(virtuals.client());
@@ -78,7 +83,7 @@ impl Scene {
         let restores = [was_restored.changes(), lent_was.changes()];
         let ours = OurPods::new(ours, inbox.clone(), was_restored);
         let lent = LentPods::new(&view, inbox, lent_was);
-        Self { physicals, virtuals, view, pods, ours, lent, restores, time, registry, counted }
+        Self { physicals, virtuals, view, pods, ours, lent, restores, time, set, registry, counted }
     }
 
     /// Of the binding of the example.
@@ -168,6 +173,11 @@ impl Scene {
 
     fn pass(&self, seconds: u64) {
         self.time.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// The wall clock is set.
+    fn set_clock(&self, seconds: i64) {
+        self.set.store(seconds, Ordering::SeqCst);
     }
 
     fn bar(&self, bars: &[Bar]) {

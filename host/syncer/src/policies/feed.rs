@@ -18,7 +18,7 @@ use topoloom_sync::policy::object::Policy;
 
 use super::PolicyName;
 use crate::convert;
-use crate::feeds::SharedView;
+use crate::feeds::{Held, Holds, SharedView};
 use crate::ledger::Touched;
 
 /// The policies of a cluster on their way into the view of a binding. Clones are the same.
@@ -157,6 +157,20 @@ impl Index<ResourceLeasingPolicy> for PolicyFeed {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         self.stored().remove(name);
         self.view().policy_gone(name)
+    }
+}
+
+impl Holds<ResourceLeasingPolicy> for PolicyFeed {
+    fn held(&self) -> Held {
+        Held { objects: self.stored().len(), bytes: 0 }
+    }
+
+    fn listed(list: &Self::List) -> Held {
+        Held { objects: list.len(), bytes: 0 }
+    }
+
+    fn cut(&mut self, _: Self::List) -> Touched {
+        Touched::new()
     }
 }
 

@@ -230,6 +230,35 @@ async fn s5_s23_s27_nothing_is_sent_while_a_state_of_the_binding_forbids_it() {
 }
 
 #[tokio::test]
+async fn section_11_2_a_placeholder_that_is_gone_before_it_is_marked_is_made_again_and_is_no_trouble() {
+    let scene = Scene::new();
+    scene.comes("web", &[80]);
+    scene.api.state().forbidden.insert("PATCH");
+    scene.fails().await;
+    scene.api.state().forbidden.clear();
+    scene.troubles.over(Thing::HostPorts);
+    scene.api.state().pods.clear();
+    assert!(scene.fails().await.starts_with("say that placeholder "));
+    assert_eq!(scene.troubles.all(), []);
+    scene.watch();
+    assert_eq!(scene.work().await, ["POST pod", "PATCH status"]);
+}
+
+#[tokio::test]
+async fn s19_a_right_to_read_that_is_missing_is_a_trouble_of_the_binding_until_the_read_succeeds() {
+    let scene = Scene::new();
+    scene.comes("web", &[80]);
+    scene.work().await;
+    scene.view().lent_node_gone(NODE);
+    scene.api.state().forbidden.insert("GET");
+    scene.fails().await;
+    assert_eq!(scene.troubles.all().len(), 1);
+    scene.api.state().forbidden.clear();
+    assert_eq!(scene.work().await, ["GET node"], "the cache is behind");
+    assert_eq!(scene.troubles.all(), []);
+}
+
+#[tokio::test]
 async fn s19_a_missing_right_is_a_trouble_of_the_binding_until_a_write_succeeds() {
     let scene = Scene::new();
     scene.comes("web", &[80]);

@@ -16,7 +16,7 @@ use topoloom_sync::copied::{Copied, copy_csi_node};
 use topoloom_sync::csi::{Driver, PhysicalCsiNode, VirtualCsiNode};
 use topoloom_sync::deletion::Existence;
 
-use super::{Head, slice_of};
+use super::{Head, of_texts, slice_of};
 
 /// The most drivers of a physical CSINode. A node has a handful.
 const DRIVERS: usize = 128;
@@ -77,6 +77,18 @@ impl CsiNodeSlice {
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The bytes of its texts.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let driver = |driver: &DriverSlice| {
+            let keys: usize = driver.topology_keys.iter().flatten().map(String::len).sum();
+            driver.name.len().saturating_add(driver.node_id.len()).saturating_add(keys)
+        };
+        let maps = [&self.metadata.labels, &self.metadata.annotations].map(|map| of_texts(map.as_ref()));
+        let drivers: usize = self.spec.drivers.iter().flatten().map(driver).sum();
+        maps.into_iter().fold(drivers, usize::saturating_add)
     }
 
     /// Whether a finalizer keeps it when it is deleted.
@@ -211,6 +223,9 @@ mod tests {
         let lent = slice.lent();
         assert_eq!((&*lent.version, lent.deleting, lent.labels.len(), lent.drivers.len()), ("12", true, 2, 2));
         assert_eq!(lent.owners, [json!({"apiVersion": "v1", "kind": "Node", "name": "w1", "uid": "u1"})]);
+        let mut longer = node();
+        longer["spec"]["drivers"][0]["topologyKeys"] = json!(["zone", "x".repeat(100)]);
+        assert_eq!(read(longer).weight(), read(node()).weight() + 100);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use topoloom_sync::resources::ResourceError;
 use topoloom_sync::taints::{Effect, Taint};
 use topoloom_sync::truth::Truth;
 
-use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, slice_of, time};
+use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, of_texts, of_value, slice_of, time};
 
 /// A Node, as it is read. Written down again it is the same: a command rehearses what patches make of it.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -62,6 +62,21 @@ impl NodeSlice {
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The bytes of its texts: what it takes of the memory is the choice of those who write it.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let taint = |taint: &TaintSlice| taint.key.len() + taint.value.len() + taint.effect.len();
+        let condition = |condition: &ConditionSlice| {
+            let ConditionSlice { kind, status, reason, message, .. } = condition;
+            kind.len() + status.len() + reason.len() + message.len()
+        };
+        let amounts = [&self.status.allocatable, &self.status.capacity].map(|amounts| of_texts(Some(amounts)));
+        let maps = [&self.metadata.labels, &self.metadata.annotations].map(|map| of_texts(map.as_ref()));
+        let values = [&self.status.addresses, &self.status.node_info].map(of_value);
+        let lists: usize = self.spec.taints.iter().map(taint).chain(self.status.conditions.iter().map(condition)).sum();
+        amounts.into_iter().chain(maps).chain(values).fold(lists, usize::saturating_add)
     }
 
     /// As a physical node.
@@ -201,6 +216,27 @@ mod tests {
         );
         assert_eq!(read.conditions[0].reason, "KubeletReady");
         assert_eq!(read.info["kubeletVersion"], "v1.36.3");
+    }
+
+    #[test]
+    fn each_text_that_is_kept_of_a_node_counts_for_its_weight() {
+        let before = read(node()).weight();
+        let edits: [(&str, Value); 6] = [
+            ("/metadata/labels/rack", json!("x".repeat(1_002))),
+            ("/metadata/annotations/a", json!("x".repeat(1_001))),
+            ("/spec/taints/0/value", json!("x".repeat(1_001))),
+            ("/status/conditions/0/message", json!("x".repeat(1_001))),
+            ("/status/addresses/0/address", json!("x".repeat(1_002))),
+            ("/status/nodeInfo/kernelVersion", json!("x".repeat(1_001))),
+        ];
+        for (place, value) in edits {
+            let mut larger = node();
+            *larger.pointer_mut(place).unwrap() = value;
+            assert_eq!(read(larger).weight(), before + 1_000, "{place}");
+        }
+        let mut images = node();
+        images["status"]["images"] = json!([{"names": ["x".repeat(1_000)], "sizeBytes": 1}]);
+        assert_eq!(read(images).weight(), before, "it is not kept");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use topoloom_core::names::NodeName;
 use topoloom_sync::bars::Bar;
 use topoloom_sync::guard::{HeldBatch, Size};
 use topoloom_sync::merge::Cordon;
-use topoloom_sync::node::{NodeOrder, RemovalMeans, Window};
+use topoloom_sync::node::{NodeOrder, PhysicalChange, RemovalMeans, Window};
 use topoloom_sync::reclaim::PodRef;
 use topoloom_sync::resources::ResourceList;
 use topoloom_sync::taints::Taint;
@@ -215,8 +215,10 @@ pub struct Write {
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteKind {
-    /// Claim and label of the physical node.
+    /// The claim on the physical node, with the label of its policy.
     Claim,
+    /// That label alone, written or taken off: the claim stays as it is.
+    Label,
     /// The virtual node is made.
     Create,
     /// Its status and its metadata.
@@ -229,7 +231,7 @@ pub enum WriteKind {
     Delete,
     /// Our finalizer goes.
     Finalizer,
-    /// Claim and label of the physical node go.
+    /// The claim on the physical node goes, and the label of its policy.
     Release,
 }
 
@@ -237,6 +239,9 @@ impl WriteKind {
     /// The kind of an order; nothing where it writes nothing.
     #[must_use]
     pub fn of(order: &NodeOrder) -> Option<Self> {
+        if let Some(PhysicalChange::Label(_)) = order.physical_change() {
+            return Some(Self::Label);
+        }
         Some(match order {
             NodeOrder::Ask(_) | NodeOrder::StopLease(_) => return None,
             NodeOrder::PatchPhysical { .. } => Self::Claim,
@@ -255,6 +260,7 @@ impl WriteKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Claim => "claim",
+            Self::Label => "label",
             Self::Create => "create",
             Self::Status => "status",
             Self::Spec => "taints",

@@ -86,7 +86,9 @@ async fn s9_a_selector_that_takes_all_nodes_away_is_held_and_says_so_with_number
         assert!(node.is_held, "{node:?}");
         let writes: Vec<&str> =
             node.steps.iter().flat_map(|step| &step.writes).map(|write| write.kind.word()).collect();
-        assert_eq!(writes, ["release", "taints"], "nothing but its mark, and the label of its policy");
+        assert_eq!(writes, ["label", "taints"], "nothing but its mark, and the label of its policy");
+        let line = &node.steps[0].writes[0].line;
+        assert!(line.ends_with("from the physical node, and leave its claim as it is"), "{line}");
         let after = node.after.as_ref().unwrap();
         assert!(after.taints.iter().any(|taint| taint.key == keys::DELETING_TAINT), "{after:?}");
     }

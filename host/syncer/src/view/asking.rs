@@ -82,6 +82,11 @@ impl Asked {
         self.given = self.given.map(|given| given.checked_add(by).unwrap_or(given));
     }
 
+    /// Whether nothing was.
+    pub(super) fn is_empty(&self) -> bool {
+        self.acts.is_empty()
+    }
+
     /// Whether this was asked for.
     pub(super) fn contains(&self, act: &Act) -> bool {
         self.acts.contains(act)

@@ -7,13 +7,14 @@
 //! # Failure story
 //!
 //! A process that ends before it has moved all times that an earlier one wrote leaves the others as they are: the next one sees its
-//! leases, and not those of the earlier one. A grace is off by the difference of the two clocks then.
+//! leases, and not those of the earlier one. A grace is off by the difference of the two clocks then, by two hours at most: where
+//! it was more, a time that is not in our future was never of the clock that was ahead, and stays as it is.
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use topoloom_sync::node::Now;
-use topoloom_sync::wall::{Difference, Judged, TakeOver};
+use topoloom_sync::wall::{Difference, Judged, MOST, TakeOver};
 
 use super::View;
 
@@ -24,8 +25,10 @@ pub(super) struct Clocks {
     last: Now,
     /// How far it was set since the view was made.
     pub(super) steps: SignedDuration,
-    /// The same as it would have been when an earlier process wrote its times.
-    pub(super) earlier: SignedDuration,
+    /// The same when the leases of an earlier process were taken over.
+    taken: SignedDuration,
+    /// By how much the times of that process are moved, so that they are of our clock.
+    shift: SignedDuration,
     judged: Judged,
     /// How far it was set since [`View::tick`] said so.
     unsaid: SignedDuration,
@@ -55,7 +58,16 @@ impl fmt::Display for ClockNews {
 impl Clocks {
     pub(super) fn new(now: Now) -> Self {
         let zero = SignedDuration::ZERO;
-        Self { last: now, steps: zero, earlier: zero, judged: Judged::default(), unsaid: zero, difference: None }
+        let judged = Judged::default();
+        Self { last: now, steps: zero, taken: zero, shift: zero, judged, unsaid: zero, difference: None }
+    }
+
+    /// How far it had been set, as it is counted here, when a time was written that an earlier process left. `wall` is what it
+    /// shows now.
+    pub(super) fn of_earlier(&self, written: Timestamp, wall: Timestamp) -> SignedDuration {
+        // A clock that was ahead by so much writes times of our future. Moved back by it, any other one would be over long ago.
+        let is_of_another = self.shift.saturating_add(MOST).is_negative() && written <= wall;
+        if is_of_another { self.taken } else { self.taken.saturating_sub(self.shift) }
     }
 
     /// By how much the wall clock was set since the last look, if it was.
@@ -76,10 +88,11 @@ impl Clocks {
 impl View {
     /// The leases of the binding's nodes were taken over, and show this of the clock of an earlier process. Before the first decision.
     pub fn took_over(&mut self, take_over: &TakeOver) {
-        let Clocks { steps, earlier, judged, difference, .. } = &mut self.clocks;
+        let Clocks { steps, taken, shift, judged, difference, .. } = &mut self.clocks;
         judged.was(take_over.latest);
         *difference = take_over.difference();
-        *earlier = steps.saturating_sub(difference.map_or(SignedDuration::ZERO, Difference::shift));
+        *taken = *steps;
+        *shift = difference.map_or(SignedDuration::ZERO, Difference::shift);
     }
 
     /// By which time windows are judged while the clock shows this: it never goes back, unless the clock was far ahead.

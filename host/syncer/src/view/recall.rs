@@ -47,6 +47,11 @@ impl Recall {
         }
     }
 
+    /// A node is in neither cluster any more.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.decided.remove(name);
+    }
+
     /// Whether this list was whole once.
     pub(super) fn has(&self, part: Part) -> bool {
         self.listed.contains(&part)

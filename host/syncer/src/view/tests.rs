@@ -1,8 +1,11 @@
 use topoloom_sync::guard::Spent;
+use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::policy::object::{Policy, PolicyObject};
+use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
-use super::examples::{binding, lend, mark, now, view};
+use super::examples::{binding, lend, mark, now, physical, view};
 use super::*;
 
 /// Selects no node that there is.
@@ -45,6 +48,87 @@ fn s9_a_selector_that_takes_all_nodes_away_marks_them_and_deletes_none_until_an_
     let read = Evidence { pods: Some(Vec::new()), ..Evidence::default() };
     let orders = view.decide(&"w1".into(), &read, later(86_402)).orders;
     assert!(matches!(&orders[..], [NodeOrder::StopLease(_), NodeOrder::Delete { .. }]), "{orders:?}");
+}
+
+#[test]
+fn nothing_is_kept_of_a_node_that_is_gone_in_both_clusters_and_of_its_pods() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let pod = |node: &str| -> crate::slices::pod::PodSlice {
+        let pod = serde_json::json!({
+            "metadata": {"namespace": "a", "name": "p", "uid": format!("on-{node}"), "resourceVersion": "1"},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running"},
+        });
+        serde_json::from_value(pod).unwrap()
+    };
+    view.physical_pod(&pod("w1")).unwrap();
+    view.lent_pod(pod("vnode-east-w1")).unwrap();
+    let kept = |view: &View| {
+        let is_lent = view.ledger.physical_of("vnode-east-w1").is_some();
+        (view.remembered.len(), is_lent, view.size().pods)
+    };
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (1, true, 1));
+    view.physical_node_gone("w1");
+    view.lent_node_gone("vnode-east-w1");
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (0, true, 1), "its pods are known still");
+    assert_eq!(view.lent_pod_gone(&"on-vnode-east-w1".into()).len(), 1);
+    view.physical_pod_gone(&"on-w1".into());
+    states(&mut view, 1, now());
+    assert_eq!(kept(&view), (0, false, 0));
+    assert_eq!(view.ledger.usage("w1").count(), 0);
+    // A machine of that name comes again.
+    view.physical_node(&"w1".into(), examples::physical(1));
+    lend(&mut view, 1);
+    assert_eq!(kept(&view), (1, true, 0));
+}
+
+/// Its windows are closed at noon, and its pods have no grace.
+fn morning() -> Policy {
+    let spec = PolicySpec {
+        cluster: "east".to_owned(),
+        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
+        force_reclaim: true,
+        ..PolicySpec::default()
+    };
+    Policy::new(PolicyObject {
+        name: "morning".to_owned(),
+        uid: "p1".into(),
+        generation: 1,
+        created: None,
+        deleting: false,
+        spec,
+        unreadable: None,
+        last_valid: None,
+        announced: Announced::default(),
+    })
+}
+
+#[test]
+fn s5_s9_what_is_held_for_closed_windows_stays_held_until_policies_are_known_again() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    view.policy(morning());
+    for at in [0, 6] {
+        states(&mut view, 10, later(at));
+    }
+    let held = |view: &mut View, at: u64| {
+        states(view, 10, later(at));
+        view.review(later(at)).held.map(|batch| (batch.hash, batch.nodes))
+    };
+    let before = held(&mut view, 7).unwrap();
+    assert_eq!(before.1, 10);
+    // The cluster was gone, and its policies are listed anew.
+    view.policies_lost();
+    assert_eq!(held(&mut view, 8).as_ref(), Some(&before));
+    view.policies_listed(vec![morning()]);
+    assert_eq!(held(&mut view, 9), Some(before));
+    // The windows were opened meanwhile.
+    view.policies_lost();
+    view.policies_listed(Vec::new());
+    assert_eq!(held(&mut view, 10), None);
 }
 
 #[test]
@@ -123,6 +207,28 @@ fn s11_before_the_first_list_of_physical_nodes_nothing_follows_and_after_it_node
     assert_eq!(view.physical_nodes(HashMap::new()), [Arc::clone(&name)].into());
     let work = view.decide(&name, &Evidence::default(), now());
     assert_eq!(work.orders[0].to_string(), "the physical node is read");
+}
+
+#[test]
+fn s21_of_machines_that_come_and_go_nothing_is_kept() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    for number in 2..20 {
+        let name: PhysicalName = format!("w{number}").into();
+        view.physical_node(&name, physical(number));
+        assert_ne!(view.decide(&name, &Evidence::default(), now()).orders, []);
+        assert_eq!(view.physical_node_gone(&name), [Arc::clone(&name)].into());
+        assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, []);
+    }
+    let known = |view: &View, number: usize| view.ledger.physical_of(&format!("vnode-east-w{number}")).is_some();
+    assert_eq!((view.remembered.len(), known(&view, 1), known(&view, 2)), (1, true, false));
+    // What the virtual node is about is remembered until that is gone, too.
+    view.physical_node_gone("w1");
+    view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!((view.remembered.len(), known(&view, 1)), (1, true));
+    view.lent_node_gone("vnode-east-w1");
+    view.decide(&"w1".into(), &Evidence::default(), now());
+    assert_eq!((view.remembered.len(), known(&view, 1)), (0, false));
 }
 
 #[test]

@@ -59,6 +59,25 @@ fn s9_a_batch_above_the_share_of_nodes_is_held_with_its_numbers_and_hash() {
 }
 
 #[test]
+fn s9_a_batch_says_how_many_of_its_nodes_and_pods_are_gone_already() {
+    let four = Size { nodes: 4, pods: 12 };
+    let mut guard = Guard::default();
+    let first = [delete(0), pod(0, 0), pod(0, 1), pod(0, 2)];
+    assert!(all(&ask(&mut guard, &first, Cause::Selector, four, 0), &Verdict::Go), "one node alone is never held");
+    for act in &first {
+        guard.happened(act, at(6));
+    }
+    let others: Vec<Act> = (1..4).flat_map(|on| [delete(on), pod(on, 0), pod(on, 1), pod(on, 2)]).collect();
+    let left = Size { nodes: 3, pods: 9 };
+    assert!(all(&ask(&mut guard, &others, Cause::Selector, left, 60), &Verdict::Held));
+    let held = guard.held().unwrap();
+    assert_eq!((held.nodes, held.size.nodes, held.spent), (4, 4, Spent { nodes: 1, pods: 3 }));
+    let wanted = "4 of 4 nodes and 12 of 12 running pods would be taken away, counting 1 node and 3 pods that went shortly \
+                  before: the selector of the binding";
+    assert!(held.to_string().starts_with(wanted), "{held}");
+}
+
+#[test]
 fn s9_few_pods_and_a_single_node_are_never_held() {
     let small = Size { nodes: 2, pods: 4 };
     let mut guard = Guard::default();

@@ -14,6 +14,7 @@
 //! | hold | leases are renewed for as long as the binding says while the physical cluster is gone |
 //! | hindered | what an operator holds back is not sent |
 //! | final, final phase, lives | a virtual pod that ended stays so; it has ended before it is finished; it is not finished while its physical pod runs |
+//! | early | no virtual pod is finished before its grace and a minute are over, whatever the clocks show |
 //! | renewal | a renewal is later than the last one |
 //! | rest, end | the system comes to rest ([`rest`](super::rest)) |
 //!
@@ -33,6 +34,7 @@ use crate::identity::mapping::{Mapping, is_mapped};
 use crate::liveness::{NotAlive, Reach};
 use crate::node::{NodeOrder, PodRemoval};
 use crate::pods::Orphan;
+use crate::pods::finish::PATIENCE;
 
 /// Clocks and whole seconds may take so much of a grace.
 const TOLERANCE: Duration = Duration::from_secs(6);
@@ -255,6 +257,11 @@ impl World {
 
     /// A process is sure that the physical pod of a virtual one is gone.
     pub(super) fn judge_finishing(&mut self, twin: &Pod) {
+        // By the clock of the API server, which the time in the pod is of.
+        let due = twin.deletion.and_then(|deletion| deletion.checked_add(PATIENCE).ok());
+        if due.is_none_or(|due| self.wall() < due) {
+            self.breaks(format!("early: pod {} is finished at {:?}, and could be at {due:?}", twin.name, self.wall()));
+        }
         let Ok(named) = PhysicalPodRef::read(&twin.annotations) else { return };
         let lent = self.server(Side::Virtual).node(&twin.node);
         let Some(uid) = lent.and_then(|node| annotation(node, keys::PHYSICAL_NODE_UID)) else { return };

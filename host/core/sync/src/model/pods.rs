@@ -179,15 +179,17 @@ impl World {
         let key = twin_key(slot);
         let (mut physical, mut machine) = (PodEvidence::Unasked, NodeEvidence::Unasked);
         for _ in 0..QUESTIONS {
-            let (bars, now) = (self.bars(at), self.now_of(at).wall);
+            let (bars, now) = (self.bars(at), self.now_of(at).steady);
             if !self.acts(at) || !self.processes[at].cache.is_listed() {
                 return;
             }
             let Some(pod) = self.processes[at].cache.pods.get(&key).cloned() else { return };
+            let terminating_for = self.processes[at].terminating_for(&pod, now);
             let Some(owner) = self.owner_of(at, &pod.node) else { return };
             let ending = pod.ending();
             let facts = EndFacts {
                 pod: &ending,
+                terminating_for,
                 node: &owner,
                 physical: &physical,
                 physical_node: machine,
@@ -196,7 +198,7 @@ impl World {
                 seen: None,
                 bars: &bars,
             };
-            match finish::decide(&facts, now) {
+            match finish::decide(&facts) {
                 EndDecision::AskPhysicalPod(named) => {
                     let Some(evidence) = self.read_copy(at, &named) else { return };
                     physical = evidence;

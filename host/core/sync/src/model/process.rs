@@ -42,6 +42,8 @@ pub(super) struct Process {
     pub(super) refused: BTreeMap<Uid, RefusedEviction>,
     /// Virtual pods whose removal was answered: they terminate, whatever the cache says.
     pub(super) removed: BTreeSet<Uid>,
+    /// When virtual pods were first seen to terminate.
+    endings: BTreeMap<(Uid, Timestamp), Duration>,
     /// Physical pods that the guard was asked for.
     pub(super) orphans: BTreeMap<Uid, Act>,
     /// UIDs of bindings that a live list did not have.
@@ -196,6 +198,7 @@ impl Process {
             remembered: BTreeMap::new(),
             refused: BTreeMap::new(),
             removed: BTreeSet::new(),
+            endings: BTreeMap::new(),
             orphans: BTreeMap::new(),
             gone: BTreeSet::new(),
             adopted: BTreeSet::new(),
@@ -211,6 +214,14 @@ impl Process {
             valid: BTreeMap::new(),
             ghost: Ghost::default(),
         }
+    }
+
+    /// For how long it has seen a virtual pod terminate.
+    pub(super) fn terminating_for(&mut self, pod: &Pod, now: Duration) -> Duration {
+        // A pod that a restore brought back may be deleted again.
+        let Some(deletion) = pod.deletion else { return Duration::ZERO };
+        let first = *self.endings.entry((pod.uid.clone(), deletion)).or_insert(now);
+        now.saturating_sub(first)
     }
 
     /// What an earlier process held is judged again, once every machine was decided about for long enough since everything is known.

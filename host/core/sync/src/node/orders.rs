@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{LentPod, Question};
+use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
 use topoloom_core::names::NodeName;
@@ -15,7 +16,7 @@ use topoloom_core::version::ResourceVersion;
 pub enum NodeOrder {
     /// Read something live, and decide again with the answer.
     Ask(Question),
-    /// Patch the physical node: the claim and the label of the policy.
+    /// Patch the physical node: the claim and the label of the policy, or one of the two.
     PatchPhysical {
         /// The version that was judged; the body carries it.
         version: ResourceVersion,
@@ -75,6 +76,26 @@ pub enum NodeOrder {
     },
 }
 
+/// What of a physical node a request of ours changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhysicalChange<'a> {
+    /// The claim, and the label of the policy where that differs, too.
+    Claim,
+    /// The label alone; nothing: it is taken off.
+    Label(Option<&'a str>),
+}
+
+impl<'a> PhysicalChange<'a> {
+    /// Of this patch.
+    fn of(body: &'a Value) -> Self {
+        let part = |map: &str, key: &str| body.get("metadata")?.get(map)?.get(key);
+        match part("annotations", keys::LEASED_BY) {
+            Some(_) => Self::Claim,
+            None => Self::Label(part("labels", keys::POLICY_APPLIED).and_then(Value::as_str)),
+        }
+    }
+}
+
 /// A virtual pod that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodRemoval {
@@ -110,6 +131,22 @@ impl NodeOrder {
         !matches!(self, Self::Ask(_) | Self::StopLease(_))
     }
 
+    /// What it changes of the physical node; nothing where it is about something else.
+    #[must_use]
+    pub fn physical_change(&self) -> Option<PhysicalChange<'_>> {
+        match self {
+            Self::PatchPhysical { body, .. } | Self::ReleasePhysical { body } => Some(PhysicalChange::of(body)),
+            Self::Ask(_)
+            | Self::Create { .. }
+            | Self::PatchStatus { .. }
+            | Self::PatchSpec { .. }
+            | Self::RemovePods(_)
+            | Self::StopLease(_)
+            | Self::Delete { .. }
+            | Self::RemoveFinalizer { .. } => None,
+        }
+    }
+
     /// Whether the orders behind it are carried out although it failed.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -121,7 +158,10 @@ impl fmt::Display for NodeOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ask(question) => question.fmt(f),
-            Self::PatchPhysical { .. } => f.write_str("claim the physical node"),
+            Self::PatchPhysical { body, .. } => match PhysicalChange::of(body) {
+                PhysicalChange::Claim => f.write_str("claim the physical node"),
+                PhysicalChange::Label(label) => write_label(f, label),
+            },
             Self::Create { name, .. } => write!(f, "create node {name}"),
             Self::PatchStatus { name, .. } => write!(f, "patch status of node {name}"),
             Self::PatchSpec { name, .. } => write!(f, "patch node {name}"),
@@ -139,7 +179,46 @@ impl fmt::Display for NodeOrder {
             Self::StopLease(name) => write!(f, "stop the lease of node {name}"),
             Self::Delete { name, .. } => write!(f, "delete node {name}"),
             Self::RemoveFinalizer { name, .. } => write!(f, "remove the finalizer of node {name}"),
-            Self::ReleasePhysical { .. } => f.write_str("release the physical node"),
+            Self::ReleasePhysical { body } => match PhysicalChange::of(body) {
+                PhysicalChange::Claim => f.write_str("release the physical node"),
+                PhysicalChange::Label(label) => write_label(f, label),
+            },
         }
+    }
+}
+
+fn write_label(f: &mut fmt::Formatter<'_>, label: Option<&str>) -> fmt::Result {
+    match label {
+        Some(policy) => write!(f, "label the physical node with the policy {policy}"),
+        None => f.write_str("remove the label of a policy from the physical node, and leave its claim as it is"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn s7_a_patch_of_the_label_alone_is_not_called_a_claim_or_a_release() {
+        let claims =
+            |metadata: Value| NodeOrder::PatchPhysical { version: "7".into(), body: json!({"metadata": metadata}) };
+        let releases = |metadata: Value| NodeOrder::ReleasePhysical { body: json!({"metadata": metadata}) };
+        let (claim, none) = (json!({keys::LEASED_BY: "vc/b"}), json!({keys::LEASED_BY: null}));
+        let (label, no_label) = (json!({keys::POLICY_APPLIED: "nights"}), json!({keys::POLICY_APPLIED: null}));
+        let taken_off = "remove the label of a policy from the physical node, and leave its claim as it is";
+        for (order, said, is_claim) in [
+            (claims(json!({"annotations": claim, "labels": label})), "claim the physical node", true),
+            (claims(json!({"annotations": claim})), "claim the physical node", true),
+            (claims(json!({"labels": label})), "label the physical node with the policy nights", false),
+            (claims(json!({"labels": no_label})), taken_off, false),
+            (releases(json!({"annotations": none, "labels": no_label})), "release the physical node", true),
+            (releases(json!({"labels": no_label})), taken_off, false),
+        ] {
+            assert_eq!(order.to_string(), said);
+            assert_eq!(order.physical_change() == Some(PhysicalChange::Claim), is_claim, "{said}");
+        }
+        assert_eq!(NodeOrder::StopLease("n".into()).physical_change(), None);
     }
 }

@@ -7,12 +7,17 @@
 //! A minute after the pod should have ended the syncer reads both sides live, and only where the physical pod, or the whole
 //! physical node, is gone it writes a final phase and then deletes with grace 0. The order matters: a Job counts a pod
 //! that is deleted while it runs as failed, whatever it did.
+//!
+//! A `deletionTimestamp` is a time of the API server's clock, and no clock of ours is compared with it: one that is ahead would
+//! leave the top-down half no time at all, and one that is behind would keep the pod for as long as it is behind. What counts is
+//! how long the pod has been seen to terminate, by a clock that cannot be set. A process that takes over begins to count anew: it
+//! waits longer, and never less.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::bars::{Bar, Bars, Doing};
@@ -25,6 +30,8 @@ use topoloom_core::version::ResourceVersion;
 
 /// How long after the end of its grace the top-down half has for a pod before the syncer finishes it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The grace of a pod that says none, although it terminates: what Kubernetes gives one that asks for nothing.
+const USUAL_GRACE: Duration = Duration::from_secs(30);
 /// The reason of a final phase that is written because no real one is known. Part of the contract with the top-down half.
 pub const PHYSICAL_POD_LOST: &str = "PhysicalPodLost";
 
@@ -39,7 +46,7 @@ pub struct EndingPod {
     pub phase: Option<Phase>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its `deletionTimestamp`. The API server writes the time of the request *plus* the grace period there.
+    /// Its `deletionTimestamp`, by the clock of the API server: with one it terminates.
     pub deletion: Option<Timestamp>,
     /// Its `deletionGracePeriodSeconds`: with 0 only finalizers keep it.
     pub grace: Option<i64>,
@@ -72,6 +79,8 @@ pub enum NodeEvidence {
 pub struct EndFacts<'a> {
     /// The virtual pod.
     pub pod: &'a EndingPod,
+    /// For how long this process has seen it terminate, by a clock that cannot be set.
+    pub terminating_for: Duration,
     /// Whose the virtual node is that it is bound to.
     pub node: &'a Owner,
     /// Its physical pod.
@@ -101,10 +110,10 @@ pub enum WhyFinished {
 pub enum EndDecision {
     /// Nothing.
     Nothing(WhyNotFinished),
-    /// Look again then.
+    /// Look again after this time.
     Wait {
-        /// When.
-        until: Timestamp,
+        /// How much is left of the time of the top-down half.
+        left: Duration,
     },
     /// Read this physical pod live, and decide again.
     AskPhysicalPod(PhysicalPodRef),
@@ -145,20 +154,30 @@ pub enum WhyNotFinished {
     Unguarded,
 }
 
-/// What follows for a virtual pod on one of our nodes, at this time of the day.
+impl EndingPod {
+    /// How long it may take to end, and the top-down half to finish it, from the request to delete it on.
+    fn patience(&self) -> Duration {
+        let grace =
+            self.grace.map_or(USUAL_GRACE, |grace| Duration::from_secs(u64::try_from(grace).unwrap_or_default()));
+        grace.saturating_add(PATIENCE)
+    }
+}
+
+/// What follows for a virtual pod on one of our nodes.
 #[must_use]
-pub fn decide(facts: &EndFacts<'_>, now: Timestamp) -> EndDecision {
+pub fn decide(facts: &EndFacts<'_>) -> EndDecision {
     let pod = facts.pod;
-    let Some(deletion) = pod.deletion else { return EndDecision::Nothing(WhyNotFinished::NotTerminating) };
+    if pod.deletion.is_none() {
+        return EndDecision::Nothing(WhyNotFinished::NotTerminating);
+    }
     match facts.node {
         Owner::Ours => {}
         Owner::Foreign(why) => return EndDecision::Nothing(WhyNotFinished::Foreign(why.clone())),
         Owner::Adoptable(_) | Owner::Unknown(_) => return EndDecision::Nothing(WhyNotFinished::NodeUnknown),
     }
-    let patience = SignedDuration::try_from(PATIENCE).unwrap_or_default();
-    let until = deletion.saturating_add(patience).unwrap_or(Timestamp::MAX);
-    if now < until {
-        return EndDecision::Wait { until };
+    let left = pod.patience().saturating_sub(facts.terminating_for);
+    if !left.is_zero() {
+        return EndDecision::Wait { left };
     }
     if let Some(bar) = facts.bars.forbid(Doing::Disrupt) {
         return EndDecision::Withheld(bar);
@@ -241,7 +260,7 @@ impl fmt::Display for EndDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing(why) => write!(f, "nothing: {why}"),
-            Self::Wait { until } => write!(f, "the top-down half has until {until:.0} to finish it"),
+            Self::Wait { left } => write!(f, "the top-down half has {} s more to finish it", left.as_secs()),
             Self::AskPhysicalPod(named) => write!(f, "its physical pod {named} is read"),
             Self::AskPhysicalNode => f.write_str("its physical node is read"),
             Self::WriteFinalPhase { why, .. } => write!(f, "a final phase is written: {why}"),

@@ -505,29 +505,83 @@ mod ending {
 
     fn facts<'a>(pod: &'a EndingPod, physical: &'a PodEvidence, physical_node: NodeEvidence) -> EndFacts<'a> {
         static FREE: LazyLock<Bars> = LazyLock::new(Bars::default);
-        EndFacts { pod, node: &Owner::Ours, physical, physical_node, bearer: None, seen: None, bars: &FREE }
+        let terminating_for = Duration::ZERO;
+        let (node, bars) = (&Owner::Ours, &*FREE);
+        EndFacts { pod, terminating_for, node, physical, physical_node, bearer: None, seen: None, bars }
     }
 
     fn late(facts: &EndFacts<'_>) -> EndDecision {
-        finish(facts, DELETED + 60)
+        finish(facts, 90)
     }
 
-    fn finish(facts: &EndFacts<'_>, second: i64) -> EndDecision {
-        super::super::finish::decide(facts, at(second))
+    /// What follows for a pod that has been seen to terminate for so many seconds.
+    fn finish(facts: &EndFacts<'_>, seconds: u64) -> EndDecision {
+        super::super::finish::decide(&EndFacts { terminating_for: Duration::from_secs(seconds), ..*facts })
     }
 
     #[test]
     fn s10_the_top_down_half_has_a_minute_after_the_grace() {
         let (pod, gone) = (pod("Running"), PodEvidence::Absent);
         let facts = facts(&pod, &gone, NodeEvidence::Gone);
-        assert_eq!(finish(&facts, 0), EndDecision::Wait { until: at(1_060) });
-        assert_eq!(finish(&facts, 1_059), EndDecision::Wait { until: at(1_060) });
-        assert!(matches!(finish(&facts, 1_060), EndDecision::WriteFinalPhase { .. }));
+        assert_eq!(finish(&facts, 0), EndDecision::Wait { left: Duration::from_secs(90) });
+        assert_eq!(finish(&facts, 89), EndDecision::Wait { left: Duration::from_secs(1) });
+        assert!(matches!(finish(&facts, 90), EndDecision::WriteFinalPhase { .. }));
         let living = EndingPod { deletion: None, ..pod.clone() };
         let nothing = EndDecision::Nothing(WhyNotFinished::NotTerminating);
         assert_eq!(late(&EndFacts { pod: &living, ..facts }), nothing);
-        let never = EndingPod { deletion: Some(Timestamp::MAX), ..pod.clone() };
+        let never = EndingPod { grace: Some(i64::MAX), ..pod.clone() };
         assert!(matches!(late(&EndFacts { pod: &never, ..facts }), EndDecision::Wait { .. }));
+    }
+
+    #[test]
+    fn s10_what_the_clock_of_the_api_server_shows_makes_the_time_of_the_top_down_half_neither_longer_nor_shorter() {
+        let gone = PodEvidence::Absent;
+        for deletion in [Timestamp::MIN, at(0), at(DELETED), Timestamp::MAX] {
+            let pod = EndingPod { deletion: Some(deletion), ..pod("Failed") };
+            let facts = facts(&pod, &gone, NodeEvidence::Gone);
+            assert!(matches!(finish(&facts, 89), EndDecision::Wait { .. }), "{deletion}");
+            assert!(matches!(finish(&facts, 90), EndDecision::Delete { .. }), "{deletion}");
+        }
+    }
+
+    /// What happens in the life of a pod that terminates.
+    #[derive(Debug, Clone, Copy)]
+    enum Happens {
+        /// So many seconds pass.
+        Pass(u64),
+        /// Another process takes over, and sees the pod after so many seconds.
+        TakeOver(u64),
+    }
+
+    proptest! {
+        /// Whichever process takes over, and when: the pod is not finished before its grace and a minute are over since the request to delete
+        /// it, and it is once one process has seen it for that long.
+        #[test]
+        fn s10_no_pod_is_finished_early_by_any_process_and_none_waits_for_ever(
+            grace in prop_oneof![Just(None), (0..400_i64).prop_map(Some), Just(Some(-1))],
+            first in 0..100_u64,
+            life in prop::collection::vec(
+                prop_oneof![3 => (1..200_u64).prop_map(Happens::Pass), 1 => (0..100_u64).prop_map(Happens::TakeOver)], 1..20
+            ),
+        ) {
+            let whole = 60 + grace.map_or(30, |grace| u64::try_from(grace).unwrap_or(0));
+            let (pod, gone) = (EndingPod { grace, ..pod("Failed") }, PodEvidence::Absent);
+            let facts = facts(&pod, &gone, NodeEvidence::Gone);
+            // By a clock that begins with the request.
+            let (mut now, mut seen) = (first, first);
+            for happens in life {
+                match happens {
+                    Happens::Pass(seconds) => now += seconds,
+                    Happens::TakeOver(seconds) => {
+                        now += seconds;
+                        seen = now;
+                    }
+                }
+                let waits = matches!(finish(&facts, now - seen), EndDecision::Wait { .. });
+                prop_assert!(waits || now >= whole, "{now} s after the request");
+                prop_assert!(!waits || now - seen < whole, "{now} s after the request");
+            }
+        }
     }
 
     #[test]

@@ -228,6 +228,32 @@ fn s7_the_lease_of_a_borrower_stays_as_long_as_one_of_its_pods_does() {
 }
 
 #[test]
+fn s7_a_pod_outside_of_the_namespace_that_was_borrowed_is_anothers_whatever_its_labels_are() {
+    // The lender copied the manifest of a lent pod.
+    let mut world = World::orphaned();
+    let mut copy = pod("copy", labels(US, "east", "b-0"), "vnode-east-w1");
+    copy.namespace = "theirs".to_owned();
+    world.pods.push(copy);
+    let told = world.told(&east());
+    let stays = "pod copy stays: it is outside of the namespace that its binding borrowed, so another made it";
+    assert!(told.contains(&stays.to_owned()) && !told.contains(&"pod copy".to_owned()), "{told:#?}");
+    assert_eq!(world.told(&Asked::Everything), ALL_OF_EAST);
+    // Without the Lease nothing shows which namespace that was.
+    world.leases.clear();
+    let told = world.told(&Asked::Everything);
+    let pods: Vec<&String> = told.iter().filter(|line| line.starts_with("pod ")).collect();
+    assert!(pods.len() == 3 && pods.iter().all(|line| line.contains(" stays: no Lease shows ")), "{told:#?}");
+}
+
+#[test]
+fn s22_a_label_that_was_edited_on_a_virtual_node_releases_no_claim_before_that_node_is_gone() {
+    let mut world = World::orphaned();
+    world.lent[0].labels.insert(keys::PHYSICAL_NODE_UID.to_owned(), "edited".to_owned());
+    world.lent[0].annotations.insert(keys::PHYSICAL_NODE_UID.to_owned(), "uid-w1".to_owned());
+    assert_eq!(world.told(&east()), ALL_OF_EAST);
+}
+
+#[test]
 fn s7_one_node_is_released_by_either_of_its_names_and_no_other_with_it() {
     let world = World::orphaned();
     for name in ["w1", "vnode-east-w1"] {
@@ -398,7 +424,7 @@ proptest! {
             lent: vec![lent("w1", of(0))],
             machines: vec![machine("w1", &format!("{}/{}", cluster(1), uid(1)))],
             pods: vec![pod("web", of(2), "vnode-east-w1")],
-            leases: vec![object("l", of(3), Keys::new())],
+            leases: vec![Object { namespace: Some("lent".to_owned()), ..object("l", of(3), Keys::new()) }],
             ..World::default()
         }
         .stands("b-1", "east");

@@ -107,6 +107,12 @@ impl NodeUsage {
         change
     }
 
+    /// Whether no pod is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
     /// What all pods use in sum, at most the limit of a quantity, in the decimal format.
     #[must_use]
     pub fn total(&self) -> ResourceList {

@@ -93,7 +93,7 @@ impl<'a> Carrier<'a> {
             None => Vec::new(),
         };
         if let Some(client) = &self.clusters.physical {
-            done.extend(self.physical(client, others).await);
+            self.physical(client, others, &mut done).await;
         }
         done
     }
@@ -169,6 +169,9 @@ impl<'a> Carrier<'a> {
             if lent.metadata.labels.get(keys::BINDING_UID).map(String::as_str) != item.binding.as_deref() {
                 return Ok(Round::Waits(format!("{name} changed")));
             }
+            // Before the first write: what does not show that a binding made it is left alone.
+            let made_by = former(self.clusters.virtual_cluster(), name, &lent, self.named.as_ref(), self.timing);
+            let made_by = made_by.map_err(|error| error.to_string())?;
             if !says_yes(lent.metadata.annotations.get(DRAIN_ANNOTATION).map(String::as_str)) {
                 match self.keep_away(&api, name, &lent).await? {
                     Some(()) => continue,
@@ -176,8 +179,6 @@ impl<'a> Carrier<'a> {
                 }
             }
             let pods = self.pods(client, name, refused).await?;
-            let made_by = former(self.clusters.virtual_cluster(), name, &lent, self.named.as_ref(), self.timing);
-            let made_by = made_by.map_err(|error| error.to_string())?;
             let orders = leave(&made_by, &lent, &pods, self.since, self.now());
             if orders.is_empty() {
                 return Ok(Round::Waits(waiting(name, &pods)));
@@ -296,9 +297,8 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Removes what is left in the physical cluster, and can go.
-    async fn physical(&self, client: &kube::Client, items: Vec<&Item>) -> Vec<Done> {
-        let mut done: Vec<Done> = Vec::new();
+    /// Removes what is left in the physical cluster, and can go, after what was done in the virtual one.
+    async fn physical(&self, client: &kube::Client, items: Vec<&Item>, done: &mut Vec<Done>) {
         let mut open = items;
         for _ in 0..TRIES {
             if open.is_empty() {
@@ -330,10 +330,7 @@ impl<'a> Carrier<'a> {
                     done.push(failed(item, format!("its virtual node {node} is still there")));
                     continue;
                 }
-                let is_lease_too_early = item.kind == Kind::Lease
-                    && (again.iter().any(|open: &&Item| open.binding == item.binding)
-                        || done.iter().any(|done| done.item.binding == item.binding && done.result.is_err()));
-                if is_lease_too_early {
+                if is_lease_too_early(item, &again, done) {
                     again.push(item);
                     continue;
                 }
@@ -352,8 +349,14 @@ impl<'a> Carrier<'a> {
             };
             failed(item, why.to_owned())
         }));
-        done
     }
+}
+
+/// Whether it is the Lease of a borrower of which something else is left, in either cluster.
+fn is_lease_too_early(item: &Item, open: &[&Item], done: &[Done]) -> bool {
+    let is_open = open.iter().any(|open| open.binding == item.binding);
+    let has_failed = done.iter().any(|done| done.item.binding == item.binding && done.result.is_err());
+    item.kind == Kind::Lease && (is_open || has_failed)
 }
 
 /// Removes one thing of the physical cluster in the version that was judged.
@@ -428,11 +431,60 @@ fn waiting(node: &str, pods: &[LentPod]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use topoloom_sync::deletion::PodClass;
     use topoloom_sync::phase::Phase;
+    use topoloom_sync::precondition::Precondition;
     use topoloom_sync::reclaim::PodRef;
 
     use super::*;
+
+    fn item(kind: Kind, binding: &str) -> Item {
+        Item {
+            kind,
+            namespace: None,
+            name: "n".into(),
+            binding: Some(binding.into()),
+            precondition: Precondition::of(&"u".into(), &"7".into()).unwrap(),
+            when: When::Now,
+        }
+    }
+
+    #[test]
+    fn s7_the_lease_of_a_borrower_waits_for_everything_else_of_its_binding_in_both_clusters() {
+        let (lease, node) = (item(Kind::Lease, "b-0"), item(Kind::LentNode, "b-0"));
+        let (other, claim) = (item(Kind::LentNode, "b-1"), item(Kind::Claim, "b-0"));
+        let early = |open: &[&Item], done: &[Done]| is_lease_too_early(&lease, open, done);
+        assert!(!early(&[], &[released(&node), failed(&other, String::new())]));
+        assert!(early(&[], &[failed(&node, "its pods are still there".to_owned())]), "a virtual node stays");
+        assert!(early(&[&claim], &[]) && !early(&[&other], &[]));
+        assert!(!is_lease_too_early(&claim, &[&claim], &[]), "nothing else waits");
+    }
+
+    #[tokio::test]
+    async fn s6_a_virtual_node_that_does_not_show_which_binding_made_it_is_not_written_to() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let labels = json!({keys::VIRTUAL_CLUSTER: "vc-1", keys::BINDING: "east", keys::BINDING_UID: "b-0"});
+        let metadata = json!({"name": "vnode-east-w1", "uid": "u", "resourceVersion": "7", "labels": labels});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}).to_string();
+        let serve = move |request: Request<Body>| {
+            seen.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+            let answer = Response::new(Body::from(node.clone().into_bytes()));
+            async move { Ok::<_, Infallible>(answer) }
+        };
+        let client = kube::Client::new(tower::service_fn(serve), "default");
+        let clusters = Clusters::staged(client.clone(), "vc-1");
+        let carrier = Carrier::new(&clusters, None, Duration::ZERO, Duration::from_secs(1));
+        let node = Item { name: "vnode-east-w1".into(), ..item(Kind::LentNode, "b-0") };
+        let Err(why) = carrier.round(&client, &node, &mut BTreeMap::new()).await else { panic!("it goes") };
+        assert!(why.contains(keys::PHYSICAL_CLUSTER_ID), "{why}");
+        assert_eq!(*asked.lock().unwrap(), ["GET /api/v1/nodes/vnode-east-w1"]);
+    }
 
     fn pod(name: &str, phase: Phase) -> LentPod {
         LentPod {

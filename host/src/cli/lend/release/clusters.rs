@@ -39,6 +39,16 @@ pub(super) struct Clusters {
     /// `None`: it was not named.
     pub(super) physical: Option<kube::Client>,
     virtual_cluster: String,
+    identity: Whose,
+}
+
+/// Where the identity of the virtual cluster is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The cluster has said it.
+    Its,
+    /// An operator has: the cluster that was asked for bindings may be another one.
+    Given,
 }
 
 /// What they showed.
@@ -50,7 +60,7 @@ pub(super) struct Seen {
     pods: Vec<PhysicalPod>,
     leases: Vec<Object>,
     twins: Vec<VirtualPod>,
-    /// When a Lease was written last, by the clock of the API server.
+    /// When a Lease of a binding that does not exist was written last, by the clock of the API server.
     written: Option<(String, Timestamp)>,
 }
 
@@ -64,7 +74,7 @@ impl Clusters {
             None => None,
         };
         if let Some(gone) = &args.gone_virtual_cluster {
-            return Ok(Self { lent: None, physical, virtual_cluster: gone.clone() });
+            return Ok(Self { lent: None, physical, virtual_cluster: gone.clone(), identity: Whose::Given });
         }
         let lent = args.reach.client().await?;
         let own = identity(&lent).await.context("the virtual cluster")?;
@@ -73,8 +83,18 @@ impl Clusters {
         {
             bail!("both kubeconfigs lead to one cluster (UID {own}): no cluster lends to itself");
         }
+        let identity = match &args.virtual_cluster_id {
+            Some(given) if *given != own => Whose::Given,
+            Some(_) | None => Whose::Its,
+        };
         let virtual_cluster = args.virtual_cluster_id.clone().unwrap_or(own);
-        Ok(Self { lent: Some(lent), physical, virtual_cluster })
+        Ok(Self { lent: Some(lent), physical, virtual_cluster, identity })
+    }
+
+    /// A virtual cluster of this identity alone.
+    #[cfg(test)]
+    pub(super) fn staged(lent: kube::Client, virtual_cluster: &str) -> Self {
+        Self { lent: Some(lent), physical: None, virtual_cluster: virtual_cluster.to_owned(), identity: Whose::Its }
     }
 
     pub(super) fn virtual_cluster(&self) -> &str {
@@ -115,7 +135,7 @@ impl Clusters {
         let machines = list(&Api::<Node>::all(client.clone()), None).await?;
         let pods = list(&Api::<Pod>::all(client.clone()), Some(ours.as_str())).await?;
         let leases = list(&Api::<Lease>::all(client.clone()), Some(ours.as_str())).await?;
-        seen.written = leases.iter().filter_map(written).max_by_key(|(_, at)| *at);
+        seen.written = written_for_others(&leases, &seen.standing);
         seen.machines = machines.into_iter().map(object).collect();
         seen.pods = pods.into_iter().map(physical_pod).collect();
         seen.leases = leases.into_iter().map(object).collect();
@@ -157,19 +177,38 @@ impl Clusters {
         judged
     }
 
-    /// A cluster that is said to be gone has no syncer that writes.
+    /// No syncer writes for a cluster that is gone, nor for bindings that do not exist. Where it does, what an operator has said of
+    /// the virtual cluster is wrong, and everything of bindings that are well would count as left over.
     pub(super) async fn refuse_if_alive(&self, seen: &Seen) -> anyhow::Result<()> {
-        let (None, Some(physical), Some(_)) = (&self.lent, &self.physical, &seen.written) else { return Ok(()) };
+        let (Whose::Given, Some(physical), Some(_)) = (self.identity, &self.physical, &seen.written) else {
+            return Ok(());
+        };
         let now = leases::server(physical).await.context("the physical cluster")?.now;
-        match alive(seen.written.as_ref(), now) {
-            None => Ok(()),
-            Some(sign) => bail!(
-                "nothing was released: the virtual cluster {} is not gone, since {sign}. Stop its syncer first, or release with \
-                 the kubeconfig of the virtual cluster",
-                self.virtual_cluster
+        let cluster = &self.virtual_cluster;
+        match (alive(seen.written.as_ref(), now), &self.lent) {
+            (None, _) => Ok(()),
+            (Some(sign), None) => bail!(
+                "nothing was released: the virtual cluster {cluster} is not gone, since {sign}. Stop its syncer first, or release \
+                 with the kubeconfig of the virtual cluster"
+            ),
+            (Some(sign), Some(_)) => bail!(
+                "nothing was released: a binding of the virtual cluster {cluster} is served that does not exist in the cluster \
+                 that was asked, since {sign}. Is that the right kubeconfig? If the binding was deleted by force a moment ago, run \
+                 the command again in {} minutes",
+                ALIVE.as_mins()
             ),
         }
     }
+}
+
+/// When a Lease was written last that belongs to none of these bindings.
+fn written_for_others(leases: &[ObjectMeta], standing: &BTreeMap<Uid, BindingName>) -> Option<(String, Timestamp)> {
+    let is_of_standing = |lease: &ObjectMeta| {
+        let uid = lease.labels.as_ref().and_then(|labels| labels.get(keys::BINDING_UID));
+        uid.is_some_and(|uid| standing.contains_key(uid.as_str()))
+    };
+    let others = leases.iter().filter(|lease| !is_of_standing(lease));
+    others.filter_map(written).max_by_key(|(_, at)| *at)
 }
 
 /// A sign of life of a syncer.
@@ -237,7 +276,8 @@ mod tests {
 
     #[test]
     fn s7_a_claim_that_is_none_is_judged_again_by_its_node_before_it_goes() {
-        let clusters = Clusters { lent: None, physical: None, virtual_cluster: "vc-1".to_owned() };
+        let virtual_cluster = "vc-1".to_owned();
+        let clusters = Clusters { lent: None, physical: None, virtual_cluster, identity: Whose::Given };
         let seen = |claim: Option<&str>| Seen {
             machines: vec![Object {
                 name: "w1".to_owned(),
@@ -256,6 +296,25 @@ mod tests {
         assert_eq!(again(None), Release::default(), "it is gone");
         let taken = again(Some("vc-2/b-1"));
         assert!(taken.items.is_empty() && taken.kept.len() == 1, "{taken:?}");
+    }
+
+    #[test]
+    fn s7_a_lease_that_is_written_for_a_binding_that_does_not_exist_is_a_sign_of_another_cluster() {
+        let lease = |name: &str, uid: &str, time: &str| -> ObjectMeta {
+            let entries = json!([{"manager": "topoloom", "time": time}]);
+            let labels = json!({keys::BINDING_UID: uid});
+            serde_json::from_value(json!({"name": name, "labels": labels, "managedFields": entries})).unwrap()
+        };
+        let leases = [
+            lease("ours", "b-1", "2026-08-01T06:10:00Z"),
+            lease("other", "b-7", "2026-08-01T06:09:00Z"),
+            lease("old", "b-8", "2026-07-01T00:00:00Z"),
+        ];
+        let standing: BTreeMap<Uid, BindingName> = [("b-1".into(), BindingName::parse("east").unwrap())].into();
+        let found = |standing: &BTreeMap<Uid, BindingName>| written_for_others(&leases, standing).map(|(name, _)| name);
+        assert_eq!(found(&standing).as_deref(), Some("/other"));
+        assert_eq!(found(&BTreeMap::new()).as_deref(), Some("/ours"), "of a cluster that is gone none exists");
+        assert_eq!(written_for_others(&leases[..1], &standing), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_core::names::Uid;
+use topoloom_core::text;
 use topoloom_sync::naming::borrower_lease;
 use topoloom_sync::node::NodeClaims;
 use topoloom_syncer::convert::binding::{Problems, Reading, Terms};
@@ -32,6 +33,8 @@ use super::{GRANT, policies};
 
 /// Nothing is written, so this is a number that has to be.
 const WRITES_PER_SECOND: u32 = 1;
+/// The longest text about one check, in bytes.
+const SHOWN: usize = 4_000;
 /// The check of the physical API server.
 const SERVER: &str = "physical API server";
 /// The check of what the binding says.
@@ -67,7 +70,9 @@ impl Lender<'_> {
                 lines
             }
         };
-        lines.into_iter().map(|line| line.of(name)).collect()
+        // A part of them are the words of a server of another party, and this goes to a terminal.
+        let safe = |line: Line| Line { found: text::line(&line.found, SHOWN), ..line.of(name) };
+        lines.into_iter().map(safe).collect()
     }
 
     async fn connect(&self, object: &ClusterBinding, terms: &Terms) -> Vec<Line> {
@@ -214,7 +219,11 @@ async fn mount_namespace(client: &kube::Client, terms: &Terms, rights: &[Right],
         Err(refusal) => refusal,
     };
     match refusal.reason {
-        RefusalReason::AlreadyExists => Some(Line::ok(&what, "it exists, with the Lease of this borrower")),
+        RefusalReason::AlreadyExists => {
+            let found = "it exists, and has a Lease for a binding of this name; if that is another borrower's, the condition Conflict \
+                         of the binding says so";
+            Some(Line::ok(&what, found))
+        }
         RefusalReason::NotFound => {
             Some(Line::fail(&what, "it does not exist: no pod of the borrower can be there", GRANT))
         }

@@ -63,19 +63,33 @@ impl Tried {
 pub(super) async fn of_syncer(client: &kube::Client, subject: &Subject) -> Option<Line> {
     match subject {
         Subject::Account { namespace, name } => Some(read(client, &format!("{ACCOUNTS}{namespace}:{name}")).await),
-        Subject::Caller => {
-            let caller = caller(client).await.filter(|user| user.starts_with(ACCOUNTS))?;
-            Some(tried(&caller, &tries(client).await))
-        }
+        Subject::Caller => match caller(client).await {
+            Ok(Some(user)) if user.starts_with(ACCOUNTS) => Some(tried(&user, &tries(client).await)),
+            Ok(_) => None,
+            Err(refusal) => {
+                let found =
+                    format!("they could not be tried, since it is not known who asks: {}", refusal.on(Side::Virtual));
+                Some(Line::warn(SYNCER, found, ""))
+            }
+        },
     }
 }
 
-/// Who asks, as the API server knows it.
-async fn caller(client: &kube::Client) -> Option<String> {
+/// Who asks, as the API server knows it; nothing where it answers no such question.
+async fn caller(client: &kube::Client) -> Result<Option<String>, Refusal> {
     let api: Api<SelfSubjectReview> = Api::all(client.clone());
-    // Where it is not served, nothing is said about policies.
-    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    review.status?.user_info?.username
+    let review = match api.create(&PostParams::default(), &SelfSubjectReview::default()).await {
+        Ok(review) => review,
+        Err(error) => {
+            let refusal = Refusal::of(&error);
+            let answers_none = matches!(
+                refusal.reason,
+                RefusalReason::NotFound | RefusalReason::NoSuchResource | RefusalReason::Forbidden
+            );
+            return if answers_none { Ok(None) } else { Err(refusal) };
+        }
+    };
+    Ok(review.status.and_then(|status| status.user_info).and_then(|user| user.username))
 }
 
 /// Tries what no syncer may do, for each kind that can be tried without an object of another.
@@ -169,11 +183,18 @@ fn guarded(user: &str, policies: &[ValidatingAdmissionPolicy], bindings: &[Valid
     missing(user, &open)
 }
 
-/// Whether the account of a borrower is held to its two keys on the nodes of the lender. Nothing where it may not patch nodes, or
-/// there is none: the rights say more about that.
+/// Whether the account of a borrower is held to its two keys on the nodes of the lender. Nothing where it may not list or patch
+/// nodes, or there is none: the rights say more about that.
 pub(super) async fn of_borrower(client: &kube::Client) -> Option<Line> {
     let api: Api<Node> = Api::all(client.clone());
-    let nodes = api.list_metadata(&ListParams::default().limit(1)).await.ok()?;
+    let nodes = match api.list_metadata(&ListParams::default().limit(1)).await.map_err(|error| Refusal::of(&error)) {
+        Ok(nodes) => nodes,
+        Err(refusal) if refusal.reason == RefusalReason::Forbidden => return None,
+        Err(refusal) => {
+            let found = format!("it could not be tried, since no node could be listed: {}", refusal.on(Side::Physical));
+            return Some(Line::warn(BORROWER, found, ""));
+        }
+    };
     let name = nodes.items.into_iter().find_map(|node| node.metadata.name)?;
     let body = json!({"metadata": {"annotations": {PREFLIGHT_ANNOTATION: "tried"}}});
     let parameters = PatchParams { dry_run: true, field_manager: Some(PROBE.to_owned()), ..PatchParams::default() };

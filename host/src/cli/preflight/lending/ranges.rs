@@ -29,13 +29,17 @@ const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "component=kube-control
 /// What was seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ranges {
+    /// All nodes.
+    nodes: usize,
     /// Virtual nodes.
     lent: usize,
     /// Those of them that have a range.
     taken: usize,
     /// Other nodes that have one.
     others: usize,
-    /// Whether the pod of a controller manager has the flag.
+    /// Whether the pod of a controller manager was seen.
+    is_seen: bool,
+    /// Whether it has the flag.
     is_set: bool,
 }
 
@@ -89,15 +93,17 @@ impl Ranges {
         let (lent, others): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(is_lent);
         let mut containers = pods.iter().filter_map(|pod| pod.spec.as_ref()).flat_map(|spec| &spec.containers);
         Self {
+            nodes: nodes.len(),
             lent: lent.len(),
             taken: lent.into_iter().filter(has_range).count(),
             others: others.into_iter().filter(has_range).count(),
+            is_seen: !pods.is_empty(),
             is_set: containers.any(is_set),
         }
     }
 
     fn line(&self) -> Line {
-        let Self { lent, taken, others, is_set } = self;
+        let Self { nodes, lent, taken, others, is_seen, is_set } = self;
         let todo = "if the virtual cluster has no nodes of its own, give its kube-controller-manager --allocate-node-cidrs=false; \
                     otherwise choose --cluster-cidr and --node-cidr-mask-size for its nodes and all machines that may be lent together";
         if *taken > 0 {
@@ -116,6 +122,14 @@ impl Ranges {
             let found = format!(
                 "the virtual cluster seems to run with {FLAG} ({seen}): each virtual node will take one of its ranges, and when they run \
                  out, nodes get none"
+            );
+            return Line::warn(WHAT, found, todo);
+        }
+        if *nodes == 0 && !is_seen {
+            let found = format!(
+                "it does not show whether the virtual cluster runs with {FLAG}: it has no node, and no pod of its \
+                 kube-controller-manager is seen here. With the flag each virtual node takes one of its ranges, and when they run out, \
+                 nodes get none"
             );
             return Line::warn(WHAT, found, todo);
         }
@@ -157,7 +171,11 @@ mod tests {
         let (mark, found, _) = said(&[], &[manager(&["kube-controller-manager", "--allocate-node-cidrs=true"])]);
         assert!(mark == Mark::Warn && found.contains("runs with it"), "{found}");
         let off = manager(&["kube-controller-manager", "--allocate-node-cidrs", "--allocate-node-cidrs=false"]);
-        assert_eq!(said(&[node(true, none.clone()), node(false, json!(""))], &[off]).0, Mark::Ok);
+        assert_eq!(said(&[node(true, none.clone()), node(false, json!(""))], std::slice::from_ref(&off)).0, Mark::Ok);
+        assert_eq!(said(&[], &[off]).0, Mark::Ok);
+        // A new virtual cluster whose controller manager runs elsewhere.
+        let (mark, found, todo) = said(&[], &[]);
+        assert!(mark == Mark::Warn && found.starts_with("it does not show whether") && todo == 1, "{found}");
         assert_eq!(said(&[node(false, none)], &[manager(&["--allocate-node-cidrs-too"])]).0, Mark::Ok);
     }
 }

@@ -43,6 +43,8 @@ struct State {
     lease: (u16, &'static str, &'static str),
     /// Whether admission policies refuse what they have to.
     is_guarded: bool,
+    /// The request that it fails to answer.
+    broken: Option<&'static str>,
     asked: Vec<String>,
 }
 
@@ -55,9 +57,10 @@ impl Default for State {
             bindings: Vec::new(),
             is_undefined: false,
             secrets: BTreeMap::new(),
-            nodes: Vec::new(),
+            nodes: vec![json!({"metadata": {"name": "own"}})],
             lease: (201, "", ""),
             is_guarded: true,
+            broken: None,
             asked: Vec::new(),
         }
     }
@@ -103,6 +106,9 @@ impl State {
             return (201, json!({"spec": {}, "status": {"allowed": allowed}}));
         }
         self.asked.push(line.clone());
+        if self.broken.is_some_and(|broken| broken == line) {
+            return refused(500, "InternalError", "etcd is slow");
+        }
         if *method != Method::GET && !path.ends_with("selfsubjectreviews") {
             assert!(is_dry, "{line} would be stored");
         }
@@ -357,6 +363,24 @@ async fn s27_admission_policies_are_tried_without_storing_anything_and_missing_o
          csinodes, leases"
     );
     assert_eq!(said, [wanted]);
+}
+
+#[tokio::test]
+async fn an_api_server_that_fails_says_nothing_about_policies_and_is_a_line() {
+    let server = Server::default();
+    server.state().broken = Some("POST /apis/authentication.k8s.io/v1/selfsubjectreviews");
+    let said = wrong(&found(&server, ALONE, &[]).await);
+    assert!(
+        matches!(&said[..], [line] if line.contains(" for the syncer: they could not be tried") && line.ends_with("etcd is slow")),
+        "{said:#?}"
+    );
+    let server = physical();
+    server.state().broken = Some("GET /api/v1/nodes");
+    let said = wrong(&borrowed(&server, |_| ()).await);
+    assert!(
+        matches!(&said[..], [line] if line.contains(" for the borrower in the physical cluster: it could not be tried") && line.ends_with("etcd is slow")),
+        "{said:#?}"
+    );
 }
 
 #[tokio::test]

@@ -184,11 +184,19 @@ async fn s11_a_group_that_fails_again_and_again_is_begun_ever_more_seldom_until_
     assert_eq!(pauses[6..], [pauses[5]; 2]);
     let (failed, loud) = ("ended by itself", "ERROR topoloom");
     assert_eq!((lines.count(failed), lines.count(loud)), (8, 1), "{}", lines.text());
+    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"east\"} 8"]);
     // It runs for more than ten minutes, and fails then.
     replica.groups.behaves(Manner::Fails(601 * S));
     let pause = stands_again(&replica, &mut keepers).await;
     assert_eq!((lines.count(failed), lines.count(loud)), (9, 2), "{}", lines.text());
     assert_eq!(pause - 601, pauses[0] - 1);
+    // Its series goes with what is left of the binding, and one that only waits has none that grows.
+    replica.groups.behaves(Manner::Ends(S));
+    replica.groups.left.cancel();
+    keepers.want(bindings(&[("west", "u2")]));
+    replica.ballot.last("east", Staged::leads);
+    passes(20 * S, &mut keepers).await;
+    assert_eq!(replica.metrics(), ["topoloom_binding_group_failures_total{binding=\"west\"} 0"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,19 +232,23 @@ async fn s22_the_group_of_a_binding_that_is_gone_goes_on_with_open_gates_until_n
     keepers.want(Bindings::new());
     passes(1000 * S, &mut keepers).await;
     assert_eq!((held.gate.check(), held.heartbeats.check(), replica.groups.tasks()), (Ok(()), Ok(()), 2));
-    // Where it only stood for the lease there is nothing to continue.
-    assert!(replica.ballot.last("west", Staged::is_released));
-    assert_eq!(replica.health.bindings().keys().map(|name| &**name).collect::<Vec<_>>(), ["east"]);
+    // A replica that does not hold its lease cannot know what is left, and may have to continue.
+    assert!(!replica.ballot.last("west", Staged::is_released));
+    assert_eq!(replica.health.bindings().keys().map(|name| &**name).collect::<Vec<_>>(), ["east", "west"]);
     replica.groups.left.cancel();
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 1)));
+    assert_eq!(replica.groups.told().last().map(String::as_str), Some("east/u1 leaves 1002"));
+    // The holder of the other one has given its lease back.
+    replica.ballot.last("west", Staged::leads);
     passes(S, &mut keepers).await;
     assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 2)));
     assert!(replica.health.bindings().is_empty());
-    assert_eq!(replica.groups.told().last().map(String::as_str), Some("east/u1 leaves 1002"));
+    assert_eq!(replica.groups.told().last().map(String::as_str), Some("west/u2 leaves 1003"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn s22_a_binding_that_is_gone_is_stood_for_no_more_after_a_loss_and_begins_anew_where_it_is_shown_again() {
-    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
+async fn s22_a_binding_that_is_gone_is_stood_for_again_after_a_loss_and_begins_anew_where_it_is_shown_again() {
     let replica = Replica::new();
     let mut keepers = replica.keepers();
     keepers.want(bindings(&[("east", "u1")]));
@@ -256,8 +268,49 @@ async fn s22_a_binding_that_is_gone_is_stood_for_no_more_after_a_loss_and_begins
     passes(S, &mut keepers).await;
     replica.ballot.last("east", |staged| staged.becomes(Role::Lost(Lost::Expired)));
     passes(60 * S, &mut keepers).await;
-    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (2, 2)));
-    assert_eq!(lines.count("deleted by force"), 2, "{}", lines.text());
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (3, 2)));
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!(replica.groups.tasks(), 2);
+    keepers.stop().await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (3, 3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_a_binding_that_was_deleted_by_force_before_the_process_began_is_stood_for() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    let listed = bindings(&[("west", "u2")]);
+    keepers.want(listed.clone());
+    passes(S, &mut keepers).await;
+    // Leases also keep something of bindings that exist, and of one that exists with another UID.
+    let recorded = || vec![id("east", "u1"), id("west", "u0"), id("west", "u2")];
+    keepers.left_behind(recorded(), &listed);
+    keepers.left_behind(recorded(), &listed);
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.ballot.count("east"), replica.ballot.count("west")), (1, 1));
+    replica.ballot.last("east", Staged::leads);
+    passes(1000 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.groups.held().binding), (2, id("east", "u1")));
+    // It is applied again, and adopts what is left.
+    keepers.want(bindings(&[("east", "u3"), ("west", "u2")]));
+    passes(3 * S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(S, &mut keepers).await;
+    assert_eq!((replica.ballot.count("east"), replica.groups.held().binding), (2, id("east", "u3")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_a_binding_of_which_nothing_is_left_when_the_process_begins_is_stood_for_once() {
+    let replica = Replica::new();
+    replica.groups.left.cancel();
+    let mut keepers = replica.keepers();
+    keepers.left_behind(vec![id("east", "u1")], &Bindings::new());
+    passes(S, &mut keepers).await;
+    replica.ballot.last("east", Staged::leads);
+    passes(60 * S, &mut keepers).await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+    assert!(replica.health.bindings().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,7 +367,7 @@ async fn s11_of_more_bindings_than_one_process_serves_the_oldest_are_served_and_
     // The oldest is deleted, and the next by age has its place.
     keepers.want((1..MOST + 11).map(of).collect());
     passes(S, &mut keepers).await;
-    assert_eq!((replica.ballot.counts(), replica.ballot.count(&name(MOST))), ((MOST + 1, 1), 1));
+    assert_eq!((replica.ballot.counts(), replica.ballot.count(&name(MOST))), ((MOST + 1, 0), 1));
     // That there are more is news again where it was not so in between.
     keepers.want((1..MOST).map(of).collect());
     keepers.want((1..MOST + 11).map(of).collect());

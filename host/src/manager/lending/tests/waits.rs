@@ -175,6 +175,34 @@ async fn s11_s26_what_a_replica_serves_begins_with_it_and_what_it_keeps_warm_wit
     assert!(at("east/u1 ends") < at("warm ends") && at("serving ends") < at("east/u1 ends"), "{told:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn s22_what_bindings_have_left_is_looked_for_once_bindings_can_be_listed_also_where_there_is_none() {
+    let (answer, replica) = (Arc::new(Mutex::new(ABSENT)), Replica::new());
+    *replica.groups.recorded.lock().unwrap() = vec![id("east", "u1")];
+    let parts = LendingParts {
+        office: Arc::clone(&replica.office),
+        own: None,
+        reads: server(&answer),
+        client: server(&answer),
+        restores: Restores::default(),
+        check: replica.health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
+        work: Work::BesideOthers,
+    };
+    let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+    tasks.spawn_fallible("lending", parts.run(stop.clone()));
+    tokio::time::sleep(60 * S).await;
+    assert_eq!((replica.ballot.counts(), replica.groups.told().len()), ((0, 0), 1), "nothing is known of bindings");
+    *answer.lock().unwrap() = Answer::Listed(json!([]));
+    tokio::time::sleep(60 * S).await;
+    assert_eq!(replica.groups.told(), ["serving begins", "warm begins"]);
+    replica.ballot.last("east", Staged::leads);
+    tokio::time::sleep(S).await;
+    assert_eq!((replica.groups.tasks(), replica.groups.held().binding), (2, id("east", "u1")));
+    stop.cancel();
+    tasks.finish().await;
+    assert_eq!((replica.groups.tasks(), replica.ballot.counts()), (0, (1, 1)));
+}
+
 #[test]
 fn that_bindings_cannot_be_read_any_more_ends_no_group_and_a_late_deletion_of_an_earlier_one_neither() {
     use crate::cluster::watched::{Earlier, Event, Watched};

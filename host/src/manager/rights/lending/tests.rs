@@ -128,11 +128,12 @@ fn s19_in_the_virtual_cluster_secrets_are_named_and_evictions_are_a_choice() {
 }
 
 #[test]
-fn s25_without_an_election_the_counter_of_the_witness_has_leases_all_the_same() {
+fn s22_s25_without_an_election_counter_and_record_have_leases_all_the_same() {
     let alone = VirtualSettings { leases: BindingLeases::Unelected("own".into()), ..virtual_settings() };
     let rights = verbs(&alone.rights());
     let of_leases: Vec<&String> = rights.iter().filter(|right| right.ends_with(" leases in own")).collect();
-    assert_eq!(of_leases, ["create leases in own", "get leases in own", "patch leases in own"]);
+    let wanted = ["create leases in own", "get leases in own", "list leases in own", "patch leases in own"];
+    assert_eq!(of_leases, wanted);
 }
 
 #[test]

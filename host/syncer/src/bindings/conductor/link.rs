@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as StoredSide};
-use topoloom_cluster::Refusal;
+use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::borrower::Borrower;
@@ -19,6 +19,7 @@ use topoloom_sync::witness::{Pair, Store, hash};
 use super::{Conductor, TICK, replace};
 use crate::bindings::borrower::{Access, Taken, take};
 use crate::bindings::life::link_terms;
+use crate::bindings::orphans;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
 use crate::convert::binding::Terms;
@@ -121,6 +122,10 @@ impl Conductor {
         if self.kept.other_cluster.is_some() || self.is_detached() {
             return Ok(());
         }
+        if self.is_gone {
+            return self.watch_orphans(physical).await;
+        }
+        self.claim_binding().await?;
         if self.kept.physical_cluster.is_none() {
             self.kept.physical_cluster = Some(physical.cluster().to_string());
             // Before anything is made there: a process that takes over has to know it.
@@ -130,6 +135,7 @@ impl Conductor {
             }
         }
         self.set_link_terms();
+        self.keep_record().await;
         if !self.is_terminating() && !self.observes() {
             self.hold_object().await?;
         }
@@ -138,11 +144,64 @@ impl Conductor {
         }
         // Also where it is another's: what was lent before is watched, and bars keep it as it is.
         let is_first_conflict = !self.is_taken && self.conflict.is_some() && self.parts.watched.borrow().is_none();
-        let is_watched = same(self.parts.watched.borrow().as_ref(), Some(physical));
-        if !is_watched && !is_first_conflict {
-            self.parts.watched.send_replace(Some(Arc::clone(physical)));
+        if !is_first_conflict {
+            self.watch(physical);
         }
         Ok(())
+    }
+
+    fn watch(&self, physical: &Arc<Physical>) {
+        let is_watched = same(self.parts.watched.borrow().as_ref(), Some(physical));
+        if !is_watched {
+            self.parts.watched.send_replace(Some(Arc::clone(physical)));
+        }
+    }
+
+    /// The cluster that orphaned nodes are from is watched, since it decides whether their leases are renewed. Nothing is written.
+    async fn watch_orphans(&mut self, physical: &Arc<Physical>) -> Result<(), Refusal> {
+        if self.kept.physical_cluster.is_none() {
+            return Ok(());
+        }
+        if !self.is_taken {
+            self.take_namespace().await?;
+        }
+        self.watch(physical);
+        Ok(())
+    }
+
+    /// The name of this installation is in the status before anything else is written: of two that come at once one has written it.
+    async fn claim_binding(&mut self) -> Result<(), Refusal> {
+        let is_ours = self.object.status.lease.as_ref() == Some(&self.served_with);
+        if is_ours || self.gate.check().is_err() {
+            // What may not be written now is written with the next status.
+            return Ok(());
+        }
+        match self.store_status().await {
+            Err(refusal) if refusal.reason == RefusalReason::Conflict => Err(refusal),
+            // It is a trouble already, and no other installation has been first.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// What the nodes of the binding need if it is deleted by force is in its Lease before the first of them is made (decision S22).
+    async fn keep_record(&mut self) {
+        let may_write = !self.observes() && self.gate.check().is_ok();
+        let (Some(spec), Some(cluster)) = (&self.spec, &self.kept.physical_cluster) else { return };
+        let Some(text) = orphans::record(spec, &self.identity, cluster) else { return };
+        if !may_write || self.recorded.as_ref() == Some(&text) {
+            return;
+        }
+        let kept = orphans::keep(&self.parts.clients, &self.lease, &text).await;
+        match self.told(Thing::BindingRecord, kept) {
+            Ok(orphans::Kept::Yes) => self.recorded = Some(text),
+            Ok(orphans::Kept::NoLease) => {}
+            Err(refusal) => {
+                tracing::debug!(
+                    binding = self.name, reason = refusal.reason.as_str(), error = %refusal,
+                    "the record of a binding could not be written"
+                );
+            }
+        }
     }
 
     /// The finalizer is on the object before anything is made for it.
@@ -160,10 +219,11 @@ impl Conductor {
     }
 
     async fn take_namespace(&mut self) -> Result<(), Refusal> {
-        if self.shares_id().await? {
+        // One that does not exist stands in the way of no other.
+        if !self.is_gone && self.shares_id().await? {
             return Ok(());
         }
-        let access = if self.observes() { Access::Look } else { Access::Write };
+        let access = if self.observes() || self.is_gone { Access::Look } else { Access::Write };
         let (identity, cluster) = (self.identity.clone(), self.terms.binding.cluster.clone());
         let borrower = Borrower { identity: &identity, cluster: &cluster };
         let taken = take(&self.parts.clients, &self.terms.mount_namespace, &borrower, access).await;
@@ -243,7 +303,7 @@ impl Conductor {
 
     /// A round of the witness, where it may write.
     async fn round(&mut self, why: Why) {
-        let may_write = !self.observes() && self.gate.check().is_ok();
+        let may_write = !self.observes() && !self.is_gone && self.gate.check().is_ok();
         if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
             return;
         }

@@ -45,6 +45,7 @@ impl Conductor {
             now,
             generation: self.object.metadata.generation,
             holder: &self.process.holder,
+            lease: &self.served_with,
             spec: match (&self.problems, self.is_valid) {
                 (None, _) => Spec::Valid,
                 (Some(problems), true) => Spec::Earlier(problems),
@@ -140,7 +141,7 @@ impl Conductor {
 }
 
 /// Sends Events about a binding.
-pub(super) async fn notify(process: &Process, name: &str, uid: Option<&str>, news: &[News]) {
+pub(in crate::bindings) async fn notify(process: &Process, name: &str, uid: Option<&str>, news: &[News]) {
     for News { urgency, reason, note } in news {
         let text = EventText { reason, action: "Lending", note };
         process.events.binding(name, uid, *urgency, text).await;
@@ -159,6 +160,7 @@ pub(in crate::bindings) async fn unusable(
         now: (process.now)().wall,
         generation: object.metadata.generation,
         holder: &process.holder,
+        lease: &holding.lease.to_string(),
         spec: Spec::Unusable(problems),
         link: Link { problem: None, sentence: None, reach: None, end: None, is_same_cluster: false },
         kept: &kept,
@@ -184,12 +186,7 @@ pub(in crate::bindings) async fn unusable(
     wanted.last_sync_time = Some(report::second(facts.now));
     let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
     let Some(patch) = merge_patch(&json(&object.status), &json(&wanted)) else { return };
-    let clients = Clients {
-        lent: process.lent.clone(),
-        lent_writes: holding.lent.clone(),
-        physical: process.lent.clone(),
-        physical_writes: holding.lent.clone(),
-    };
+    let clients = Clients::of_virtual(&process.lent, &holding.lent);
     let version = object.metadata.resource_version.as_deref().unwrap_or_default();
     match clients.patch_status(&holding.name, version, &patch).await {
         Ok(_) => {

@@ -25,6 +25,7 @@ fn facts(kept: &Kept) -> Facts<'_> {
         now: at("2026-08-03T12:00:00.25Z"),
         generation: Some(1),
         holder: "topoloom-0",
+        lease: "topoloom-system/topoloom-binding-0123",
         spec: Spec::Valid,
         link: WELL,
         kept,
@@ -241,6 +242,33 @@ fn s9_a_held_batch_has_its_numbers_and_the_time_at_which_it_was_first_held() {
     assert_eq!(condition(&recalling, ConditionType::Held), "True TooManyNodesRemoved");
     facts.held = Held::Nothing;
     assert_eq!(report(&stored, &facts).held, None::<HeldBatchStatus>);
+}
+
+#[test]
+fn s9_the_reason_of_a_held_batch_is_the_limit_that_it_breaks() {
+    let pods = HeldBatch { broken: vec![BrokenLimit::Pods { percent: 20 }], ..batch() };
+    let reasons = [&batch(), &pods].map(reason_of_batch);
+    assert_eq!(reasons, [Reason::TooManyNodesRemoved, Reason::TooManyPodsRemoved]);
+    let kept = kept();
+    let held = first(&Facts { held: Held::Batch(&pods), ..facts(&kept) });
+    assert_eq!(condition(&held, ConditionType::Held), "True TooManyPodsRemoved");
+}
+
+#[test]
+fn what_a_server_of_another_party_says_is_one_line_that_fits_into_the_status() {
+    let kept = kept();
+    let message = format!("the physical cluster: no\u{1b}[2J\n{}", "x".repeat(1 << 20));
+    let endless = [Refusal { reason: RefusalReason::Forbidden, message, retry_after: None }];
+    let unknown = Going::Unknown(endless[0].message.clone());
+    for facts in [Facts { troubles: &endless, ..facts(&kept) }, Facts { going: Some(&unknown), ..facts(&kept) }] {
+        let status = first(&facts);
+        let messages = status.conditions.iter().map(|condition| &condition.message);
+        for message in messages.chain([&status.message]) {
+            assert!(message.len() <= LONGEST + '…'.len_utf8(), "{}", message.len());
+            assert!(!message.contains(['\n', '\u{1b}']), "{message}");
+        }
+        assert!(status.message.contains("no\\u{1b}[2J\\nxxx"), "{}", status.message);
+    }
 }
 
 #[test]

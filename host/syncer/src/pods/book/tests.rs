@@ -63,6 +63,19 @@ fn s21_pairs_at_rest_hold_no_text_of_a_physical_pod() {
 }
 
 #[test]
+fn names_of_virtual_nodes_that_no_pod_is_on_any_more_are_bounded() {
+    let mut book = book();
+    for number in 0..5 * NODES {
+        let mut pod = virtual_pod(number, 1, "a");
+        pod["spec"]["nodeName"] = format!("vnode-east-w{number}").into();
+        let pod = state(&pod);
+        book.twin(&pod);
+        book.twin_gone(&name("shop", number), &pod.uid());
+    }
+    assert!((1..=NODES + 1).contains(&book.nodes.len()), "{}", book.nodes.len());
+}
+
+#[test]
 fn what_is_older_than_what_was_read_says_nothing_and_a_server_that_was_set_back_begins_again() {
     let mut book = book();
     book.twin(&state(&virtual_pod(1, 7, "a")));

@@ -58,6 +58,31 @@ async fn s10_a_pod_that_no_program_ends_is_finished_a_minute_after_its_grace_wit
 }
 
 #[tokio::test]
+async fn s10_a_wall_clock_that_is_wrong_takes_nothing_of_the_time_of_the_top_down_half_and_adds_nothing_to_it() {
+    for wrong in [-7_200, 7_200] {
+        let mut scene = Scene::new();
+        with_nodes(&scene);
+        scene.set_clock(wrong);
+        scene.show_virtual(terminating(&scene, running()));
+        assert_eq!(scene.run().await, ["ending shop/web-0: again in 90s"]);
+        scene.pass(89);
+        // It is set right, and wrong in the other direction.
+        for wrong in [0, -wrong] {
+            scene.set_clock(wrong);
+            assert_eq!(scene.again(ending()).await, "ending shop/web-0: again in 1s");
+        }
+        // The deletion is shown again, as it is with each change of the pod.
+        let mut again = terminating(&scene, running());
+        again["metadata"]["labels"] = json!({"seen": "again"});
+        scene.show_virtual(again);
+        assert_eq!(scene.run().await, [""; 0]);
+        scene.pass(1);
+        assert_eq!(scene.again(ending()).await, "ending shop/web-0: done");
+        assert_eq!(scene.virtuals.pod(VIRTUAL), None);
+    }
+}
+
+#[tokio::test]
 async fn s10_the_end_that_was_seen_is_the_end_that_is_written() {
     let mut scene = Scene::new();
     with_nodes(&scene);

@@ -5,7 +5,7 @@ use topoloom_sync::policy::object::{Policy, PolicyObject};
 use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 use topoloom_sync::taints::{Effect, Taint};
 
-use super::super::examples::{binding, lend, now, view};
+use super::super::examples::{binding, lend, now, read, view};
 use super::super::*;
 use super::*;
 
@@ -85,9 +85,14 @@ fn s17_a_step_of_the_clock_moves_the_clock_of_a_closing_once_and_with_the_first_
 
 /// A view of the next process, which finds a node whose windows were closed at 10:30.
 fn successor() -> View {
+    successor_of("2026-08-03T10:30:00Z")
+}
+
+/// The same with this time in the taint of closed windows.
+fn successor_of(time: &str) -> View {
     let mut before = view(1);
     lend(&mut before, 1);
-    let lent = closed(before.lent(LENT).unwrap(), "2026-08-03T10:30:00Z", "30");
+    let lent = closed(before.lent(LENT).unwrap(), time, "30");
     let machine = before.physical("w1").unwrap().clone();
     let mut view = View::new(binding(), Safety::default(), Spent::default(), Reach::Reachable, now());
     view.policies.set_synced(Synced::Yes);
@@ -119,6 +124,38 @@ fn s17_the_times_of_an_earlier_process_are_moved_by_what_its_leases_show_and_tho
         // The next closing is of this process.
         store(&mut view, "2026-08-03T13:45:00Z", "32");
         assert_eq!(stamped(&mut view, now), None);
+    }
+}
+
+#[test]
+fn s17_the_time_of_a_node_that_this_process_made_is_of_our_clock_whatever_the_leases_showed() {
+    for earlier in [now().wall - HOUR, now().wall + HOUR] {
+        let mut view = view(1);
+        let _ = view.policies.insert(night());
+        view.took_over(&TakeOver { earlier, latest: now().wall, now: now().wall });
+        let work = view.decide(&"w1".into(), &Evidence::default(), now());
+        let Some(NodeOrder::Create { name, body }) = work.orders.last() else { panic!("{:?}", work.orders) };
+        let mut node = body.clone();
+        assert_eq!(node["spec"]["taints"].as_array().map(Vec::len), Some(2), "its windows are closed: {node}");
+        node["metadata"]["uid"] = "v1".into();
+        node["metadata"]["resourceVersion"] = "20".into();
+        view.lent_node(name, read(&node).lent().unwrap());
+        assert_eq!(stamped(&mut view, now()), None, "{earlier}");
+    }
+}
+
+#[test]
+fn s17_a_time_that_is_not_in_our_future_is_not_moved_back_by_a_clock_that_was_far_ahead() {
+    let day = HOUR * 24;
+    for (written, want) in [
+        ("2026-08-04T10:30:00Z", Some("2026-08-03T10:30:00Z")),
+        // The process that was ahead ended before it had moved this one. A day earlier, its grace would be over.
+        ("2026-08-03T10:30:00Z", None),
+    ] {
+        let mut view = successor_of(written);
+        let earlier = now().wall + day;
+        view.took_over(&TakeOver { earlier, latest: earlier, now: now().wall });
+        assert_eq!(stamped(&mut view, now()).as_deref(), want, "{written}");
     }
 }
 

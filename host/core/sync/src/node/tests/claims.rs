@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use topoloom_core::version::ResourceVersion;
+
+use super::super::objects;
 use super::super::scene::map;
 use super::*;
 
@@ -27,6 +30,25 @@ fn s7_a_claim_is_not_released_while_a_virtual_node_of_ours_may_be_there() {
     scene.bar(&[]);
     scene.settle();
     assert_eq!(scene.claim(), Value::Null);
+}
+
+#[test]
+fn s7_an_order_about_a_machine_says_whether_its_claim_moves_or_the_label_of_its_policy_alone() {
+    let version = ResourceVersion::from("7");
+    let release = |also_claim| NodeOrder::ReleasePhysical { body: objects::release(&version, also_claim) };
+    let patch = |claim: Option<&str>| NodeOrder::PatchPhysical {
+        version: version.clone(),
+        body: objects::claim(&version, claim.map(str::to_owned), Some(Some("night".to_owned()))),
+    };
+    for (order, moves, wanted) in [
+        (release(true), true, "release the physical node"),
+        (release(false), false, "remove the label of a policy from the physical node, and leave its claim as it is"),
+        (patch(Some("vc-1/b-1")), true, "claim the physical node"),
+        (patch(None), false, "label the physical node with the policy night"),
+    ] {
+        let is_claim = order.physical_change() == Some(PhysicalChange::Claim);
+        assert_eq!((is_claim, order.to_string().as_str()), (moves, wanted));
+    }
 }
 
 #[test]
