@@ -177,7 +177,7 @@ impl Pods {
             seen: sight.seen,
             bars: &bars,
         };
-        decide(&facts, now)
+        decide(&facts)
     }
 
     /// The virtual pod, live; `None` where it is gone, or is another one now.
