@@ -116,6 +116,12 @@ impl Restores {
         self.went_back(seen, known, listed);
     }
 
+    /// The same for a list that several have taken: it began when the API server had gone back this often, and what it shows is
+    /// found once.
+    pub fn contradicted_as_of(&self, count: u64, known: &ResourceVersion, listed: &ResourceVersion) {
+        self.went_back(count, known, listed);
+    }
+
     fn watches(&self) -> MutexGuard<'_, Watches> {
         self.0.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,6 +180,13 @@ impl RestoreWatch {
         if before == self.seen { Earlier::Valid } else { Earlier::Void }
     }
 
+    /// The same for a list that another watch has begun, when the API server had gone back this often. Where it went back again
+    /// since, this one is outdated until it takes the next list.
+    pub fn lists_as_of(&mut self, count: u64) -> Earlier {
+        let before = std::mem::replace(&mut self.seen, count);
+        if before == self.seen { Earlier::Valid } else { Earlier::Void }
+    }
+
     /// The list was read to its end, or is refused for good.
     pub fn listed(&self) {
         let mut watches = self.restores.watches();
@@ -184,6 +197,12 @@ impl RestoreWatch {
     /// The API server is at a version before one that it has shown.
     pub fn went_back(&self, known: &ResourceVersion, current: &ResourceVersion) {
         self.restores.went_back(self.seen, known, current);
+    }
+
+    /// Whether the API server has gone back this often.
+    #[must_use]
+    pub fn is_as_of(&self, count: u64) -> bool {
+        *self.changes.borrow() == count
     }
 
     /// Whether the API server went back since the last list began.
@@ -263,6 +282,38 @@ mod tests {
         // The next restore waits for it as for any.
         first.went_back(&version(7), &version(6));
         assert_eq!((restores.0.outdated.get(), gate.check().is_err()), (2, true));
+    }
+
+    #[test]
+    fn one_that_takes_the_lists_of_another_watch_is_waited_for_until_it_has_taken_one_from_after_the_restore() {
+        let switch = Switch::new(ReadOnly::No);
+        let (gate, restores) = (Gate::open(&switch), Restores::holding(&switch));
+        let (mut watch, mut taker) = (restores.member(), restores.member());
+        watch.lists();
+        assert_eq!(taker.lists_as_of(0), Earlier::Valid);
+        watch.went_back(&version(10), &version(7));
+        watch.lists();
+        watch.listed();
+        // It is still at the list from before.
+        taker.listed();
+        assert!(taker.is_outdated() && gate.check().is_err());
+        assert_eq!(taker.lists_as_of(1), Earlier::Void);
+        assert!(gate.check().is_err(), "it has begun");
+        taker.listed();
+        assert_eq!((gate.check(), taker.is_outdated()), (Ok(()), false));
+        assert_eq!(taker.lists_as_of(1), Earlier::Valid);
+        assert!(taker.is_as_of(1) && !taker.is_as_of(0));
+    }
+
+    #[test]
+    fn what_a_list_shows_that_several_have_taken_is_found_once() {
+        let restores = Restores::default();
+        for _ in 0..3 {
+            restores.contradicted_as_of(0, &version(10), &version(7));
+        }
+        assert_eq!(*restores.changes().borrow(), 1);
+        restores.contradicted_as_of(1, &version(10), &version(7));
+        assert_eq!(*restores.changes().borrow(), 2);
     }
 
     #[test]

@@ -85,12 +85,6 @@ impl<L> Default for Watched<L> {
 }
 
 impl<L> Watched<L> {
-    /// The list that is under way.
-    #[must_use]
-    pub fn under_way(&self) -> Option<&L> {
-        self.list.as_ref()
-    }
-
     /// Gives up the list that is under way.
     pub fn cut(&mut self) -> Option<L> {
         self.list.take()
@@ -175,11 +169,9 @@ mod tests {
     #[test]
     fn a_list_that_is_given_up_changes_nothing_and_the_rest_of_it_is_none() {
         let (mut watched, mut index) = (Watched::default(), Numbers::default());
-        assert_eq!(watched.under_way(), None);
         assert_eq!(watched.cut(), None);
         watched.take(&mut index, Event::Init(Earlier::Valid));
         watched.take(&mut index, Event::InitApply(1));
-        assert_eq!(watched.under_way(), Some(&vec![1]));
         assert_eq!(watched.cut(), Some(vec![1]));
         watched.take(&mut index, Event::InitApply(2));
         assert_eq!((watched.take(&mut index, Event::whole("7".into())), index.0), (None, vec![]));

@@ -37,6 +37,7 @@ use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process,
 use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubelet::{self, Kubelet, Uses};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
+use topoloom_syncer::shared::LentWatches;
 
 use super::controller::{Context, InitError};
 use super::lending::{BindingGroups, BindingId, BindingReport, HeldBinding, LeasesOfBindings, MakeGroups};
@@ -173,6 +174,7 @@ impl Parts {
         Arc::new(Process {
             lent: self.reads.clone(),
             restores: self.restores.clone(),
+            watches: LentWatches::new(&self.reads, &self.restores, &virtual_cluster),
             lent_signs: Signs::new(ContactTiming::default(), &clock),
             registry: Arc::new(Registry::new(Dialer::with_rate(&self.metrics.physical, self.options.writes), clock)),
             secrets: Api::namespaced(self.reads.clone(), &self.namespace),
@@ -255,9 +257,11 @@ impl Parts {
         }
     }
 
-    /// Probes the API server of this cluster, and follows the bindings for streams, from the first binding on.
+    /// Probes the API server of this cluster, watches what each binding needs of it, whether or not this replica serves one, and
+    /// follows the bindings for streams, from the first binding on.
     async fn keep_warm(&self) {
         let process = self.process().await;
+        let _warm = process.watches.keep_warm();
         let follows = async {
             if self.options.kubelet.is_some() {
                 self.lent.follow(process).await;

@@ -83,6 +83,7 @@ pub use self::shown::Shown;
 use crate::convert::binding::{self, Reading, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::physical::{Registry, Signs, probe};
+use crate::shared::LentWatches;
 use crate::troubles::{Thing, Troubles};
 use crate::{heartbeats, metrics, pods};
 
@@ -92,6 +93,8 @@ pub struct Process {
     pub lent: kube::Client,
     /// The watches of the virtual cluster.
     pub restores: Restores,
+    /// What is watched of the virtual cluster, once for all bindings.
+    pub watches: LentWatches,
     /// Whether the virtual API server answers. [`Process::watch_over`] keeps them.
     pub lent_signs: Signs,
     /// The connections to physical clusters.

@@ -1,6 +1,8 @@
-//! The watches of a binding, each on its way into the [`View`], and those of pods into the [`Inbox`] of their controller, too.
+//! What the watches show of a binding's objects, each on its way into the [`View`], and pods into the [`Inbox`] of their controller,
+//! too.
 //!
-//! Owns how objects of either cluster become events of the view, and which nodes the controller looks at because of them. A
+//! Owns how objects of either cluster become events of the view, and which nodes the controller looks at because of them. All bindings
+//! follow the same watches ([`shared`](crate::shared)): here each takes what is its own. A
 //! list replaces what is known only when it is whole. Never decides anything.
 //!
 //! # Failure story
@@ -8,22 +10,17 @@
 //! A watch that breaks continues by itself, and what is known stays. A server that was set back is listed anew, also where only a
 //! list of pods shows it; until the
 //! list is whole the old content stays, since a node whose pods are forgotten for a moment would look empty. An object that
-//! cannot be read leaves what was read of it before, with a line in the log. How much another party can make us hold is bounded
-//! (`room`).
+//! cannot be read leaves what was read of it before, with a line in the log. Where there is more than is held the list is given up, and
+//! the binding leaves everything as it is ([`Most`](crate::shared::Most)).
 
 mod csi;
 mod machines;
 mod named;
-mod room;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt;
-use kube::{Api, Resource as _};
-use tokio::sync::Notify;
 use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
-use topoloom_cluster::watches::{self, Config, Heard};
 use topoloom_cluster::work::WorkQueue;
 use topoloom_cluster::{Refusal, Restores};
 use topoloom_core::names::Uid;
@@ -32,35 +29,45 @@ use topoloom_core::version::ResourceVersion;
 pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
 pub use self::machines::Machines;
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
-use self::room::AGAIN;
-pub use self::room::{Held, Holds, Most};
-use crate::ledger::{PhysicalName, Touched};
+use crate::ledger::{PhysicalName, PodStock, PodWatch, Touched};
 use crate::pods::{Inbox, PodName};
-use crate::slices::pod::{Copied, PodSlice, WholePod};
+use crate::shared::{ListMark, Shown, Step, Stock, Subscription};
+use crate::slices::pod::KnownPod;
 use crate::view::View;
 
 /// A view that several tasks share.
 pub type SharedView = Arc<Mutex<View>>;
 
+/// So many steps of a watch are taken in before other tasks have their turn: a list may have tens of thousands.
+const TURN: usize = 128;
+
 fn locked(view: &SharedView) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl PodStock for Stock<KnownPod> {
+    fn on(&self, node: &str) -> Vec<Arc<KnownPod>> {
+        self.at(node)
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        Self::has(self, uid)
+    }
+}
+
+/// What a watch shows is taken into it.
+pub trait Follows<T>: Index<Shown<T>, Change = Touched> {
+    /// There is more than is held: what is known may be old, and a list that was under way is given up. What was taken in of it before
+    /// its end, and before it, is forgotten as far as the next one needs the room.
+    fn given_up(&mut self, list: Option<Self::List>) -> Touched;
+}
+
 /// The pods of the physical cluster that one of two watches shows: those with the label of the virtual cluster, in every phase,
-/// and all others that use room (decision S21). Clones are the same: a watch that is opened again continues with what the one
-/// before it has shown.
+/// and all others that use room (decision S21).
 #[derive(Debug, Clone)]
 pub struct PhysicalPods {
     view: SharedView,
-    which: PodWatch,
-    shown: Arc<Mutex<[HashSet<Uid>; 2]>>,
-}
-
-/// Which watch of physical pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PodWatch {
-    Ours = 0,
-    Others = 1,
+    watch: PodWatch,
 }
 
 /// The physical pods with the label of the virtual cluster, whose status is copied.
@@ -88,11 +95,13 @@ pub struct PodList {
     /// Of the pods that the list shows in a version before the one that is known: the lowest known version, and the one in the
     /// list.
     older: Option<(ResourceVersion, ResourceVersion)>,
+    /// How often the API server had been set back when it began.
+    history: u64,
 }
 
 impl PodList {
-    fn held(&self) -> Held {
-        Held { objects: self.seen.len(), bytes: 0 }
+    fn of(restores: &Restores) -> Self {
+        Self { history: *restores.changes().borrow(), ..Self::default() }
     }
 
     /// The list shows a pod in another version than the one that is known.
@@ -109,50 +118,29 @@ impl PodList {
         if let Some((known, shown)) = &self.older
             && !version.is_older_than(known)
         {
-            restores.contradicted(known, shown);
+            restores.contradicted_as_of(self.history, known, shown);
         }
     }
+}
+
+/// The UID of a pod that is shown.
+fn uid(shown: &Shown<KnownPod>) -> Uid {
+    Arc::clone(&shown.key).into()
 }
 
 impl PhysicalPods {
     /// The two watches: of pods of the virtual cluster, and of all others.
     #[must_use]
     pub fn both(view: &SharedView) -> [Self; 2] {
-        let shown = Arc::new(Mutex::new([HashSet::new(), HashSet::new()]));
-        [PodWatch::Ours, PodWatch::Others].map(|which| Self {
-            view: Arc::clone(view),
-            which,
-            shown: Arc::clone(&shown),
-        })
+        [PodWatch::Ours, PodWatch::Others].map(|watch| Self { view: Arc::clone(view), watch })
     }
 
-    /// Does something with the pods that this watch shows, and with those of the other one.
-    fn shown<T>(&self, act: impl FnOnce(&mut HashSet<Uid>, &HashSet<Uid>) -> T) -> T {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let [ours, others] = &mut *shown;
-        match self.which {
-            PodWatch::Ours => act(ours, others),
-            PodWatch::Others => act(others, ours),
-        }
-    }
-
-    fn take(&self, object: &PodSlice) -> Touched {
-        self.shown(|shown, _| shown.insert(object.pod().uid));
-        locked(&self.view).physical_pod(object).unwrap_or_else(|error| {
-            tracing::warn!(pod = %object.pod(), %error, "a physical pod cannot be read; what was read of it before counts");
-            Touched::new()
-        })
-    }
-
-    /// This watch does not show a pod any more. Where its labels changed the other one does, or will: a pod that the other
-    /// one shows is not gone.
-    fn gone(&self, uid: &Uid) -> Touched {
-        let is_gone = self.shown(|shown, other| shown.remove(uid) && !other.contains(uid));
-        if is_gone { locked(&self.view).physical_pod_gone(uid) } else { Touched::new() }
+    fn take(&self, pod: &Arc<KnownPod>) -> Touched {
+        locked(&self.view).pod_shown(self.watch, pod)
     }
 }
 
-impl Index<PodSlice> for PhysicalPods {
+impl Index<Shown<KnownPod>> for PhysicalPods {
     type List = PodList;
     type Change = Touched;
 
@@ -160,62 +148,32 @@ impl Index<PodSlice> for PhysicalPods {
         PodList::default()
     }
 
-    fn list(&mut self, list: &mut PodList, object: PodSlice) {
-        list.seen.insert(object.pod().uid);
-        list.touched.append(&mut self.take(&object));
+    fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
+        list.seen.insert(uid(&shown));
+        list.touched.append(&mut self.apply(shown));
     }
 
     fn reset(&mut self, mut list: PodList, _: &ResourceVersion) -> Touched {
-        let missing: Vec<Uid> = self.shown(|shown, _| shown.difference(&list.seen).cloned().collect());
-        for uid in missing {
-            list.touched.append(&mut self.gone(&uid));
-        }
+        list.touched.append(&mut locked(&self.view).pods_listed(self.watch, &list.seen));
         list.touched
     }
 
-    fn apply(&mut self, object: PodSlice) -> Touched {
-        self.take(&object)
+    fn apply(&mut self, shown: Shown<KnownPod>) -> Touched {
+        shown.object.map(|pod| self.take(&pod)).unwrap_or_default()
     }
 
-    fn delete(&mut self, object: PodSlice) -> Touched {
-        self.gone(&object.pod().uid)
-    }
-}
-
-impl Holds<PodSlice> for PhysicalPods {
-    fn held(&self) -> Held {
-        Held { objects: self.shown(|shown, _| shown.len()), bytes: 0 }
-    }
-
-    fn listed(list: &PodList) -> Held {
-        list.held()
-    }
-
-    fn cut(&mut self, list: PodList) -> Touched {
-        // What it has not named may be gone, or come behind the end: it is not known any more, or the next list would find no room.
-        self.reset(list, &ResourceVersion::default())
+    fn delete(&mut self, shown: Shown<KnownPod>) -> Touched {
+        locked(&self.view).pod_hidden(self.watch, &uid(&shown))
     }
 }
 
-/// The UID of a pod that may not be readable otherwise.
-fn uid_of(pod: &WholePod) -> Uid {
-    pod.meta().uid.as_deref().unwrap_or_default().into()
-}
-
-/// Its namespace and its name.
-fn name_of(pod: &WholePod) -> PodName {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    PodName::new(&text(&pod.meta().namespace), &text(&pod.meta().name))
-}
-
-/// A pod that was read whole; nothing where its status has another form than that of a pod.
-fn split(pod: WholePod) -> Option<(PodSlice, Copied)> {
-    let name = pod.meta().name.clone().unwrap_or_default();
-    let read = pod.split();
-    read.inspect_err(|error| {
-        tracing::warn!(pod = name, %error, "a pod cannot be read; what was read of it before counts");
-    })
-    .ok()
+impl Follows<KnownPod> for PhysicalPods {
+    fn given_up(&mut self, list: Option<PodList>) -> Touched {
+        let Some(mut list) = list else { return Touched::new() };
+        // Each list that is given up would leave others behind.
+        list.touched.append(&mut locked(&self.view).pods_given_up(self.watch, &list.seen));
+        list.touched
+    }
 }
 
 impl OurPods {
@@ -225,62 +183,53 @@ impl OurPods {
         Self { pods: ours, inbox, restores }
     }
 
-    fn take(&self, slice: &PodSlice, copied: Copied) -> Touched {
-        let touched = self.pods.take(slice);
-        self.inbox.physical(slice, copied);
+    fn take(&self, pod: &Arc<KnownPod>) -> Touched {
+        let touched = self.pods.take(pod);
+        self.inbox.physical(pod);
         touched
     }
 }
 
-impl Index<WholePod> for OurPods {
+impl Index<Shown<KnownPod>> for OurPods {
     type List = PodList;
     type Change = Touched;
 
     fn begin(&mut self, earlier: Earlier) -> PodList {
         self.inbox.physical_begin(earlier);
-        PodList::default()
+        PodList::of(&self.restores)
     }
 
-    fn list(&mut self, list: &mut PodList, object: WholePod) {
-        list.seen.insert(uid_of(&object));
-        let Some((slice, copied)) = split(object) else { return };
-        list.older(self.inbox.older_physical(&slice));
-        list.touched.append(&mut self.take(&slice, copied));
+    fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
+        list.seen.insert(uid(&shown));
+        let Some(pod) = shown.object else { return };
+        list.older(self.inbox.older_physical(&pod));
+        list.touched.append(&mut self.take(&pod));
     }
 
     fn reset(&mut self, list: PodList, version: &ResourceVersion) -> Touched {
         list.judge(version, &self.restores);
         self.inbox.physical_listed(&list.seen);
-        Index::<PodSlice>::reset(&mut self.pods, list, version)
+        self.pods.reset(list, version)
     }
 
-    fn apply(&mut self, object: WholePod) -> Touched {
-        split(object).map(|(slice, copied)| self.take(&slice, copied)).unwrap_or_default()
+    fn apply(&mut self, shown: Shown<KnownPod>) -> Touched {
+        shown.object.map(|pod| self.take(&pod)).unwrap_or_default()
     }
 
-    fn delete(&mut self, object: WholePod) -> Touched {
-        let (name, uid) = (name_of(&object), uid_of(&object));
-        match split(object) {
-            Some((slice, copied)) => self.inbox.physical_gone(&slice, copied),
-            // It is gone all the same.
-            None => self.inbox.physical_lost(&name, &uid),
+    fn delete(&mut self, shown: Shown<KnownPod>) -> Touched {
+        if let Some(pod) = &shown.object {
+            self.inbox.physical_gone(pod);
         }
-        self.pods.gone(&uid)
+        self.pods.delete(shown)
     }
 }
 
-impl Holds<WholePod> for OurPods {
-    fn held(&self) -> Held {
-        self.pods.held()
-    }
-
-    fn listed(list: &PodList) -> Held {
-        list.held()
-    }
-
-    fn cut(&mut self, list: PodList) -> Touched {
-        self.inbox.physical_listed(&list.seen);
-        self.pods.cut(list)
+impl Follows<KnownPod> for OurPods {
+    fn given_up(&mut self, list: Option<PodList>) -> Touched {
+        if let Some(list) = &list {
+            self.inbox.physical_listed(&list.seen);
+        }
+        self.pods.given_up(list)
     }
 }
 
@@ -291,17 +240,21 @@ impl LentPods {
         Self { view: Arc::clone(view), inbox, restores }
     }
 
-    fn take(&self, slice: PodSlice, copied: Copied) -> Touched {
-        self.inbox.twin(&slice, copied);
-        let pod = slice.pod();
-        locked(&self.view).lent_pod(slice).unwrap_or_else(|error| {
-            tracing::warn!(%pod, %error, "a virtual pod cannot be read; what was read of it before counts");
-            Touched::new()
-        })
+    /// A pod on a node that cannot be ours is none of ours, and never will be: pods do not move.
+    fn may_be_ours(&self, pod: &KnownPod) -> bool {
+        pod.node().is_some_and(|node| self.inbox.may_be_lent(node))
+    }
+
+    fn take(&self, pod: &Arc<KnownPod>) -> Touched {
+        // Another binding may have an id that begins with ours: only what is known to be ours is taken from others.
+        let is_ours = pod.node().is_some_and(|node| locked(&self.view).knows_lent(node));
+        let text = if is_ours { pod.take_text() } else { pod.text() };
+        self.inbox.twin(pod, text.as_deref());
+        locked(&self.view).lent_pod_shown(pod)
     }
 }
 
-impl Index<WholePod> for LentPods {
+impl Index<Shown<KnownPod>> for LentPods {
     type List = PodList;
     type Change = Touched;
 
@@ -310,14 +263,14 @@ impl Index<WholePod> for LentPods {
         if earlier == Earlier::Void {
             locked(&self.view).forget_answers();
         }
-        PodList::default()
+        PodList::of(&self.restores)
     }
 
-    fn list(&mut self, list: &mut PodList, object: WholePod) {
-        list.seen.insert(uid_of(&object));
-        let Some((slice, copied)) = split(object) else { return };
-        list.older(self.inbox.older_twin(&slice));
-        list.touched.append(&mut self.take(slice, copied));
+    fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
+        list.seen.insert(uid(&shown));
+        let Some(pod) = shown.object.filter(|pod| self.may_be_ours(pod)) else { return };
+        list.older(self.inbox.older_twin(&pod));
+        list.touched.append(&mut self.take(&pod));
     }
 
     fn reset(&mut self, mut list: PodList, version: &ResourceVersion) -> Touched {
@@ -333,108 +286,103 @@ impl Index<WholePod> for LentPods {
         list.touched
     }
 
-    fn apply(&mut self, object: WholePod) -> Touched {
-        split(object).map(|(slice, copied)| self.take(slice, copied)).unwrap_or_default()
+    fn apply(&mut self, shown: Shown<KnownPod>) -> Touched {
+        let pod = shown.object.filter(|pod| self.may_be_ours(pod));
+        pod.map(|pod| self.take(&pod)).unwrap_or_default()
     }
 
-    fn delete(&mut self, object: WholePod) -> Touched {
-        let uid = uid_of(&object);
-        self.inbox.twin_gone(&name_of(&object), &uid);
+    fn delete(&mut self, shown: Shown<KnownPod>) -> Touched {
+        let uid = uid(&shown);
+        if let Some(lending) = shown.object.as_ref().and_then(|pod| pod.lending()) {
+            self.inbox.twin_gone(&PodName::new(&lending.namespace, &lending.name), &uid);
+        }
         locked(&self.view).lent_pod_gone(&uid)
     }
 }
 
-impl Holds<WholePod> for LentPods {
-    fn held(&self) -> Held {
-        Held { objects: locked(&self.view).ledger.virtual_count(), bytes: 0 }
-    }
-
-    fn listed(list: &PodList) -> Held {
-        list.held()
-    }
-
-    fn cut(&mut self, list: PodList) -> Touched {
+impl Follows<KnownPod> for LentPods {
+    fn given_up(&mut self, list: Option<PodList>) -> Touched {
         // A list of our own cluster has no bound. What was taken in of it counts.
-        list.touched
+        list.map(|list| list.touched).unwrap_or_default()
     }
 }
 
 /// What a watch met.
 #[derive(Debug, Clone, Copy)]
 pub enum WatchNews<'a> {
-    /// A list begins.
-    Begins,
     /// The server showed a change.
     Changed,
-    /// A list is whole.
-    Listed,
-    /// The watch is open. After a refusal it is opened again without a list.
+    /// A list is whole: this one.
+    Listed(ListMark),
+    /// After a refusal the watch works again.
     Opened,
     /// A request was refused, or not answered.
     Failed(&'a Refusal),
 }
 
-/// Follows the objects of a kind for ever, and reports what the watch met. Where there is more than the most that is held the watch
-/// ends with a refusal, and begins again after some minutes.
-pub async fn follow<K, I>(
-    api: Api<K>,
-    config: Config,
-    most: Most,
+/// Follows the objects of a kind for ever, and reports what the watch met.
+pub async fn follow<T, I>(
+    mut watch: Subscription<T>,
     mut index: I,
     queue: WorkQueue<PhysicalName>,
     report: impl Fn(WatchNews<'_>) + Send,
 ) where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-    I: Holds<K> + Send,
+    T: Send + Sync,
+    I: Follows<T> + Send,
     I::List: Send,
 {
+    let mut watched: Watched<I::List> = Watched::default();
+    let (mut steps, mut skips) = (0_usize, false);
     loop {
-        let opened = Arc::new(Notify::new());
-        let noted = Arc::clone(&opened);
-        let config = config.clone().opened(&Heard::new(move || noted.notify_one()));
-        let mut watched: Watched<I::List> = Watched::default();
-        let mut events = Box::pin(watches::events(api.clone(), config));
-        let too_large = loop {
-            let event = tokio::select! {
-                biased;
-                () = opened.notified() => {
+        let shown = watch.next().await;
+        for step in shown {
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(TURN) {
+                tokio::task::yield_now().await;
+            }
+            // A list of a history that the API server has left is none: the next one is under way.
+            if let Step::Begins(list) | Step::Whole(list, _) = &step {
+                skips = !watch.is_of_now(list) || (skips && matches!(step, Step::Whole(..)));
+            }
+            let (event, news) = match step {
+                Step::Begins(_) | Step::Listed(_) | Step::Whole(..) if skips => continue,
+                Step::Begins(list) => (Event::Init(watch.begins(&list)), None),
+                Step::Listed(object) => (Event::InitApply(object), None),
+                Step::Whole(list, version) => (Event::InitDone(version), Some(WatchNews::Listed(list))),
+                Step::Changed(object) => (Event::Apply(object), Some(WatchNews::Changed)),
+                Step::Gone(object) => (Event::Delete(object), Some(WatchNews::Changed)),
+                Step::Opened => {
                     report(WatchNews::Opened);
                     continue;
                 }
-                event = events.next() => event,
-            };
-            let Some(event) = event else { return };
-            match event {
-                Ok(event) => {
-                    let news = match &event {
-                        Event::InitDone(_) => Some(WatchNews::Listed),
-                        Event::Apply(_) | Event::Delete(_) => Some(WatchNews::Changed),
-                        Event::Init(_) => Some(WatchNews::Begins),
-                        Event::InitApply(_) => None,
-                    };
-                    let touched = watched.take(&mut index, event).unwrap_or_default();
-                    let held = watched.under_way().map_or_else(|| index.held(), I::listed);
-                    let too_large = most.refuse(held, &K::plural(&()));
-                    let given_up = if too_large.is_some() { watched.cut() } else { None };
-                    let cut = given_up.map(|list| index.cut(list)).unwrap_or_default();
-                    for name in touched.into_iter().chain(cut) {
-                        // A full queue is counted, and the next sweep adds what it refused.
-                        let _refused = queue.add(name);
-                    }
-                    if let Some(refusal) = too_large {
-                        break refusal;
-                    }
-                    news.into_iter().for_each(&report);
-                }
-                Err(refusal) => {
-                    tracing::debug!(reason = refusal.reason.as_str(), error = %refusal, "a watch of a binding broke");
+                Step::Failed(refusal) => {
+                    watch.was_refused(&refusal);
                     report(WatchNews::Failed(&refusal));
+                    continue;
                 }
+                Step::GivenUp(refusal) => {
+                    watch.was_refused(&refusal);
+                    // Before anything is forgotten.
+                    report(WatchNews::Failed(&refusal));
+                    look_at(&queue, index.given_up(watched.cut()));
+                    continue;
+                }
+            };
+            look_at(&queue, watched.take(&mut index, event).unwrap_or_default());
+            if let Some(news) = news {
+                if let WatchNews::Listed(_) = news {
+                    watch.took_list();
+                }
+                report(news);
             }
-        };
-        drop(events);
-        report(WatchNews::Failed(&too_large));
-        tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+fn look_at(queue: &WorkQueue<PhysicalName>, nodes: Touched) {
+    for name in nodes {
+        // A full queue is counted, and the next sweep adds what it refused.
+        let _refused = queue.add(name);
     }
 }
 
@@ -445,9 +393,10 @@ mod tests {
     use super::*;
     use crate::slices::csi::CsiNodeSlice;
     use crate::slices::node::NodeSlice;
+    use crate::slices::pod::Commons;
     use crate::view::{CsiEvidence, examples};
 
-    fn pods(names: &[(&str, &str)]) -> Vec<PodSlice> {
+    fn pods(names: &[(&str, &str)]) -> Vec<Shown<KnownPod>> {
         let pod = |(uid, cpu): &(&str, &str)| -> Value {
             json!({
                 "metadata": {"namespace": "a", "name": uid, "uid": uid, "resourceVersion": "1"},
@@ -455,7 +404,11 @@ mod tests {
                 "status": {"phase": "Running"},
             })
         };
-        names.iter().map(|name| serde_json::from_value(pod(name)).unwrap()).collect()
+        let known = |pod: Value| {
+            let pod = KnownPod::of_others(&serde_json::from_value(pod).unwrap(), &mut Commons::default()).unwrap();
+            Shown::new(&pod.uid().clone(), Some(Arc::new(pod)))
+        };
+        names.iter().map(|name| known(pod(name))).collect()
     }
 
     fn list<K, I: Index<K>>(index: &mut I, objects: Vec<K>) -> I::Change {
@@ -483,6 +436,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_pods_that_is_given_up_leaves_no_more_behind_than_it_named() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let [_, mut index] = PhysicalPods::both(&view);
+        let used = || locked(&view).ledger.used("w1")["cpu"].to_string();
+        // Each list names others, and none comes to its end.
+        for round in 0..10 {
+            let names: Vec<String> = (0..5).map(|number| format!("p{}", 5 * round + number)).collect();
+            let named: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
+            let mut list = index.begin(Earlier::Valid);
+            pods(&named).into_iter().for_each(|pod| index.list(&mut list, pod));
+            index.given_up(Some(list));
+            assert_eq!(used(), "5");
+        }
+        assert!(index.given_up(None).is_empty());
+        assert_eq!(used(), "5", "between two lists nothing is known to be gone");
+    }
+
+    #[test]
     fn a_pod_whose_labels_change_goes_from_one_watch_to_the_other_in_any_order_and_is_not_gone() {
         let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
         let [mut ours, mut others] = PhysicalPods::both(&view);
@@ -504,29 +475,49 @@ mod tests {
     fn a_node_that_cannot_be_read_stays_what_it_was() {
         let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
         let mut index = Feed::<PhysicalNodes>::of(&view);
-        let broken = || -> NodeSlice {
-            let node = json!({"metadata": {"name": "w1"}, "status": {"allocatable": {"cpu": "many"}}});
-            serde_json::from_value(node).unwrap()
-        };
+        let broken = || Shown::new("w1", None);
         assert!(index.apply(broken()).is_empty());
         assert_eq!(locked(&view).all().len(), 1);
         // Nor is it gone, where a list shows it so.
         list(&mut index, vec![broken()]);
         assert_eq!(&*locked(&view).physical("w1").unwrap().uid, "u1");
-        let other = json!({"metadata": {"name": "w2", "uid": "u2"}});
-        list(&mut index, vec![serde_json::from_value(other).unwrap()]);
+        let other: NodeSlice = serde_json::from_value(json!({"metadata": {"name": "w2", "uid": "u2"}})).unwrap();
+        list(&mut index, vec![Shown::new("w2", Some(Arc::new(other.physical().unwrap())))]);
         assert!(locked(&view).physical("w1").is_none());
     }
+
+    #[test]
+    fn s21_of_the_virtual_nodes_that_all_bindings_share_each_takes_its_own() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let identity = locked(&view).binding.identity.clone();
+        let node = |name: &str, binding: Option<&str>| {
+            let mut labels = identity.labels();
+            if let Some(binding) = binding {
+                labels.insert(topoloom_sync::keys::BINDING.to_owned(), binding.to_owned());
+            }
+            let metadata = json!({"name": name, "uid": name, "resourceVersion": "1", "labels": labels});
+            let node: NodeSlice = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            Shown::new(name, Some(Arc::new(node.lent().unwrap())))
+        };
+        let mut index = Feed::<LentNodes>::of(&view);
+        let is_known = |name: &str| locked(&view).lent(name).is_some();
+        list(&mut index, vec![node("vnode-east-w1", None), node("vnode-west-w1", Some("west"))]);
+        assert!(is_known("vnode-east-w1") && !is_known("vnode-west-w1"));
+        index.apply(node("vnode-west-w2", Some("west")));
+        assert!(!is_known("vnode-west-w2"));
+        // A user gives it to another binding: it is none of this one, as a watch by its label would show it.
+        index.apply(node("vnode-east-w1", Some("west")));
+        assert!(!is_known("vnode-east-w1"));
+    }
+
     #[test]
     fn s19_a_list_of_physical_csinodes_that_begins_holds_decisions_until_it_is_whole() {
         let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
         let mut index = Feed::<PhysicalCsiNodes>::of(&view);
-        let node = |drivers: Value| -> CsiNodeSlice {
-            let object = json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": drivers}});
-            serde_json::from_value(object).unwrap()
-        };
-        list(&mut index, vec![node(json!(null))]);
-        list(&mut Feed::<LentCsiNodes>::of(&view), Vec::<CsiNodeSlice>::new());
+        let object = json!({"metadata": {"name": "w1", "uid": "c1"}, "spec": {"drivers": null}});
+        let node: CsiNodeSlice = serde_json::from_value(object).unwrap();
+        list(&mut index, vec![Shown::new("w1", Some(Arc::new(node.physical().unwrap())))]);
+        list(&mut Feed::<LentCsiNodes>::of(&view), Vec::new());
         let decides = || {
             let now = examples::now().wall;
             locked(&view).decide_csi_node(&"w1".into(), &CsiEvidence::default(), now).is_some()
@@ -536,11 +527,13 @@ mod tests {
         watched.take(&mut index, Event::Init(Earlier::Valid));
         assert!(!decides());
         // One that cannot be read is there, and as it was.
-        let driver = json!({"name": "d", "nodeID": "x".repeat(1000)});
-        watched.take(&mut index, Event::InitApply(node(json!([driver]))));
+        watched.take(&mut index, Event::InitApply(Shown::new("w1", None)));
         assert!(!decides());
         watched.take(&mut index, Event::InitDone("9".into()));
         assert!(decides());
         assert_eq!(locked(&view).csi.physical("w1").unwrap().drivers, []);
+        // There are more than are held: what is known may be old.
+        assert!(index.given_up(None).is_empty());
+        assert!(!decides());
     }
 }

@@ -1,38 +1,41 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
 //! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then the virtual cluster is listed, then
-//! the physical one, then nodes and pods are decided about. Starts the watches of both sides, and the workers. Never reads or writes an object
+//! the physical one, then nodes and pods are decided about. Follows the watches of both sides, which all bindings share
+//! ([`shared`](crate::shared)), and starts the workers. Never reads or writes an object
 //! by itself but for the first list of virtual nodes. Which connection is used, and what may be written, is the
 //! [binding's](crate::bindings) to say.
 //!
 //! # Failure story
 //!
-//! The group runs until it is stopped. A cluster that was gone and answers again is listed again: its watches are ended and
-//! opened again, since what they show after a gap may leave out what happened in it. A connection that replaces another one is
+//! The group runs until it is stopped. A cluster that was gone and answers again is listed again: only lists that were asked for since
+//! count, since what watches show after a gap may leave out what happened in it. A connection that replaces another one is
 //! listed, too. Until then no list of the other connection counts, nor a list of before the gap, nor a policy: its windows may have been
 //! moved. Where the store of the physical cluster was set back its watches list again by themselves; until all of them have,
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
 //! it has no nodes, where some are known, is listed once more after half a minute before that counts. One that has more than is held
-//! ([`Most`]) counts as not listed. A watch that crashes ends the group with it.
+//! ([`Most`](crate::shared::Most)) counts as not listed. Where many pods were shown
+//! without what is copied of them, because that was taken before, they are listed once more, too. A watch that crashes ends the
+//! group with it.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod lists;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::Api;
 use kube::api::ListParams;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::ResourceLeasingPolicy;
 use topoloom_api::cluster_binding::PolicySource;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pause::Pauses;
-use topoloom_cluster::watches::Config;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
 use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
@@ -40,26 +43,28 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Epoch, Listed};
 use topoloom_sync::naming::{BindingName, label_value};
+use topoloom_sync::node::PhysicalNode;
 
+pub use self::lists::{Listing, Lists};
 use crate::csi::CsiNodes;
 use crate::feeds::{
-    Feed, LentCsiNodes, LentNodes, LentPods, Machines, Most, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView,
-    WatchNews, follow,
+    Feed, LentCsiNodes, LentNodes, LentPods, Machines, OurPods, PhysicalCsiNodes, PhysicalPods, SharedView, WatchNews,
+    follow,
 };
 use crate::heartbeats::{Heartbeats, Memory};
-use crate::ledger::{PhysicalName, Touched};
+use crate::ledger::{PhysicalName, PodStock, Touched};
 use crate::nodes::{Leases, Nodes};
-use crate::physical::{Physical, Signs};
-use crate::pods::{self, Pods};
+use crate::physical::Physical;
+use crate::pods::{self, Inbox, Pods};
 use crate::policies::{PolicyFeed, PolicyName, PolicyStatuses};
 use crate::ports::Placeholders;
-use crate::slices::csi::CsiNodeSlice;
-use crate::slices::node::NodeSlice;
+use crate::shared::{LentWatches, ListMark, Stock, Subscription, makes_unknown};
+use crate::slices::pod::KnownPod;
 use crate::troubles::{Thing, Troubles};
 use crate::view::{Part, View};
 
-/// Pods that use no room, which need not be watched unless they are ours.
-pub(crate) const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+/// Where more pods than this were shown without what is copied of them, a list costs less than to read each.
+const UNREAD: usize = 100;
 
 /// How long the first list of virtual nodes may take: before it no lease is renewed, and a lease lasts for 40 s. An API server that is
 /// gone without a farewell would hold it for minutes.
@@ -91,7 +96,9 @@ pub struct Group {
     pub empty: watch::Receiver<Duration>,
     /// Reads of the virtual cluster.
     pub lent: kube::Client,
-    /// The watches of the virtual cluster.
+    /// What is watched of the virtual cluster.
+    pub watches: LentWatches,
+    /// How often the virtual API server was set back.
     pub restores: Restores,
     /// Metrics of the workers.
     pub work: work::Options,
@@ -143,7 +150,7 @@ impl Group {
         let mut tasks = JoinSet::new();
         let take_over = async {
             self.adopt_leases().await;
-            for task in self.lent_watches(&identity, &lent) {
+            for task in self.lent_watches(&lent) {
                 tasks.spawn(task);
             }
             // Before the virtual pods are known, each physical pod of ours would count as one that uses room.
@@ -161,10 +168,15 @@ impl Group {
             |physical, epoch| {
                 let of = (physical.signs().clone(), epoch);
                 self.lists.begin_again(Some(of), history(physical.restores()));
+                // Their list is none of these: it may be refused, and what is known of them be of another connection.
+                self.view().csi.begins();
             },
             |physical, epoch| self.physical_watches(physical, epoch, &identity, known.clone()),
         );
-        let shown = async { tokio::join!(physical, self.policy_watch(), self.queue_csi_nodes(), self.queue_ports()) };
+        let policies = self.policy_watch(&identity);
+        // In this order: lists that another binding has taken are whole at once, and policies of another connection are forgotten before
+        // anything counts as listed by this one.
+        let shown = async { tokio::join!(biased; policies, physical, self.queue_csi_nodes(), self.queue_ports()) };
         tokio::select! {
             () = self.workers(&stop) => {}
             _ = shown => {}
@@ -238,31 +250,26 @@ impl Group {
         Ok(())
     }
 
-    /// The watches of the virtual cluster.
-    fn lent_watches(&self, identity: &Identity, lists: &Arc<Lists>) -> Vec<BoxFuture<'static, ()>> {
-        let config = Config::of(&self.restores);
-        let nodes: Api<NodeSlice> = Api::all(self.lent.clone());
-        let of_binding = of_binding(identity);
-        let index = Feed::<LentNodes>::of(&self.view);
-        let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), &self.restores, None);
-        let config_of_nodes = config.clone().labels(&of_binding);
-        let nodes = follow(nodes, config_of_nodes.clone(), Most::ALL, index, self.queue.clone(), report);
+    /// What follows the watches of the virtual cluster. It has no epochs: while it does not answer nothing is decided.
+    fn lent_watches(&self, lists: &Arc<Lists>) -> Vec<BoxFuture<'static, ()>> {
+        let (queue, epoch) = (&self.queue, Epoch::default());
+        let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), None);
+        let nodes =
+            follow(self.watches.nodes.subscribe(epoch), Feed::<LentNodes>::of(&self.view), queue.clone(), report);
         let csi_nodes = follow(
-            Api::<CsiNodeSlice>::all(self.lent.clone()),
-            config_of_nodes,
-            Most::ALL,
+            self.watches.csi_nodes.subscribe(epoch),
             Feed::<LentCsiNodes>::of(&self.view),
-            self.queue.clone(),
+            queue.clone(),
             csi_news(&self.troubles, Side::Virtual),
         );
-        let pods = follow(
-            Api::all(self.lent.clone()),
-            config.fields("spec.nodeName!="),
-            Most::ALL,
-            LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone()),
-            self.queue.clone(),
-            self.report(Thing::LentPods, Side::Virtual, (lists, 1), &self.restores, Some(Part::LentPods)),
-        );
+        let bound = self.watches.pods.subscribe(epoch);
+        let again = self.lists_unread(bound.stock(), Inbox::take_unread_twins);
+        let report = self.report(Thing::LentPods, Side::Virtual, (lists, 1), Some(Part::LentPods));
+        let index = LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone());
+        let pods = follow(bound, index, queue.clone(), move |news| {
+            report(news);
+            again(news);
+        });
         vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
     }
 
@@ -273,20 +280,17 @@ impl Group {
         thing: Thing,
         side: Side,
         (lists, which): (&Arc<Lists>, usize),
-        restores: &Restores,
         part: Option<Part>,
     ) -> impl Fn(WatchNews<'_>) + Send + use<> {
         let (troubles, lists, view) = (self.troubles.clone(), Arc::clone(lists), Arc::clone(&self.view));
-        let (restores, began) = (restores.clone(), AtomicU64::new(0));
         move |news| match news {
-            WatchNews::Begins => began.store(history(&restores), Ordering::Relaxed),
             WatchNews::Changed => {}
-            WatchNews::Listed => {
+            WatchNews::Listed(list) => {
                 troubles.over(thing);
                 if let Some(part) = part {
                     view.lock().unwrap_or_else(PoisonError::into_inner).listed(part);
                 }
-                lists.add(which, began.load(Ordering::Relaxed));
+                lists.add(which, list.history);
             }
             WatchNews::Opened => troubles.over(thing),
             WatchNews::Failed(refusal) => {
@@ -298,7 +302,25 @@ impl Group {
         }
     }
 
-    /// The watches of the physical cluster.
+    /// Once: where a list has shown many pods without what is copied of them, another one is asked for. Another binding has taken
+    /// that, or this one did, when it was served before.
+    fn lists_unread(
+        &self,
+        stock: Arc<Stock<KnownPod>>,
+        take_unread: fn(&Inbox) -> usize,
+    ) -> impl Fn(WatchNews<'_>) + Send + use<> {
+        let (inbox, is_done) = (self.pods.inbox().clone(), AtomicBool::new(false));
+        move |news| {
+            if let WatchNews::Listed(list) = news
+                && take_unread(&inbox) > UNREAD
+                && !is_done.swap(true, Ordering::Relaxed)
+            {
+                stock.replace(&list);
+            }
+        }
+    }
+
+    /// What follows the watches of the physical cluster.
     async fn physical_watches(
         &self,
         physical: Arc<Physical>,
@@ -306,49 +328,37 @@ impl Group {
         identity: &Identity,
         known: [PhysicalPods; 2],
     ) {
-        let client = physical.connection().reads().clone();
-        let config = Config::of(physical.restores()).heard(&physical.signs().heard());
-        let ours = format!("{}={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
-        let others = format!("{}!={}", keys::VIRTUAL_CLUSTER, &**identity.virtual_cluster());
+        let watches = physical.watches(identity.virtual_cluster());
+        let (ours, others) = (watches.our_pods.subscribe(epoch), watches.other_pods.subscribe(epoch));
+        let stocks: [Arc<dyn PodStock>; 2] = [ours.stock(), others.stock()];
+        self.view().ledger.draw_on(stocks);
         let [our_pods, other_pods] = known;
         let listed = |which: usize, thing: Thing, part: Part| {
-            let report = self.report(thing, Side::Physical, (&self.lists, which), physical.restores(), Some(part));
-            let (lists, signs, view) = (Arc::clone(&self.lists), physical.signs().clone(), Arc::clone(&self.view));
+            let report = self.report(thing, Side::Physical, (&self.lists, which), Some(part));
+            let (lists, signs) = (Arc::clone(&self.lists), physical.signs().clone());
             move |news: WatchNews<'_>| {
                 report(news);
-                if matches!(news, WatchNews::Listed) {
-                    let content = content(&view.lock().unwrap_or_else(PoisonError::into_inner));
-                    lists.tell(&signs, content, epoch);
+                if matches!(news, WatchNews::Listed(_)) {
+                    lists.tell(&signs, epoch);
                 }
             }
         };
         let our_pods = OurPods::new(our_pods, self.pods.inbox().clone(), physical.restores().clone());
+        let report = listed(1, Thing::OurPods, Part::OurPods);
+        let again = self.lists_unread(ours.stock(), Inbox::take_unread);
         tokio::join!(
             self.forget_lists(physical.restores()),
-            self.physical_nodes(&physical, epoch, &config),
-            follow(
-                Api::all(client.clone()),
-                config.clone().labels(&ours),
-                Most::PODS,
-                our_pods,
-                self.queue.clone(),
-                listed(1, Thing::OurPods, Part::OurPods),
-            ),
-            follow(
-                Api::all(client.clone()),
-                config.clone().labels(&others).fields(USES_ROOM),
-                Most::PODS,
-                other_pods,
-                self.queue.clone(),
-                listed(2, Thing::OtherPods, Part::OtherPods),
-            ),
+            self.physical_nodes(&physical, epoch, identity),
+            follow(ours, our_pods, self.queue.clone(), move |news| {
+                report(news);
+                again(news);
+            }),
+            follow(others, other_pods, self.queue.clone(), listed(2, Thing::OtherPods, Part::OtherPods)),
             // Not one of the lists that make the cluster reachable: where the right to read CSINodes is missing no list of them is
             // ever whole, and the nodes have to be lent all the same. What depends on CSINodes waits for this list by itself
             // (`view::CsiView`).
             follow(
-                Api::<CsiNodeSlice>::all(client.clone()),
-                config.clone(),
-                Most::NODES,
+                watches.csi_nodes.subscribe(epoch),
                 Feed::<PhysicalCsiNodes>::of(&self.view),
                 self.queue.clone(),
                 csi_news(&self.troubles, Side::Physical),
@@ -391,69 +401,76 @@ impl Group {
         }
     }
 
-    /// The watch of the physical nodes. Where they are all gone at once, they are listed again before that counts (decision S5).
-    async fn physical_nodes(&self, physical: &Arc<Physical>, epoch: Epoch, config: &Config) {
-        loop {
-            let in_doubt = Notify::new();
-            let report = self.report(Thing::PhysicalNodes, Side::Physical, (&self.lists, 0), physical.restores(), None);
-            let nodes = follow(
-                Api::all(physical.connection().reads().clone()),
-                config.clone(),
-                Most::NODES,
-                Machines::new(&self.view, self.pods.inbox().clone()),
-                self.queue.clone(),
-                |news| {
-                    report(news);
-                    if matches!(news, WatchNews::Listed) {
-                        self.nodes_listed(physical, epoch, &in_doubt);
-                    }
-                },
-            );
-            let again = async {
-                in_doubt.notified().await;
-                let time = *self.empty.borrow();
-                tokio::time::sleep(time).await;
-            };
-            tokio::select! {
-                () = nodes => {}
-                () = again => tracing::info!("a physical cluster that said that it has no nodes is listed once more"),
+    /// What follows the watch of the physical nodes. Where they are all gone at once, they are listed again before that counts
+    /// (decision S5).
+    async fn physical_nodes(&self, physical: &Arc<Physical>, epoch: Epoch, identity: &Identity) {
+        let machines = physical.watches(identity.virtual_cluster()).nodes.subscribe(epoch);
+        let (stock, in_doubt) = (machines.stock(), watch::Sender::new(None));
+        let report = self.report(Thing::PhysicalNodes, Side::Physical, (&self.lists, 0), None);
+        let index = Machines::new(&self.view, self.pods.inbox().clone());
+        let nodes = follow(machines, index, self.queue.clone(), |news| {
+            if let WatchNews::Listed(list) = news {
+                in_doubt.send_replace(self.nodes_listed(physical).then_some(list));
             }
+            report(news);
+            if matches!(news, WatchNews::Listed(_)) {
+                self.lists.tell(physical.signs(), epoch);
+            }
+        });
+        tokio::join!(nodes, self.list_again(&stock, in_doubt.subscribe()));
+    }
+
+    /// A list that is in doubt is replaced once, after some time.
+    async fn list_again(&self, stock: &Stock<PhysicalNode>, mut in_doubt: watch::Receiver<Option<ListMark>>) {
+        loop {
+            let doubted = *in_doubt.borrow_and_update();
+            let Some(list) = doubted else {
+                changed(&mut in_doubt).await;
+                continue;
+            };
+            let time = *self.empty.borrow();
+            tokio::select! {
+                // Another list came by itself.
+                () = changed(&mut in_doubt) => continue,
+                () = tokio::time::sleep(time) => {}
+            }
+            tracing::info!("a physical cluster that said that it has no nodes is listed once more");
+            stock.replace(&list);
+            changed(&mut in_doubt).await;
         }
     }
 
-    fn nodes_listed(&self, physical: &Physical, epoch: Epoch, in_doubt: &Notify) {
+    /// Nodes were listed. Whether it is in doubt that there are none any more.
+    fn nodes_listed(&self, physical: &Physical) -> bool {
         let content = content(&self.view());
-        self.lists.tell(physical.signs(), content, epoch);
-        if content == Listed::Some {
-            return;
+        let time = *self.empty.borrow();
+        if !self.lists.nodes(content, time, physical.signs().now()) {
+            return content == Listed::NoneWhereSomeWere;
         }
-        if physical.signs().is_empty_confirmed() {
-            tracing::warn!("a physical cluster has no nodes any more: two lists agree");
-            let gone = self.view().believe_empty();
-            physical.signs().emptied();
-            self.look_at(gone);
-        } else {
-            in_doubt.notify_one();
-        }
+        tracing::warn!("a physical cluster has no nodes any more: two lists agree");
+        let gone = self.view().believe_empty();
+        self.lists.emptied();
+        self.look_at(gone);
+        false
     }
 
-    /// The watch of the policies, in the cluster where they are.
-    async fn policy_watch(&self) {
+    /// What follows the watch of the policies, in the cluster where they are.
+    async fn policy_watch(&self, identity: &Identity) {
         let mut sources = self.policies.source.clone();
         loop {
             let source = *sources.borrow_and_update();
             let watch = async {
                 match source {
                     PolicySource::Virtual => {
-                        self.watch_policies(self.lent.clone(), Config::of(&self.restores), Side::Virtual).await;
+                        let watch = self.watches.policies.subscribe(Epoch::default());
+                        self.watch_policies(watch, Side::Virtual).await;
                     }
                     PolicySource::Physical => {
                         // What is known of them may be of before the cluster was gone.
                         let forget = |_: &Physical, _| self.look_at(self.policies.feed.lost());
-                        let watch = |physical: Arc<Physical>, _| async move {
-                            let config = Config::of(physical.restores()).heard(&physical.signs().heard());
-                            let client = physical.connection().reads().clone();
-                            self.watch_policies(client, config, Side::Physical).await;
+                        let watch = |physical: Arc<Physical>, epoch| async move {
+                            let watch = physical.watches(identity.virtual_cluster()).policies.subscribe(epoch);
+                            self.watch_policies(watch, Side::Physical).await;
                         };
                         connected(self.physical.clone(), forget, watch).await;
                     }
@@ -468,51 +485,29 @@ impl Group {
         }
     }
 
-    /// Watches them. Where they were not known for a while, because their watch was refused, they are listed again: what happened
+    /// Follows them. Where they were not known for a while, because their watch was refused, it lists them again: what happened
     /// meanwhile may be in no watch.
-    async fn watch_policies(&self, client: kube::Client, config: Config, side: Side) {
-        let policies: Api<ResourceLeasingPolicy> = Api::all(client);
-        let most = match side {
-            Side::Physical => Most::POLICIES,
-            Side::Virtual => Most::ALL,
-        };
-        loop {
-            let (again, is_lost) = (Notify::new(), AtomicBool::new(false));
-            let report = |news: WatchNews<'_>| match news {
-                WatchNews::Begins | WatchNews::Changed => {}
-                WatchNews::Listed => {
-                    is_lost.store(false, Ordering::Relaxed);
-                    self.troubles.over(Thing::Policies);
+    async fn watch_policies(&self, watch: Subscription<ResourceLeasingPolicy>, side: Side) {
+        let report = |news: WatchNews<'_>| match news {
+            WatchNews::Changed => {}
+            WatchNews::Listed(_) | WatchNews::Opened => self.troubles.over(Thing::Policies),
+            WatchNews::Failed(refusal) => {
+                self.troubles.met(Thing::Policies, refusal, side);
+                if makes_unknown(refusal.reason) {
+                    self.look_at(self.policies.feed.lost());
                 }
-                WatchNews::Opened => {
-                    self.troubles.over(Thing::Policies);
-                    if is_lost.load(Ordering::Relaxed) {
-                        again.notify_one();
-                    }
-                }
-                WatchNews::Failed(refusal) => {
-                    self.troubles.met(Thing::Policies, refusal, side);
-                    if makes_unknown(refusal.reason) {
-                        is_lost.store(true, Ordering::Relaxed);
-                        self.look_at(self.policies.feed.lost());
-                    }
-                }
-            };
-            let feed = self.policies.feed.clone();
-            tokio::select! {
-                () = follow(policies.clone(), config.clone(), most, feed, self.queue.clone(), report) => {}
-                () = again.notified() => {}
             }
-        }
+        };
+        follow(watch, self.policies.feed.clone(), self.queue.clone(), report).await;
     }
 }
 
-/// Watches with each connection that there is, and again whenever its cluster has been gone, also where another binding on the same
+/// Follows with each connection that there is, and again whenever its cluster has been gone, also where another binding on the same
 /// connection has listed it already. `begins` is called before that.
 async fn connected<F: Future<Output = ()>>(
     mut connections: watch::Receiver<Option<Arc<Physical>>>,
     begins: impl Fn(&Physical, Epoch),
-    watch: impl Fn(Arc<Physical>, Epoch) -> F,
+    follow: impl Fn(Arc<Physical>, Epoch) -> F,
 ) {
     loop {
         let physical = connections.borrow_and_update().clone();
@@ -524,7 +519,7 @@ async fn connected<F: Future<Output = ()>>(
         let epoch = *epochs.borrow_and_update();
         begins(&physical, epoch);
         tokio::select! {
-            () = watch(physical, epoch) => {}
+            () = follow(physical, epoch) => {}
             () = changed(&mut epochs) => {}
             () = changed(&mut connections) => {}
         }
@@ -539,8 +534,8 @@ fn csi_news(troubles: &Troubles, side: Side) -> impl Fn(WatchNews<'_>) + Send + 
         Side::Virtual => Thing::LentCsiNodes,
     };
     move |news| match news {
-        WatchNews::Begins | WatchNews::Changed => {}
-        WatchNews::Listed | WatchNews::Opened => troubles.over(thing),
+        WatchNews::Changed => {}
+        WatchNews::Listed(_) | WatchNews::Opened => troubles.over(thing),
         WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
     }
 }
@@ -548,18 +543,6 @@ fn csi_news(troubles: &Troubles, side: Side) -> impl Fn(WatchNews<'_>) + Send + 
 /// What the last list of physical nodes said.
 fn content(view: &View) -> Listed {
     if view.doubts_empty() { Listed::NoneWhereSomeWere } else { Listed::Some }
-}
-
-/// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
-/// A server that does not answer shows in the state of its connection.
-fn makes_unknown(reason: RefusalReason) -> bool {
-    matches!(
-        reason,
-        RefusalReason::Forbidden
-            | RefusalReason::Unauthorized
-            | RefusalReason::NoSuchResource
-            | RefusalReason::TooLarge
-    )
 }
 
 /// Ends with the next value, and never where there will be none: then the binding has ended, and with it this group.
@@ -597,107 +580,6 @@ pub fn of_binding(identity: &Identity) -> String {
 #[must_use]
 pub fn of_name(virtual_cluster: &Uid, binding: &BindingName) -> String {
     format!("{}={},{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster, keys::BINDING, label_value(binding))
-}
-
-/// Which of some lists were read to their end. Those of a history that the store has left do not count.
-#[derive(Debug)]
-pub struct Lists {
-    all: usize,
-    read: Mutex<ReadLists>,
-    whole: watch::Sender<bool>,
-}
-
-#[derive(Debug, Default)]
-struct ReadLists {
-    /// By which connection to a physical cluster they are read, and since which return of its server.
-    of: Option<(Signs, Epoch)>,
-    /// How often the store had been set back when the first of them began.
-    history: u64,
-    lists: BTreeSet<usize>,
-}
-
-impl Lists {
-    /// So many, of which none was.
-    #[must_use]
-    pub fn new(all: usize) -> Self {
-        Self { all, read: Mutex::default(), whole: watch::Sender::new(false) }
-    }
-
-    /// Those of a physical cluster: nodes, pods of ours, and all other pods.
-    #[must_use]
-    pub fn physical() -> Self {
-        Self::new(3)
-    }
-
-    /// Whether all were; is notified when that changes.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<bool> {
-        self.whole.subscribe()
-    }
-
-    /// Whether all were read by this connection, since its server was gone last.
-    #[must_use]
-    pub fn are_of(&self, signs: &Signs) -> bool {
-        let read = self.read();
-        let is_this = |(of, epoch): &(Signs, Epoch)| of.is_same(signs) && *epoch == signs.epoch();
-        read.of.as_ref().is_some_and(is_this) && *self.whole.borrow()
-    }
-
-    fn read(&self) -> MutexGuard<'_, ReadLists> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// None was: the connection is another one, or its cluster was gone. `history` is how often its store was set back.
-    fn begin_again(&self, of: Option<(Signs, Epoch)>, history: u64) {
-        let mut read = self.read();
-        *read = ReadLists { of, history, lists: BTreeSet::new() };
-        self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
-    }
-
-    /// The store was set back so often: what was read before is of another history.
-    fn set_back(&self, history: u64) {
-        let mut read = self.read();
-        if read.history < history {
-            (read.history, read.lists) = (history, BTreeSet::new());
-            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
-        }
-    }
-
-    /// One was, which began in this history.
-    fn add(&self, which: usize, history: u64) {
-        // Its list may be the first that shows it.
-        self.set_back(history);
-        let mut read = self.read();
-        if history < read.history {
-            return;
-        }
-        read.lists.insert(which);
-        let is_whole = read.lists.len() == self.all;
-        // Under the lock, so that an older answer replaces no newer one.
-        self.whole.send_if_modified(|whole| std::mem::replace(whole, is_whole) != is_whole);
-    }
-
-    /// What one of them holds is not known any more: it has grown beyond what is held.
-    fn lost(&self, which: usize) {
-        let mut read = self.read();
-        if read.lists.remove(&which) {
-            self.whole.send_if_modified(|whole| std::mem::replace(whole, false));
-        }
-    }
-
-    /// A connection is as good as listed once all lists are, which were asked for in this epoch of it.
-    fn tell(&self, signs: &Signs, content: Listed, epoch: Epoch) {
-        if *self.whole.borrow() {
-            signs.listed(content, epoch);
-        }
-    }
-
-    /// Ends when all were.
-    async fn whole(&self) {
-        // The sender is in `self`.
-        let mut changes = self.changes();
-        let _ended = changes.wait_for(|whole| *whole).await;
-    }
 }
 
 #[cfg(test)]

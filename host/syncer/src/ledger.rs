@@ -3,8 +3,10 @@
 //! host ports are in no sum, since they use nothing.
 //!
 //! Owns the sums, kept as pods come, change and go, in the time that one pod takes; and which nodes have to be looked at
-//! after each event. It is a plain value: watches feed it, controllers read it. Never decides what counts:
-//! [`counted`](topoloom_sync::sizes::counted) does.
+//! after each event. Where several bindings share the watches of a physical cluster, a ledger has the pods of those nodes alone that
+//! its binding decides about: it takes them out of what the watches have shown ([`PodStock`]) when it does for the first time. It never
+//! takes them out of a watch of another connection that has not listed all pods yet: they would look like none. It is a
+//! plain value: watches feed it, controllers read it. Never decides what counts: [`counted`](topoloom_sync::sizes::counted) does.
 //!
 //! # Failure story
 //!
@@ -16,12 +18,12 @@
 mod ports;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::deletion::{Existence, PodClass};
-use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
+use topoloom_sync::deletion::{Existence, PodClass, RefusedEviction};
 use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
@@ -31,9 +33,10 @@ use topoloom_sync::quantity::Quantity;
 use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
 use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
+use topoloom_sync::taints::Toleration;
 
 use self::ports::HeldPorts;
-use crate::slices::pod::PodSlice;
+use crate::slices::pod::{KnownPod, Lending, PodSlice};
 
 /// How many UIDs of bindings that are gone are remembered.
 const GONE_BINDINGS: usize = 100;
@@ -44,6 +47,36 @@ pub type PhysicalName = Arc<str>;
 /// The physical nodes that have to be looked at.
 pub type Touched = BTreeSet<PhysicalName>;
 
+/// What a watch of physical pods has shown.
+pub trait PodStock: fmt::Debug + Send + Sync {
+    /// The pods of a node.
+    fn on(&self, node: &str) -> Vec<Arc<KnownPod>>;
+
+    /// Whether it shows a pod with this UID.
+    fn has(&self, uid: &str) -> bool;
+}
+
+/// One of the two watches of physical pods (decision S21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodWatch {
+    /// Of pods with the label of the virtual cluster, in every phase.
+    Ours,
+    /// Of all others that use room.
+    Others,
+}
+
+impl PodWatch {
+    const BOTH: [Self; 2] = [Self::Ours, Self::Others];
+
+    /// What is of this one, of two.
+    fn of<T>(self, [ours, others]: [T; 2]) -> T {
+        match self {
+            Self::Ours => ours,
+            Self::Others => others,
+        }
+    }
+}
+
 /// The pods of a binding's nodes, in both clusters.
 #[derive(Debug)]
 pub struct Ledger {
@@ -51,6 +84,12 @@ pub struct Ledger {
     cluster: ClusterId,
     /// `spec.mountNamespace`: where its physical pods are.
     mount: String,
+    /// The physical nodes whose pods are here.
+    nodes: Nodes,
+    /// What the two watches of physical pods have shown.
+    stocks: [Option<Arc<dyn PodStock>>; 2],
+    /// The same of watches that take their place, each once it has listed all pods.
+    next: [Option<Arc<dyn PodStock>>; 2],
     /// What is used of each physical node.
     used: HashMap<PhysicalName, NodeUsage>,
     physical_pods: HashMap<Uid, PhysicalRow>,
@@ -71,41 +110,50 @@ pub struct Ledger {
     gone_bindings: BTreeSet<Uid>,
 }
 
+/// Physical nodes.
+#[derive(Debug)]
+enum Nodes {
+    /// All of them.
+    All,
+    /// These.
+    Some(HashSet<PhysicalName>),
+}
+
 /// A pod of the physical cluster.
 #[derive(Debug)]
 struct PhysicalRow {
-    node: PhysicalName,
-    phase: Phase,
-    /// What it requests, where that is needed again: of pods that are ours.
-    ours: Option<OurPod>,
+    pod: Arc<KnownPod>,
+    owner: RowOwner,
+    /// Which of the two watches show it.
+    shown: [bool; 2],
 }
 
+/// Whose a physical pod is.
 #[derive(Debug)]
-struct OurPod {
-    /// Its name; it is in the namespace of the binding.
-    name: String,
-    /// The binding that made it, where that was an earlier one of our name.
-    earlier: Option<Uid>,
-    /// The virtual pod that it names.
-    names: Option<VirtualPodRef>,
-    requests: ResourceList,
+enum RowOwner {
+    /// Another's.
+    Foreign,
+    /// This binding made it.
+    Ours,
+    /// An earlier binding of this name did.
+    Earlier(Uid),
 }
 
 /// A pod of the virtual cluster.
 #[derive(Debug)]
 struct VirtualRow {
+    pod: Arc<KnownPod>,
     node: NodeName,
-    class: PodClass,
-    phase: Phase,
-    requests: ResourceList,
-    /// The physical pod that it names.
-    names: Option<PhysicalPodRef>,
+    /// Whether it is being deleted, also as an answer says it that came before the event.
+    existence: Existence,
+    /// When the API server refused its eviction last.
+    refused: Option<RefusedEviction>,
 }
 
 #[derive(Debug, Default)]
 struct LentRow {
     requested: NodeUsage,
-    pods: BTreeMap<Uid, LentPod>,
+    pods: BTreeSet<Uid>,
 }
 
 impl Ledger {
@@ -116,6 +164,9 @@ impl Ledger {
             identity,
             cluster,
             mount: mount.to_owned(),
+            nodes: Nodes::All,
+            stocks: [None, None],
+            next: [None, None],
             used: HashMap::new(),
             physical_pods: HashMap::new(),
             ports: HeldPorts::default(),
@@ -129,20 +180,82 @@ impl Ledger {
         }
     }
 
+    /// From now on the pods of a node are here once it is taken up, and come out of what the two watches have shown. Where these take
+    /// the place of others, as after another connection, each does so once it has [listed](Self::listed) all pods. Pods of the nodes
+    /// that were taken up before stay, until their watch shows otherwise.
+    pub fn draw_on(&mut self, stocks: [Arc<dyn PodStock>; 2]) {
+        if matches!(self.nodes, Nodes::All) {
+            self.nodes = Nodes::Some(self.used.keys().cloned().collect());
+        }
+        for (watch, stock) in PodWatch::BOTH.into_iter().zip(stocks) {
+            let (known, next) = (watch.of(self.stocks.each_mut()), watch.of(self.next.each_mut()));
+            // Before the first list nothing is decided by what is here.
+            let place = if known.is_none() { known } else { next };
+            *place = Some(stock);
+        }
+    }
+
+    /// The pods of a node are here from now on: the binding decides about it. Whether they were not before.
+    pub fn take_up(&mut self, node: &PhysicalName) -> bool {
+        match &mut self.nodes {
+            Nodes::Some(nodes) if !nodes.contains(node) => {
+                nodes.insert(Arc::clone(node));
+            }
+            Nodes::All | Nodes::Some(_) => return false,
+        }
+        for watch in PodWatch::BOTH {
+            let stock = watch.of(self.stocks.each_ref()).clone();
+            for pod in stock.iter().flat_map(|stock| stock.on(node)) {
+                // The node is looked at anyway.
+                let _this: Touched = self.shown(watch, &pod);
+            }
+        }
+        true
+    }
+
+    /// A watch takes the place of another one: it has listed all pods. A node may have been taken up out of what the other one had
+    /// shown, after this one had shown its pods.
+    fn draw_on_next(&mut self, watch: PodWatch) -> Touched {
+        let mut touched = Touched::new();
+        let Some(stock) = watch.of(self.next.each_mut()).take() else { return touched };
+        *watch.of(self.stocks.each_mut()) = Some(Arc::clone(&stock));
+        let nodes: Vec<PhysicalName> = match &self.nodes {
+            Nodes::All => Vec::new(),
+            Nodes::Some(nodes) => nodes.iter().cloned().collect(),
+        };
+        for pod in nodes.iter().flat_map(|node| stock.on(node)) {
+            touched.append(&mut self.shown(watch, &pod));
+        }
+        touched
+    }
+
+    /// Whether the pods of a node are here: what is used of another one is not known.
+    #[must_use]
+    pub fn counts(&self, node: &str) -> bool {
+        match &self.nodes {
+            Nodes::All => true,
+            Nodes::Some(nodes) => nodes.contains(node),
+        }
+    }
+
     /// A physical node has this virtual one: pods of the one mean something for the other from now on.
     pub fn node(&mut self, physical: &PhysicalName) -> Option<NodeName> {
         let name = virtual_node_name(&self.cluster, physical).ok()?;
         if let Entry::Vacant(entry) = self.names.entry(name.clone()) {
             entry.insert(Arc::clone(physical));
-            let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.values());
-            self.running += pods.filter(|pod| is_running(pod.class, pod.phase)).count();
+            let pods = self.lent.get(&name).into_iter().flat_map(|row| &row.pods);
+            let rows = pods.filter_map(|uid| self.virtual_pods.get(uid));
+            self.running += rows.filter(|row| row.is_running()).count();
         }
         Some(name)
     }
 
-    /// A node is in neither cluster any more. Where pods are bound to its virtual node still, its name is kept until they are gone: the
-    /// last one touches the node once more.
+    /// A node is in neither cluster any more: its pods are here no more, but for those that are not shown as gone yet. Where pods are
+    /// bound to its virtual node still, its name is kept until they are gone: the last one touches the node once more.
     pub fn forget(&mut self, physical: &str) {
+        if let Nodes::Some(nodes) = &mut self.nodes {
+            nodes.remove(physical);
+        }
         let Ok(name) = virtual_node_name(&self.cluster, physical) else { return };
         let is_its = self.names.get(&name).is_some_and(|known| **known == *physical);
         if is_its && !self.lent.contains_key(&name) {
@@ -186,15 +299,15 @@ impl Ledger {
     /// The pods of a virtual node.
     #[must_use]
     pub fn pods(&self, lent: &str) -> Vec<LentPod> {
-        self.lent.get(lent).map(|row| row.pods.values().cloned().collect()).unwrap_or_default()
+        let pods = self.lent.get(lent).into_iter().flat_map(|row| &row.pods);
+        pods.filter_map(|uid| self.virtual_pods.get(uid)?.lent()).collect()
     }
 
     /// These pods of a virtual node, which were read live, with what is remembered of them.
     #[must_use]
     pub fn remembering(&self, lent: &str, mut pods: Vec<LentPod>) -> Vec<LentPod> {
-        let row = self.lent.get(lent);
         for pod in &mut pods {
-            let known = row.and_then(|row| row.pods.get(&pod.pod.uid));
+            let known = self.virtual_pods.get(&pod.pod.uid).filter(|row| *row.node == *lent);
             pod.refused = known.and_then(|known| known.refused);
             if self.removed.contains(&pod.pod.uid) {
                 pod.existence = Existence::Terminating;
@@ -212,8 +325,8 @@ impl Ledger {
 
     /// The phases of the pods that are bound to the binding's nodes, without placeholders.
     pub fn bound(&self) -> impl Iterator<Item = Phase> {
-        let is_bound = |row: &&VirtualRow| row.class != PodClass::Placeholder && self.names.contains_key(&row.node);
-        self.virtual_pods.values().filter(is_bound).map(|row| row.phase)
+        let is_bound = |row: &&VirtualRow| row.class() != PodClass::Placeholder && self.names.contains_key(&row.node);
+        self.virtual_pods.values().filter(is_bound).map(|row| row.pod.phase())
     }
 
     /// The host ports that pods of others hold on a physical node, pod by pod.
@@ -232,33 +345,78 @@ impl Ledger {
     /// # Errors
     /// One of its amounts is no quantity: the pod counts as it did before.
     pub fn physical_pod(&mut self, slice: &PodSlice) -> Result<Touched, ResourceError> {
-        let uid = slice.pod().uid;
-        let Some(node) = slice.node() else { return Ok(self.physical_pod_gone(&uid)) };
-        let requests = slice.requests()?;
+        if slice.node().is_none() {
+            return Ok(self.physical_pod_gone(&slice.pod().uid));
+        }
+        let pod = Arc::new(KnownPod::of(slice)?);
+        Ok(self.shown(PodWatch::Others, &pod))
+    }
+
+    /// A watch shows a pod of the physical cluster as it is now.
+    pub fn shown(&mut self, watch: PodWatch, pod: &Arc<KnownPod>) -> Touched {
+        let uid = pod.uid();
+        let Some(node) = pod.node() else { return self.physical_pod_gone(uid) };
+        if !self.counts(node) {
+            return Touched::new();
+        }
         let mut touched = Touched::new();
         // A pod never moves; one that did is another pod's row.
-        if self.physical_pods.get(&uid).is_some_and(|row| *row.node != *node) {
-            touched.append(&mut self.physical_pod_gone(&uid));
+        if self.physical_pods.get(uid).is_some_and(|row| row.pod.node() != Some(node)) {
+            touched.append(&mut self.physical_pod_gone(uid));
         }
-        if let Some(old) = self.physical_pods.get(&uid).and_then(PhysicalRow::virtual_uid).cloned() {
-            self.forget_twin(&old, &uid);
+        let before = self.physical_pods.remove(uid);
+        let [ours, others] = before.as_ref().map(|row| row.shown).unwrap_or_default();
+        let shown = match watch {
+            PodWatch::Ours => [true, others],
+            PodWatch::Others => [ours, true],
+        };
+        if let Some(virtual_uid) = before.as_ref().and_then(PhysicalRow::virtual_uid) {
+            self.forget_twin(virtual_uid, uid);
         }
-        let ours = self.our_pod(slice);
-        if let Some(virtual_uid) = ours.as_ref().and_then(OurPod::virtual_uid) {
+        let row = PhysicalRow { pod: Arc::clone(pod), owner: self.owner(pod), shown };
+        if let Some(virtual_uid) = row.virtual_uid() {
             self.twins.entry(virtual_uid.clone()).or_default().push(uid.clone());
         }
-        let node: PhysicalName =
-            self.used.get_key_value(node).map_or_else(|| node.into(), |(known, _)| Arc::clone(known));
-        let phase = Phase::read(slice.phase());
-        let holds = ours.is_none() && !phase.is_final();
-        self.ports.set(&node, &uid, if holds { slice.host_ports() } else { Vec::new() });
-        let part = self.part(&uid, &node, phase, ours.as_ref(), &requests);
-        let ours = ours.map(|ours| OurPod { requests, ..ours });
-        self.physical_pods.insert(uid.clone(), PhysicalRow { node: Arc::clone(&node), phase, ours });
-        if self.used.entry(Arc::clone(&node)).or_default().set(&uid, part) == UsageChange::Changed {
-            touched.insert(node);
+        let holds = matches!(row.owner, RowOwner::Foreign) && !pod.phase().is_final();
+        self.ports.set(node, uid, if holds { pod.ports().to_vec() } else { Vec::new() });
+        let part = self.part(&row);
+        self.physical_pods.insert(uid.clone(), row);
+        if self.used.entry(Arc::clone(node)).or_default().set(uid, part) == UsageChange::Changed {
+            touched.insert(Arc::clone(node));
         }
-        Ok(touched)
+        touched
+    }
+
+    /// A watch does not show a pod any more. Where its labels changed the other one does, or will: a pod that the other one shows is
+    /// not gone.
+    pub fn hidden(&mut self, watch: PodWatch, uid: &Uid) -> Touched {
+        let Some(row) = self.physical_pods.get_mut(uid) else { return Touched::new() };
+        let is_shown = match (watch, &mut row.shown) {
+            (PodWatch::Ours, [ours, others]) => std::mem::replace(ours, false) && !*others,
+            (PodWatch::Others, [ours, others]) => std::mem::replace(others, false) && !*ours,
+        };
+        if is_shown { self.physical_pod_gone(uid) } else { Touched::new() }
+    }
+
+    /// A watch has listed all pods: what is not among these it does not show, unless it came after the list.
+    pub fn listed(&mut self, watch: PodWatch, seen: &HashSet<Uid>) -> Touched {
+        let mut touched = self.draw_on_next(watch);
+        let stock = watch.of(self.stocks.each_ref()).clone();
+        let has = |uid: &Uid| stock.as_ref().is_some_and(|stock| stock.has(uid));
+        touched.append(&mut self.hide(watch, |uid| !seen.contains(uid) && !has(uid)));
+        touched
+    }
+
+    /// A watch has given up a list that has shown these: what it has not shown may be gone, and is not known any more. A later list
+    /// shows it again.
+    pub fn given_up(&mut self, watch: PodWatch, seen: &HashSet<Uid>) -> Touched {
+        self.hide(watch, |uid| !seen.contains(uid))
+    }
+
+    fn hide(&mut self, watch: PodWatch, is_missing: impl Fn(&Uid) -> bool) -> Touched {
+        let shown = self.physical_pods.iter().filter(|(_, row)| row.is_shown_by(watch));
+        let missing: Vec<Uid> = shown.map(|(uid, _)| uid.clone()).filter(|uid| is_missing(uid)).collect();
+        missing.iter().flat_map(|uid| self.hidden(watch, uid)).collect()
     }
 
     /// A pod of the physical cluster is gone.
@@ -267,14 +425,15 @@ impl Ledger {
         if let Some(virtual_uid) = row.virtual_uid() {
             self.forget_twin(virtual_uid, uid);
         }
-        self.ports.remove(&row.node, uid);
-        let Some(used) = self.used.get_mut(&row.node) else { return Touched::new() };
+        let Some(node) = row.pod.node() else { return Touched::new() };
+        self.ports.remove(node, uid);
+        let Some(used) = self.used.get_mut(node) else { return Touched::new() };
         let change = used.remove(uid);
         if used.is_empty() {
-            self.used.remove(&row.node);
+            self.used.remove(node);
         }
         match change {
-            UsageChange::Changed => [row.node].into(),
+            UsageChange::Changed => [Arc::clone(node)].into(),
             UsageChange::Same => Touched::new(),
         }
     }
@@ -284,45 +443,49 @@ impl Ledger {
     /// # Errors
     /// One of its amounts is no quantity: the pod counts as it did before.
     pub fn virtual_pod(&mut self, slice: PodSlice) -> Result<Touched, ResourceError> {
-        let uid = slice.pod().uid;
-        let Some(node) = slice.node().map(NodeName::from) else { return Ok(self.virtual_pod_gone(&uid)) };
-        let requests = slice.requests()?;
-        let (phase, names) = (Phase::read(slice.phase()), slice.names_physical());
-        let mut touched = Touched::new();
-        if self.virtual_pods.get(&uid).is_some_and(|row| row.node != node) {
-            touched.append(&mut self.virtual_pod_gone(&uid));
+        if slice.node().is_none() {
+            return Ok(self.virtual_pod_gone(&slice.pod().uid));
         }
-        let there = VirtualPod { uid: &uid, phase, node: Some(&node), requests: &requests };
+        let pod = Arc::new(KnownPod::of(&slice)?);
+        Ok(self.lent_pod(&pod))
+    }
+
+    /// A pod of the virtual cluster that is bound to a node is as it is now.
+    pub fn lent_pod(&mut self, pod: &Arc<KnownPod>) -> Touched {
+        let uid = pod.uid();
+        let (Some(node), Some(lending)) = (pod.node(), pod.lending()) else { return self.virtual_pod_gone(uid) };
+        let node = NodeName::from(Arc::clone(node));
+        let mut touched = Touched::new();
+        if self.virtual_pods.get(uid).is_some_and(|row| row.node != node) {
+            touched.append(&mut self.virtual_pod_gone(uid));
+        }
+        let requests = pod.requests();
+        let there = VirtualPod { uid, phase: pod.phase(), node: Some(&node), requests: &requests };
         let part = PodUse::new(&counted_there(&there), &requests);
         let lent = self.lent.entry(node.clone()).or_default();
-        let mut pod = slice.lent();
-        let class = pod.class;
-        let change = match class {
-            PodClass::Placeholder => lent.requested.remove(&uid),
+        let change = match lending.class {
+            PodClass::Placeholder => lent.requested.remove(uid),
             PodClass::Ordinary | PodClass::DaemonSet | PodClass::Mirror | PodClass::System => {
-                lent.requested.set(&uid, part)
+                lent.requested.set(uid, part)
             }
         };
-        let mut is_changed = change == UsageChange::Changed;
-        if self.removed.contains(&uid) {
-            pod.existence = Existence::Terminating;
+        lent.pods.insert(uid.clone());
+        let is_removed = self.removed.contains(uid);
+        let existence = if is_removed { Existence::Terminating } else { lending.existence() };
+        let before = self.virtual_pods.remove(uid);
+        let refused = before.as_ref().and_then(|before| before.refused);
+        let row = VirtualRow { pod: Arc::clone(pod), node: node.clone(), existence, refused };
+        let matters = before.as_ref().map(VirtualRow::matters) != Some(row.matters());
+        let (was_running, is_running) = (before.is_some_and(|row| row.is_running()), row.is_running());
+        self.virtual_pods.insert(uid.clone(), row);
+        if let Some(physical) = self.names.get(&node) {
+            self.running = self.running.saturating_sub(usize::from(was_running)) + usize::from(is_running);
+            if matters || change == UsageChange::Changed {
+                touched.insert(Arc::clone(physical));
+            }
         }
-        let matters = |pod: &LentPod| (pod.phase, pod.existence, pod.class, pod.tolerations.clone());
-        let refused = lent.pods.get(&uid).and_then(|known| known.refused);
-        is_changed |= lent.pods.get(&uid).map(matters) != Some(matters(&pod));
-        lent.pods.insert(uid.clone(), LentPod { refused, ..pod });
-        let row = VirtualRow { node: node.clone(), class, phase, requests, names };
-        let before = self.virtual_pods.insert(uid.clone(), row);
-        if self.names.contains_key(&node) {
-            let was_running = before.is_some_and(|row| is_running(row.class, row.phase));
-            self.running =
-                self.running.saturating_sub(usize::from(was_running)) + usize::from(is_running(class, phase));
-        }
-        if is_changed && let Some(physical) = self.names.get(&node) {
-            touched.insert(Arc::clone(physical));
-        }
-        touched.append(&mut self.recount(&uid));
-        Ok(touched)
+        touched.append(&mut self.recount(uid));
+        touched
     }
 
     /// A pod of the virtual cluster is gone.
@@ -330,7 +493,7 @@ impl Ledger {
         self.removed.remove(uid);
         let Some(row) = self.virtual_pods.remove(uid) else { return Touched::new() };
         let mut touched: Touched = self.names.get(&row.node).cloned().into_iter().collect();
-        if !touched.is_empty() && is_running(row.class, row.phase) {
+        if !touched.is_empty() && row.is_running() {
             self.running = self.running.saturating_sub(1);
         }
         if let Some(lent) = self.lent.get_mut(&row.node) {
@@ -347,17 +510,17 @@ impl Ledger {
 
     /// The API server refused the eviction of a pod.
     pub fn refused(&mut self, lent: &str, uid: &Uid, now: jiff::Timestamp) {
-        if let Some(pod) = self.lent.get_mut(lent).and_then(|row| row.pods.get_mut(uid)) {
-            let times = pod.refused.map_or(0, |refused| refused.times);
-            pod.refused = Some(topoloom_sync::deletion::RefusedEviction { at: now, times: times.saturating_add(1) });
+        if let Some(row) = self.virtual_pods.get_mut(uid).filter(|row| *row.node == *lent) {
+            let times = row.refused.map_or(0, |refused| refused.times);
+            row.refused = Some(RefusedEviction { at: now, times: times.saturating_add(1) });
         }
     }
 
     /// The API server took the removal of a pod. It terminates from now on, whatever an event says that is older: it is not
     /// removed a second time.
     pub fn removed(&mut self, lent: &str, uid: &Uid) {
-        if let Some(pod) = self.lent.get_mut(lent).and_then(|row| row.pods.get_mut(uid)) {
-            pod.existence = Existence::Terminating;
+        if let Some(row) = self.virtual_pods.get_mut(uid).filter(|row| *row.node == *lent) {
+            row.existence = Existence::Terminating;
             self.removed.insert(uid.clone());
         }
     }
@@ -382,16 +545,10 @@ impl Ledger {
     }
 
     fn recount_earlier(&mut self) -> Touched {
-        let is_earlier = |row: &PhysicalRow| row.ours.as_ref().is_some_and(|ours| ours.earlier.is_some());
+        let is_earlier = |row: &PhysicalRow| matches!(row.owner, RowOwner::Earlier(_));
         let pods: Vec<Uid> =
             self.physical_pods.iter().filter(|(_, row)| is_earlier(row)).map(|(uid, _)| uid.clone()).collect();
         pods.iter().filter_map(|uid| self.recount_pod(uid)).collect()
-    }
-
-    /// How many pods of the virtual cluster are known.
-    #[must_use]
-    pub fn virtual_count(&self) -> usize {
-        self.virtual_pods.len()
     }
 
     /// All pods of the virtual cluster that are known.
@@ -409,17 +566,16 @@ impl Ledger {
         }
     }
 
-    /// A pod that this binding made, or an earlier one of its name, as far as the pod says it: without its amounts.
-    fn our_pod(&self, slice: &PodSlice) -> Option<OurPod> {
-        let metadata = slice.metadata();
-        let earlier = match Ownership::of(metadata.labels.as_ref()?, &self.identity) {
-            Ownership::Ours => None,
-            Ownership::OursOfEarlierBinding(uid) => Some(uid),
-            Ownership::Foreign(_) | Ownership::None => return None,
+    /// Whose a physical pod is, as far as it says that.
+    fn owner(&self, pod: &KnownPod) -> RowOwner {
+        let Some(lending) = pod.lending().filter(|lending| *lending.namespace == *self.mount) else {
+            return RowOwner::Foreign;
         };
-        let is_there = metadata.namespace.as_deref() == Some(self.mount.as_str());
-        let name = metadata.name.clone().unwrap_or_default();
-        is_there.then(|| OurPod { name, earlier, names: slice.names(), requests: ResourceList::new() })
+        match Ownership::of(&lending.labels, &self.identity) {
+            Ownership::Ours => RowOwner::Ours,
+            Ownership::OursOfEarlierBinding(uid) => RowOwner::Earlier(uid),
+            Ownership::Foreign(_) | Ownership::None => RowOwner::Foreign,
+        }
     }
 
     /// Counts the physical pods that name a virtual one anew.
@@ -430,58 +586,82 @@ impl Ledger {
 
     /// Counts a physical pod of ours anew. Returns its node, where that has another sum now.
     fn recount_pod(&mut self, uid: &Uid) -> Option<PhysicalName> {
-        let PhysicalRow { node, phase, ours } = self.physical_pods.get(uid)?;
-        let ours = ours.as_ref()?;
-        let part = self.part(uid, node, *phase, Some(ours), &ours.requests);
-        let node = Arc::clone(node);
+        let row = self.physical_pods.get(uid).filter(|row| !matches!(row.owner, RowOwner::Foreign))?;
+        let (part, node) = (self.part(row), Arc::clone(row.pod.node()?));
         let change = self.used.entry(Arc::clone(&node)).or_default().set(uid, part);
         (change == UsageChange::Changed).then_some(node)
     }
 
     /// The virtual pod of a physical one, where each names the other.
-    fn twin_of(&self, uid: &Uid, pod: &OurPod) -> Option<(&Uid, &VirtualRow)> {
+    fn twin_of(&self, uid: &Uid, pod: &Lending) -> Option<(&Uid, &VirtualRow)> {
         let named = pod.names.as_ref()?;
         let (virtual_uid, row) = self.virtual_pods.get_key_value(&named.uid)?;
-        let twin = &self.lent.get(&row.node)?.pods.get(virtual_uid)?.pod;
-        let is_named = (&named.namespace, &named.name) == (&twin.namespace, &twin.name);
-        let back = row.names.as_ref()?;
+        let twin = row.pod.lending()?;
+        let is_named = *twin.namespace == *named.namespace && twin.name == named.name;
+        let back = twin.names_physical.as_ref()?;
         let names_back =
             back.namespace == self.mount && back.name == pod.name && back.uid.as_ref().is_none_or(|named| named == uid);
         (is_named && names_back).then_some((virtual_uid, row))
     }
 
     /// How much of a physical pod counts.
-    fn part(&self, uid: &Uid, node: &str, phase: Phase, ours: Option<&OurPod>, requests: &ResourceList) -> PodUse {
-        let is_known = |ours: &&OurPod| ours.earlier.as_ref().is_none_or(|uid| self.gone_bindings.contains(uid));
-        let ours = ours.filter(is_known);
-        let owner = if ours.is_some() { PodOwner::Ours } else { PodOwner::Foreign };
-        let virtual_uid = ours.and_then(OurPod::virtual_uid);
-        let pod = PhysicalPod { owner, virtual_uid: virtual_uid.map(|uid| &**uid), phase, requests };
-        let twin = ours.and_then(|ours| self.twin_of(uid, ours));
-        let twin =
-            twin.map(|(uid, row)| VirtualPod { uid, phase: row.phase, node: Some(&row.node), requests: &row.requests });
+    fn part(&self, row: &PhysicalRow) -> PodUse {
+        let pod = &*row.pod;
+        let is_ours = match &row.owner {
+            RowOwner::Foreign => false,
+            RowOwner::Ours => true,
+            RowOwner::Earlier(binding) => self.gone_bindings.contains(binding),
+        };
+        let ours = pod.lending().filter(|_| is_ours);
+        let owner = if is_ours { PodOwner::Ours } else { PodOwner::Foreign };
+        let virtual_uid = ours.and_then(|lending| lending.names.as_ref()).map(|named| &*named.uid);
+        let requests = pod.requests();
+        let physical = PhysicalPod { owner, virtual_uid, phase: pod.phase(), requests: &requests };
+        let twin = ours.and_then(|lending| self.twin_of(pod.uid(), lending));
+        let twin = twin.map(|(uid, row)| (uid, row, row.pod.requests()));
+        let twin = twin.as_ref().map(|(uid, row, requests)| VirtualPod {
+            uid,
+            phase: row.pod.phase(),
+            node: Some(&row.node),
+            requests,
+        });
         // A node whose name gives no virtual one is not lent; then all of its pods count, which no one reads.
+        let node = pod.node().map(|node| &**node).unwrap_or_default();
         let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
-        PodUse::new(&counted(&pod, twin.as_ref(), &name), requests)
+        PodUse::new(&counted(&physical, twin.as_ref(), &name), &requests)
     }
-}
-
-/// Whether a pod of the virtual cluster is one that a limit of the guard counts.
-fn is_running(class: PodClass, phase: Phase) -> bool {
-    class != PodClass::Placeholder && !phase.is_final()
 }
 
 impl PhysicalRow {
     /// The UID of the virtual pod that it names, where it is ours.
     fn virtual_uid(&self) -> Option<&Uid> {
-        self.ours.as_ref()?.virtual_uid()
+        let ours = self.pod.lending().filter(|_| !matches!(self.owner, RowOwner::Foreign))?;
+        ours.names.as_ref().map(|named| &named.uid)
+    }
+
+    fn is_shown_by(&self, watch: PodWatch) -> bool {
+        watch.of(self.shown)
     }
 }
 
-impl OurPod {
-    /// The UID of the virtual pod that it names.
-    fn virtual_uid(&self) -> Option<&Uid> {
-        self.names.as_ref().map(|named| &named.uid)
+impl VirtualRow {
+    fn class(&self) -> PodClass {
+        self.pod.lending().map_or(PodClass::Ordinary, |lending| lending.class)
+    }
+
+    /// Whether it is one that a limit of the guard counts.
+    fn is_running(&self) -> bool {
+        self.class() != PodClass::Placeholder && !self.pod.phase().is_final()
+    }
+
+    /// What a decision about its node depends on, beside its amounts.
+    fn matters(&self) -> (Phase, Existence, PodClass, &[Toleration]) {
+        let tolerations = self.pod.lending().map(|lending| &*lending.tolerations).unwrap_or_default();
+        (self.pod.phase(), self.existence, self.class(), tolerations)
+    }
+
+    fn lent(&self) -> Option<LentPod> {
+        Some(LentPod { existence: self.existence, refused: self.refused, ..self.pod.lent()? })
     }
 }
 

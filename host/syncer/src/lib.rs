@@ -8,8 +8,9 @@
 //! | [`convert`] | what the objects of the API say, in the types of the rooms that decide, and back |
 //! | [`slices`] | what is read of objects, and the facts made of it |
 //! | [`ledger`] | what the pods of both clusters mean for the nodes of a binding |
+//! | [`shared`] | one watch for all bindings that follow the same objects by the same connection |
 //! | [`view`] | everything that is known for one binding |
-//! | [`feeds`] | the watches, each on its way into the view |
+//! | [`feeds`] | what watches show, on its way into the view of a binding |
 //! | [`kubeconfig`] | which kubeconfigs of borrowers are used |
 //! | [`physical`] | connections to physical API servers |
 //! | [`kubelet`] | logs, exec, attach and port-forward of lent pods, as a kubelet serves them |
@@ -40,6 +41,7 @@ pub mod physical;
 pub mod pods;
 pub mod policies;
 pub mod ports;
+pub mod shared;
 pub mod slices;
 pub mod survey;
 pub mod troubles;

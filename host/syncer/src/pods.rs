@@ -57,7 +57,7 @@ use self::metrics::BindingMetrics;
 use self::requests::{PodRequests, unreadable};
 use self::state::PodState;
 use crate::metrics::Counted;
-use crate::slices::pod::WholePod;
+use crate::slices::pod::{Copied, PodSlice, WholePod};
 use crate::troubles::{Thing, Troubles};
 use crate::view::View;
 
@@ -242,6 +242,11 @@ impl Work<PodKey> for Pods {
         gone.iter().for_each(|name| self.view().orphan_kept(name));
         self.inbox.book().waiting()
     }
+}
+
+/// What is copied of a pod, as one text for all bindings that may take it.
+pub(crate) fn text(slice: &PodSlice, copied: Copied) -> Option<Arc<str>> {
+    PodState::whole(slice, copied).text()
 }
 
 /// Whether the same request is refused until a person has changed something.

@@ -33,6 +33,7 @@ use topoloom_sync::deletion::{DeletionCause, Leave};
 use topoloom_sync::guard::{Act, Cause, Guard, Inherited, Safety, Size};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
+use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::{
     Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
     PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
@@ -225,8 +226,13 @@ impl View {
         }
     }
 
-    /// A physical node is as it is now. An event that is older than the answer to our own write says nothing new.
+    /// A physical node is as it is now.
     pub fn physical_node(&mut self, name: &PhysicalName, node: PhysicalNode) -> Touched {
+        self.machine(name, Arc::new(node))
+    }
+
+    /// The same of one that others know, too. An event that is older than the answer to our own write says nothing new.
+    pub fn machine(&mut self, name: &PhysicalName, node: Arc<PhysicalNode>) -> Touched {
         self.ledger.node(name);
         let known = self.physical.get(name);
         if known.is_some_and(|known| node.version.is_older_than(&known.version)) {
@@ -235,7 +241,7 @@ impl View {
         if known.is_none_or(|known| known.labels != node.labels) {
             self.placement += 1;
         }
-        self.physical.insert(Arc::clone(name), Arc::new(node));
+        self.physical.insert(Arc::clone(name), node);
         [Arc::clone(name)].into()
     }
 
@@ -245,9 +251,14 @@ impl View {
         self.physical.remove_entry(name).map(|(name, _)| name).into_iter().collect()
     }
 
-    /// All physical nodes were listed: what is not among these is gone. That there are none, where some were, is not believed
-    /// before [`Self::believe_empty`].
+    /// All physical nodes were listed: what is not among these is gone.
     pub fn physical_nodes(&mut self, nodes: HashMap<PhysicalName, PhysicalNode>) -> Touched {
+        self.machines(nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect())
+    }
+
+    /// The same of nodes that others know, too. That there are none, where some were, is not believed before
+    /// [`Self::believe_empty`].
+    pub fn machines(&mut self, nodes: HashMap<PhysicalName, Arc<PhysicalNode>>) -> Touched {
         self.is_empty_in_doubt = nodes.is_empty() && !self.physical.is_empty();
         if self.is_empty_in_doubt {
             return Touched::new();
@@ -258,15 +269,20 @@ impl View {
         self.physical.clear();
         self.is_listed = true;
         for (name, node) in nodes {
-            touched.append(&mut self.physical_node(&name, node));
+            touched.append(&mut self.machine(&name, node));
         }
         // A virtual node whose physical one was gone before the first list.
         touched.extend(self.lent.values().filter_map(|lent| Some(named(lent)?.into())));
         touched
     }
 
-    /// A virtual node is as it is now. Nothing has to be looked at where our own write has shown this version, or a later one.
+    /// A virtual node is as it is now.
     pub fn lent_node(&mut self, name: &NodeName, node: LentNode) -> Touched {
+        self.lent_machine(name, Arc::new(node))
+    }
+
+    /// The same of one that others know, too. Nothing has to be looked at where our own write has shown this version, or a later one.
+    pub fn lent_machine(&mut self, name: &NodeName, node: Arc<LentNode>) -> Touched {
         let physical = self.physical_of(name, &node);
         let is_known =
             |known: &Arc<LentNode>| known.version == node.version || node.version.is_older_than(&known.version);
@@ -275,7 +291,6 @@ impl View {
         }
         let before = self.lent.get(name).cloned();
         self.owner(physical.as_ref(), before.as_deref(), &node);
-        let node = Arc::new(node);
         self.lent.insert(name.clone(), Arc::clone(&node));
         self.ports_of(name, before.as_deref(), Some(&*node));
         physical.into_iter().collect()
@@ -292,6 +307,11 @@ impl View {
 
     /// All virtual nodes were listed: what is not among these is gone.
     pub fn lent_nodes(&mut self, nodes: HashMap<NodeName, LentNode>) -> Touched {
+        self.lent_machines(nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect())
+    }
+
+    /// The same of nodes that others know, too.
+    pub fn lent_machines(&mut self, nodes: HashMap<NodeName, Arc<LentNode>>) -> Touched {
         let gone: Vec<NodeName> = self.lent.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         let mut touched = Touched::new();
         for name in gone {
@@ -310,7 +330,6 @@ impl View {
             if known.is_none_or(|known| known.version != node.version) {
                 touched.extend(physical);
             }
-            let node = Arc::new(node);
             self.lent.insert(name.clone(), Arc::clone(&node));
             self.ports_of(&name, known.map(Arc::as_ref), Some(&*node));
         }
@@ -319,6 +338,18 @@ impl View {
             self.look_at_ports();
         }
         touched
+    }
+
+    /// A physical node of the cache, as it is shared.
+    #[must_use]
+    pub fn shared_physical(&self, name: &str) -> Option<Arc<PhysicalNode>> {
+        self.physical.get(name).cloned()
+    }
+
+    /// A virtual node of the cache, as it is shared.
+    #[must_use]
+    pub fn shared_lent(&self, name: &str) -> Option<Arc<LentNode>> {
+        self.lent.get(name).cloned()
     }
 
     /// A physical node of the cache.
@@ -402,6 +433,7 @@ impl View {
         let lent_name = self.ledger.node(name);
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
+        self.take_up(name, lent.as_deref(), physical.as_deref());
         let (used, requested, pods) = match &lent_name {
             Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
@@ -491,6 +523,18 @@ impl View {
             self.remembered.remove(name);
             self.recall.forget(name);
             self.ledger.forget(name);
+        }
+    }
+
+    /// The pods of a machine count from now on where the binding decides about it: it selects it, or lends it.
+    fn take_up(&mut self, name: &PhysicalName, lent: Option<&LentNode>, physical: Option<&PhysicalNode>) {
+        let is_selected = physical.is_some_and(|node| self.binding.selector.matches(name, &node.labels));
+        if (lent.is_some() || is_selected) && self.ledger.take_up(name) {
+            self.look_at_port_news();
+            // Until now it was not known which ports are held.
+            if let Ok(lent) = virtual_node_name(&self.binding.cluster, name) {
+                self.look_at_ports_of(&lent);
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::{self, Holding, LeaseName, Process, Shown};
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
+use topoloom_syncer::shared::LentWatches;
 use topoloom_syncer::{heartbeats, pods};
 use topoloom_tests::controlplane::{ControlPlane, Wanted, eventually};
 use topoloom_tests::lending::Background;
@@ -226,10 +227,11 @@ pub(super) async fn process(
     let cluster = cluster(plane).await?;
     let mut metrics = Metrics::default();
     let counted = requests::Metrics::register(&mut metrics);
-    let steady = Clock::default();
+    let (steady, restores) = (Clock::default(), Restores::default());
     Ok(Arc::new(Process {
         lent: plane.client(),
-        restores: Restores::default(),
+        watches: LentWatches::new(&plane.client(), &restores, &cluster),
+        restores,
         lent_signs: Signs::new(ContactTiming::default(), &steady),
         registry: Arc::new(Registry::new(Dialer::new(&counted, 200), steady).looking(LOOKS)),
         secrets: Api::namespaced(plane.client(), SYSTEM),

@@ -1,6 +1,7 @@
 //! Whether a physical cluster answers, and what its silence means for each virtual node (decisions S4, S5 and S28).
 //!
-//! Owns two decisions. [`Contact`] judges one connection by the time of its last sign of life. [`judge`] says for one virtual
+//! Owns three decisions. [`Contact`] judges one connection by the time of its last sign of life. [`Emptiness`] says when a cache
+//! believes that a cluster has no Nodes any more. [`judge`] says for one virtual
 //! node whether its lease is renewed, whether it carries the taint of an unreachable cluster, and who writes its Ready condition.
 //! Never: evicts. What follows from a node that is not Ready is node-lifecycle's, in the virtual cluster.
 //!
@@ -11,6 +12,7 @@
 //! let node-lifecycle do the rest by the pods' own tolerations. A cluster that answers again is listed anew before anything is
 //! decided about it: until then it is still suspect. A list that was asked for before its silence is no such list: it may
 //! arrive after it, and leaves out what happened meanwhile. So each return begins an [`Epoch`], and a list says of which it is.
+//! An empty list is in doubt in each cache that has Nodes: a connection may serve several, of which one never had any.
 
 use std::fmt;
 use std::time::Duration;
@@ -95,15 +97,13 @@ pub struct Contact {
     epoch: Epoch,
     /// Since when Nodes have not been listed although the connection was unreachable before.
     unlisted: bool,
-    /// When the server first said that it has no Nodes, where the cache had some.
-    empty: Option<Duration>,
 }
 
 impl Contact {
     /// A connection that was made at this time. Nothing is listed yet.
     #[must_use]
     pub fn new(timing: ContactTiming, now: Duration) -> Self {
-        Self { timing, last: now, epoch: Epoch::default(), unlisted: true, empty: None }
+        Self { timing, last: now, epoch: Epoch::default(), unlisted: true }
     }
 
     /// The times by which it is judged.
@@ -129,27 +129,11 @@ impl Contact {
 
     /// Nodes and pods were listed, by lists that were asked for in this epoch; the last one was answered at this time. What was
     /// asked for in an earlier one is an answer, and no list.
-    pub fn listed(&mut self, content: Listed, epoch: Epoch, now: Duration) {
+    pub fn listed(&mut self, epoch: Epoch, now: Duration) {
         self.answered(now);
-        if epoch != self.epoch {
-            return;
+        if epoch == self.epoch {
+            self.unlisted = false;
         }
-        self.unlisted = false;
-        self.empty = match content {
-            Listed::Some => None,
-            Listed::NoneWhereSomeWere => Some(self.empty.unwrap_or(now)),
-        };
-    }
-
-    /// An empty list was confirmed by a second one that is late enough, so the Nodes are gone.
-    #[must_use]
-    pub fn is_empty_confirmed(&self, now: Duration) -> bool {
-        self.empty.is_some_and(|since| now.saturating_sub(since) >= self.timing.empty)
-    }
-
-    /// The caller has forgotten the Nodes that an empty list confirmed as gone.
-    pub fn emptied(&mut self) {
-        self.empty = None;
     }
 
     /// How it is doing.
@@ -162,8 +146,6 @@ impl Contact {
             Reach::Suspect(Doubt::Silent)
         } else if self.unlisted {
             Reach::Suspect(Doubt::NotListed)
-        } else if self.empty.is_some() {
-            Reach::Suspect(Doubt::Empty)
         } else {
             Reach::Reachable
         }
@@ -188,6 +170,40 @@ pub enum Listed {
     Some,
     /// There are none, and the cache has some.
     NoneWhereSomeWere,
+}
+
+/// Whether a cache believes that a cluster has no Nodes any more: not before a second list, late enough, agrees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Emptiness {
+    /// When the cluster first said that it has no Nodes, where the cache has some.
+    since: Option<Duration>,
+}
+
+impl Emptiness {
+    /// Nodes were listed, with this content.
+    pub fn listed(&mut self, content: Listed, now: Duration) {
+        self.since = match content {
+            Listed::Some => None,
+            Listed::NoneWhereSomeWere => Some(self.since.unwrap_or(now)),
+        };
+    }
+
+    /// Whether it is in doubt that there are none.
+    #[must_use]
+    pub fn is_doubted(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Whether the list that comes now confirms an empty one that came at least this time before, so that the Nodes are gone.
+    #[must_use]
+    pub fn is_confirmed(&self, time: Duration, now: Duration) -> bool {
+        self.since.is_some_and(|since| now.saturating_sub(since) >= time)
+    }
+
+    /// The cache has forgotten the Nodes that an empty list confirmed as gone.
+    pub fn emptied(&mut self) {
+        self.since = None;
+    }
 }
 
 /// The status of a Ready condition.
@@ -333,14 +349,14 @@ mod tests {
 
     fn contact() -> Contact {
         let mut contact = Contact::new(ContactTiming::default(), at(100));
-        listed(&mut contact, Listed::Some, 100);
+        listed(&mut contact, 100);
         contact
     }
 
     /// A list that was asked for, and answered, at this time.
-    fn listed(contact: &mut Contact, content: Listed, now: u64) {
+    fn listed(contact: &mut Contact, now: u64) {
         contact.answered(at(now));
-        contact.listed(content, contact.epoch(), at(now));
+        contact.listed(contact.epoch(), at(now));
     }
 
     #[test]
@@ -370,7 +386,7 @@ mod tests {
         assert_eq!(contact.reach(at(131)), Reach::Reachable, "a short silence needs no new list");
         contact.answered(at(200));
         assert_eq!(contact.reach(at(200)), Reach::Suspect(Doubt::NotListed));
-        listed(&mut contact, Listed::Some, 201);
+        listed(&mut contact, 201);
         assert_eq!(contact.reach(at(201)), Reach::Reachable);
     }
 
@@ -383,14 +399,14 @@ mod tests {
         contact.answered(at(200));
         let after = contact.epoch();
         assert_ne!(after, before);
-        contact.listed(Listed::Some, before, at(201));
+        contact.listed(before, at(201));
         assert_eq!(contact.reach(at(201)), Reach::Suspect(Doubt::NotListed));
         // Nor where the list itself is the first answer.
-        contact.listed(Listed::Some, after, at(300));
+        contact.listed(after, at(300));
         assert_eq!(contact.reach(at(300)), Reach::Suspect(Doubt::NotListed));
-        contact.listed(Listed::NoneWhereSomeWere, after, at(301));
-        assert!(!contact.is_empty_confirmed(at(900)));
-        listed(&mut contact, Listed::Some, 302);
+        contact.listed(after, at(301));
+        assert_eq!(contact.reach(at(301)), Reach::Suspect(Doubt::NotListed), "it is of an earlier one still");
+        listed(&mut contact, 302);
         assert_eq!(contact.reach(at(302)), Reach::Reachable);
     }
 
@@ -402,19 +418,22 @@ mod tests {
 
     #[test]
     fn s5_an_empty_list_after_a_full_cache_is_believed_when_a_second_one_30_s_later_agrees() {
-        let mut contact = contact();
-        listed(&mut contact, Listed::NoneWhereSomeWere, 110);
-        assert_eq!(contact.reach(at(110)), Reach::Suspect(Doubt::Empty));
-        listed(&mut contact, Listed::NoneWhereSomeWere, 139);
-        assert!(!contact.is_empty_confirmed(at(139)));
-        listed(&mut contact, Listed::NoneWhereSomeWere, 140);
-        assert!(contact.is_empty_confirmed(at(140)));
-        contact.emptied();
-        assert_eq!(contact.reach(at(140)), Reach::Reachable);
-        listed(&mut contact, Listed::NoneWhereSomeWere, 141);
-        listed(&mut contact, Listed::Some, 142);
-        assert_eq!(contact.reach(at(142)), Reach::Reachable, "the Nodes are there again");
-        assert!(!contact.is_empty_confirmed(at(900)));
+        let (mut emptiness, time) = (Emptiness::default(), ContactTiming::default().empty);
+        assert!(!emptiness.is_doubted());
+        let mut lists = |content: Listed, now: u64| {
+            emptiness.listed(content, at(now));
+            let is_confirmed = emptiness.is_confirmed(time, at(now));
+            if is_confirmed {
+                emptiness.emptied();
+            }
+            (is_confirmed, emptiness.is_doubted())
+        };
+        assert_eq!(lists(Listed::NoneWhereSomeWere, 110), (false, true));
+        assert_eq!(lists(Listed::NoneWhereSomeWere, 139), (false, true));
+        assert_eq!(lists(Listed::NoneWhereSomeWere, 140), (true, false));
+        assert_eq!(lists(Listed::NoneWhereSomeWere, 141), (false, true));
+        assert_eq!(lists(Listed::Some, 142), (false, false), "the Nodes are there again");
+        assert_eq!(lists(Listed::NoneWhereSomeWere, 900), (false, true), "the time begins anew");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use topoloom_api::cluster_binding::Mode;
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::liveness::{Doubt, Reach};
 
+use crate::group::Listing;
+
 /// What the controller of a binding knows that forbids something, beside its two connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hindrances {
@@ -47,9 +49,9 @@ impl Default for Hindrances {
 pub(super) struct Reaches {
     /// The physical one.
     pub(super) physical: Reach,
-    /// Whether the physical cluster was listed since it was last connected: another binding on the same connection may have listed
+    /// How far the physical cluster is known since it was last connected: another binding on the same connection may have listed
     /// it for itself.
-    pub(super) is_listed: bool,
+    pub(super) listing: Listing,
     /// The virtual one.
     pub(super) lent: Reach,
     /// Whether writes are switched off in the whole process.
@@ -59,9 +61,10 @@ pub(super) struct Reaches {
 impl Reaches {
     /// The physical connection, as this binding may believe it.
     pub(super) fn physical(self) -> Reach {
-        match self.physical {
-            Reach::Reachable if !self.is_listed => Reach::Suspect(Doubt::NotListed),
-            reach => reach,
+        match (self.physical, self.listing) {
+            (Reach::Reachable, Listing::Unlisted) => Reach::Suspect(Doubt::NotListed),
+            (Reach::Reachable, Listing::Doubted) => Reach::Suspect(Doubt::Empty),
+            (reach, _) => reach,
         }
     }
 
@@ -103,7 +106,7 @@ mod tests {
 
     const GONE: Reach = Reach::Unreachable { since: Duration::ZERO };
     const WELL: Reaches =
-        Reaches { physical: Reach::Reachable, is_listed: true, lent: Reach::Reachable, is_read_only: false };
+        Reaches { physical: Reach::Reachable, listing: Listing::Listed, lent: Reach::Reachable, is_read_only: false };
 
     fn of(hindrances: &Hindrances, reaches: Reaches) -> Vec<Bar> {
         bars(hindrances, reaches).iter().collect()
@@ -115,14 +118,17 @@ mod tests {
         assert_eq!(of(&none, WELL), []);
         for (reaches, bar) in [
             (Reaches { physical: GONE, ..WELL }, Bar::Unreachable),
-            (Reaches { physical: Reach::Suspect(Doubt::Empty), ..WELL }, Bar::Suspect),
-            (Reaches { is_listed: false, ..WELL }, Bar::Suspect),
+            (Reaches { physical: Reach::Suspect(Doubt::Silent), ..WELL }, Bar::Suspect),
+            (Reaches { listing: Listing::Unlisted, ..WELL }, Bar::Suspect),
+            (Reaches { listing: Listing::Doubted, ..WELL }, Bar::Suspect),
+            (Reaches { physical: GONE, listing: Listing::Doubted, ..WELL }, Bar::Unreachable),
             (Reaches { lent: GONE, ..WELL }, Bar::VirtualUnreachable),
             (Reaches { lent: Reach::Suspect(Doubt::Silent), ..WELL }, Bar::VirtualUnreachable),
             (Reaches { is_read_only: true, ..WELL }, Bar::ReadOnly),
         ] {
             assert_eq!(of(&none, reaches), [bar], "{reaches:?}");
         }
+        assert_eq!(Reaches { listing: Listing::Doubted, ..WELL }.physical(), Reach::Suspect(Doubt::Empty));
         // Nothing is listed of the virtual connection as such.
         assert_eq!(of(&none, Reaches { lent: Reach::Suspect(Doubt::NotListed), ..WELL }), []);
     }

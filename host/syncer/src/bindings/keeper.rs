@@ -13,7 +13,7 @@ use topoloom_sync::liveness::{Doubt, Reach};
 
 use super::bars::{Hindrances, Reaches, bars};
 use crate::feeds::SharedView;
-use crate::group::Lists;
+use crate::group::{Listing, Lists};
 use crate::ledger::PhysicalName;
 use crate::physical::{Physical, Signs};
 use crate::pods::Inbox;
@@ -41,7 +41,7 @@ struct Changes {
     hindrances: watch::Receiver<Hindrances>,
     link: watch::Receiver<Option<Arc<Physical>>>,
     reach: watch::Receiver<Reach>,
-    lists: watch::Receiver<bool>,
+    lists: watch::Receiver<Listing>,
     lent: watch::Receiver<Reach>,
     switch: watch::Receiver<Position>,
 }
@@ -90,12 +90,11 @@ impl Keeper {
     fn apply(&self) {
         let hindrances = self.hindrances.borrow().clone();
         let signs = self.signs();
-        let reach = signs.reach();
-        let is_listed = self.lists.are_of(&signs);
+        let (reach, listing) = (signs.reach(), self.lists.listing(&signs));
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let reaches = Reaches {
             physical: reach,
-            is_listed,
+            listing,
             lent: self.lent.reach(),
             is_read_only: self.gate.switch().is_read_only(),
         };

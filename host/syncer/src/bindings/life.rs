@@ -170,6 +170,7 @@ pub(super) async fn live(
         physical: watched.subscribe(),
         empty: empty.subscribe(),
         lent: process.lent.clone(),
+        watches: process.watches.clone(),
         restores: process.restores.clone(),
         work: process.work.clone(),
         policies: lenders,

@@ -22,6 +22,7 @@ use super::report::Kept;
 use super::requests::Clients;
 use super::verbs::Verbs;
 use crate::convert::binding::Reading;
+use crate::group::Listing;
 use crate::view::VerbOnBinding;
 
 /// What a command has read of a binding.
@@ -91,7 +92,7 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
     let is_read = cluster.is_some() && !is_same;
     let reaches = Reaches {
         physical: if is_read { Reach::Reachable } else { Reach::Suspect(Doubt::NotListed) },
-        is_listed: is_read,
+        listing: if is_read { Listing::Listed } else { Listing::Unlisted },
         lent: Reach::Reachable,
         is_read_only: false,
     };

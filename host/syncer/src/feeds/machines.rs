@@ -6,12 +6,12 @@ use topoloom_cluster::watched::{Earlier, Index};
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::naming::virtual_node_name;
+use topoloom_sync::node::PhysicalNode;
 
-use super::room::{Held, Holds};
-use super::{Feed, PhysicalNodes, SharedView, locked};
+use super::{Feed, Follows, PhysicalNodes, SharedView, locked};
 use crate::ledger::Touched;
 use crate::pods::Inbox;
-use crate::slices::node::NodeSlice;
+use crate::shared::Shown;
 
 /// The nodes of the physical cluster. The end of a pod whose machine was there, or unknown, is left to others; where that machine
 /// goes or comes, and after each list, it is looked at again.
@@ -30,20 +30,20 @@ impl Machines {
     }
 
     /// The name of its virtual node.
-    fn lent_name(&self, node: &NodeSlice) -> Option<NodeName> {
-        virtual_node_name(&locked(&self.view).binding.cluster, node.name()).ok()
+    fn lent_name(&self, node: &Shown<PhysicalNode>) -> Option<NodeName> {
+        virtual_node_name(&locked(&self.view).binding.cluster, &node.key).ok()
     }
 }
 
-impl Index<NodeSlice> for Machines {
-    type List = <Feed<PhysicalNodes> as Index<NodeSlice>>::List;
+impl Index<Shown<PhysicalNode>> for Machines {
+    type List = <Feed<PhysicalNodes> as Index<Shown<PhysicalNode>>>::List;
     type Change = Touched;
 
     fn begin(&mut self, earlier: Earlier) -> Self::List {
         self.nodes.begin(earlier)
     }
 
-    fn list(&mut self, list: &mut Self::List, object: NodeSlice) {
+    fn list(&mut self, list: &mut Self::List, object: Shown<PhysicalNode>) {
         self.nodes.list(list, object);
     }
 
@@ -54,7 +54,7 @@ impl Index<NodeSlice> for Machines {
         touched
     }
 
-    fn apply(&mut self, object: NodeSlice) -> Touched {
+    fn apply(&mut self, object: Shown<PhysicalNode>) -> Touched {
         let lent = self.lent_name(&object).filter(|lent| !locked(&self.view).knows_lent(lent));
         let touched = self.nodes.apply(object);
         if let Some(lent) = lent {
@@ -63,7 +63,7 @@ impl Index<NodeSlice> for Machines {
         touched
     }
 
-    fn delete(&mut self, object: NodeSlice) -> Touched {
+    fn delete(&mut self, object: Shown<PhysicalNode>) -> Touched {
         let lent = self.lent_name(&object);
         let touched = self.nodes.delete(object);
         if let Some(lent) = lent {
@@ -73,16 +73,8 @@ impl Index<NodeSlice> for Machines {
     }
 }
 
-impl Holds<NodeSlice> for Machines {
-    fn held(&self) -> Held {
-        self.nodes.held()
-    }
-
-    fn listed(list: &Self::List) -> Held {
-        Feed::<PhysicalNodes>::listed(list)
-    }
-
-    fn cut(&mut self, list: Self::List) -> Touched {
-        self.nodes.cut(list)
+impl Follows<PhysicalNode> for Machines {
+    fn given_up(&mut self, list: Option<Self::List>) -> Touched {
+        self.nodes.given_up(list)
     }
 }

@@ -187,6 +187,138 @@ fn s6_s14_a_pod_of_an_earlier_binding_is_ours_once_that_is_gone_and_until_the_vi
     assert_eq!(cpu(&ledger.used("w1")), "4");
 }
 
+/// What a watch has shown.
+#[derive(Debug, Default)]
+struct Stock(std::sync::Mutex<Vec<Arc<KnownPod>>>);
+
+impl Stock {
+    fn puts(&self, pod: Value) -> Arc<KnownPod> {
+        let pod = Arc::new(KnownPod::of(&read(pod)).unwrap());
+        let mut pods = self.0.lock().unwrap();
+        pods.retain(|known| known.uid() != pod.uid());
+        pods.push(Arc::clone(&pod));
+        pod
+    }
+}
+
+impl PodStock for Stock {
+    fn on(&self, node: &str) -> Vec<Arc<KnownPod>> {
+        let pods = self.0.lock().unwrap();
+        pods.iter().filter(|pod| pod.node().is_some_and(|at| **at == *node)).cloned().collect()
+    }
+
+    fn has(&self, uid: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|pod| **pod.uid() == *uid)
+    }
+}
+
+#[test]
+fn s21_the_pods_of_a_node_are_here_once_the_binding_decides_about_it_and_those_of_no_other_node() {
+    let (ours_stock, others_stock) = (Arc::new(Stock::default()), Arc::new(Stock::default()));
+    let mut ledger = ledger();
+    ledger.draw_on([ours_stock.clone(), others_stock.clone()]);
+    let first = others_stock.puts(pod("f", "w1", "1", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &first), touched(&[]));
+    ours_stock.puts(ours("p", "w1", "2", "Running", "v"));
+    assert!(ledger.physical_pods.is_empty() && !ledger.counts("w1"));
+    assert!(ledger.take_up(&"w1".into()) && !ledger.take_up(&"w1".into()));
+    assert_eq!(cpu(&ledger.used("w1")), "3");
+    // From now on each event counts.
+    let resized = others_stock.puts(pod("f", "w1", "4", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &resized), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "6");
+    let elsewhere = others_stock.puts(pod("g", "w2", "1", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &elsewhere), touched(&[]));
+    assert_eq!(ledger.physical_pods.len(), 2);
+    // The watches of another connection, which have shown nothing yet: what is known stays until they have.
+    ledger.draw_on([Arc::new(Stock::default()), Arc::new(Stock::default())]);
+    assert!(ledger.counts("w1") && cpu(&ledger.used("w1")) == "6");
+    assert_eq!(ledger.listed(PodWatch::Others, &["p".into()].into()), touched(&["w1"]));
+    assert_eq!(cpu(&ledger.used("w1")), "2", "a list of the one says nothing about what the other shows");
+}
+
+#[test]
+fn s20_s21_until_another_connection_has_listed_all_pods_a_node_is_taken_up_out_of_what_the_one_before_had_shown() {
+    let [before, after, ours] = [(); 3].map(|()| Arc::new(Stock::default()));
+    let mut ledger = ledger();
+    ledger.draw_on([ours.clone(), before.clone()]);
+    before.puts(pod("f", "w1", "1", "Running"));
+    before.puts(pod("g", "w2", "2", "Running"));
+    ledger.take_up(&"w1".into());
+    ledger.draw_on([ours, after.clone()]);
+    // Its list shows these, and nobody has decided about their node.
+    for late in ["g", "h"] {
+        let shown = after.puts(pod(late, "w2", "4", "Running"));
+        assert_eq!(ledger.shown(PodWatch::Others, &shown), touched(&[]));
+    }
+    ledger.take_up(&"w2".into());
+    assert_eq!(cpu(&ledger.used("w2")), "2", "it never looks empty");
+    let seen = HashSet::from(["g".into(), "h".into()]);
+    assert_eq!(ledger.listed(PodWatch::Others, &seen), touched(&["w1", "w2"]));
+    assert_eq!((cpu(&ledger.used("w1")), cpu(&ledger.used("w2"))), ("0".to_owned(), "8".to_owned()));
+    // From now on it is the only one.
+    after.puts(pod("k", "w3", "1", "Running"));
+    ledger.take_up(&"w3".into());
+    assert_eq!(cpu(&ledger.used("w3")), "1");
+}
+
+#[test]
+fn s21_of_a_node_that_is_gone_no_pods_are_taken_in_any_more_until_it_is_taken_up_again() {
+    let stock = Arc::new(Stock::default());
+    let mut ledger = ledger();
+    ledger.draw_on([stock.clone(), stock.clone()]);
+    let first = stock.puts(pod("f", "w1", "1", "Running"));
+    ledger.take_up(&"w1".into());
+    ledger.forget("w1");
+    assert!(!ledger.counts("w1"));
+    let late = stock.puts(pod("g", "w1", "2", "Running"));
+    assert_eq!(ledger.shown(PodWatch::Others, &late), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Ours, first.uid()), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Others, first.uid()), touched(&["w1"]), "what was here goes when it is gone");
+    assert!(ledger.used.is_empty() && ledger.physical_pods.is_empty());
+    assert!(ledger.take_up(&"w1".into()));
+    assert_eq!(cpu(&ledger.used("w1")), "3");
+}
+
+#[test]
+fn what_a_list_that_was_given_up_has_not_shown_is_not_known_any_more() {
+    let stock = Arc::new(Stock::default());
+    let mut ledger = ledger();
+    ledger.draw_on([Arc::new(Stock::default()), stock.clone()]);
+    for name in ["f", "g"] {
+        stock.puts(pod(name, "w1", "1", "Running"));
+    }
+    ledger.take_up(&"w1".into());
+    assert_eq!(ledger.given_up(PodWatch::Ours, &HashSet::new()), touched(&[]), "the other one shows them");
+    assert_eq!(ledger.given_up(PodWatch::Others, &["f".into()].into()), touched(&["w1"]));
+    assert_eq!((cpu(&ledger.used("w1")), ledger.physical_pods.len()), ("1".to_owned(), 1));
+}
+
+#[test]
+fn s21_a_pod_that_came_after_a_list_is_not_gone_by_it() {
+    let (ours_stock, others_stock) = (Arc::new(Stock::default()), Arc::new(Stock::default()));
+    let mut ledger = ledger();
+    ledger.draw_on([ours_stock, others_stock.clone()]);
+    others_stock.puts(pod("f", "w1", "1", "Running"));
+    ledger.take_up(&"w1".into());
+    assert_eq!(ledger.listed(PodWatch::Others, &HashSet::new()), touched(&[]));
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+    others_stock.0.lock().unwrap().clear();
+    assert_eq!(ledger.listed(PodWatch::Others, &HashSet::new()), touched(&["w1"]));
+}
+
+#[test]
+fn a_pod_that_both_watches_show_is_gone_when_neither_does() {
+    let mut ledger = ledger();
+    let pod = Arc::new(KnownPod::of(&read(pod("f", "w1", "1", "Running"))).unwrap());
+    assert_eq!(ledger.shown(PodWatch::Others, &pod), touched(&["w1"]));
+    assert_eq!(ledger.shown(PodWatch::Ours, &pod), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Others, pod.uid()), touched(&[]));
+    assert_eq!(ledger.hidden(PodWatch::Others, pod.uid()), touched(&[]), "twice");
+    assert_eq!(cpu(&ledger.used("w1")), "1");
+    assert_eq!(ledger.hidden(PodWatch::Ours, pod.uid()), touched(&["w1"]));
+}
+
 #[test]
 fn s15_churn_of_our_own_pods_changes_no_size() {
     let mut ledger = ledger();

@@ -1,8 +1,9 @@
 //! Who shares a connection, and its end.
 //!
-//! Owns the tasks of each connection: its probes, its looks, and the clock of its silence. Connections are shared by the UID of the
-//! physical cluster and the credential (decision S21), and by the timing of the binding: a connection is suspect when its binding
-//! says so. What is known of the store of a cluster is shared by all its connections, so a new credential does not forget it.
+//! Owns the tasks of each connection: its probes, its looks, the clock of its silence, and its [watches](PhysicalWatches). Connections
+//! are shared by the UID of the physical cluster and the credential (decision S21), and by the timing of the binding: a connection is
+//! suspect when its binding says so. What is known of the store of a cluster is shared by all its connections, so a new credential does
+//! not forget it.
 //!
 //! # Failure story
 //!
@@ -11,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ use super::connection::{Connection, Opens};
 use super::probe::{self, History};
 use super::signs::{Clock, Signs};
 use crate::kubeconfig::{Access, Fingerprint};
+use crate::shared::{Life, PhysicalWatches};
 
 /// All connections of the process to physical clusters.
 pub struct Registry {
@@ -40,7 +42,7 @@ pub struct Registry {
 struct Key {
     cluster: Uid,
     fingerprint: Fingerprint,
-    timing: [Duration; 3],
+    timing: [Duration; 2],
 }
 
 /// A connection to a physical cluster, watched over for as long as it is used.
@@ -52,6 +54,7 @@ pub struct Physical {
     identity: watch::Sender<Uid>,
     trouble: watch::Sender<Option<Refusal>>,
     unseen: watch::Sender<Option<Refusal>>,
+    watches: OnceLock<PhysicalWatches>,
     /// Aborted when dropped.
     _tasks: JoinSet<()>,
 }
@@ -82,7 +85,7 @@ impl Registry {
         let key = Key {
             cluster: cluster.clone(),
             fingerprint: connection.fingerprint(),
-            timing: [timing.suspect, timing.unreachable, timing.empty],
+            timing: [timing.suspect, timing.unreachable],
         };
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.retain(|_, known| known.strong_count() > 0);
@@ -131,7 +134,8 @@ impl Physical {
         tasks.spawn(probe::probes(connection.reads().clone(), signs.clone(), trouble.clone()));
         let (reads, every, seen) = (connection.reads().clone(), registry.looks, identity.clone());
         tasks.spawn(probe::looks(reads, every, signs.clone(), history.clone(), seen, unseen.clone()));
-        Self { cluster, connection, signs, history, identity, trouble, unseen, _tasks: tasks }
+        let watches = OnceLock::new();
+        Self { cluster, connection, signs, history, identity, trouble, unseen, watches, _tasks: tasks }
     }
 
     /// The UID of the cluster, as the connection was made.
@@ -156,6 +160,16 @@ impl Physical {
     #[must_use]
     pub fn signs(&self) -> &Signs {
         &self.signs
+    }
+
+    /// What its users watch together, each kind once and for as long as it is followed. A process serves the bindings of one virtual
+    /// cluster, whose pods are its own: the first that is named here.
+    #[must_use]
+    pub fn watches(&self, virtual_cluster: &Uid) -> &PhysicalWatches {
+        self.watches.get_or_init(|| {
+            let life = Life { heard: self.signs.heard(), epochs: self.signs.epochs() };
+            PhysicalWatches::new(self.connection.reads(), self.restores(), life, virtual_cluster)
+        })
     }
 
     /// How often the store of the cluster was set back. Its watches belong to it.

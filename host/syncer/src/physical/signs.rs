@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use topoloom_cluster::gate::boot_time;
 use topoloom_cluster::watches::Heard;
-use topoloom_sync::liveness::{Contact, ContactTiming, Epoch, Listed, Reach};
+use topoloom_sync::liveness::{Contact, ContactTiming, Epoch, Reach};
 
 /// The longest time between two looks at the clock: timers stand still while the machine sleeps, and the clock does not.
 const LOOK: Duration = Duration::from_secs(5);
@@ -79,8 +79,8 @@ impl Signs {
     }
 
     /// Nodes and pods were listed, by lists that were asked for in this epoch.
-    pub fn listed(&self, content: Listed, epoch: Epoch) {
-        self.change(|contact, now| contact.listed(content, epoch, now));
+    pub fn listed(&self, epoch: Epoch) {
+        self.change(|contact, now| contact.listed(epoch, now));
     }
 
     /// How often the server is probed.
@@ -107,16 +107,10 @@ impl Signs {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether an empty list was confirmed by a second one, late enough.
+    /// The time by the clock of these signs.
     #[must_use]
-    pub fn is_empty_confirmed(&self) -> bool {
-        let now = self.0.clock.now();
-        self.contact().is_empty_confirmed(now)
-    }
-
-    /// The cache has forgotten what an empty list confirmed as gone.
-    pub fn emptied(&self) {
-        self.change(|contact, _| contact.emptied());
+    pub fn now(&self) -> Duration {
+        self.0.clock.now()
     }
 
     /// How the connection is doing at this moment.

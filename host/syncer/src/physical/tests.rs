@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use topoloom_cluster::client::ConnectError;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
-use topoloom_sync::liveness::{ContactTiming, Doubt, Listed, Reach};
+use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
 
 use super::*;
 use crate::kubeconfig::tests::{access, secret};
@@ -195,7 +195,7 @@ async fn s6_a_cluster_is_known_by_the_uid_of_kube_system_and_a_missing_right_is_
 /// Everything is listed now.
 fn all_listed(signs: &Signs) {
     let epoch = *signs.epochs().borrow();
-    signs.listed(Listed::Some, epoch);
+    signs.listed(epoch);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +214,7 @@ async fn s5_a_gap_that_ended_before_it_was_published_begins_an_epoch_and_needs_n
     assert_eq!(*changes.borrow_and_update(), Reach::Suspect(Doubt::NotListed), "it was never seen as unreachable");
     assert!(epochs.has_changed().unwrap());
     // The end of a list that was under way.
-    signs.listed(Listed::Some, before);
+    signs.listed(before);
     assert_eq!(signs.reach(), Reach::Suspect(Doubt::NotListed));
     all_listed(&signs);
     assert_eq!(signs.reach(), Reach::Reachable);

@@ -4,7 +4,8 @@
 //! (decision S21). So is a virtual pod. A row of a physical pod is *at rest* where nothing is left to do for exactly this pair of
 //! digests; then no text of it is held. Texts of physical pods that are not at rest, and of the virtual pods that were shown last,
 //! are on two [shelves](Shelf) of a fixed size: a text that is not there is read live. At rest 10 000 pairs take some ten MiB, and
-//! never more than the shelves beside that.
+//! never more than the shelves beside that. A pod may be shown without its text, where that was taken before or found no room: its
+//! digest is not known then, and it is read live before it is at rest.
 //!
 //! Owns which pods have to be looked at after each event, and since when each virtual pod has been seen to terminate, by a time
 //! that each caller brings along. Never decides what follows from a look.
@@ -17,7 +18,7 @@
 //! last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
 //! whose end was not seen as failed. A new list, and a server that was set back, make first looks at orphans void.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +76,19 @@ pub(super) struct Book {
     gone_bindings: BTreeSet<Uid>,
     /// The time, by a clock that cannot be set.
     now: Duration,
+    /// How many physical pods were shown without a text, since this was asked for.
+    pub(super) unread: usize,
+    /// The same of virtual pods.
+    pub(super) unread_twins: usize,
+}
+
+/// Whether a pod is shown with all that is copied of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// It is.
+    Read,
+    /// Only who it is, whom it names, and its phase is known.
+    Unread,
 }
 
 /// Whether there was a whole list.
@@ -89,7 +103,8 @@ enum Listed {
 struct PhysicalRow {
     uid: Uid,
     version: ResourceVersion,
-    digest: Digest,
+    /// Unless it was shown without a text.
+    digest: Option<Digest>,
     phase: Option<Phase>,
     /// The virtual pod that it names, and its UID.
     twin: Option<(PodName, Uid)>,
@@ -120,7 +135,7 @@ struct Done {
 /// A virtual pod, as far as a look at its physical one depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TwinSeen {
-    digest: Digest,
+    digest: Option<Digest>,
     mapped: Mapped,
 }
 
@@ -142,7 +157,8 @@ impl From<bool> for Mapped {
 struct TwinRow {
     uid: Uid,
     version: ResourceVersion,
-    digest: Digest,
+    /// Unless it was shown without a text.
+    digest: Option<Digest>,
     /// The physical pod that it names, and the UID where it names one.
     back: Option<(PodName, Option<Uid>)>,
     /// The virtual node that it is on.
@@ -244,6 +260,8 @@ impl Book {
             refusals: Refusals::new(REFUSED),
             gone_bindings: BTreeSet::new(),
             now: Duration::ZERO,
+            unread: 0,
+            unread_twins: 0,
         }
     }
 
@@ -316,18 +334,39 @@ impl Book {
         self.gone_bindings.clear();
     }
 
+    /// Whether a physical pod with these labels, in this namespace, is one of ours.
+    pub(super) fn owns(&self, labels: &BTreeMap<String, String>, namespace: &str) -> bool {
+        match Ownership::of(labels, &self.identity) {
+            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => namespace == self.mount,
+            Ownership::Foreign(_) | Ownership::None => false,
+        }
+    }
+
     /// A physical pod is as it is now. Returns what has to be looked at.
     pub(super) fn physical(&mut self, pod: &PodState) -> Vec<PodKey> {
+        self.enter(pod, Content::Read)
+    }
+
+    /// The same of one that is shown without its text ([`PodState::unread`]).
+    pub(super) fn physical_unread(&mut self, pod: &PodState) -> Vec<PodKey> {
+        self.enter(pod, Content::Unread)
+    }
+
+    fn enter(&mut self, pod: &PodState, content: Content) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
-        match Ownership::of(&pod.labels, &self.identity) {
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) if pod.namespace == self.mount => {}
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) | Ownership::Foreign(_) | Ownership::None => {
-                return self.not_ours(&name);
-            }
+        if !self.owns(&pod.labels, &pod.namespace) {
+            return self.not_ours(&name);
         }
         let known = self.physical.get(&name).filter(|row| row.uid == uid);
         if known.is_some_and(|row| version.is_older_than(&row.version)) {
             return Vec::new();
+        }
+        if content == Content::Unread {
+            // What is known of this very version is all that there is to know.
+            if known.is_some_and(|row| row.version == version && row.digest.is_some()) {
+                return self.unrested([name].into());
+            }
+            self.unread += 1;
         }
         let (done, shown, adopted) = known.map_or((None, None, Adopted::No), |row| (row.done, row.shown, row.adopted));
         if known.is_none() {
@@ -338,14 +377,14 @@ impl Book {
         if let Some((twin, _)) = &twin {
             self.bearers.insert(twin.clone(), name.clone());
         }
-        let (digest, phase) = (pod.digest(), pod.phase());
+        let (digest, phase) = ((content == Content::Read).then(|| pod.digest()), pod.phase());
         let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
             return Vec::new();
         }
-        match pod.text() {
+        match pod.text().filter(|_| content == Content::Read) {
             Some(text) => self.statuses.put(&name, text),
             None => self.statuses.remove(&name),
         }
@@ -376,7 +415,7 @@ impl Book {
     }
 
     /// A physical pod is not ours. One that was ours is looked at once more: something may have been asked for about it.
-    fn not_ours(&mut self, name: &PodName) -> Vec<PodKey> {
+    pub(super) fn not_ours(&mut self, name: &PodName) -> Vec<PodKey> {
         let was_ours = self.physical.contains_key(name);
         self.forget_physical(name);
         if was_ours { vec![PodKey::Physical(name.clone())] } else { Vec::new() }
@@ -467,7 +506,7 @@ impl Book {
 
     /// Whether a virtual node of this name may be ours, as far as the beginning of its name says: pods are shown before their nodes.
     /// Whether it is, the view knows.
-    fn may_be_lent(&self, node: &str) -> bool {
+    pub(super) fn may_be_lent(&self, node: &str) -> bool {
         node.starts_with(&self.prefix)
     }
 
@@ -491,17 +530,29 @@ impl Book {
 
     /// A virtual pod is as it is now. Returns what has to be looked at.
     pub(super) fn twin(&mut self, pod: &PodState) -> Vec<PodKey> {
+        self.enter_twin(pod, Content::Read)
+    }
+
+    /// The same of one that is shown without its text.
+    pub(super) fn twin_unread(&mut self, pod: &PodState) -> Vec<PodKey> {
+        self.enter_twin(pod, Content::Unread)
+    }
+
+    fn enter_twin(&mut self, pod: &PodState, content: Content) -> Vec<PodKey> {
         let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
         if !self.may_be_lent(&pod.node) {
             return self.twin_gone(&name, &uid);
         }
         let before = self.twins.get(&name).and_then(|row| row.back.clone());
         let known = self.twins.get(&name).filter(|row| row.uid == uid);
-        if known.is_some_and(|row| version == row.version || version.is_older_than(&row.version)) {
+        let is_same = |row: &TwinRow| version == row.version && (row.digest.is_some() || content == Content::Unread);
+        if known.is_some_and(|row| is_same(row) || version.is_older_than(&row.version)) {
             return Vec::new();
         }
+        self.unread_twins += usize::from(content == Content::Unread);
+        let known = self.twins.get(&name).filter(|row| row.uid == uid);
         let back = pod.names_physical().map(|back| (PodName::new(&back.namespace, &back.name), back.uid));
-        let digest = pod.digest();
+        let digest = (content == Content::Read).then(|| pod.digest());
         let known_end = known.and_then(|row| row.ending.as_deref());
         let since = known_end.map_or(self.now, |end| end.since);
         let is_same_end = known_end.map(|end| end.deletion) == pod.ending() && known.is_some_and(|row| !row.left);
@@ -514,7 +565,7 @@ impl Book {
         let node = self.nodes.get(pod.node.as_str()).cloned().unwrap_or_else(|| pod.node.as_str().into());
         self.nodes.insert(node.clone());
         self.twins.insert(name.clone(), TwinRow { uid, version, digest, back, node, ending, seen, left: false });
-        match pod.text().filter(|_| is_read) {
+        match pod.text().filter(|_| is_read && content == Content::Read) {
             Some(text) => self.texts.put(&name, text),
             None => self.texts.remove(&name),
         }
@@ -595,12 +646,12 @@ impl Book {
         let (name, uid) = (pod.pod_name(), pod.uid());
         let Some(row) = self.physical.get_mut(&name).filter(|row| row.uid == uid) else { return Rested::Yes };
         let twin = twin.filter(|_| row.twin.is_some());
-        let twin = twin.map(|twin| TwinSeen { digest: twin.digest(), mapped: is_mapped(pod, twin).into() });
+        let twin = twin.map(|twin| TwinSeen { digest: Some(twin.digest()), mapped: is_mapped(pod, twin).into() });
         row.done = Some(Done { physical: pod.digest(), twin });
         let known = row.twin.as_ref().and_then(|(twin, _)| self.twins.get(twin)).map(|known| known.digest);
         // A virtual pod that its watch has not shown yet, or still shows, is none that has changed.
-        let is_same_twin = known.zip(twin).is_none_or(|(known, seen)| known == seen.digest);
-        let is_same = row.digest == pod.digest() && is_same_twin;
+        let is_same_twin = known.zip(twin).is_none_or(|(known, seen)| known.is_none() || known == seen.digest);
+        let is_same = row.digest == Some(pod.digest()) && is_same_twin;
         if row.presence == Presence::Gone {
             self.forget_physical(&name);
             return Rested::Yes;
@@ -716,7 +767,7 @@ impl Book {
             let twin = self.twins.get(twin)?;
             Some(TwinSeen { digest: twin.digest, mapped: (twin.uid == *uid && twin.names(name, &row.uid)).into() })
         });
-        row.presence == Presence::There && done == Done { physical: row.digest, twin }
+        row.presence == Presence::There && row.digest == Some(done.physical) && done.twin == twin
     }
 }
 

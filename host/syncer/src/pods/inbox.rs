@@ -1,4 +1,7 @@
 //! What the watches show of pods, on its way into the [`Book`], and the queue of what has to be looked at.
+//!
+//! Owns that the text of a pod is taken by the binding whose pod it is: then no other holds it. A pod whose text is not held any more
+//! is looked at live.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -16,7 +19,7 @@ use topoloom_sync::naming::ClusterId;
 use super::book::Book;
 use super::key::{PodKey, PodName};
 use super::state::PodState;
-use crate::slices::pod::{Copied, PodSlice};
+use crate::slices::pod::{Copied, KnownPod, Lending, PodSlice};
 
 /// Where the watches of a binding show its pods. Clones are the same.
 #[derive(Clone)]
@@ -77,33 +80,50 @@ impl Inbox {
         self.change(|book| book.physical_begin(history));
     }
 
-    /// A physical pod of ours is as it is now.
-    pub(crate) fn physical(&self, slice: &PodSlice, copied: Copied) {
-        let state = self.state(slice, copied);
-        self.change(|book| shown(book, |book| book.physical(&state)));
+    /// A physical pod of this virtual cluster is as it is now.
+    pub(crate) fn physical(&self, pod: &KnownPod) {
+        let Some(lending) = pod.lending() else { return };
+        if !self.owns(lending) {
+            let name = PodName::new(&lending.namespace, &lending.name);
+            return self.change(|book| book.not_ours(&name));
+        }
+        match pod.take_text().and_then(|text| self.kept(&text)) {
+            Some(state) => self.change(|book| shown(book, |book| book.physical(&state))),
+            None => {
+                let unread = PodState::unread(pod, lending);
+                self.change(|book| shown(book, |book| book.physical_unread(&unread)));
+            }
+        }
     }
 
     /// A physical pod is not shown any more; this was its last state.
-    pub(crate) fn physical_gone(&self, slice: &PodSlice, copied: Copied) {
-        let state = self.state(slice, copied);
-        self.change(|book| shown(book, |book| book.physical_gone(&state.pod_name(), &state.uid(), Some(&state))));
-    }
-
-    /// A physical pod whose last state cannot be read is not shown any more.
-    pub(crate) fn physical_lost(&self, name: &PodName, uid: &Uid) {
-        self.change(|book| book.physical_gone(name, uid, None));
+    pub(crate) fn physical_gone(&self, pod: &KnownPod) {
+        let Some(lending) = pod.lending() else { return };
+        let text = if self.owns(lending) { pod.take_text() } else { None };
+        let (name, last) = (PodName::new(&lending.namespace, &lending.name), text.and_then(|text| self.kept(&text)));
+        self.change(|book| shown(book, |book| book.physical_gone(&name, pod.uid(), last.as_ref())));
     }
 
     /// Of this physical pod the version that is known, and the one that a list shows, where that is an older one.
-    pub(crate) fn older_physical(&self, slice: &PodSlice) -> Option<(ResourceVersion, ResourceVersion)> {
+    pub(crate) fn older_physical(&self, pod: &KnownPod) -> Option<(ResourceVersion, ResourceVersion)> {
         let known = |name: &PodName, uid: &Uid| self.book().physical_version(name, uid);
-        older(slice, known)
+        older(pod, known)
     }
 
     /// The same of a virtual pod.
-    pub(crate) fn older_twin(&self, slice: &PodSlice) -> Option<(ResourceVersion, ResourceVersion)> {
+    pub(crate) fn older_twin(&self, pod: &KnownPod) -> Option<(ResourceVersion, ResourceVersion)> {
         let known = |name: &PodName, uid: &Uid| self.book().twin_version(name, uid);
-        older(slice, known)
+        older(pod, known)
+    }
+
+    /// How many physical pods were shown without a text since the last call: it was taken before, or found no room.
+    pub(crate) fn take_unread(&self) -> usize {
+        std::mem::take(&mut self.book().unread)
+    }
+
+    /// The same of virtual pods.
+    pub(crate) fn take_unread_twins(&self) -> usize {
+        std::mem::take(&mut self.book().unread_twins)
     }
 
     /// Physical nodes are gone, new, or others: ends of pods that were left to others because their machine was there, or none of
@@ -122,10 +142,21 @@ impl Inbox {
         self.book().twins_begin(history);
     }
 
-    /// A virtual pod is as it is now.
-    pub(crate) fn twin(&self, slice: &PodSlice, copied: Copied) {
-        let state = self.state(slice, copied);
-        self.change(|book| book.twin(&state));
+    /// Whether a virtual pod on this node may be one of ours.
+    pub(crate) fn may_be_lent(&self, node: &str) -> bool {
+        self.book().may_be_lent(node)
+    }
+
+    /// A virtual pod is as it is now, with its text, where that is held.
+    pub(crate) fn twin(&self, pod: &KnownPod, text: Option<&str>) {
+        let Some(lending) = pod.lending() else { return };
+        match text.and_then(|text| self.kept(text)) {
+            Some(state) => self.change(|book| book.twin(&state)),
+            None => {
+                let unread = PodState::unread(pod, lending);
+                self.change(|book| book.twin_unread(&unread));
+            }
+        }
     }
 
     /// A virtual pod is gone.
@@ -136,6 +167,17 @@ impl Inbox {
     /// The list of virtual pods is whole.
     pub(crate) fn twins_listed(&self, seen: &HashSet<Uid>) {
         self.change(|book| book.twins_listed(seen));
+    }
+
+    /// Whether a physical pod is one of ours.
+    fn owns(&self, lending: &Lending) -> bool {
+        self.book().owns(&lending.labels, &lending.namespace)
+    }
+
+    /// What a text says, as far as this binding keeps it.
+    fn kept(&self, text: &str) -> Option<PodState> {
+        let keys = Arc::clone(self.book().copied());
+        Some(PodState::read(text)?.keeping(&keys))
     }
 
     /// A pod that was read whole.
@@ -166,12 +208,12 @@ fn shown(book: &mut Book, show: impl FnOnce(&mut Book) -> Vec<PodKey>) -> Vec<Po
 
 /// The version that is known of a pod, and the one that is shown, where that is an older one.
 fn older(
-    slice: &PodSlice,
+    pod: &KnownPod,
     known: impl Fn(&PodName, &Uid) -> Option<ResourceVersion>,
 ) -> Option<(ResourceVersion, ResourceVersion)> {
-    let pod = slice.pod();
-    let known = known(&PodName::new(&pod.namespace, &pod.name), &pod.uid)?;
-    let shown = ResourceVersion::from(slice.metadata().resource_version.as_deref());
+    let lending = pod.lending()?;
+    let known = known(&PodName::new(&lending.namespace, &lending.name), pod.uid())?;
+    let shown = lending.version.clone();
     shown.is_older_than(&known).then_some((known, shown))
 }
 

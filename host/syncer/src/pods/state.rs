@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
@@ -21,7 +21,7 @@ use topoloom_sync::pods::finish::EndingPod;
 use topoloom_sync::pods::{PhysicalPod, VirtualPod};
 
 use super::key::PodName;
-use crate::slices::pod::{Copied, PodSlice};
+use crate::slices::pod::{Copied, KnownPod, Lending, PodSlice};
 
 /// The labels that are read.
 const LABELS: [&str; 4] = [keys::MANAGED_BY_LABEL, keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
@@ -61,6 +61,53 @@ impl PodState {
             spec: whole.spec,
             status: whole.status,
             ..Self::of_metadata(slice.metadata(), copied)
+        }
+    }
+
+    /// The same with all its labels and annotations: which of them are kept, each binding says ([`Self::keeping`]).
+    pub(super) fn whole(slice: &PodSlice, whole: Copied) -> Self {
+        let metadata = slice.metadata();
+        Self {
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            ..Self::of(slice, whole, &BTreeSet::new())
+        }
+    }
+
+    /// With the labels and annotations that are read, and those of these keys.
+    pub(super) fn keeping(mut self, copied: &BTreeSet<String>) -> Self {
+        self.labels.retain(|key, _| LABELS.contains(&key.as_str()) || copied.contains(key));
+        let is_read = |key: &str| OF_PHYSICAL.contains(&key) || OF_VIRTUAL.contains(&key);
+        self.annotations.retain(|key, _| is_read(key) || copied.contains(key));
+        self
+    }
+
+    /// What is known of a pod whose text is held nowhere: who it is, whom it names, its phase and its end.
+    pub(super) fn unread(pod: &KnownPod, lending: &Lending) -> Self {
+        let mut annotations = BTreeMap::new();
+        let mut names = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
+        if let Some(named) = &lending.names {
+            names(keys::VIRTUAL_POD_NAMESPACE, &named.namespace);
+            names(keys::VIRTUAL_POD_NAME, &named.name);
+            names(keys::VIRTUAL_POD_UID, &named.uid);
+        }
+        if let Some(named) = &lending.names_physical {
+            names(keys::PHYSICAL_POD_NAMESPACE, &named.namespace);
+            names(keys::PHYSICAL_POD_NAME, &named.name);
+            named.uid.iter().for_each(|uid| drop(names(keys::PHYSICAL_POD_UID, uid)));
+        }
+        Self {
+            namespace: lending.namespace.to_string(),
+            name: lending.name.clone(),
+            uid: pod.uid().to_string(),
+            version: lending.version.to_string(),
+            node: pod.node().map(ToString::to_string).unwrap_or_default(),
+            labels: BTreeMap::clone(&lending.labels),
+            annotations,
+            spec: Value::Null,
+            status: json!({"phase": pod.phase().word()}),
+            deletion: lending.deletion.map(Time),
+            grace: lending.grace,
         }
     }
 
@@ -226,6 +273,41 @@ pub(super) mod tests {
         assert_eq!(state.ending(), Some("2026-08-03T12:00:00Z".parse().unwrap()));
         assert_eq!(PodState::read(&state.text().unwrap()), Some(state));
         assert_eq!(PodState::read("{"), None);
+    }
+
+    #[test]
+    fn what_all_bindings_share_of_a_pod_is_for_each_what_it_would_have_read_itself() {
+        let whole: WholePod = serde_json::from_value(pod()).unwrap();
+        let (slice, copied) = whole.split().unwrap();
+        let text = PodState::whole(&slice, copied).text().unwrap();
+        let keeping = |keys: &[&str]| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+            PodState::read(&text).unwrap().keeping(&keys)
+        };
+        assert_eq!((keeping(&["team"]), keeping(&["team"]).digest()), (state(&pod()), state(&pod()).digest()));
+        assert_eq!((keeping(&[]).labels.len(), keeping(&["note"]).annotations["note"].as_str()), (1, "long"));
+    }
+
+    #[test]
+    fn of_a_pod_whose_text_is_held_nowhere_it_is_known_whom_it_names_and_when_it_has_to_be_gone() {
+        let whole: WholePod = serde_json::from_value(pod()).unwrap();
+        let (slice, _) = whole.split().unwrap();
+        let known = KnownPod::of(&slice).unwrap();
+        let (unread, whole) = (PodState::unread(&known, known.lending().unwrap()), state(&pod()));
+        assert_eq!(
+            (unread.pod_name(), unread.uid(), unread.version()),
+            (whole.pod_name(), whole.uid(), whole.version())
+        );
+        assert_eq!((unread.node.as_str(), unread.phase(), unread.ending()), ("w1", whole.phase(), whole.ending()));
+        assert_eq!((unread.grace, whole.grace), (Some(30), Some(30)));
+        // Where it names none whole it names none.
+        assert_eq!((unread.names_physical(), unread.names_virtual()), (None, None));
+        let mut named = pod();
+        named["metadata"]["annotations"]["topoloom.dev/physical-pod-namespace"] = "lent".into();
+        let whole: WholePod = serde_json::from_value(named.clone()).unwrap();
+        let known = KnownPod::of(&whole.split().unwrap().0).unwrap();
+        let unread = PodState::unread(&known, known.lending().unwrap());
+        assert_eq!(unread.names_physical(), state(&named).names_physical());
     }
 
     #[test]

@@ -22,6 +22,8 @@ use super::metrics::{Metrics, PodOutcome};
 use super::staged::Api;
 use super::*;
 use crate::feeds::{LentPods, OurPods, PhysicalPods};
+use crate::shared::{self, Kind as _, Shown};
+use crate::slices::pod::KnownPod;
 use crate::view::examples;
 
 const PHYSICAL: &str = "lent/web-0-x";
@@ -227,16 +229,26 @@ impl Scene {
     }
 }
 
-fn whole(pod: &Value) -> WholePod {
-    serde_json::from_value(pod.clone()).unwrap()
+/// A pod as its watch shows it.
+fn whole(pod: &Value) -> Shown<KnownPod> {
+    let whole: WholePod = serde_json::from_value(pod.clone()).unwrap();
+    let read = shared::OurPods::default().read(whole).ok();
+    Shown::new(pod["metadata"]["uid"].as_str().unwrap_or_default(), read)
 }
 
-fn list<I: Index<WholePod>>(index: &mut I, pods: &[Value]) {
+/// The same whose text was taken before.
+fn without_text(pod: &Value) -> Shown<KnownPod> {
+    let shown = whole(pod);
+    drop(shown.object.as_ref().unwrap().take_text());
+    shown
+}
+
+fn list<I: Index<Shown<KnownPod>>>(index: &mut I, pods: &[Value]) {
     list_at(index, pods, "9");
 }
 
 /// A list as of this version.
-fn list_at<I: Index<WholePod>>(index: &mut I, pods: &[Value], version: &str) {
+fn list_at<I: Index<Shown<KnownPod>>>(index: &mut I, pods: &[Value], version: &str) {
     let mut list = index.begin(Earlier::Valid);
     for pod in pods {
         index.list(&mut list, whole(pod));

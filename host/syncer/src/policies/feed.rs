@@ -18,8 +18,9 @@ use topoloom_sync::policy::object::Policy;
 
 use super::PolicyName;
 use crate::convert;
-use crate::feeds::{Held, Holds, SharedView};
+use crate::feeds::{Follows, SharedView};
 use crate::ledger::Touched;
+use crate::shared::Shown;
 
 /// The policies of a cluster on their way into the view of a binding. Clones are the same.
 #[derive(Clone)]
@@ -129,7 +130,7 @@ fn uid(object: &ResourceLeasingPolicy) -> &str {
     object.metadata.uid.as_deref().unwrap_or_default()
 }
 
-impl Index<ResourceLeasingPolicy> for PolicyFeed {
+impl Index<Shown<ResourceLeasingPolicy>> for PolicyFeed {
     type List = HashMap<PolicyName, StoredPolicy>;
     type Change = Touched;
 
@@ -137,8 +138,8 @@ impl Index<ResourceLeasingPolicy> for PolicyFeed {
         HashMap::new()
     }
 
-    fn list(&mut self, list: &mut Self::List, object: ResourceLeasingPolicy) {
-        list.extend([self.read(&object)]);
+    fn list(&mut self, list: &mut Self::List, shown: Shown<ResourceLeasingPolicy>) {
+        list.extend(shown.object.map(|object| self.read(&object)));
     }
 
     fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
@@ -149,27 +150,19 @@ impl Index<ResourceLeasingPolicy> for PolicyFeed {
         touched
     }
 
-    fn apply(&mut self, object: ResourceLeasingPolicy) -> Touched {
-        self.take(&object)
+    fn apply(&mut self, shown: Shown<ResourceLeasingPolicy>) -> Touched {
+        shown.object.map(|object| self.take(&object)).unwrap_or_default()
     }
 
-    fn delete(&mut self, object: ResourceLeasingPolicy) -> Touched {
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        self.stored().remove(name);
-        self.view().policy_gone(name)
+    fn delete(&mut self, shown: Shown<ResourceLeasingPolicy>) -> Touched {
+        self.stored().remove(&shown.key);
+        self.view().policy_gone(&shown.key)
     }
 }
 
-impl Holds<ResourceLeasingPolicy> for PolicyFeed {
-    fn held(&self) -> Held {
-        Held { objects: self.stored().len(), bytes: 0 }
-    }
-
-    fn listed(list: &Self::List) -> Held {
-        Held { objects: list.len(), bytes: 0 }
-    }
-
-    fn cut(&mut self, _: Self::List) -> Touched {
+impl Follows<ResourceLeasingPolicy> for PolicyFeed {
+    fn given_up(&mut self, _: Option<Self::List>) -> Touched {
+        // They are not known, as after any refusal that makes them so.
         Touched::new()
     }
 }

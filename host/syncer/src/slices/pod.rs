@@ -1,6 +1,7 @@
 //! Pods of either cluster, as far as nodes depend on them: what they request, what they tolerate, where they are, which host ports
-//! they hold. Those whose status is copied are read whole.
+//! they hold. Those whose status is copied are read whole. What is kept of each is a [`KnownPod`].
 
+mod known;
 mod whole;
 
 use k8s_openapi::api::core::v1 as core_v1;
@@ -23,6 +24,7 @@ use topoloom_sync::taints::{Effect, Operator, Toleration};
 
 use super::{Amounts, ConditionSlice, Head, TolerationSlice, amounts, slice_of};
 
+pub use known::{Commons, KnownPod, Lending, Texts};
 pub use whole::{Copied, WholePod};
 
 /// The annotation of a pod that a kubelet made of a file.

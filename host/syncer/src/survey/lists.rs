@@ -22,7 +22,7 @@ use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
 
-use crate::group::USES_ROOM;
+use crate::shared::USES_ROOM;
 use crate::slices::csi::CsiNodeSlice;
 use crate::slices::node::NodeSlice;
 use crate::slices::pod::PodSlice;

@@ -31,9 +31,9 @@ use crate::ledger::{PhysicalName, Touched};
 /// What is known of the CSINodes of both clusters.
 #[derive(Debug, Default)]
 pub struct CsiView {
-    physical: HashMap<PhysicalName, PhysicalCsiNode>,
+    physical: HashMap<PhysicalName, Arc<PhysicalCsiNode>>,
     physical_known: Known,
-    lent: HashMap<NodeName, VirtualCsiNode>,
+    lent: HashMap<NodeName, Arc<VirtualCsiNode>>,
     is_lent_listed: bool,
     /// Names under which another's CSINode was found, and its UID. No watch shows those.
     taken: BTreeMap<NodeName, Uid>,
@@ -83,13 +83,13 @@ pub struct CsiWork {
 impl CsiView {
     /// A physical CSINode of the cache.
     #[must_use]
-    pub fn physical(&self, name: &str) -> Option<&PhysicalCsiNode> {
+    pub fn physical(&self, name: &str) -> Option<&Arc<PhysicalCsiNode>> {
         self.physical.get(name)
     }
 
     /// A virtual CSINode of the cache.
     #[must_use]
-    pub fn lent(&self, name: &str) -> Option<&VirtualCsiNode> {
+    pub fn lent(&self, name: &str) -> Option<&Arc<VirtualCsiNode>> {
         self.lent.get(name)
     }
 
@@ -142,6 +142,11 @@ impl CsiView {
 impl View {
     /// A physical CSINode is as it is now.
     pub fn physical_csi_node(&mut self, name: &PhysicalName, node: PhysicalCsiNode) -> Touched {
+        self.machine_csi_node(name, Arc::new(node))
+    }
+
+    /// The same of one that others know, too.
+    pub fn machine_csi_node(&mut self, name: &PhysicalName, node: Arc<PhysicalCsiNode>) -> Touched {
         let is_same = keys_of(&self.csi.physical, name) == topology_keys(&node.drivers);
         self.csi.physical.insert(Arc::clone(name), node);
         self.csi.look_at([Arc::clone(name)]);
@@ -157,6 +162,11 @@ impl View {
 
     /// All physical CSINodes were listed: what is not among these is gone.
     pub fn physical_csi_nodes(&mut self, nodes: HashMap<PhysicalName, PhysicalCsiNode>) -> Touched {
+        self.machine_csi_nodes(nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect())
+    }
+
+    /// The same of CSINodes that others know, too.
+    pub fn machine_csi_nodes(&mut self, nodes: HashMap<PhysicalName, Arc<PhysicalCsiNode>>) -> Touched {
         let is_first = self.csi.physical_known == Known::Never;
         self.csi.physical_known = Known::Now;
         let before = std::mem::replace(&mut self.csi.physical, nodes);
@@ -172,11 +182,16 @@ impl View {
 
 /// What became of the CSINodes of the virtual cluster. Nodes are touched only where their labels follow from these.
 impl View {
-    /// A virtual CSINode is as it is now. Nothing has to be looked at where our own write has shown this version, or a later
-    /// one.
+    /// A virtual CSINode is as it is now.
     pub fn lent_csi_node(&mut self, name: &NodeName, node: VirtualCsiNode) -> Touched {
+        self.lent_machine_csi_node(name, Arc::new(node))
+    }
+
+    /// The same of one that others know, too. Nothing has to be looked at where our own write has shown this version, or a later
+    /// one.
+    pub fn lent_machine_csi_node(&mut self, name: &NodeName, node: Arc<VirtualCsiNode>) -> Touched {
         let is_known =
-            |known: &VirtualCsiNode| known.version == node.version || node.version.is_older_than(&known.version);
+            |known: &Arc<VirtualCsiNode>| known.version == node.version || node.version.is_older_than(&known.version);
         if self.csi.lent.get(name).is_some_and(is_known) {
             return Touched::new();
         }
@@ -196,6 +211,11 @@ impl View {
 
     /// All virtual CSINodes were listed: what is not among these is gone.
     pub fn lent_csi_nodes(&mut self, nodes: HashMap<NodeName, VirtualCsiNode>) -> Touched {
+        self.lent_machine_csi_nodes(nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect())
+    }
+
+    /// The same of CSINodes that others know, too.
+    pub fn lent_machine_csi_nodes(&mut self, nodes: HashMap<NodeName, Arc<VirtualCsiNode>>) -> Touched {
         // What is gone is looked at, too: its physical node may be known by nothing else.
         self.look_at_csi_nodes();
         self.csi.is_lent_listed = true;
@@ -240,14 +260,14 @@ impl View {
         let lent = virtual_node_name(&self.binding.cluster, name).ok()?;
         let owning = |node: &Arc<LentNode>| OwningNode { uid: node.uid.clone(), labels: node.metadata.labels.clone() };
         let node = self.lent.get(&lent).map(owning);
-        let existing = self.csi.lent.get(&lent).or(evidence.existing.as_ref());
+        let existing = self.csi.lent.get(&lent).map(Arc::as_ref).or(evidence.existing.as_ref());
         let identity = &self.binding.identity;
         let facts = Facts {
             identity,
             cluster: &self.binding.cluster,
             physical_name: name,
             name: &lent,
-            physical: self.csi.physical.get(name),
+            physical: self.csi.physical.get(name).map(Arc::as_ref),
             node: node.as_ref(),
             live: evidence.live,
             existing,
@@ -288,7 +308,7 @@ fn topology_keys(drivers: &[Driver]) -> BTreeSet<&str> {
     drivers.iter().flat_map(|driver| &driver.topology_keys).map(String::as_str).collect()
 }
 
-fn keys_of<'a>(nodes: &'a HashMap<PhysicalName, PhysicalCsiNode>, name: &str) -> BTreeSet<&'a str> {
+fn keys_of<'a>(nodes: &'a HashMap<PhysicalName, Arc<PhysicalCsiNode>>, name: &str) -> BTreeSet<&'a str> {
     nodes.get(name).map(|node| topology_keys(&node.drivers)).unwrap_or_default()
 }
 

@@ -6,8 +6,8 @@
 //!
 //! # Failure story
 //!
-//! Nothing follows until the virtual nodes and pods were listed, and no port is held or given up until all physical pods were. While
-//! host ports are not mirrored nothing is looked at but what is left of them.
+//! Nothing follows until the virtual nodes and pods were listed, and no port is held or given up until all physical pods were, and
+//! those of the node are in the ledger. While host ports are not mirrored nothing is looked at but what is left of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use topoloom_sync::ports::{
 use topoloom_sync::resources::ResourceError;
 
 use super::{Part, View};
-use crate::ledger::{PhysicalName, Touched};
-use crate::slices::pod::PodSlice;
+use crate::ledger::{PhysicalName, PodWatch, Touched};
+use crate::slices::pod::{KnownPod, PodSlice};
 
 /// What is known of the placeholders of a binding.
 #[derive(Debug, Default)]
@@ -133,6 +133,34 @@ impl View {
         touched
     }
 
+    /// A watch shows a pod of the physical cluster as it is now.
+    pub fn pod_shown(&mut self, watch: PodWatch, pod: &Arc<KnownPod>) -> Touched {
+        let touched = self.ledger.shown(watch, pod);
+        self.look_at_port_news();
+        touched
+    }
+
+    /// A watch does not show a pod any more.
+    pub fn pod_hidden(&mut self, watch: PodWatch, uid: &Uid) -> Touched {
+        let touched = self.ledger.hidden(watch, uid);
+        self.look_at_port_news();
+        touched
+    }
+
+    /// A watch has listed all pods.
+    pub fn pods_listed(&mut self, watch: PodWatch, seen: &HashSet<Uid>) -> Touched {
+        let touched = self.ledger.listed(watch, seen);
+        self.look_at_port_news();
+        touched
+    }
+
+    /// A watch has given up a list that has shown these.
+    pub fn pods_given_up(&mut self, watch: PodWatch, seen: &HashSet<Uid>) -> Touched {
+        let touched = self.ledger.given_up(watch, seen);
+        self.look_at_port_news();
+        touched
+    }
+
     /// A pod of the physical cluster is gone.
     pub fn physical_pod_gone(&mut self, uid: &Uid) -> Touched {
         let touched = self.ledger.physical_pod_gone(uid);
@@ -145,12 +173,19 @@ impl View {
     /// # Errors
     /// One of its amounts is no quantity: the pod counts as it did before.
     pub fn lent_pod(&mut self, slice: PodSlice) -> Result<Touched, ResourceError> {
-        match slice.placeholder() {
-            Some((node, placeholder)) => self.placeholder(&node, placeholder),
+        let pod = Arc::new(KnownPod::of(&slice)?);
+        Ok(self.lent_pod_shown(&pod))
+    }
+
+    /// The same of one that others know, too.
+    pub fn lent_pod_shown(&mut self, pod: &Arc<KnownPod>) -> Touched {
+        let placeholder = pod.lending().and_then(|lending| lending.placeholder.as_deref());
+        match pod.node().zip(placeholder) {
+            Some((node, placeholder)) => self.placeholder(&Arc::clone(node).into(), placeholder.clone()),
             None if self.ports.nodes.is_empty() => {}
-            None => self.placeholder_gone(&slice.pod().uid),
+            None => self.placeholder_gone(pod.uid()),
         }
-        self.ledger.virtual_pod(slice)
+        self.ledger.lent_pod(pod)
     }
 
     /// A pod of the virtual cluster is gone.
@@ -215,7 +250,7 @@ impl View {
         all.for_each(|placeholder| placeholder.version = ResourceVersion::default());
     }
 
-    fn look_at_port_news(&mut self) {
+    pub(super) fn look_at_port_news(&mut self) {
         for physical in self.ledger.take_port_news() {
             if let Ok(name) = virtual_node_name(&self.binding.cluster, &physical) {
                 self.look_at_ports_of(&name);
@@ -223,7 +258,7 @@ impl View {
         }
     }
 
-    fn look_at_ports_of(&mut self, name: &NodeName) {
+    pub(super) fn look_at_ports_of(&mut self, name: &NodeName) {
         let may_hold = self.ports.mirroring == Mirroring::On && self.lent.contains_key(name);
         if may_hold || self.ports.placeholders.contains_key(name) {
             self.ports.look_at(name);
@@ -240,8 +275,8 @@ impl View {
         let lent = self.lent.get(name).map(Arc::as_ref);
         let physical = self.physical_of_ports(name, lent);
         let is_listed = self.recall.has(Part::OurPods) && self.recall.has(Part::OtherPods);
-        let held: Option<Vec<&[HostPort]>> =
-            physical.as_deref().filter(|_| is_listed).map(|physical| self.ledger.host_ports(physical));
+        let counted = physical.as_deref().filter(|physical| is_listed && self.ledger.counts(physical));
+        let held: Option<Vec<&[HostPort]>> = counted.map(|physical| self.ledger.host_ports(physical));
         let known = self.ports.placeholders.get(name);
         let unknown = evidence.existing.as_ref().filter(|it| known.is_none_or(|known| !known.contains_key(&it.uid)));
         let placeholders: Vec<&Placeholder> = known.into_iter().flat_map(BTreeMap::values).chain(unknown).collect();

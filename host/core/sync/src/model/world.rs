@@ -6,7 +6,7 @@ use super::objects::{is_ours, labels_of, ready_of, with_ready};
 use super::process::{Compared, Process, Restored, Way, identity, setting};
 use super::server::{Presence, Revision, Server};
 use super::*;
-use crate::liveness::{Doubt, Listed, Reach};
+use crate::liveness::{Doubt, Reach};
 use crate::node::Now;
 use crate::policy::examples;
 use crate::renewal::renew_time;
@@ -477,7 +477,7 @@ impl World {
                 if process.relisted.len() == 2 {
                     // It is asked for and answered in the same moment.
                     process.contact.answered(now);
-                    process.contact.listed(Listed::Some, process.contact.epoch(), now);
+                    process.contact.listed(process.contact.epoch(), now);
                 }
             }
             Kind::Pods => process.removed.clear(),

@@ -94,6 +94,27 @@ fn what_is_older_than_what_was_read_says_nothing_and_a_server_that_was_set_back_
 }
 
 #[test]
+fn s21_a_pod_without_its_text_is_looked_at_and_what_is_known_of_its_very_version_stays() {
+    let mut book = book();
+    let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));
+    let unread = |pod: &PodState| PodState { spec: Value::Null, status: json!({"phase": "Running"}), ..pod.clone() };
+    assert_eq!(book.twin_unread(&unread(&twin)), []);
+    assert_eq!(book.physical_unread(&unread(&pod)), [PodKey::Physical(name("lent", 1))]);
+    assert_eq!((book.unread, book.unread_twins, book.held()), (1, 1, 0), "nothing is taken for its status");
+    // What is read live counts, also in this version.
+    assert!(book.answer_physical(&pod));
+    book.answer(&twin);
+    assert_eq!(book.done(&pod, Some(&twin)), Rested::Yes);
+    assert_eq!((book.waiting(), book.held()), (vec![], 0));
+    // It is shown so once more, as by a list.
+    assert_eq!((book.physical_unread(&unread(&pod)), book.twin_unread(&unread(&twin))), (vec![], vec![]));
+    assert_eq!((book.unread, book.unread_twins), (1, 1));
+    let later = state(&physical_pod(1, 8, "b"));
+    assert_eq!(book.physical_unread(&unread(&later)), [PodKey::Physical(name("lent", 1))]);
+    assert_eq!(book.sight(&name("lent", 1)).unwrap().text, None);
+}
+
+#[test]
 fn a_pod_that_was_made_again_under_its_name_is_another_one() {
     let mut book = book();
     let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));

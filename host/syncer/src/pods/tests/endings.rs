@@ -1,3 +1,5 @@
+use topoloom_sync::node::PhysicalNode;
+
 use super::*;
 use crate::feeds::Machines;
 use crate::slices::node::NodeSlice;
@@ -23,6 +25,13 @@ fn show_node(scene: &Scene, edit: &dyn Fn(&mut Value)) {
     edit(&mut node);
     let node = serde_json::from_value::<NodeSlice>(node).unwrap().lent().unwrap();
     scene.view.lock().unwrap().lent_nodes([("vnode-east-w1".into(), node)].into());
+}
+
+/// A physical node as its watch shows it.
+fn machine(node: Value) -> Shown<PhysicalNode> {
+    let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+    let node = serde_json::from_value::<NodeSlice>(node).unwrap().physical().unwrap();
+    Shown::new(&name, Some(Arc::new(node)))
 }
 
 /// The virtual pod terminates: its grace ends 30 s after the begin of the test.
@@ -185,10 +194,10 @@ async fn s10_a_pod_that_was_left_is_finished_when_its_physical_node_goes() {
         let mut machines = Machines::new(&scene.view, scene.pods.inbox().clone());
         let node = scene.physicals.remove_at(NODE);
         if is_listed {
-            let list = Index::<NodeSlice>::begin(&mut machines, Earlier::Valid);
-            Index::<NodeSlice>::reset(&mut machines, list, &"9".into());
+            let list = machines.begin(Earlier::Valid);
+            machines.reset(list, &"9".into());
         } else {
-            Index::<NodeSlice>::delete(&mut machines, serde_json::from_value(node).unwrap());
+            machines.delete(machine(node));
         }
         scene.run().await;
         assert_eq!(scene.virtuals.pod(VIRTUAL), None, "{is_listed}");
@@ -256,8 +265,7 @@ async fn s6_a_pod_on_the_node_of_a_binding_whose_id_begins_with_ours_is_left_unt
     assert_eq!(scene.run().await, [""; 0], "nothing waits for it");
     let mut machines = Machines::new(&scene.view, scene.pods.inbox().clone());
     let mut comes = |name: &str| {
-        let node = json!({"metadata": {"name": name, "uid": "u9"}});
-        Index::<NodeSlice>::apply(&mut machines, serde_json::from_value(node).unwrap());
+        machines.apply(machine(json!({"metadata": {"name": name, "uid": "u9"}})));
     };
     comes("w9");
     assert_eq!(scene.run().await, [""; 0]);

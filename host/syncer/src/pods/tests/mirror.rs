@@ -435,20 +435,41 @@ async fn s25_a_list_of_pods_that_goes_back_shows_a_store_that_was_set_back() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_last_state_cannot_be_read_is_gone() {
+async fn a_pod_whose_last_state_is_not_held_is_gone() {
     let mut scene = Scene::new();
     scene.running().await;
-    let broken = |mut pod: Value| {
-        pod["status"] = json!({"conditions": 5});
-        pod
-    };
-    let last = broken(scene.physicals.remove(PHYSICAL));
-    scene.ours.delete(whole(&last));
+    let last = scene.physicals.remove(PHYSICAL);
+    scene.ours.delete(without_text(&last));
     assert!(!scene.pods.inbox().book().knows(&PodName::new("lent", "web-0-x")));
     scene.show_physical(scene.physical(running()));
-    let last = broken(scene.virtuals.remove(VIRTUAL));
-    scene.lent.delete(whole(&last));
+    let last = scene.virtuals.remove(VIRTUAL);
+    scene.lent.delete(without_text(&last));
     assert_eq!(scene.run().await, ["physical lent/web-0-x: again in 30s"], "it has no virtual pod");
+}
+
+#[tokio::test]
+async fn s21_a_pod_whose_text_was_taken_before_is_read_live_and_one_that_is_known_is_not() {
+    let mut scene = Scene::new();
+    scene.running().await;
+    // A list of what is known already, as another watch of the same objects shows it.
+    let (pod, twin) = (scene.physicals.pod(PHYSICAL).unwrap(), scene.virtuals.pod(VIRTUAL).unwrap());
+    scene.ours.apply(without_text(&pod));
+    scene.lent.apply(without_text(&twin));
+    assert_eq!(scene.run().await, [""; 0]);
+    assert_eq!((scene.pods.inbox().take_unread(), scene.pods.inbox().take_unread_twins()), (0, 0));
+    // Another life of the binding knows neither.
+    let mut next = Scene::new();
+    let stored = next.physicals.put(next.physical(json!({"phase": "Running", "reason": "New"})));
+    let twin = next.virtuals.put(next.virtual_pod(json!({"phase": "Pending"})));
+    next.lent.apply(without_text(&twin));
+    next.ours.apply(without_text(&stored));
+    assert_eq!((next.pods.inbox().take_unread(), next.pods.inbox().take_unread_twins()), (1, 1));
+    next.run().await;
+    assert_eq!(next.physicals.take_seen(), ["GET lent/web-0-x"]);
+    assert_eq!(next.virtuals.take_seen(), ["GET shop/web-0", "PATCH shop/web-0/status"]);
+    assert_eq!(next.virtuals.pod(VIRTUAL).unwrap()["status"]["reason"], "New");
+    next.show_stored(VIRTUAL);
+    assert_eq!(next.run().await, [""; 0], "they are at rest");
 }
 
 #[tokio::test]

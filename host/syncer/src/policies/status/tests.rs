@@ -12,6 +12,7 @@ use topoloom_sync::bars::Bar;
 use topoloom_sync::liveness::Reach;
 
 use super::*;
+use crate::shared::Shown;
 use crate::view::examples;
 
 /// An API server that keeps policies, by name, and what was sent to it.
@@ -96,6 +97,12 @@ fn now() -> Now {
     examples::now()
 }
 
+/// A policy as its watch shows it.
+fn shown(object: Value) -> Shown<ResourceLeasingPolicy> {
+    let policy: ResourceLeasingPolicy = serde_json::from_value(object).unwrap();
+    Shown::new(&policy.metadata.name.clone().unwrap(), Some(Arc::new(policy)))
+}
+
 /// A controller over these policies, with two nodes.
 fn controller(server: &Server, specs: &[(&str, Value)]) -> PolicyStatuses {
     let mut view = examples::view(2);
@@ -109,7 +116,7 @@ fn controller(server: &Server, specs: &[(&str, Value)]) -> PolicyStatuses {
         let metadata = json!({"name": name, "uid": format!("uid-{name}"), "generation": 1, "resourceVersion": "5"});
         let object = json!({"metadata": metadata, "spec": spec});
         server.stored.lock().unwrap().insert((*name).to_owned(), object.clone());
-        watched.take(&mut feed, Event::InitApply(serde_json::from_value::<ResourceLeasingPolicy>(object).unwrap()));
+        watched.take(&mut feed, Event::InitApply(shown(object)));
     }
     watched.take(&mut feed, Event::InitDone("9".into()));
     let clients = PolicyClients { physical: server.client(), lent: Server::default().client() };
@@ -160,7 +167,7 @@ async fn d5_s8_a_policy_with_a_mistake_is_failed_with_field_and_value_and_keeps_
     };
     let mut feed = controller.feed.clone();
     let mut watched: Watched<HashMap<PolicyName, StoredPolicy>> = Watched::default();
-    watched.take(&mut feed, Event::Apply(serde_json::from_value::<ResourceLeasingPolicy>(edited.clone()).unwrap()));
+    watched.take(&mut feed, Event::Apply(shown(edited.clone())));
     work(&controller, "evenings").await.unwrap();
     let status = server.status("evenings");
     assert_eq!((&status["phase"], &status["lastValid"]), (&json!("Failed"), &evenings()));
@@ -169,7 +176,7 @@ async fn d5_s8_a_policy_with_a_mistake_is_failed_with_field_and_value_and_keeps_
     assert!(valid["message"].as_str().unwrap().contains("got \"24:00\""), "{valid}");
     // An event from before our write changes nothing.
     edited["metadata"]["resourceVersion"] = "19".into();
-    watched.take(&mut feed, Event::Apply(serde_json::from_value::<ResourceLeasingPolicy>(edited).unwrap()));
+    watched.take(&mut feed, Event::Apply(shown(edited)));
     server.sent();
     work(&controller, "evenings").await.unwrap();
     assert_eq!(server.sent(), [] as [Value; 0]);

@@ -54,6 +54,19 @@ pub struct Copied {
 }
 
 impl WholePod {
+    /// The node that it is bound to.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty())
+    }
+
+    /// Without what it tolerates.
+    #[must_use]
+    pub fn without_tolerations(mut self) -> Self {
+        self.spec.tolerations = Vec::new();
+        self
+    }
+
     /// The slice that all other rooms know, and what is copied.
     ///
     /// # Errors

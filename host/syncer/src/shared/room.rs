@@ -9,31 +9,53 @@
 //! Lending is built for 5 000 nodes and 100 000 pods, and Kubernetes supports clusters of 5 000 nodes and 150 000 pods. The bounds are
 //! twice the first, so that no cluster that is supported meets them. A row of a pod of ours takes about 1 KiB and one of another pod
 //! 200 bytes; a node is kept with its labels and annotations, some 5 KiB of them, and twice while a list replaces another: 128 MiB leave
-//! 26 KiB for each of 5 000 nodes, and 13 KiB for each of 10 000. All of it together stays below the 1 GiB that the chart gives.
+//! 26 KiB for each of 5 000 nodes, and 13 KiB for each of 10 000. All of it together stays below the 1 GiB that the chart gives. It is
+//! held once, whichever bindings follow it.
 //!
 //! # Failure story
 //!
-//! What is too large is not read by half: a pod that is left out would make its node look larger than it is. The watch ends, its
-//! lists count as not read (nothing is made, enlarged, evicted or deleted, and leases are renewed), and the binding says which bound
-//! was met. After some minutes it is listed again.
+//! What is too large is not read by half: a pod that is left out would make its node look larger than it is. The watch ends, and each
+//! follower is shown that what it knows may be old: the list counts as not read (nothing is made, enlarged, evicted or deleted, and
+//! leases are renewed), and each binding says which bound was met. After some minutes it is listed again.
 
 use std::time::Duration;
 
-use topoloom_cluster::watched::Index;
 use topoloom_cluster::{Refusal, RefusalReason};
-
-use crate::ledger::Touched;
 
 /// After this time what was too large is listed again: each try costs the lists up to the bound.
 pub(super) const AGAIN: Duration = Duration::from_secs(300);
 
-/// What a cache holds, or a list that is under way.
+/// What is held of some objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
+pub(super) struct Held {
     /// How many objects.
-    pub objects: usize,
+    pub(super) objects: usize,
     /// How many bytes of texts, of kinds that are kept with their texts.
-    pub bytes: usize,
+    pub(super) bytes: usize,
+}
+
+impl Held {
+    /// One more, with so many bytes of texts.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.objects = self.objects.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// One less.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// The larger one of each.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self { objects: self.objects.max(other.objects), bytes: self.bytes.max(other.bytes) }
+    }
+
+    /// Half of each.
+    pub(super) fn half(self) -> Self {
+        Self { objects: self.objects / 2, bytes: self.bytes / 2 }
+    }
 }
 
 /// The most that is held of the objects of one watch.
@@ -68,19 +90,6 @@ impl Most {
     }
 }
 
-/// A cache that knows how much it holds.
-pub trait Holds<K>: Index<K, Change = Touched> {
-    /// What it holds.
-    fn held(&self) -> Held;
-
-    /// What a list that is under way holds.
-    fn listed(list: &Self::List) -> Held;
-
-    /// A list was too large, and is given up. What was taken in of it before its end is forgotten again, as far as that is needed for
-    /// the next one to have room.
-    fn cut(&mut self, list: Self::List) -> Touched;
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -92,18 +101,18 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::{Either, Full, StreamBody};
     use hyper::body::{Bytes, Frame};
-    use kube::Api;
     use kube::client::Body;
     use serde_json::{Value, json};
     use topoloom_cluster::Restores;
     use topoloom_cluster::watches::Config;
     use topoloom_cluster::work::WorkQueue;
     use topoloom_core::queue::Limiter;
+    use topoloom_sync::liveness::Epoch;
+    use topoloom_sync::node::PhysicalNode;
 
-    use super::super::{Feed, PhysicalNodes, PhysicalPods, SharedView, WatchNews, follow};
+    use super::super::{Machines, SharedWatch, Stock};
     use super::*;
-    use crate::slices::node::NodeSlice;
-    use crate::slices::pod::PodSlice;
+    use crate::feeds::{Feed, PhysicalNodes, SharedView, WatchNews, follow};
     use crate::view::examples;
 
     #[test]
@@ -166,26 +175,40 @@ mod tests {
         }
     }
 
-    /// A watch of the nodes of this server, of which so many are held, and what it reports.
-    fn follows(server: &Server, objects: usize) -> (SharedView, Arc<Mutex<Vec<String>>>) {
-        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
-        let index = Feed::<PhysicalNodes>::of(&view);
-        let said: Arc<Mutex<Vec<String>>> = Arc::default();
-        let says = Arc::clone(&said);
+    /// Two bindings that follow the nodes of this server, of which so many are held.
+    struct Followed {
+        views: [SharedView; 2],
+        said: [Arc<Mutex<Vec<String>>>; 2],
+        stock: Arc<Stock<PhysicalNode>>,
+        watch: SharedWatch<Machines>,
+    }
+
+    fn follows(server: &Server, objects: usize) -> Followed {
+        let (restores, most) = (Restores::default(), Most { objects, bytes: usize::MAX });
+        let watch = SharedWatch::<Machines>::new(&server.client(), &restores, Config::of(&restores), None, most);
+        let views = [(); 2].map(|()| Arc::new(Mutex::new(examples::view(1))));
+        let said = [(); 2].map(|()| Arc::default());
+        for (view, said) in views.iter().zip(&said) {
+            join(&watch, view, said);
+        }
+        // Of the watch that runs for them.
+        let stock = watch.subscribe(Epoch::default()).stock();
+        Followed { views, said, stock, watch }
+    }
+
+    /// One more follows, and says what it is shown.
+    fn join(watch: &SharedWatch<Machines>, view: &SharedView, said: &Arc<Mutex<Vec<String>>>) {
+        let (index, says) = (Feed::<PhysicalNodes>::of(view), Arc::clone(said));
         let report = move |news: WatchNews<'_>| {
             says.lock().unwrap().push(match news {
-                WatchNews::Begins => "begins".to_owned(),
                 WatchNews::Changed => "changed".to_owned(),
-                WatchNews::Listed => "listed".to_owned(),
+                WatchNews::Listed(_) => "listed".to_owned(),
                 WatchNews::Opened => "opened".to_owned(),
                 WatchNews::Failed(refusal) => refusal.to_string(),
             });
         };
         let queue = WorkQueue::new("nodes", 100.try_into().unwrap(), Limiter::default());
-        let (api, config) = (Api::<NodeSlice>::all(server.client()), Config::of(&Restores::default()));
-        let most = Most { objects, bytes: usize::MAX };
-        tokio::spawn(follow(api, config, most, index, queue, report));
-        (view, said)
+        tokio::spawn(follow(watch.subscribe(Epoch::default()), index, queue, report));
     }
 
     fn said(of: &Mutex<Vec<String>>) -> Vec<String> {
@@ -200,14 +223,32 @@ mod tests {
     async fn a_list_that_is_too_large_changes_nothing_and_is_read_again_some_minutes_later() {
         let server = Server::default();
         server.nodes.store(4, Ordering::SeqCst);
-        let (view, reported) = follows(&server, 3);
+        let followed = follows(&server, 3);
         tokio::time::sleep(AGAIN - Duration::from_secs(1)).await;
-        assert_eq!(said(&reported), ["begins", "there are more than 3 nodes, and no more are read"]);
-        assert_eq!((server.lists.load(Ordering::SeqCst), knows(&view, "w1"), knows(&view, "n0")), (1, true, false));
+        let refused = "there are more than 3 nodes, and no more are read";
+        for (view, reported) in followed.views.iter().zip(&followed.said) {
+            assert_eq!(said(reported), [refused]);
+            assert!(knows(view, "w1") && !knows(view, "n0"));
+        }
+        // One that comes meanwhile has to know it, too.
+        let (late, reported) = (Arc::new(Mutex::new(examples::view(1))), Arc::default());
+        join(&followed.watch, &late, &reported);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(said(&reported), [refused]);
+        assert_eq!(server.lists.load(Ordering::SeqCst), 1);
         server.nodes.store(3, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(said(&reported), ["begins", "listed", "opened"]);
-        assert_eq!((server.lists.load(Ordering::SeqCst), knows(&view, "w1"), knows(&view, "n2")), (2, false, true));
+        for (view, reported) in followed.views.iter().chain([&late]).zip(followed.said.iter().chain([&reported])) {
+            assert_eq!(said(reported), ["listed"]);
+            assert!(!knows(view, "w1") && knows(view, "n2"));
+        }
+        assert_eq!(server.lists.load(Ordering::SeqCst), 2, "once for all");
+        assert!(followed.stock.has("n2") && !followed.stock.has("n3"), "nothing is left of what was given up");
+        // One that comes later sees what is there alone.
+        let (later, reported) = (Arc::new(Mutex::new(examples::view(1))), Arc::default());
+        join(&followed.watch, &later, &reported);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(said(&reported), ["listed"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -215,66 +256,17 @@ mod tests {
         let server = Server::default();
         server.nodes.store(2, Ordering::SeqCst);
         server.more.store(1_000, Ordering::SeqCst);
-        let (view, reported) = follows(&server, 3);
+        let followed = follows(&server, 3);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let all = said(&reported);
-        assert_eq!(
-            all.last().map(String::as_str),
-            Some("there are more than 3 nodes, and no more are read"),
-            "{all:?}"
-        );
-        assert!(knows(&view, "m1") && !knows(&view, "m2"), "no more is read of it");
-    }
-
-    #[test]
-    fn what_is_held_follows_each_list_change_and_deletion_also_of_what_cannot_be_read() {
-        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
-        let mut index = Feed::<PhysicalNodes>::of(&view);
-        let read = |node: Value| -> NodeSlice { serde_json::from_value(node).unwrap() };
-        let broken = || {
-            let mut node = node("n2", 100);
-            node["status"] = json!({"allocatable": {"cpu": "many"}});
-            read(node)
-        };
-        let held = |index: &Feed<PhysicalNodes>| (index.held().objects, index.held().bytes);
-        let weight = read(node("n1", 10)).weight();
-        let mut list = index.begin(topoloom_cluster::watched::Earlier::Valid);
-        index.list(&mut list, read(node("n1", 10)));
-        index.list(&mut list, broken());
-        let under_way = Feed::<PhysicalNodes>::listed(&list);
-        assert_eq!((under_way.objects, under_way.bytes), (2, weight + broken().weight()));
-        assert_eq!(held(&index), (0, 0));
-        index.reset(list, &"9".into());
-        assert_eq!(held(&index), (2, weight + broken().weight()));
-        index.apply(read(node("n1", 110)));
-        assert_eq!(held(&index), (2, weight + 100 + broken().weight()));
-        index.delete(broken());
-        index.delete(read(node("n1", 10)));
-        assert_eq!(held(&index), (0, 0));
-    }
-
-    #[test]
-    fn a_list_of_pods_that_is_given_up_leaves_no_more_behind_than_it_named() {
-        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
-        let [_, mut index] = PhysicalPods::both(&view);
-        let pod = |number: usize| -> PodSlice {
-            serde_json::from_value(json!({
-                "metadata": {"namespace": "a", "name": format!("p{number}"), "uid": format!("p{number}")},
-                "spec": {"nodeName": "w1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-                "status": {"phase": "Running"},
-            }))
-            .unwrap()
-        };
-        // Each list names others, and none comes to its end.
-        for round in 0..10 {
-            let mut list = index.begin(topoloom_cluster::watched::Earlier::Valid);
-            (0..5).for_each(|number| index.list(&mut list, pod(5 * round + number)));
-            assert_eq!(PhysicalPods::listed(&list).objects, 5);
-            index.cut(list);
+        for (view, reported) in followed.views.iter().zip(&followed.said) {
+            let all = said(reported);
             assert_eq!(
-                (index.held().objects, view.lock().unwrap().ledger.used("w1")["cpu"].to_string()),
-                (5, "5".into())
+                all.last().map(String::as_str),
+                Some("there are more than 3 nodes, and no more are read"),
+                "{all:?}"
             );
+            assert!(!knows(view, "m1"), "no more is read of it");
         }
+        assert!(!followed.stock.has("m2") && !followed.stock.has("m999"));
     }
 }

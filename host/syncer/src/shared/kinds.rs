@@ -1,0 +1,287 @@
+//! What is watched together, and what is kept of each object.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use kube::Resource;
+use topoloom_api::ResourceLeasingPolicy;
+use topoloom_cluster::RefusalReason;
+use topoloom_sync::csi::{PhysicalCsiNode, VirtualCsiNode};
+use topoloom_sync::naming::NODE_PREFIX;
+use topoloom_sync::node::{LentNode, PhysicalNode};
+use topoloom_sync::resources::ResourceError;
+
+use super::watch::Kind;
+use crate::pods;
+use crate::slices::csi::{CsiNodeSlice, CsiSliceError};
+use crate::slices::node::NodeSlice;
+use crate::slices::pod::{Commons, KnownPod, PodSlice, Texts, WholePod};
+
+/// How many bytes of texts of pods of one kind are held that no binding has taken. A binding takes those of its own pods at once, so
+/// this is what comes while it is busy, and what is of bindings that this process does not serve.
+const TEXTS: usize = 16 << 20;
+
+/// The nodes of a physical cluster.
+#[derive(Debug, Default)]
+pub struct Machines;
+
+impl Kind for Machines {
+    type Slice = NodeSlice;
+    type Object = PhysicalNode;
+    type Error = ResourceError;
+
+    const KIND: &'static str = "physical node";
+
+    fn weight(slice: &NodeSlice) -> usize {
+        slice.weight()
+    }
+
+    fn read(&mut self, slice: NodeSlice) -> Result<Arc<PhysicalNode>, ResourceError> {
+        slice.physical().map(Arc::new)
+    }
+}
+
+/// The CSINodes of a physical cluster.
+#[derive(Debug, Default)]
+pub struct MachineCsiNodes;
+
+impl Kind for MachineCsiNodes {
+    type Slice = CsiNodeSlice;
+    type Object = PhysicalCsiNode;
+    type Error = CsiSliceError;
+
+    const KIND: &'static str = "physical CSINode";
+
+    fn weight(slice: &CsiNodeSlice) -> usize {
+        slice.weight()
+    }
+
+    fn read(&mut self, slice: CsiNodeSlice) -> Result<Arc<PhysicalCsiNode>, CsiSliceError> {
+        slice.physical().map(Arc::new)
+    }
+}
+
+/// The physical pods of which only their room counts.
+#[derive(Debug, Default)]
+pub struct OtherPods(Commons);
+
+impl Kind for OtherPods {
+    type Slice = PodSlice;
+    type Object = KnownPod;
+    type Error = ResourceError;
+
+    const KIND: &'static str = "physical pod";
+
+    fn key(slice: &PodSlice) -> &str {
+        slice.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    fn read(&mut self, slice: PodSlice) -> Result<Arc<KnownPod>, ResourceError> {
+        KnownPod::of_others(&slice, &mut self.0).map(Arc::new)
+    }
+
+    fn place(pod: &KnownPod) -> Option<&Arc<str>> {
+        pod.node()
+    }
+}
+
+/// Why a pod of lending cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadablePod {
+    /// Its status has another form than that of a pod.
+    #[error(transparent)]
+    Form(#[from] serde_json::Error),
+    /// One of its amounts is no quantity.
+    #[error(transparent)]
+    Amount(#[from] ResourceError),
+}
+
+/// Pods of lending, each with what is copied of it.
+#[derive(Debug)]
+struct WholePods {
+    commons: Commons,
+    texts: Texts,
+}
+
+impl Default for WholePods {
+    fn default() -> Self {
+        Self { commons: Commons::default(), texts: Texts::new(TEXTS) }
+    }
+}
+
+impl WholePods {
+    fn read(&mut self, whole: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
+        let (slice, copied) = whole.split()?;
+        let pod = KnownPod::of_lending(&slice, &mut self.commons)?;
+        let pod = Arc::new(pod.with_text(pods::text(&slice, copied), &self.texts));
+        self.texts.admit(&pod);
+        Ok(pod)
+    }
+}
+
+fn uid(whole: &WholePod) -> &str {
+    whole.meta().uid.as_deref().unwrap_or_default()
+}
+
+/// The physical pods of this virtual cluster.
+#[derive(Debug, Default)]
+pub struct OurPods(WholePods);
+
+impl Kind for OurPods {
+    type Slice = WholePod;
+    type Object = KnownPod;
+    type Error = UnreadablePod;
+
+    const KIND: &'static str = "physical pod of ours";
+
+    fn key(slice: &WholePod) -> &str {
+        uid(slice)
+    }
+
+    fn read(&mut self, slice: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
+        // Nothing depends on what it tolerates, and how much that is is the lender's to choose.
+        self.0.read(slice.without_tolerations())
+    }
+
+    fn place(pod: &KnownPod) -> Option<&Arc<str>> {
+        pod.node()
+    }
+}
+
+/// The pods of the virtual cluster on nodes that may be lent.
+#[derive(Debug, Default)]
+pub struct LentPods(WholePods);
+
+impl Kind for LentPods {
+    type Slice = WholePod;
+    type Object = KnownPod;
+    type Error = UnreadablePod;
+
+    const KIND: &'static str = "virtual pod";
+
+    fn key(slice: &WholePod) -> &str {
+        uid(slice)
+    }
+
+    /// A pod never leaves its node.
+    fn is_kept(slice: &WholePod) -> bool {
+        slice.node().is_some_and(|node| node.starts_with(NODE_PREFIX))
+    }
+
+    fn read(&mut self, slice: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
+        self.0.read(slice)
+    }
+}
+
+/// The virtual nodes of all bindings.
+#[derive(Debug, Default)]
+pub struct LentNodes;
+
+impl Kind for LentNodes {
+    type Slice = NodeSlice;
+    type Object = LentNode;
+    type Error = ResourceError;
+
+    const KIND: &'static str = "virtual node";
+
+    fn read(&mut self, slice: NodeSlice) -> Result<Arc<LentNode>, ResourceError> {
+        slice.lent().map(Arc::new)
+    }
+}
+
+/// The CSINodes of those.
+#[derive(Debug, Default)]
+pub struct LentCsiNodes;
+
+impl Kind for LentCsiNodes {
+    type Slice = CsiNodeSlice;
+    type Object = VirtualCsiNode;
+    type Error = Infallible;
+
+    const KIND: &'static str = "virtual CSINode";
+
+    fn read(&mut self, slice: CsiNodeSlice) -> Result<Arc<VirtualCsiNode>, Infallible> {
+        Ok(Arc::new(slice.lent()))
+    }
+}
+
+/// The policies of one cluster.
+#[derive(Debug, Default)]
+pub struct Policies;
+
+impl Kind for Policies {
+    type Slice = ResourceLeasingPolicy;
+    type Object = ResourceLeasingPolicy;
+    type Error = Infallible;
+
+    const KIND: &'static str = "policy";
+
+    fn read(&mut self, mut policy: ResourceLeasingPolicy) -> Result<Arc<ResourceLeasingPolicy>, Infallible> {
+        policy.metadata.managed_fields = None;
+        Ok(Arc::new(policy))
+    }
+
+    fn forgets(reason: RefusalReason) -> bool {
+        makes_unknown(reason)
+    }
+}
+
+/// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
+/// A server that does not answer shows in the state of its connection.
+#[must_use]
+pub fn makes_unknown(reason: RefusalReason) -> bool {
+    matches!(
+        reason,
+        RefusalReason::Forbidden
+            | RefusalReason::Unauthorized
+            | RefusalReason::NoSuchResource
+            | RefusalReason::TooLarge
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn s8_policies_that_may_not_be_read_are_not_known() {
+        for reason in RefusalReason::ALL {
+            let wanted = [
+                RefusalReason::Forbidden,
+                RefusalReason::Unauthorized,
+                RefusalReason::NoSuchResource,
+                RefusalReason::TooLarge,
+            ];
+            assert_eq!(Policies::forgets(reason), wanted.contains(&reason), "{reason:?}");
+        }
+    }
+
+    fn pod(node: Value, status: Value) -> WholePod {
+        let pod = json!({
+            "metadata": {"namespace": "a", "name": "p", "uid": "u", "labels": {"app": "web"}},
+            "spec": {"nodeName": node, "containers": [{"name": "c"}], "tolerations": [{"operator": "Exists"}]},
+            "status": status,
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn s21_of_virtual_pods_those_are_kept_whose_nodes_may_be_lent() {
+        for (node, is_kept) in [("vnode-east-w1", true), ("worker-1", false), ("", false)] {
+            assert_eq!(LentPods::is_kept(&pod(json!(node), Value::Null)), is_kept, "{node}");
+        }
+    }
+
+    #[test]
+    fn a_pod_of_lending_comes_with_what_is_copied_of_it_and_one_of_another_form_is_an_error() {
+        let status = json!({"phase": "Running", "reason": "Why"});
+        let read = OurPods::default().read(pod(json!("w1"), status.clone())).unwrap();
+        let lent = LentPods::default().read(pod(json!("vnode-east-w1"), status)).unwrap();
+        let tolerated = |pod: &KnownPod| pod.lending().unwrap().tolerations.len();
+        assert_eq!((tolerated(&read), tolerated(&lent)), (0, 1), "of a physical pod nothing depends on that");
+        assert!(read.text().is_some_and(|text| text.contains("Why") && text.contains("web")), "{:?}", read.text());
+        assert!(OurPods::default().read(pod(json!("w1"), json!({"conditions": 7}))).is_err());
+    }
+}

@@ -1,0 +1,437 @@
+//! A pod as it is kept and shared by all that follow it: little more than a hundred bytes where only its room counts (decision S21).
+//!
+//! Owns what is kept of each pod that a watch shows. What many pods have in common is held once ([`Commons`]). What is copied of a
+//! pod of lending is a text beside it, until the binding whose pod it is has taken it ([`Texts`]).
+//!
+//! # Failure story
+//!
+//! A text that no binding takes finds no room at some time, and those that came first go first: then its pod is read live. A pod with
+//! an amount that is no quantity is not kept: what was read of it before counts.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use jiff::Timestamp;
+use topoloom_core::names::Uid;
+use topoloom_core::version::ResourceVersion;
+use topoloom_sync::deletion::{Existence, PodClass};
+use topoloom_sync::identity::mapping::{PhysicalPodRef, VirtualPodRef};
+use topoloom_sync::keys;
+use topoloom_sync::node::LentPod;
+use topoloom_sync::phase::Phase;
+use topoloom_sync::ports::{HostPort, Placeholder};
+use topoloom_sync::quantity::Quantity;
+use topoloom_sync::reclaim::PodRef;
+use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
+use topoloom_sync::taints::Toleration;
+
+use super::{PodSlice, toleration};
+
+/// The labels that say whose a pod is.
+const LABELS: [&str; 3] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
+/// So much is held in common before what no pod has any more is looked for.
+const CLEANS_AT: usize = 1_024;
+
+/// A pod.
+#[derive(Debug)]
+pub struct KnownPod {
+    uid: Uid,
+    node: Option<Arc<str>>,
+    phase: Phase,
+    /// What it requests in total.
+    requests: Box<[(ResourceName, Quantity)]>,
+    ports: Box<[HostPort]>,
+    lending: Option<Box<Lending>>,
+}
+
+/// What matters of a pod of lending, in either cluster, beside its room.
+#[derive(Debug)]
+pub struct Lending {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: String,
+    /// The version that this was read from.
+    pub version: ResourceVersion,
+    /// Its labels, those of identity.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// The virtual pod that it names, where it names one whole.
+    pub names: Option<Box<VirtualPodRef>>,
+    /// The physical pod that it names, where it names one.
+    pub names_physical: Option<Box<PhysicalPodRef>>,
+    /// Its class.
+    pub class: PodClass,
+    /// Its `deletionTimestamp`.
+    pub deletion: Option<Timestamp>,
+    /// Its `deletionGracePeriodSeconds`.
+    pub grace: Option<i64>,
+    /// What it tolerates.
+    pub tolerations: Arc<[Toleration]>,
+    /// As a placeholder for host ports, where it is one.
+    pub placeholder: Option<Box<Placeholder>>,
+    text: Slot,
+}
+
+impl Lending {
+    /// Whether it is being deleted.
+    #[must_use]
+    pub fn existence(&self) -> Existence {
+        if self.deletion.is_some() { Existence::Terminating } else { Existence::Alive }
+    }
+}
+
+impl KnownPod {
+    /// All that is kept of a pod, but for a text.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn of(slice: &PodSlice) -> Result<Self, ResourceError> {
+        Self::of_lending(slice, &mut Commons::default())
+    }
+
+    /// The same of one of many.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn of_lending(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
+        let pod = Self::of_others(slice, commons)?;
+        Ok(Self { lending: Some(Box::new(lending(slice, commons))), ..pod })
+    }
+
+    /// Of a pod of which only its room counts.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn of_others(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
+        let requests = slice.requests()?.into_iter().filter(|(_, amount)| amount.nanos() > 0);
+        Ok(Self {
+            uid: slice.metadata().uid.as_deref().unwrap_or_default().into(),
+            node: slice.node().map(|node| commons.names.share(node)),
+            phase: Phase::read(slice.phase()),
+            requests: requests.map(|(name, amount)| (commons.resource(&name), amount)).collect(),
+            ports: slice.host_ports().into_boxed_slice(),
+            lending: None,
+        })
+    }
+
+    /// The same with a text, which counts in its room from now on.
+    #[must_use]
+    pub fn with_text(mut self, text: Option<Arc<str>>, texts: &Texts) -> Self {
+        if let (Some(lending), Some(text)) = (&mut self.lending, text) {
+            lending.text = texts.slot(text);
+        }
+        self
+    }
+
+    /// Its UID.
+    #[must_use]
+    pub fn uid(&self) -> &Uid {
+        &self.uid
+    }
+
+    /// The node that it is bound to.
+    #[must_use]
+    pub fn node(&self) -> Option<&Arc<str>> {
+        self.node.as_ref()
+    }
+
+    /// Its phase; a word that is none is [`Phase::Unknown`].
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// What it requests in total, as the scheduler of its cluster counts it: what is more than zero.
+    #[must_use]
+    pub fn requests(&self) -> ResourceList {
+        self.requests.iter().cloned().collect()
+    }
+
+    /// The ports of the machine that it holds.
+    #[must_use]
+    pub fn ports(&self) -> &[HostPort] {
+        &self.ports
+    }
+
+    /// What matters of it as a pod of lending.
+    #[must_use]
+    pub fn lending(&self) -> Option<&Lending> {
+        self.lending.as_deref()
+    }
+
+    /// As a pod of a virtual node.
+    #[must_use]
+    pub fn lent(&self) -> Option<LentPod> {
+        let lending = self.lending()?;
+        Some(LentPod {
+            pod: PodRef { namespace: lending.namespace.to_string(), name: lending.name.clone(), uid: self.uid.clone() },
+            version: lending.version.clone(),
+            class: lending.class,
+            phase: self.phase,
+            existence: lending.existence(),
+            tolerations: lending.tolerations.to_vec(),
+            refused: None,
+        })
+    }
+
+    /// Its text, where that is held. It stays.
+    #[must_use]
+    pub fn text(&self) -> Option<Arc<str>> {
+        self.lending()?.text.held().as_ref().map(|held| Arc::clone(&held.text))
+    }
+
+    /// Its text, where that is held. It is held no more.
+    #[must_use]
+    pub fn take_text(&self) -> Option<Arc<str>> {
+        self.lending()?.text.held().take().map(|held| Arc::clone(&held.text))
+    }
+
+    fn has_text(&self) -> bool {
+        self.lending().is_some_and(|lending| lending.text.held().is_some())
+    }
+}
+
+fn lending(slice: &PodSlice, commons: &mut Commons) -> Lending {
+    let metadata = slice.metadata();
+    let labels = metadata.labels.iter().flatten().filter(|(key, _)| LABELS.contains(&key.as_str()));
+    let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let tolerations: Vec<Toleration> = slice.spec.tolerations.iter().cloned().map(toleration).collect();
+    let class = slice.class();
+    Lending {
+        namespace: commons.names.share(metadata.namespace.as_deref().unwrap_or_default()),
+        name: metadata.name.clone().unwrap_or_default(),
+        version: metadata.resource_version.as_deref().into(),
+        labels: commons.labels.share(labels),
+        names: slice.names().map(Box::new),
+        names_physical: slice.names_physical().map(Box::new),
+        class,
+        deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        grace: metadata.deletion_grace_period_seconds,
+        tolerations: commons.tolerations.share(tolerations),
+        placeholder: slice.placeholder().map(|(_, placeholder)| Box::new(placeholder)),
+        text: Slot::default(),
+    }
+}
+
+/// What many pods have in common, each held once.
+#[derive(Debug, Default)]
+pub struct Commons {
+    /// Of nodes, namespaces and resources.
+    names: Pool<str>,
+    labels: Pool<BTreeMap<String, String>>,
+    tolerations: Pool<[Toleration]>,
+}
+
+impl Commons {
+    fn resource(&mut self, name: &ResourceName) -> ResourceName {
+        self.names.share(&**name).into()
+    }
+}
+
+/// Values of which each is held once. What is held here alone goes when there are twice as many as were used.
+struct Pool<T: ?Sized> {
+    held: HashSet<Arc<T>>,
+    cleans_at: usize,
+}
+
+impl<T: ?Sized> Default for Pool<T> {
+    fn default() -> Self {
+        Self { held: HashSet::new(), cleans_at: CLEANS_AT }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.held.len()).finish()
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Pool<T> {
+    fn share<V: Borrow<T> + Into<Arc<T>>>(&mut self, value: V) -> Arc<T> {
+        if let Some(known) = self.held.get(Borrow::<T>::borrow(&value)) {
+            return Arc::clone(known);
+        }
+        if self.held.len() >= self.cleans_at {
+            self.held.retain(|held| Arc::strong_count(held) > 1);
+            self.cleans_at = CLEANS_AT.max(2 * self.held.len());
+        }
+        let shared: Arc<T> = value.into();
+        self.held.insert(Arc::clone(&shared));
+        shared
+    }
+}
+
+/// Where the text of one pod is held.
+#[derive(Default)]
+struct Slot(Mutex<Option<HeldText>>);
+
+/// A text, which counts in its room while it is held.
+struct HeldText {
+    text: Arc<str>,
+    used: Arc<AtomicUsize>,
+}
+
+impl Slot {
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<HeldText>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.held().as_ref().map(|held| held.text.len())).finish()
+    }
+}
+
+impl Drop for HeldText {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.text.len(), Ordering::Relaxed);
+    }
+}
+
+/// The room for the texts of pods.
+#[derive(Debug)]
+pub struct Texts {
+    room: usize,
+    used: Arc<AtomicUsize>,
+    /// The pods whose texts are held, and others, in the order in which they came.
+    order: VecDeque<Weak<KnownPod>>,
+    cleans_at: usize,
+}
+
+impl Texts {
+    /// For so many bytes.
+    #[must_use]
+    pub fn new(room: usize) -> Self {
+        Self { room, used: Arc::default(), order: VecDeque::new(), cleans_at: CLEANS_AT }
+    }
+
+    /// A pod came with its text: where there is no room, the texts that came first go.
+    pub fn admit(&mut self, pod: &Arc<KnownPod>) {
+        self.order.push_back(Arc::downgrade(pod));
+        while self.used.load(Ordering::Relaxed) > self.room
+            && let Some(first) = self.order.pop_front()
+        {
+            drop(first.upgrade().and_then(|pod| pod.take_text()));
+        }
+        if self.order.len() >= self.cleans_at {
+            self.order.retain(|pod| pod.upgrade().is_some_and(|pod| pod.has_text()));
+            self.cleans_at = CLEANS_AT.max(2 * self.order.len());
+        }
+    }
+
+    fn slot(&self, text: Arc<str>) -> Slot {
+        self.used.fetch_add(text.len(), Ordering::Relaxed);
+        Slot(Mutex::new(Some(HeldText { text, used: Arc::clone(&self.used) })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn slice(uid: &str, edit: impl FnOnce(&mut Value)) -> PodSlice {
+        let mut pod = json!({
+            "metadata": {
+                "namespace": "shop", "name": uid, "uid": uid, "resourceVersion": "3",
+                "labels": {"topoloom.dev/virtual-cluster": "vc", "app": "web"},
+            },
+            "spec": {
+                "nodeName": "w1",
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "0"}},
+                    "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+                "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}],
+            },
+            "status": {"phase": "Running"},
+        });
+        edit(&mut pod);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn it_is_what_the_slice_is_and_what_is_zero_counts_nothing() {
+        let slice = slice("p", |pod| pod["metadata"]["deletionTimestamp"] = "2026-08-03T12:00:00Z".into());
+        let pod = KnownPod::of(&slice).unwrap();
+        assert_eq!((&**pod.uid(), pod.node().map(|node| &**node), pod.phase()), ("p", Some("w1"), Phase::Running));
+        assert_eq!(pod.requests(), read_list([("cpu", "2")]));
+        assert_eq!(pod.ports(), slice.host_ports());
+        assert_eq!(pod.lent(), Some(slice.lent()));
+        let lending = pod.lending().unwrap();
+        assert_eq!((lending.existence(), lending.labels.len()), (Existence::Terminating, 1));
+        assert_eq!(pod.text(), None);
+    }
+
+    fn read_list<const N: usize>(amounts: [(&str, &str); N]) -> ResourceList {
+        topoloom_sync::resources::read_list(amounts).unwrap()
+    }
+
+    #[test]
+    fn s21_of_a_pod_of_which_only_its_room_counts_nothing_else_is_kept_and_what_pods_have_in_common_is_held_once() {
+        let mut commons = Commons::default();
+        let [one, two] = ["p", "q"].map(|uid| KnownPod::of_others(&slice(uid, |_| ()), &mut commons).unwrap());
+        assert!(one.lending().is_none() && one.lent().is_none());
+        assert!(Arc::ptr_eq(one.node().unwrap(), two.node().unwrap()));
+        let [one, two] = ["p", "q"].map(|uid| KnownPod::of_lending(&slice(uid, |_| ()), &mut commons).unwrap());
+        let (one, two) = (one.lending().unwrap(), two.lending().unwrap());
+        assert!(Arc::ptr_eq(&one.labels, &two.labels) && Arc::ptr_eq(&one.tolerations, &two.tolerations));
+    }
+
+    #[test]
+    fn what_no_pod_has_any_more_is_not_held_for_ever() {
+        let mut pool: Pool<str> = Pool::default();
+        let kept = pool.share("kept");
+        for number in 0..10 * CLEANS_AT {
+            drop(pool.share(number.to_string().as_str()));
+        }
+        assert!(pool.held.len() <= CLEANS_AT, "{}", pool.held.len());
+        assert!(Arc::ptr_eq(&kept, &pool.share("kept")));
+    }
+
+    #[test]
+    fn a_pod_with_an_amount_that_is_none_is_an_error() {
+        let broken = slice("p", |pod| pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many".into());
+        assert!(KnownPod::of(&broken).is_err());
+    }
+
+    fn with_text(texts: &mut Texts, uid: &str, bytes: usize) -> Arc<KnownPod> {
+        let text: Arc<str> = "x".repeat(bytes).into();
+        let pod = Arc::new(KnownPod::of(&slice(uid, |_| ())).unwrap().with_text(Some(text), texts));
+        texts.admit(&pod);
+        pod
+    }
+
+    #[test]
+    fn s21_a_text_is_held_until_it_is_taken_and_what_came_first_goes_first() {
+        let mut texts = Texts::new(1_000);
+        let used = |texts: &Texts| texts.used.load(Ordering::Relaxed);
+        let pods: Vec<_> = (0..10).map(|number| with_text(&mut texts, &number.to_string(), 100)).collect();
+        assert_eq!((used(&texts), pods[3].text().map(|text| text.len())), (1_000, Some(100)));
+        assert_eq!(pods[3].take_text().map(|text| text.len()), Some(100));
+        assert_eq!((used(&texts), pods[3].take_text()), (900, None));
+        // There is room for one more, and for another one in the place of the first.
+        let more = [with_text(&mut texts, "a", 100), with_text(&mut texts, "b", 100)];
+        assert_eq!((used(&texts), pods[0].text()), (1_000, None));
+        assert!(pods[1].text().is_some() && more.iter().all(|pod| pod.text().is_some()));
+        // One that is larger than all the room is not held, and neither is what is gone.
+        assert_eq!(with_text(&mut texts, "c", 2_000).text(), None);
+        drop((pods, more));
+        assert_eq!(used(&texts), 0);
+    }
+
+    #[test]
+    fn pods_whose_texts_were_taken_are_not_remembered_for_ever() {
+        let mut texts = Texts::new(1_000);
+        let first = with_text(&mut texts, "first", 10);
+        for number in 0..10 * CLEANS_AT {
+            drop(with_text(&mut texts, &number.to_string(), 10).take_text());
+        }
+        assert!(texts.order.len() <= CLEANS_AT, "{}", texts.order.len());
+        assert!(first.text().is_some());
+    }
+}
