@@ -128,11 +128,23 @@ pub fn check(text: &str) -> Result<String, String> {
 #[cfg(test)]
 pub(crate) mod captured {
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
 
+    use tracing::Dispatch;
     use tracing::level_filters::LevelFilter;
     use tracing::subscriber::DefaultGuard;
-    use tracing_subscriber::fmt;
+    use tracing_subscriber::{Registry, fmt};
+
+    /// Listens to everything and keeps nothing, until the process ends.
+    static ALWAYS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+
+    /// Lets a thread hear its own events, whatever thread came to them first.
+    ///
+    /// While a process has a single subscriber, tracing asks only the thread that first comes to an event whether it
+    /// listens, and keeps the answer for all threads. Tests run beside each other, so one of them would miss an event.
+    pub(crate) fn for_this_thread() {
+        LazyLock::force(&ALWAYS);
+    }
 
     /// What was written.
     #[derive(Clone, Default)]
@@ -156,6 +168,7 @@ pub(crate) mod captured {
 
         /// What this thread warns of from now on, until the guard is dropped.
         pub(crate) fn of_warnings() -> (Self, DefaultGuard) {
+            for_this_thread();
             let lines = Self::default();
             let writer = lines.clone();
             let layer = fmt().with_ansi(false).with_max_level(LevelFilter::WARN).with_writer(move || writer.clone());
@@ -171,7 +184,7 @@ pub(crate) mod captured {
 
 #[cfg(test)]
 mod tests {
-    use super::captured::Lines;
+    use super::captured::{self, Lines};
     use super::*;
 
     #[test]
@@ -217,6 +230,7 @@ mod tests {
 
     #[test]
     fn what_quotes_secrets_cannot_be_switched_on() {
+        captured::for_this_thread();
         let wanted = [("topoloom::topology", "ours"), ("kube_runtime::controller", "another room")];
         for filter in [
             "trace",

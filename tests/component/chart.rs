@@ -13,7 +13,23 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom_tests::chart::plain::{self, Manifest};
 use topoloom_tests::chart::{self, Container, Rendering, object, rules, titles, values};
-use topoloom_tests::helm::helm;
+use topoloom_tests::helm::{helm, template};
+
+/// [`Rendering`] uses processes that have rendered before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_rendered_or_refused_before_makes_no_difference_to_helm() -> Result<()> {
+    let folder = chart::folder();
+    let folder = folder.to_string_lossy();
+    let arguments = ["template", "one", &*folder, "--namespace", "here", "--set", "image.repository=r"];
+    let alone = helm(None, &arguments).await?;
+    for _ in 0..2 {
+        let other = Rendering { namespace: "elsewhere".to_owned(), ..Rendering::new(values::all()) };
+        assert_ne!(other.text().await?, alone);
+        assert!(Rendering::new(json!({"replicas": "two"})).text().await.is_err());
+        assert_eq!(template(&arguments[1..]).await?, alone);
+    }
+    Ok(())
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_has_no_lint() -> Result<()> {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use topoloom_tests::controlplane::plain_http;
 
 use crate::guests::host;
 
@@ -153,9 +154,7 @@ impl Simulated {
 
 /// A client for the admin listener.
 fn client() -> reqwest::Client {
-    // A process has one provider; the first test that comes here installs it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().unwrap()
+    plain_http().build().unwrap()
 }
 
 /// How many Nodes a list has.

@@ -1,6 +1,7 @@
 //! Spans that go to a collector: what the host sends, and what happens to the spans if the collector is slow, broken or
 //! absent.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -14,7 +15,8 @@ use topoloom::authorities::{self, Authorities};
 use topoloom::traces::{self, QUEUE, Settings, Spans, TraceLayer};
 use topoloom_tests::collector::{Answer, Collector, attribute};
 use topoloom_tests::controlplane::eventually;
-use tracing::Instrument;
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Instrument};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -59,8 +61,19 @@ fn speak() {
     round.record("outcome", "ok");
 }
 
+/// Makes this thread the listener, until the guard is dropped.
+///
+/// While a process has a single subscriber, tracing asks only the thread that first comes to an event whether it
+/// listens, and another test may come first: a second one is registered for good.
+fn listen(ear: TraceLayer) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+    LazyLock::force(&SECOND);
+    tracing::subscriber::set_default(Registry::default().with(ear))
+}
+
 fn hear(ear: TraceLayer, says: impl FnOnce()) {
-    tracing::subscriber::with_default(Registry::default().with(ear), says);
+    let _listening = listen(ear);
+    says();
 }
 
 /// Sends all spans that have ended, as a process does when it stops.
@@ -128,7 +141,7 @@ async fn a_call_belongs_to_the_round_that_asks_on_whatever_thread_it_runs() {
     let plugin = villain().await;
     let collector = Collector::start([]).await.unwrap();
     let (ear, spans, _) = begin(collector.url());
-    let listening = tracing::subscriber::set_default(Registry::default().with(ear));
+    let listening = listen(ear);
     let asks = tracing::debug_span!(target: "topoloom::round", "round");
     let call = plugin.discover(&source(), round("good", nodes(16))).instrument(asks).await;
     assert!(call.end.is_ok(), "{:?}", call.end);

@@ -23,7 +23,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use topoloom_tests::chart;
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::eventually;
 use topoloom_tests::failover::Met;
 use topoloom_tests::failover::log::Log;
 use topoloom_tests::failover::proof;
@@ -44,8 +44,6 @@ const LEASES: [&str; 4] = [
     "--leader-elect-retry-period=300ms",
 ];
 const LEASE_NAME: &str = "topoloom-hypernode";
-/// The audit log is one file, however long it becomes: the proof of a soak needs all of it.
-const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 
 /// Two replicas of a host, on a cluster that logs every request.
 struct FailoverScene {
@@ -72,8 +70,7 @@ struct ReplicaHost {
 #[allow(clippy::print_stdout, reason = "who plays fifty times wants to know of it")]
 impl FailoverScene {
     async fn set() -> Result<Self> {
-        let size = format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}");
-        let scene = Scene::with(ControlPlane::builder().audit(true).apiserver_arg(size)).await?;
+        let scene = Scene::audited().await?;
         scene.nodes(&churn::NODES).await?;
         scene.configure(RACKS).await?;
         let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
@@ -131,10 +131,14 @@ async fn resources_rights_and_kubectl() -> Result<()> {
 async fn a_test_has_two_at_once_and_dropping_them_leaves_nothing() -> Result<()> {
     let planes = ControlPlane::several([ControlPlane::builder(), ControlPlane::builder()]).await?;
     planes[0].create_nodes([("node-0", [("rack", "r1")])]).await?;
+    let mut identities = Vec::new();
     for (plane, wanted) in planes.iter().zip([1, 0]) {
         let nodes: Api<Node> = Api::all(plane.client());
         assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), wanted);
+        let namespaces: Api<Namespace> = Api::all(plane.client());
+        identities.push(namespaces.get("kube-system").await?.metadata.uid);
     }
+    assert_ne!(identities[0], identities[1], "each is a cluster of its own");
     let left: Vec<_> = planes.iter().map(left_behind).collect();
     drop(planes);
     for (ids, folder) in left {
@@ -161,6 +165,26 @@ async fn what_a_test_stopped_is_empty_for_the_next_one_and_what_it_dropped_is_go
     drop(plane);
     assert!(!folder.exists(), "{} is still there", folder.display());
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_servers_were_started_again_serves_the_next_test_which_sees_its_own_requests_only() -> Result<()> {
+    let [mut plane] = Scene::planes([Wanted::Audited]).await?;
+    plane.create_nodes([("left", [("rack", "r1")])]).await?;
+    plane.stop_apiserver().await?;
+    plane.compact().await?;
+    plane.start_apiserver().await?;
+    let of_left = |event: &serde_json::Value| event["objectRef"]["name"] == "left";
+    assert!(plane.audit_log()?.iter().any(of_left));
+    let folder = plane.folder().to_owned();
+    plane.stop().await?;
+    // The first in line may be another one; then another test has this one.
+    let [next] = Scene::planes([Wanted::Audited]).await?;
+    assert!(folder.exists(), "it is not used again");
+    assert!(!next.audit_log()?.iter().any(of_left));
+    let nodes: Api<Node> = Api::all(next.client());
+    assert!(nodes.list(&ListParams::default()).await?.items.is_empty());
+    next.stop().await
 }
 
 fn thing_definition() -> serde_json::Value {

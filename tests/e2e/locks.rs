@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use topoloom_tests::controlplane::eventually;
+use topoloom_tests::controlplane::{eventually, plain_http};
 use topoloom_tests::faults::Faults;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{PATIENCE, Scene};
@@ -65,11 +65,15 @@ impl Begun {
     }
 }
 
+fn plain_client() -> reqwest::Client {
+    plain_http().build().expect("nothing of it can be wrong")
+}
+
 impl BindClient {
     /// A client of this host's extender, once the extender serves.
     async fn of(host: &Host) -> Self {
         let address = host.extender().await;
-        Self { url: format!("http://{address}"), http: reqwest::Client::new() }
+        Self { url: format!("http://{address}"), http: plain_client() }
     }
 
     /// Requests a Bind and returns the error of the answer, which is empty if the Bind succeeded.

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Installed};
-use topoloom_tests::controlplane::eventually;
+use topoloom_tests::controlplane::{eventually, plain_http};
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 use topoloom_tests::schema;
@@ -412,7 +412,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     .await;
 
     // A web page whose own host name resolves to this machine gets no data.
-    let stranger = reqwest::Client::new().get(format!("http://{}/debug/dump", leader.admin()));
+    let stranger = plain_http().build()?.get(format!("http://{}/debug/dump", leader.admin()));
     let answer = stranger.header("Host", "rebound.example").send().await?;
     assert_eq!(answer.status(), 421);
     follower.stop().await?;

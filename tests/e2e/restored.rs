@@ -44,7 +44,7 @@ pub(crate) async fn until_it_says_so(host: &Host) {
 
 /// Nodes and HyperNodes: a host continues from the state of the restored cluster.
 async fn follows(revision: Revision) -> Result<()> {
-    let mut scene = Scene::alone().await?;
+    let mut scene = Scene::new().await?;
     scene
         .nodes(&["a ex.io/spine=s ex.io/rack=x", "b ex.io/spine=s ex.io/rack=x", "c ex.io/spine=s ex.io/rack=y"])
         .await?;
@@ -115,7 +115,7 @@ async fn lease(scene: &Scene) -> Result<(u64, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_etcd_was_restored_the_leader_renews_an_older_lease_and_the_follower_takes_over_from_it() -> Result<()> {
-    let mut scene = Scene::alone().await?;
+    let mut scene = Scene::new().await?;
     scene.nodes(&["a ex.io/spine=s ex.io/rack=x"]).await?;
     scene.configure(RACKS).await?;
     let kubeconfig = scene.host_kubeconfig().await?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::Value;
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
@@ -37,7 +37,7 @@ fn looks(scene: &Scene, replica: &str) -> Result<Vec<[String; 3]>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_is_warm_when_it_takes_over_so_that_its_first_round_compiles_and_lists_nothing() -> Result<()> {
-    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let scene = Scene::audited().await?;
     scene.nodes(&["a example.com/rack=x", "b example.com/rack=y"]).await?;
     // The plugin is not part of the binary, so the host has to compile it.
     push(&scene, "good", "1.0.0").await?;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use topoloom_api::HyperNode;
 use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_tests::chart::{self, Installed};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
@@ -129,7 +129,7 @@ async fn until_read(host: &Host, times: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
-    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let scene = Scene::audited().await?;
     scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s"]).await?;
     let tree = ["tier 2 ex.io/spine=s (1): ex.io/rack=a", "tier 1 ex.io/rack=a (1): m1"];
     scene.configure(&RACKS.replace("  enabled: true\n", "  enabled: true\n  onRemoval: delete\n")).await?;
@@ -155,7 +155,7 @@ async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn m6_what_a_failing_plugin_takes_along_goes_only_after_volcano() -> Result<()> {
-    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let scene = Scene::audited().await?;
     scene.nodes(&["m1 example.com/rack=a"]).await?;
     let tree = ["tier 1 example.com/rack=a (1): m1"];
     // This plugin succeeds twice, and then always fails.
@@ -187,7 +187,7 @@ async fn m6_what_a_failing_plugin_takes_along_goes_only_after_volcano() -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everything_keeps_its_name() -> Result<()> {
-    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let scene = Scene::audited().await?;
     scene
         .nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=a ex.io/spine=s", "m3 ex.io/rack=b ex.io/spine=s"])
         .await?;

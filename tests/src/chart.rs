@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub use container::Container;
 pub use rules::{Rule, rules};
 
-use crate::helm::helm;
+use crate::helm::template;
 use crate::scene::{CONFIG_MAP, NAMESPACE, Scene};
 
 /// The release that tests install.
@@ -74,8 +74,7 @@ impl Rendering {
         // JSON is YAML.
         std::fs::write(file.path(), self.values.to_string()).context("the values cannot be written")?;
         let (chart, values) = (self.chart.to_string_lossy(), file.path().to_string_lossy());
-        let args = ["template", &self.release, &*chart, "--namespace", &self.namespace, "--values", &*values];
-        helm(None, &args).await
+        template(&[&self.release, &chart, "--namespace", &self.namespace, "--values", &values]).await
     }
 
     /// Every object that it makes.

@@ -13,6 +13,7 @@
 //! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.
 //! [`ControlPlane::several_shared`] are several of them at the same time, each of which a test has to stop before another test
 //! gets it.
+//! A new one begins with data that was made once ([`Builder::content`]), so that an apiserver has not to write it again.
 //! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. How many are in use in a
 //! process at a time follows from the machine ([`at_once`]).
 
@@ -20,6 +21,7 @@ mod access;
 mod binary;
 mod etcd;
 mod eventually;
+mod kept;
 mod launch;
 mod objects;
 mod planes;
@@ -29,6 +31,8 @@ mod restore;
 mod scheduler;
 mod shared;
 
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,17 +43,18 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
-pub use access::client_from;
+pub use access::{client_from, plain_http};
 pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
+pub use kept::Content;
 pub use launch::Builder;
 pub(crate) use launch::free_ports;
 pub use planes::{AT_ONCE, at_once};
 pub use requests::{Request, Requests};
 pub use restore::{Revision, Snapshot};
 pub use scheduler::Scheduler;
-pub use shared::Wanted;
+pub use shared::{Audit, Wanted};
 
 use etcd::Gateway;
 use launch::Launch;
@@ -94,6 +99,8 @@ pub struct ControlPlane {
     gateway: Gateway,
     /// The first write that belongs to this test.
     first_revision: u64,
+    /// Where the part of the audit log begins that belongs to this test.
+    audited_from: u64,
     given_back: GivenBack,
     _turn: Turn,
 }
@@ -108,7 +115,8 @@ struct Servers {
     folder: TempDir,
     /// The state with which the next test begins, if the control plane is shared.
     baseline: Option<Baseline>,
-    /// Whether a test changed the servers in a way that no clean-up of the data reverts.
+    /// Whether a test changed the servers in a way that no clean-up of the data reverts. A server that was stopped and
+    /// started again is as good as before.
     spoiled: AtomicBool,
 }
 
@@ -248,18 +256,32 @@ impl ControlPlane {
     ///
     /// When etcd does not answer or was compacted at this very revision already.
     pub async fn compact(&self) -> Result<u64> {
-        self.servers().spoiled.store(true, Ordering::Relaxed);
         self.gateway.compact().await
     }
 
-    /// The audit log (one [event](https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/) per answer).
+    /// The audit log of this test (one [event](https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/) per
+    /// answer).
     ///
     /// # Errors
     ///
-    /// When it was not requested with [`Builder::audit`].
+    /// When it was not requested with [`Builder::audit`] or [`Audit::On`].
     pub fn audit_log(&self) -> Result<Vec<Value>> {
-        let log = std::fs::read_to_string(self.servers().launch.audit_log()).context("there is no audit log")?;
-        log.lines().map(|line| serde_json::from_str(line).context("the audit log is not JSON")).collect()
+        let parsed = |line: io::Result<String>| -> Result<Value> {
+            let line = line.context("the audit log cannot be read")?;
+            serde_json::from_str(&line).context("the audit log is not JSON")
+        };
+        self.audit_lines()?.map(parsed).collect()
+    }
+
+    /// The same line by line, for a log that is long.
+    ///
+    /// # Errors
+    ///
+    /// When there is no audit log.
+    pub fn audit_lines(&self) -> Result<io::Lines<BufReader<File>>> {
+        let mut log = File::open(self.servers().launch.audit_log()).context("there is no audit log")?;
+        log.seek(SeekFrom::Start(self.audited_from)).context("the audit log cannot be read")?;
+        Ok(BufReader::new(log).lines())
     }
 
     /// Runs kubectl with all rights and gives its output.
@@ -315,9 +337,7 @@ impl ControlPlane {
     ///
     /// When the process cannot be signalled.
     pub async fn stop_apiserver(&mut self) -> Result<()> {
-        let servers = self.servers_mut();
-        servers.spoiled.store(true, Ordering::Relaxed);
-        match servers.apiserver.take() {
+        match self.servers_mut().apiserver.take() {
             Some(server) => server.stop(APISERVER_DEADLINE).await,
             None => Ok(()),
         }
@@ -325,9 +345,7 @@ impl ControlPlane {
 
     /// Kills the apiserver, as when its machine breaks; etcd stays.
     pub fn kill_apiserver(&mut self) {
-        let servers = self.servers_mut();
-        servers.spoiled.store(true, Ordering::Relaxed);
-        drop(servers.apiserver.take());
+        drop(self.servers_mut().apiserver.take());
     }
 
     /// Changes a stored object behind the back of the apiserver, in a way that no client of it could.
@@ -416,6 +434,7 @@ impl Servers {
     }
 
     fn is_shared(&self) -> bool {
-        self.baseline.is_some() && !self.spoiled.load(Ordering::Relaxed)
+        let run = self.apiserver.is_some() && self.etcd.is_some();
+        self.baseline.is_some() && run && !self.spoiled.load(Ordering::Relaxed)
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use crate::controlplane::eventually;
+use crate::controlplane::{eventually, plain_http};
 
 /// How long a host may take from its start until it is ready: a debug build compiles its plugins slowly.
 const READY: Duration = Duration::from_secs(60);
@@ -166,9 +166,8 @@ impl Host {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        // A test without a control plane has not installed a provider before; a second installation changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self { child, log, _reader: reader, admin, health, metrics, http: reqwest::Client::new() })
+        let http = plain_http().build().context("no HTTP client for the host")?;
+        Ok(Self { child, log, _reader: reader, admin, health, metrics, http })
     }
 
     /// Every log line so far.

@@ -13,17 +13,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use topoloom_api::hyper_node::MemberType;
 use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 
 use crate::chart;
-use crate::controlplane::{Builder, ControlPlane, Requests, Wanted, eventually};
+use crate::controlplane::{Audit, Builder, Content, ControlPlane, Requests, Wanted, eventually};
 use crate::host::Host;
 
 /// Where the configuration is.
@@ -35,7 +34,7 @@ const KEY: &str = "volcano-controller.conf";
 const LEASE: &str = "topoloom-hypernode";
 
 /// How long a change may take to show; a test that needs it all has failed.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The two levels of the worked examples, as one entry.
 pub const RACKS: &str = "
@@ -72,7 +71,19 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
-        let plane = ControlPlane::shared(Self::prepare, &policies()).await?;
+        Self::on_a_shared_one(Audit::Off).await
+    }
+
+    /// The same on one with an audit log.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn audited() -> Result<Self> {
+        Self::on_a_shared_one(Audit::On).await
+    }
+
+    async fn on_a_shared_one(audit: Audit) -> Result<Self> {
+        let plane = ControlPlane::shared(audit, &content(), &policies()).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
     }
 
@@ -82,7 +93,7 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn planes<const N: usize>(wanted: [Wanted; N]) -> Result<[ControlPlane; N]> {
-        ControlPlane::several_shared(wanted, Self::prepare, &policies()).await
+        ControlPlane::several_shared(wanted, &content(), &policies()).await
     }
 
     /// The same on a control plane of its own.
@@ -107,22 +118,8 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn several<const N: usize>(builders: [Builder; N]) -> Result<[Self; N]> {
-        let planes = ControlPlane::several(builders).await?;
-        for plane in &planes {
-            Self::prepare(plane).await?;
-        }
+        let planes = ControlPlane::several(builders.map(|builder| builder.content(content()))).await?;
         Ok(planes.map(|plane| Self { plane, rights: tokio::sync::Mutex::default() }))
-    }
-
-    async fn prepare(plane: &ControlPlane) -> Result<()> {
-        try_join_all(topoloom_api::crds().into_iter().map(|definition| plane.apply_crd(definition))).await?;
-        let namespaces: Api<Namespace> = Api::all(plane.client());
-        let namespace = Namespace {
-            metadata: ObjectMeta { name: Some(NAMESPACE.into()), ..Default::default() },
-            ..Default::default()
-        };
-        namespaces.create(&PostParams::default(), &namespace).await?;
-        Ok(())
     }
 
     /// Starts the host and waits until it is ready.
@@ -356,6 +353,12 @@ impl Scene {
         let now = self.plane.requests().await?.since(earlier);
         Ok((now.writes("hypernodes", ""), now.writes("hypernodes", "status")))
     }
+}
+
+/// What every scene begins with: our definitions, and the namespace of the configuration.
+fn content() -> Content {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    Content { definitions: topoloom_api::crds(), objects: vec![namespace] }
 }
 
 /// The admission policies of the chart that have the same content in all tests.

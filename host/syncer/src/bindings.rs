@@ -288,7 +288,9 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
 /// One life after the other: of each binding that has the name, until there is none, and nothing of one is left.
 async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, stop: &CancellationToken) {
     let (mut objects, mut earlier) = (watched.objects.clone(), None::<(Option<String>, Carried)>);
-    while let Some(Some((object, existing))) = stop.run_until_cancelled(found(process, holding, &mut objects)).await {
+    loop {
+        let found = Box::pin(found(process, holding, &mut objects));
+        let Some(Some((object, existing))) = stop.run_until_cancelled(found).await else { return };
         let (ours, mut taken_from) = (holding.lease.to_string(), None);
         if let Server::Another(lease) = server(object.status.lease.as_deref(), &ours) {
             // What the other one has done since then stands in the status.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use topoloom_api::names::SOURCE_LABEL;
 use topoloom_tests::chart::{self, USER};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
 
 use super::policies::{Fate, check, enforced, installed};
@@ -120,7 +120,7 @@ fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespace_of_the_chart_can_go() -> Result<()> {
-    let mut scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let mut scene = Scene::audited().await?;
     // At first the policy allows only the host.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true, "users": []}}})).await?;
     scene.configure(RACKS).await?;

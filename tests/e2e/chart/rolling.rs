@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use topoloom_tests::chart::{self, Container, NAME, RELEASE};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::eventually;
 use topoloom_tests::helm::helm;
 use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene};
@@ -46,7 +46,7 @@ async fn replica(scene: &Scene, kubeconfig: &Path, container: &Container, name: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() -> Result<()> {
-    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    let scene = Scene::audited().await?;
     let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0/topoloom");
     let existing = format!("config.existing.namespace={NAMESPACE},config.existing.name={CONFIG_MAP}");
     // The cluster of the scene already has the definitions.

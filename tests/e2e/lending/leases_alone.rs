@@ -21,14 +21,14 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::{BindingName, physical_pod_name};
-use topoloom_tests::controlplane::{ControlPlane, KEEPERS, Write, WriteKind, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, Wanted, Write, WriteKind, eventually};
 use topoloom_tests::failover::log::{Log, Received};
 use topoloom_tests::failover::tenures::{Bindings, harmed};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
-use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::group::ready;
 use super::lent::{cluster, says, until};
@@ -116,8 +116,7 @@ fn new_machine(binding: &str, place: &str) -> NewNode {
 impl Stage {
     /// Two clusters and the accounts of the replicas; their kubeconfigs, in the order of [`SWITCHES`].
     async fn new() -> Result<(Self, Vec<PathBuf>)> {
-        let builder = || ControlPlane::builder().audit(true);
-        let [virtual_plane, physical_plane] = ControlPlane::several([builder(), builder()]).await?;
+        let [virtual_plane, physical_plane] = Scene::planes([Wanted::Audited, Wanted::Audited]).await?;
         let names = NAMES.map(str::to_owned);
         let (kubeconfigs, lender) =
             tokio::try_join!(borrows(&virtual_plane, &SWITCHES), lends(&physical_plane, &names))?;

@@ -107,7 +107,7 @@ async fn kubelets_leave_virtual_nodes_and_their_pods_alone() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubelets_survive_an_api_server_that_stops() -> Result<()> {
-    let mut stage = Stage::on(Scene::alone().await?, 50);
+    let mut stage = Stage::on(Scene::new().await?, 50);
     stage.kubelets.register([NewNode::named("w1")]).await?;
     stage.pod("ends", json!({RUN: "500ms,Succeeded"}), json!({"nodeName": "w1"})).await?;
     stage.until_renewed("w1", 2).await;

@@ -13,7 +13,7 @@ impl BindClient {
         body: impl Into<reqwest::Body>,
     ) -> Result<(StatusCode, String, String)> {
         let method = method.parse::<http::Method>()?;
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+        let client = plain_http().redirect(reqwest::redirect::Policy::none()).build()?;
         let answer = client.request(method, format!("{}{path}", self.url)).body(body).send().await?;
         let header = |name: &str| {
             answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()

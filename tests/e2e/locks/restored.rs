@@ -14,7 +14,7 @@ enum Restarts {
 }
 
 async fn serves(revision: Revision, restarts: Restarts) -> Result<()> {
-    let scene = Scene::alone().await?;
+    let scene = Scene::new().await?;
     scene.nodes(&["gpu-1", "gpu-2"]).await?;
     scene.configure("networkTopologyDiscovery: []").await?;
     scene.binds().await?;

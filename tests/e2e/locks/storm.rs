@@ -95,7 +95,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> 
         replicas.push(StormExtender::new(format!("replica-{index}"), &kubeconfig).await?);
     }
     let addresses: Vec<String> = replicas.iter().map(|replica| replica.address.clone()).collect();
-    let extender = BindClient { url: String::new(), http: reqwest::Client::new() };
+    let extender = BindClient { url: String::new(), http: plain_client() };
     let host = StormExtender::launch("idle", &kubeconfig, "127.0.0.1:0").await?;
     let stage = LockScene { scene, host, extender };
     // Some plugins fail, and some die before they release the lock.
@@ -123,7 +123,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> 
     for worker in 0..WORKERS {
         let (todo, bound, tries, addresses) =
             (Arc::clone(&todo), Arc::clone(&bound), Arc::clone(&tries), addresses.clone());
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(7)).build()?;
+        let http = plain_http().timeout(Duration::from_secs(7)).build()?;
         let mut dice = Dice::new(seed ^ (worker as u64 + 1) << 32);
         workers.spawn(async move {
             while bound.load(Ordering::SeqCst) < PODS {

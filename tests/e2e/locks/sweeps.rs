@@ -9,7 +9,7 @@ const SHORT: &str = "--node-lock-timeout=10s";
 async fn swept(nodes: &[&str], mode: &str) -> Result<LockScene> {
     let scene = LockScene::scene(nodes).await?;
     let host = Host::start(&scene.host_kubeconfig().await?, &["--nodelock-sweep", mode, SHORT]).await?;
-    let extender = BindClient { url: String::new(), http: reqwest::Client::new() };
+    let extender = BindClient { url: String::new(), http: plain_client() };
     Ok(LockScene { scene, host, extender })
 }
 

@@ -42,8 +42,12 @@ impl PageReader {
         symlink(host::binary()?.canonicalize()?, bin.join("topoloom"))?;
         symlink(helm.canonicalize()?, bin.join("helm"))?;
         let kubectl = programs.command("kubectl");
+        let variables = kubectl.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let variables =
+            variables.map(|(name, value)| format!("{}='{}'", name.to_string_lossy(), value.to_string_lossy()));
         let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
-        let words: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        let words = words.map(|word| format!("'{}'", word.to_string_lossy()));
+        let words: Vec<String> = std::iter::once("env".to_owned()).chain(variables).chain(words).collect();
         program(&bin.join("kubectl"), &kubectl_script(&words.join(" ")))?;
         // An editor that writes the configuration of the page in place of an empty one.
         program(&bin.join("reader-edits"), EDITOR)?;

@@ -79,7 +79,7 @@ impl Inside {
 
 async fn build() -> Result<()> {
     match tokio::task::spawn_blocking(find_or_build).await?? {
-        Programs::Combined(binary) => println!("{}", binary.display()),
+        Programs::Built { servers, kubectl } => println!("{}\n{}", servers.display(), kubectl.display()),
         Programs::Folder(folder) => println!("{}", folder.display()),
     }
     println!("{}", tokio::task::spawn_blocking(helm::find_or_build).await??.display());

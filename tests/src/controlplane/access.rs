@@ -1,4 +1,4 @@
-//! Access to the apiserver: the admin's token, kubeconfig files and clients.
+//! Access to the apiserver: its certificate, the admin's token, kubeconfig files and clients.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,12 +12,15 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
+use topoloom_simulator::{Authority, ClientCertificate};
 
 use super::ControlPlane;
 
 /// The name under which every kubeconfig file here knows cluster, user and context.
 const NAME: &str = "topoloom-test";
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+/// The names of an apiserver: its address, and what pods call its Service.
+const NAMES: [&str; 5] = ["127.0.0.1", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
@@ -30,6 +33,18 @@ pub(super) fn write_admin_token(path: &Path) -> Result<String> {
     let token: String = random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     fs::write(path, format!("{token},admin,admin,\"system:masters\"\n")).context("cannot write the token file")?;
     Ok(token)
+}
+
+/// Writes a new serving certificate with the one of its authority, which no other apiserver has, and its key. Both keys are on an
+/// elliptic curve: an apiserver makes RSA keys for itself otherwise, and signs with one for each connection, which together were
+/// a tenth of all that it did in the tests.
+pub(super) fn write_certificate(certificate: &Path, key: &Path) -> Result<()> {
+    let authority = Authority::generate()?;
+    let ClientCertificate { certificate: serving, key: secret } = authority.serving(&NAMES)?;
+    let folder = certificate.parent().context("a certificate lies in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    fs::write(certificate, serving + authority.pem()).context("cannot write the certificate")?;
+    fs::write(key, secret).context("cannot write the key of the certificate")
 }
 
 /// Writes a kubeconfig file that trusts exactly the certificate in `certificate`.
@@ -56,6 +71,13 @@ pub(super) fn write_kubeconfig(
 /// Every client needs it; only the first call has an effect.
 pub(super) fn install_crypto() {
     _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// A client for servers of this machine without TLS. Any other reads all certificates that the system trusts, which takes longer
+/// than what most tests ask for.
+pub fn plain_http() -> reqwest::ClientBuilder {
+    install_crypto();
+    reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
 
 /// A client with the settings of a kubeconfig file.

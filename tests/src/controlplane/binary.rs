@@ -8,9 +8,11 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::gomodule::GoModule;
+use crate::gomodule::{GoModule, LANGUAGE};
 
-const MODULE: GoModule = GoModule {
+const SERVERS: GoModule = GoModule {
+    folder: "controlplane",
+    package: ".",
     name: "controlplane",
     // Without the version stamps nothing that parses a server or client version works.
     ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 \
@@ -20,12 +22,20 @@ const MODULE: GoModule = GoModule {
     instead: "set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and \
               kubectl",
 };
+/// Of the same packages.
+const KUBECTL: GoModule =
+    GoModule { package: "./kubectl", name: "kubectl", holds: "kubectl", cost: "a minute", ..SERVERS };
 
 /// The programs of the control plane, ready to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programs {
-    /// One binary whose first argument names the program.
-    Combined(PathBuf),
+    /// One binary with the servers, whose first argument names the program, and one with kubectl.
+    Built {
+        /// The servers.
+        servers: PathBuf,
+        /// kubectl.
+        kubectl: PathBuf,
+    },
     /// A folder with one binary per program.
     Folder(PathBuf),
 }
@@ -33,19 +43,22 @@ pub enum Programs {
 impl Programs {
     /// The command that runs `program`.
     pub fn command(&self, program: &str) -> Command {
-        match self {
-            Self::Combined(binary) => {
-                let mut command = Command::new(binary);
+        let mut command = match self {
+            Self::Built { kubectl, .. } if program == "kubectl" => Command::new(kubectl),
+            Self::Built { servers, .. } => {
+                let mut command = Command::new(servers);
                 command.arg(program);
                 command
             }
             Self::Folder(folder) => Command::new(folder.join(program)),
-        }
+        };
+        command.env(LANGUAGE.0, LANGUAGE.1);
+        command
     }
 
     /// Whether the servers watch their standard input by themselves.
     pub(super) fn die_with_stdin(&self) -> bool {
-        matches!(self, Self::Combined(_))
+        matches!(self, Self::Built { .. })
     }
 }
 
@@ -64,5 +77,5 @@ pub fn find_or_build() -> Result<Programs> {
         }
         return Ok(Programs::Folder(folder));
     }
-    Ok(Programs::Combined(MODULE.find_or_build()?))
+    Ok(Programs::Built { servers: SERVERS.find_or_build()?, kubectl: KUBECTL.find_or_build()? })
 }

@@ -1,11 +1,14 @@
 //! etcd through its JSON gateway: compaction, and every write in commit order.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::plain_http;
 
 /// What a write did to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,9 +126,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(url: &str) -> Result<Self> {
-        super::access::install_crypto();
-        let http =
-            reqwest::Client::builder().no_proxy().tls_certs_only([]).build().context("no HTTP client for etcd")?;
+        let http = plain_http().build().context("no HTTP client for etcd")?;
         Ok(Self { url: url.to_owned(), http })
     }
 
@@ -216,15 +217,17 @@ impl Gateway {
         // The watch covers all keys: then the event of the last revision is sure to come, and ends the loop.
         let create = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "start_revision": from.to_string()});
         let mut answer = self.post("/v3/watch", &json!({"create_request": create})).await?;
-        let mut pending = Vec::new();
+        let mut line = Vec::new();
         while let Some(chunk) = answer.chunk().await.context("etcd's watch broke")? {
-            pending.extend_from_slice(&chunk);
-            // One JSON document in a line.
-            let Some(end) = pending.iter().rposition(|&byte| byte == b'\n') else { continue };
-            let rest = pending.split_off(end + 1);
-            let lines = std::mem::replace(&mut pending, rest);
-            for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                let frame: Frame = serde_json::from_slice(line).context("etcd's watch answer is not understood")?;
+            let mut rest: &[u8] = &chunk;
+            // One JSON document in a line, which may end in a later chunk.
+            while rest.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+                let document = std::mem::take(&mut line);
+                if document.trim_ascii().is_empty() {
+                    continue;
+                }
+                let frame: Frame =
+                    serde_json::from_slice(&document).context("etcd's watch answer is not understood")?;
                 ensure!(frame.error.is_null(), "etcd refuses the watch: {}", frame.error);
                 let batch = frame.result;
                 ensure!(
@@ -235,9 +238,12 @@ impl Gateway {
                 );
                 // All events of one revision arrive in one batch.
                 let reached = batch.events.last().is_some_and(|event| number(&event.kv.mod_revision) >= last);
-                writes.extend(batch.events.into_iter().map(Write::from));
+                let is_wanted = |event: &Event| {
+                    event.kv.key.0.starts_with(prefix.as_bytes()) && number(&event.kv.mod_revision) <= last
+                };
+                // The values of all others are not parsed.
+                writes.extend(batch.events.into_iter().filter(is_wanted).map(Write::from));
                 if reached {
-                    writes.retain(|write| write.revision <= last && write.key.starts_with(prefix));
                     return Ok(writes);
                 }
             }

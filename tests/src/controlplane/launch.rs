@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::access::{client_from, random_bytes, write_admin_token, write_kubeconfig};
+use super::access::{client_from, random_bytes, write_admin_token, write_certificate, write_kubeconfig};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
+use super::kept::{self, Content, Data};
 use super::planes::{self, Turn};
 use super::process::{MEMORY, Server};
 use super::shared::GivenBack;
@@ -26,6 +27,8 @@ const APISERVER_TIMEOUT: Duration = Duration::from_secs(120);
 /// those can be connected to itself, and then the server finds its port taken.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORT_TAKEN: &str = "address already in use";
+/// The audit log is one file, however long it becomes.
+const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 /// The answers to reads are long, and a test needs to know only that there were reads.
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
 "omitManagedFields": true, "rules": [
@@ -37,6 +40,7 @@ pub struct Builder {
     audit: bool,
     apiserver_args: Vec<String>,
     memory: Option<String>,
+    content: Content,
 }
 
 impl Builder {
@@ -62,6 +66,13 @@ impl Builder {
         self
     }
 
+    /// What it has before the test.
+    #[must_use]
+    pub fn content(mut self, content: Content) -> Self {
+        self.content = content;
+        self
+    }
+
     /// Starts it and waits until it is ready. Before the start it waits while this process uses as many as the machine
     /// can run.
     ///
@@ -76,6 +87,17 @@ impl Builder {
     /// The same with a turn that the caller has already.
     pub(super) async fn start_with(self, turn: Turn) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
+        let data = kept::find_or_make(&programs, &self.content, &turn).await?;
+        let plane = self.start_on(data.as_deref(), turn).await?;
+        if data.is_none() {
+            plane.add(&self.content).await?;
+        }
+        Ok(plane)
+    }
+
+    /// The same on this data, or on nothing and without the content.
+    pub(super) async fn start_on(&self, data: Option<&Data>, turn: Turn) -> Result<ControlPlane> {
+        let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
         let keep = keep();
         let mut failures = 0;
         loop {
@@ -84,14 +106,22 @@ impl Builder {
                 folder.disable_cleanup(true);
                 eprintln!("controlplane: keeping {}", folder.path().display());
             }
-            match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
+            match Launch::new(programs.clone(), self, &folder, keep)?.run(data).await {
                 Ok((launch, etcd, gateway, apiserver, client)) => {
                     let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
                     let etcd = Some(etcd);
                     let servers =
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
-                    let (first_revision, given_back) = (1, GivenBack::WithTheValue);
-                    return Ok(ControlPlane { servers, client, gateway, first_revision, given_back, _turn: turn });
+                    let (first_revision, audited_from, given_back) = (1, 0, GivenBack::WithTheValue);
+                    return Ok(ControlPlane {
+                        servers,
+                        client,
+                        gateway,
+                        first_revision,
+                        audited_from,
+                        given_back,
+                        _turn: turn,
+                    });
                 }
                 // Between the choice of a port and its use another process may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
@@ -113,7 +143,7 @@ pub(super) struct Launch {
     pub(super) keep: bool,
     folder: PathBuf,
     token: String,
-    audit: bool,
+    pub(super) audit: bool,
     apiserver_args: Vec<String>,
     memory: String,
     apiserver_port: u16,
@@ -127,8 +157,8 @@ impl Launch {
         let token = write_admin_token(&folder.join("tokens.csv"))?;
         fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
         let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
-        let Builder { audit, apiserver_args, memory } = builder.clone();
-        Ok(Self {
+        let Builder { audit, apiserver_args, memory, content: _ } = builder.clone();
+        let launch = Self {
             programs,
             keep,
             folder,
@@ -139,7 +169,10 @@ impl Launch {
             apiserver_port,
             etcd_port,
             etcd_peer_port,
-        })
+        };
+        write_certificate(&launch.certificate(), &launch.key())?;
+        write_kubeconfig(&launch.kubeconfig(), &launch.server_url(), &launch.certificate(), "default", &launch.token)?;
+        Ok(launch)
     }
 
     pub(super) fn server_url(&self) -> String {
@@ -148,6 +181,11 @@ impl Launch {
 
     pub(super) fn certificate(&self) -> PathBuf {
         self.folder.join("certificates/apiserver.crt")
+    }
+
+    /// The key of that certificate. It signs the tokens of ServiceAccounts too.
+    fn key(&self) -> PathBuf {
+        self.folder.join("certificates/apiserver.key")
     }
 
     pub(super) fn audit_log(&self) -> PathBuf {
@@ -163,8 +201,14 @@ impl Launch {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
-    async fn run(self) -> Result<(Self, Server, Gateway, Server, kube::Client)> {
+    async fn run(self, data: Option<&Data>) -> Result<(Self, Server, Gateway, Server, kube::Client)> {
+        if let Some(data) = data {
+            data.write(&self.etcd_folder())?;
+        }
         let (etcd, gateway) = self.etcd().await?;
+        if data.is_some() {
+            gateway.renew_namespaces().await?;
+        }
         let (apiserver, client) = self.apiserver().await?;
         Ok((self, etcd, gateway, apiserver, client))
     }
@@ -198,12 +242,9 @@ impl Launch {
         Ok((server, gateway))
     }
 
-    /// Starts the apiserver over the data that is there, and writes the kubeconfig file with all rights.
+    /// Starts the apiserver over the data that is there.
     pub(super) async fn apiserver(&self) -> Result<(Server, kube::Client)> {
-        let certificates = self.folder.join("certificates");
-        // The apiserver makes this key with its serving certificate before anything reads it, and keeps it over
-        // restarts. It signs the tokens of ServiceAccounts too, so that no key has to be stored or made here.
-        let key = certificates.join("apiserver.key");
+        let (certificate, key) = (self.certificate(), self.key());
         let mut args = vec![
             format!("--etcd-servers={}", self.etcd_url()),
             format!("--secure-port={}", self.apiserver_port),
@@ -211,8 +252,10 @@ impl Launch {
             "--advertise-address=127.0.0.1".to_owned(),
             // No client reaches the apiserver through its Service, whose endpoint may not be a loopback address.
             "--endpoint-reconciler-type=none".to_owned(),
-            format!("--cert-dir={}", certificates.display()),
-            format!("--service-account-key-file={}", key.display()),
+            format!("--tls-cert-file={}", certificate.display()),
+            format!("--tls-private-key-file={}", key.display()),
+            // It reads the public key from a certificate, too.
+            format!("--service-account-key-file={}", certificate.display()),
             format!("--service-account-signing-key-file={}", key.display()),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
@@ -228,18 +271,16 @@ impl Launch {
             args.push(format!("--audit-policy-file={}", self.folder.join("audit-policy.yaml").display()));
             args.push(format!("--audit-log-path={}", self.audit_log().display()));
             args.push("--audit-log-mode=blocking".to_owned());
+            args.push(format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}"));
         }
         args.extend(self.apiserver_args.iter().cloned());
         let mut server = Server::start_with(&self.programs, "kube-apiserver", &args, &self.folder, &self.memory)?;
-        let kubeconfig = self.kubeconfig();
-        let client = ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
-            // Its certificate appears while it starts.
-            write_kubeconfig(&kubeconfig, &self.server_url(), &self.certificate(), "default", &self.token)?;
-            let client = client_from(&kubeconfig).await?;
+        let client = client_from(&self.kubeconfig()).await?;
+        ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
             let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
-            if answer == "ok" { Ok(client) } else { bail!("/readyz says {answer}") }
-        });
-        let client = client.await?;
+            if answer == "ok" { Ok(()) } else { bail!("/readyz says {answer}") }
+        })
+        .await?;
         Ok((server, client))
     }
 

@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,7 +14,7 @@ use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::discovery::{Scope, pinned_kind};
 use serde_json::{Value, json};
 
-use super::{ControlPlane, eventually};
+use super::{Content, ControlPlane, eventually};
 
 const AT_ONCE: usize = 16;
 const MANAGER: &str = "test";
@@ -79,6 +80,12 @@ impl ControlPlane {
     /// As [`apply`](Self::apply).
     pub async fn apply_dry(&self, objects: &[Value]) -> Result<()> {
         self.apply_with(objects, &PatchParams::apply(KUBECTL).force().validation_strict().dry_run()).await
+    }
+
+    /// Adds what a test expects.
+    pub(super) async fn add(&self, content: &Content) -> Result<()> {
+        try_join_all(content.definitions.iter().map(|definition| self.apply_crd(definition.clone()))).await?;
+        self.apply_with(&content.objects, &PatchParams::apply(MANAGER)).await
     }
 
     async fn apply_with(&self, objects: &[Value], parameters: &PatchParams) -> Result<()> {

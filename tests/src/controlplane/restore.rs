@@ -47,8 +47,12 @@ impl ControlPlane {
     pub async fn restore(&mut self, snapshot: &Snapshot, revision: Revision) -> Result<()> {
         // Killed, as in a disaster.
         drop(self.servers_mut().apiserver.take());
+        let was_spoiled = self.servers().spoiled.load(Ordering::Relaxed);
         self.restore_etcd(snapshot, revision).await?;
-        self.start_apiserver().await
+        self.start_apiserver().await?;
+        // The new apiserver has seen no other data.
+        self.servers().spoiled.store(was_spoiled, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Kills etcd, restores it from the snapshot and starts it again, while the apiserver continues to run. etcd

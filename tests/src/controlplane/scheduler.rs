@@ -73,12 +73,14 @@ impl Scheduler {
             format!("--config={}", config.display()),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
-            format!("--cert-dir={}", folder.join("kube-scheduler").display()),
+            // That of the apiserver: otherwise it makes one with two RSA keys, for its health check alone.
+            format!("--tls-cert-file={}", folder.join("certificates/apiserver.crt").display()),
+            format!("--tls-private-key-file={}", folder.join("certificates/apiserver.key").display()),
             "--authorization-always-allow-paths=/healthz,/readyz".to_owned(),
             "--v=2".to_owned(),
         ];
         let mut server = Server::start(programs, "kube-scheduler", &args, folder)?;
-        // It makes its own certificate; the health check does not need to verify it.
+        // The health check does not need to verify the certificate.
         let http = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
         launch::ready("kube-scheduler", &mut server, READY, async || {
             let answer = http.get(format!("https://127.0.0.1:{port}/healthz")).send().await?;

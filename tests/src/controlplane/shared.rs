@@ -1,7 +1,9 @@
 //! Control planes that one test returns and the next one takes: a start costs more than most tests.
 //!
 //! The changes that a test left are reverted in etcd; the apiserver follows as it follows any other writer of etcd. If
-//! that may not revert everything, the servers end and the next test gets new ones. So do those of a test that failed.
+//! that may not revert everything, the servers end and the next test gets new ones. So do those of a test that failed. A test
+//! may have stopped and started the apiserver, compacted etcd, or restored both: if only a state that is compacted shows what a
+//! key had, this ends the servers, too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -9,24 +11,29 @@ use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::time::timeout;
 
 use super::access::client_from;
 use super::etcd::Gateway;
+use super::kept::Content;
 use super::launch::keep;
 use super::planes::{self, Turn};
 use super::process::sweep;
 use super::{Builder, ControlPlane, Servers};
 
 /// The control planes that wait for the next test, the one that waits for the longest time first: a request of the test before
-/// may still be under way. Never more than may be in use at a time.
+/// may still be under way. Never more than may be in use at a time, of both kinds together.
 static IDLE: Mutex<VecDeque<Servers>> = Mutex::new(VecDeque::new());
 
 const AT_ONCE: usize = 16;
 /// A request of a killed host may end after the first round.
 const ROUNDS: usize = 5;
+/// A server that stands still is not waited for.
+const CLEANED: Duration = Duration::from_secs(30);
 
 /// Keys that the apiserver writes for itself, at any time.
 const ITS_OWN: [&str; 4] = [
@@ -41,12 +48,23 @@ const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/
 const SLOW: [&str; 3] =
     ["/registry/admissionregistration.k8s.io/", "/registry/apiextensions.k8s.io/", "/registry/apiregistration.k8s.io/"];
 
+/// Which of the control planes that tests share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// One that logs no requests.
+    Off,
+    /// One that logs every request, as with [`Builder::audit`].
+    On,
+}
+
 /// One of several control planes that a test needs at the same time.
 #[derive(Debug, Clone)]
 pub enum Wanted {
     /// One that other tests of this process may have used.
     Shared,
-    /// A new one with these settings. No other test gets it, and nothing is prepared in it.
+    /// The same with an audit log.
+    Audited,
+    /// A new one with these settings. No other test gets it, and it has only the content that its settings name.
     New(Builder),
 }
 
@@ -66,29 +84,40 @@ pub(super) struct Baseline {
     /// The keys, with the revision of their last write; that may be a later write of the same value.
     keys: BTreeMap<String, u64>,
     files: BTreeSet<OsString>,
-    /// Removes the folder when this process ends without dropping its values, as a test binary does.
-    sweeper: Child,
+    sweeper: Sweeper,
 }
 
-impl Drop for Baseline {
+/// Removes the folder when this process ends without dropping its values, as a test binary does.
+struct Sweeper {
+    child: Child,
+    /// The servers whose end it awaits.
+    servers: Vec<u32>,
+}
+
+impl Sweeper {
+    fn of(folder: &Path, servers: Vec<u32>) -> Result<Self> {
+        Ok(Self { child: sweep(folder, &servers)?, servers })
+    }
+}
+
+impl Drop for Sweeper {
     fn drop(&mut self) {
-        // The sweeper has nothing to remove any more. Both fail only for a process that has ended.
-        _ = self.sweeper.kill();
-        _ = self.sweeper.wait();
+        // It has nothing to remove any more, or another one does that. Both fail only for a process that has ended.
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
 
 impl ControlPlane {
-    /// A control plane that other tests of this process may have used, in the state in which `prepare` left a new one;
-    /// every caller has to prepare the same. `policies` are names of admission policies, and of their bindings, that
-    /// have the same content in every test.
+    /// A control plane that other tests of this process may have used, with this content, which has to be the same for every
+    /// caller. `policies` are names of admission policies, and of their bindings, that have the same content in every test.
     ///
     /// # Errors
     ///
-    /// When a new one does not start or cannot be prepared.
-    pub async fn shared(prepare: impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
+    /// When a new one does not start.
+    pub async fn shared(audit: Audit, content: &Content, policies: &[String]) -> Result<Self> {
         let turn = planes::take(1).await?;
-        Self::shared_with(turn, &prepare, policies).await
+        Self::shared_with(turn, audit, content, policies).await
     }
 
     /// Several at the same time, as [`several`](Self::several). One that is not [stopped](Self::stop) ends with its value, and
@@ -96,50 +125,56 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When a new one does not start or cannot be prepared.
+    /// When a new one does not start.
     pub async fn several_shared<const N: usize>(
         wanted: [Wanted; N],
-        prepare: impl AsyncFn(&Self) -> Result<()>,
+        content: &Content,
         policies: &[String],
     ) -> Result<[Self; N]> {
         let turn = planes::take(N).await?;
-        let planes = wanted.into_iter().map(|wanted| Self::one_of(wanted, turn.clone(), &prepare, policies));
+        let planes = wanted.into_iter().map(|wanted| Self::one_of(wanted, turn.clone(), content, policies));
         let planes = futures::future::try_join_all(planes).await?;
         planes.try_into().map_err(|_| anyhow::anyhow!("there are as many as were wanted"))
     }
 
-    async fn one_of(
-        wanted: Wanted,
-        turn: Turn,
-        prepare: &impl AsyncFn(&Self) -> Result<()>,
-        policies: &[String],
-    ) -> Result<Self> {
-        match wanted {
-            Wanted::Shared => {
-                let mut plane = Self::shared_with(turn, prepare, policies).await?;
-                plane.given_back = GivenBack::WhenStopped;
-                Ok(plane)
-            }
-            Wanted::New(builder) => builder.start_with(turn).await,
-        }
+    async fn one_of(wanted: Wanted, turn: Turn, content: &Content, policies: &[String]) -> Result<Self> {
+        let audit = match wanted {
+            Wanted::Shared => Audit::Off,
+            Wanted::Audited => Audit::On,
+            Wanted::New(builder) => return builder.start_with(turn).await,
+        };
+        let mut plane = Self::shared_with(turn, audit, content, policies).await?;
+        plane.given_back = GivenBack::WhenStopped;
+        Ok(plane)
     }
 
     /// A shared one with a turn that the caller has already.
-    async fn shared_with(turn: Turn, prepare: &impl AsyncFn(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
-        while let Some(mut servers) = take() {
-            match clean(&mut servers, policies).await {
+    async fn shared_with(turn: Turn, audit: Audit, content: &Content, policies: &[String]) -> Result<Self> {
+        while let Some(mut servers) = take(audit) {
+            let cleaned = timeout(CLEANED, clean(&mut servers, policies)).await;
+            match cleaned.unwrap_or_else(|_| Err(anyhow::anyhow!("it does not answer"))) {
                 Ok((client, gateway, revision)) => {
+                    // There is none where none was requested.
+                    let audited_from = fs::metadata(servers.launch.audit_log()).map_or(0, |log| log.len());
                     let (servers, first_revision) = (Some(servers), revision + 1);
                     let given_back = GivenBack::WithTheValue;
-                    return Ok(Self { servers, client, gateway, first_revision, given_back, _turn: turn });
+                    return Ok(Self {
+                        servers,
+                        client,
+                        gateway,
+                        first_revision,
+                        audited_from,
+                        given_back,
+                        _turn: turn,
+                    });
                 }
                 Err(error) => {
                     eprintln!("controlplane: {} is not used again: {error:#}", servers.folder.path().display())
                 }
             }
         }
-        let mut plane = Builder::default().start_with(turn).await?;
-        prepare(&plane).await?;
+        let builder = Builder::default().audit(audit == Audit::On).content(content.clone());
+        let mut plane = builder.start_with(turn).await?;
         if !keep() {
             let baseline = Baseline::of(&plane).await?;
             plane.servers_mut().baseline = Some(baseline);
@@ -148,21 +183,41 @@ impl ControlPlane {
     }
 }
 
-fn take() -> Option<Servers> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+fn take(audit: Audit) -> Option<Servers> {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = idle.iter().position(|servers| servers.launch.audit == (audit == Audit::On))?;
+    idle.remove(first)
 }
 
 pub(super) fn give_back(mut servers: Servers) {
     // They write, so they end first.
     drop(servers.controllers.take());
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push_back(servers);
+    let ids = servers.ids();
+    let Servers { baseline, folder, .. } = &mut servers;
+    if let Some(baseline) = baseline
+        && baseline.sweeper.servers != ids
+    {
+        // A test started a server again.
+        match Sweeper::of(folder.path(), ids) {
+            Ok(sweeper) => baseline.sweeper = sweeper,
+            Err(error) => return eprintln!("controlplane: {} is not used again: {error:#}", folder.path().display()),
+        }
+    }
+    let most = planes::at_once().map_or(1, |most| most as usize);
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    idle.push_back(servers);
+    // Of the kind that no test has asked for since.
+    let surplus = idle.len().saturating_sub(most);
+    let surplus: Vec<Servers> = idle.drain(..surplus).collect();
+    drop(idle);
+    drop(surplus);
 }
 
 impl Baseline {
     async fn of(plane: &ControlPlane) -> Result<Self> {
         let servers = plane.servers();
         let (keys, revision) = plane.gateway.keys().await?;
-        let sweeper = sweep(plane.folder(), &servers.ids())?;
+        let sweeper = Sweeper::of(plane.folder(), servers.ids())?;
         Ok(Self { revision, keys, files: files(plane.folder())?, sweeper })
     }
 }

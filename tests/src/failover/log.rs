@@ -1,8 +1,5 @@
 //! The audit log of the API server: which client sent which request, when it was received, and when it was answered.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -58,9 +55,8 @@ impl Log {
     /// # Errors
     /// When there is no such log, or it is not JSON.
     pub fn of(plane: &ControlPlane) -> Result<Self> {
-        let file = File::open(plane.folder().join("audit.log")).context("there is no audit log")?;
         let (mut received, mut revisions) = (Vec::new(), Vec::new());
-        for line in BufReader::new(file).lines() {
+        for line in plane.audit_lines()? {
             let event: Value = serde_json::from_str(&line?).context("the audit log is not JSON")?;
             if !matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete" | "deletecollection")) {
                 continue;

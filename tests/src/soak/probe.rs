@@ -8,6 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::controlplane::plain_http;
+
 use super::record::{Measure, Who};
 
 /// Longer than a busy replica needs for an answer, and not too long to wait for a frozen one.
@@ -103,7 +105,7 @@ impl Probe {
     /// Must be made before the first replica, and after all other clients of these API servers: watches that are open now do not
     /// belong to replicas.
     pub(super) async fn new(planes: Vec<kube::Client>, work: Work) -> Result<Self> {
-        let http = reqwest::Client::builder().timeout(PATIENCE).build()?;
+        let http = plain_http().timeout(PATIENCE).build()?;
         let mut probe = Self { board: Board::default(), work, planes, http, others: 0 };
         probe.others = probe.watches().await?;
         Ok(probe)

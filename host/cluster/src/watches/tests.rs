@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -67,13 +68,17 @@ impl Server {
     }
 
     fn watched_by(&self, restores: &Restores) -> impl Stream<Item = Result<Event<ConfigMap>, Refusal>> + Send + use<> {
+        self.watched_with(Config::of(restores))
+    }
+
+    fn watched_with(&self, config: Config) -> impl Stream<Item = Result<Event<ConfigMap>, Refusal>> + Send + use<> {
         let server = self.clone();
         let serve = move |request: Request<Body>| {
             let answer = server.serve(request.uri().query().unwrap_or_default());
             async move { Ok::<_, Infallible>(answer) }
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
-        events(Api::<ConfigMap>::all(client), Config::of(restores))
+        events(Api::<ConfigMap>::all(client), config)
     }
 
     fn serve(&self, query: &str) -> Response<Answered> {
@@ -118,6 +123,16 @@ impl Server {
         let _ = tokio::time::timeout(time, async { while events.next().await.is_some() {} }).await;
         self.lists.lock().unwrap().len()
     }
+}
+
+/// What counts how often it is called, and the count.
+fn counter() -> (Heard, impl Fn() -> usize) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let heard = Heard::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    (heard, move || count.load(Ordering::SeqCst))
 }
 
 fn is_list(query: &str) -> bool {
@@ -196,21 +211,11 @@ async fn a_watch_that_cannot_wait_keeps_its_pause() {
 async fn every_answer_of_the_api_server_is_heard_and_a_failure_is_not() {
     let count = async |rule: fn(&str, Duration) -> Answer| {
         let server = Server::new(rule);
-        let heard = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = Arc::clone(&heard);
-        let heard_all = Heard::new(move || {
-            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        });
-        let serving = server.clone();
-        let serve = move |request: Request<Body>| {
-            let answer = serving.serve(request.uri().query().unwrap_or_default());
-            async move { Ok::<_, Infallible>(answer) }
-        };
-        let client = kube::Client::new(tower::service_fn(serve), "default");
+        let (heard_all, heard) = counter();
         let config = Config::of(&Restores::default()).heard(&heard_all);
-        let mut events = std::pin::pin!(events(Api::<ConfigMap>::all(client), config));
+        let mut events = std::pin::pin!(server.watched_with(config));
         let _ = tokio::time::timeout(60 * S, async { while events.next().await.is_some() {} }).await;
-        heard.load(std::sync::atomic::Ordering::SeqCst)
+        heard()
     };
     // The list, and a look each 20 to 25 seconds.
     let silent = count(|query, _| if is_list(query) { Answer::List } else { Answer::Silence }).await;
@@ -271,11 +276,11 @@ async fn a_server_that_went_back_is_found_while_the_watch_stands_and_every_watch
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_not_opened_again_from_a_version_that_the_server_has_not_reached() {
-    let opened = std::sync::atomic::AtomicUsize::new(0);
-    let back = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let opened = AtomicUsize::new(0);
+    let back = Arc::new(AtomicBool::new(false));
     let went = Arc::clone(&back);
     let server = Server::new(move |query, _| {
-        use std::sync::atomic::Ordering::SeqCst;
+        use Ordering::SeqCst;
         match () {
             () if is_list(query) => Answer::At(if back.load(SeqCst) { 5 } else { 9 }),
             () if opened.fetch_add(1, SeqCst) == 0 => {
@@ -286,7 +291,7 @@ async fn a_watch_is_not_opened_again_from_a_version_that_the_server_has_not_reac
         }
     });
     let begun = begins(&server, &Restores::default(), 10 * S).await;
-    assert!(went.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(went.load(Ordering::SeqCst));
     assert_eq!(begun.iter().map(|(earlier, _)| *earlier).collect::<Vec<_>>(), [Earlier::Valid, Earlier::Void]);
     assert_eq!(*server.watches.lock().unwrap(), ["9", "5"]);
 }
@@ -319,10 +324,10 @@ async fn at_rest_a_watch_looks_three_times_a_minute_at_most_and_never_lists_agai
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_is_opened_again_without_a_whole_list() {
-    let opened = std::sync::atomic::AtomicUsize::new(0);
+    let opened = AtomicUsize::new(0);
     let server = Server::new(move |query, _| match () {
         () if is_list(query) => Answer::At(9),
-        () if opened.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 => Answer::Error(403),
+        () if opened.fetch_add(1, Ordering::SeqCst) < 3 => Answer::Error(403),
         () => Answer::Silence,
     });
     assert_eq!(begins(&server, &Restores::default(), 10 * S).await.len(), 1);
@@ -336,20 +341,9 @@ async fn a_watch_that_was_refused_is_passed_on_once_it_is_opened_although_nothin
         () if at < 20 * S => Answer::Error(403),
         () => Answer::Silence,
     });
-    let opened = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counted = Arc::clone(&opened);
-    let opens = Heard::new(move || {
-        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-    });
-    let serving = server.clone();
-    let serve = move |request: Request<Body>| {
-        let answer = serving.serve(request.uri().query().unwrap_or_default());
-        async move { Ok::<_, Infallible>(answer) }
-    };
-    let client = kube::Client::new(tower::service_fn(serve), "default");
+    let (opens, opened) = counter();
     let config = Config::of(&Restores::default()).opened(&opens);
-    let mut events = std::pin::pin!(events(Api::<ConfigMap>::all(client), config));
-    let opened = || opened.load(std::sync::atomic::Ordering::SeqCst);
+    let mut events = std::pin::pin!(server.watched_with(config));
     let mut until = async |time| {
         let _ = tokio::time::timeout(time, async { while events.next().await.is_some() {} }).await;
     };
@@ -361,10 +355,10 @@ async fn a_watch_that_was_refused_is_passed_on_once_it_is_opened_although_nothin
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_is_opened_again_after_a_look() {
-    let opened = std::sync::atomic::AtomicUsize::new(0);
+    let opened = AtomicUsize::new(0);
     let server = Server::new(move |query, _| match () {
         () if is_list(query) => Answer::At(9),
-        () if opened.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 => Answer::Ends,
+        () if opened.fetch_add(1, Ordering::SeqCst) < 3 => Answer::Ends,
         () => Answer::Silence,
     });
     assert_eq!(begins(&server, &Restores::default(), 10 * S).await.len(), 1);

@@ -103,6 +103,7 @@ mod tests {
     use hyper::body::{Bytes, Frame};
     use kube::client::Body;
     use serde_json::{Value, json};
+    use tokio::task::JoinSet;
     use topoloom_cluster::Restores;
     use topoloom_cluster::watches::Config;
     use topoloom_cluster::work::WorkQueue;
@@ -181,6 +182,7 @@ mod tests {
         said: [Arc<Mutex<Vec<String>>>; 2],
         stock: Arc<Stock<PhysicalNode>>,
         watch: SharedWatch<Machines>,
+        tasks: JoinSet<()>,
     }
 
     fn follows(server: &Server, objects: usize) -> Followed {
@@ -188,16 +190,17 @@ mod tests {
         let watch = SharedWatch::<Machines>::new(&server.client(), &restores, Config::of(&restores), None, most);
         let views = [(); 2].map(|()| Arc::new(Mutex::new(examples::view(1))));
         let said = [(); 2].map(|()| Arc::default());
+        let mut tasks = JoinSet::new();
         for (view, said) in views.iter().zip(&said) {
-            join(&watch, view, said);
+            join(&mut tasks, &watch, view, said);
         }
         // Of the watch that runs for them.
         let stock = watch.subscribe(Epoch::default()).stock();
-        Followed { views, said, stock, watch }
+        Followed { views, said, stock, watch, tasks }
     }
 
     /// One more follows, and says what it is shown.
-    fn join(watch: &SharedWatch<Machines>, view: &SharedView, said: &Arc<Mutex<Vec<String>>>) {
+    fn join(tasks: &mut JoinSet<()>, watch: &SharedWatch<Machines>, view: &SharedView, said: &Arc<Mutex<Vec<String>>>) {
         let (index, says) = (Feed::<PhysicalNodes>::of(view), Arc::clone(said));
         let report = move |news: WatchNews<'_>| {
             says.lock().unwrap().push(match news {
@@ -208,7 +211,7 @@ mod tests {
             });
         };
         let queue = WorkQueue::new("nodes", 100.try_into().unwrap(), Limiter::default());
-        tokio::spawn(follow(watch.subscribe(Epoch::default()), index, queue, report));
+        tasks.spawn(follow(watch.subscribe(Epoch::default()), index, queue, report));
     }
 
     fn said(of: &Mutex<Vec<String>>) -> Vec<String> {
@@ -223,7 +226,7 @@ mod tests {
     async fn a_list_that_is_too_large_changes_nothing_and_is_read_again_some_minutes_later() {
         let server = Server::default();
         server.nodes.store(4, Ordering::SeqCst);
-        let followed = follows(&server, 3);
+        let mut followed = follows(&server, 3);
         tokio::time::sleep(AGAIN - Duration::from_secs(1)).await;
         let refused = "there are more than 3 nodes, and no more are read";
         for (view, reported) in followed.views.iter().zip(&followed.said) {
@@ -232,7 +235,7 @@ mod tests {
         }
         // One that comes meanwhile has to know it, too.
         let (late, reported) = (Arc::new(Mutex::new(examples::view(1))), Arc::default());
-        join(&followed.watch, &late, &reported);
+        join(&mut followed.tasks, &followed.watch, &late, &reported);
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(said(&reported), [refused]);
         assert_eq!(server.lists.load(Ordering::SeqCst), 1);
@@ -246,7 +249,7 @@ mod tests {
         assert!(followed.stock.has("n2") && !followed.stock.has("n3"), "nothing is left of what was given up");
         // One that comes later sees what is there alone.
         let (later, reported) = (Arc::new(Mutex::new(examples::view(1))), Arc::default());
-        join(&followed.watch, &later, &reported);
+        join(&mut followed.tasks, &followed.watch, &later, &reported);
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(said(&reported), ["listed"]);
     }

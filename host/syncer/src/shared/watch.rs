@@ -14,7 +14,7 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::StreamExt;
-use kube::Api;
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ const TOGETHER: u64 = 128;
 /// A kind of objects that all follow by one watch: how each is kept.
 pub trait Kind: Default + Send + 'static {
     /// What the watch reads of one.
-    type Slice: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static;
+    type Slice: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static;
     /// What is kept of one.
     type Object: Send + Sync + 'static;
     /// Why one cannot be read.

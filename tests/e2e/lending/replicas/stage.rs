@@ -18,14 +18,14 @@ use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::spread::{MemberName, first};
-use topoloom_tests::controlplane::{ControlPlane, KEEPERS, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, Wanted, eventually};
 use topoloom_tests::failover::stalls::Watch;
 use topoloom_tests::failover::tenures::Bindings;
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
-use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::scene::{PATIENCE, Scene};
 
 use crate::lending::group::ready;
 use crate::lending::lent::cluster;
@@ -58,8 +58,6 @@ pub(super) const MACHINES: [&str; 2] = ["a", "b"];
 const PODS: usize = 2;
 /// The ConfigMap whose annotation would switch writes off.
 const SWITCH: &str = "switch";
-/// The audit logs are one file each, however long they become: the proof of a soak needs all of it.
-const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 /// How long the syncer has to copy the final phase of a pod before the top-down half writes one: a replica that takes over never
 /// saw a physical pod that was gone by then.
 const COPIED: Duration = Duration::from_secs(2);
@@ -108,9 +106,7 @@ impl Spread {
 impl Stage {
     /// Three replicas, which have no binding yet.
     pub(super) async fn new() -> Result<Self> {
-        let size = format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}");
-        let builder = || ControlPlane::builder().audit(true).apiserver_arg(size.clone());
-        let [mut virtual_plane, physical_plane] = ControlPlane::several([builder(), builder()]).await?;
+        let [mut virtual_plane, physical_plane] = Scene::planes([Wanted::Audited, Wanted::Audited]).await?;
         let names: Vec<String> = (0..BINDINGS).map(|number| format!("c{number}")).collect();
         let (kubeconfigs, lender) =
             tokio::try_join!(borrows(&virtual_plane, &[SWITCH]), lends(&physical_plane, &names))?;

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use topoloom_api::names::DRAIN_ANNOTATION;
 use topoloom_sync::keys;
-use topoloom_tests::controlplane::{ControlPlane, KEEPERS, SCALED, Wanted, eventually};
+use topoloom_tests::controlplane::{KEEPERS, SCALED, Wanted, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::kubelets::{NewNode, STOP};
 use topoloom_tests::scene::{PATIENCE, Scene};
@@ -79,11 +79,7 @@ fn closed() -> Result<Value> {
 }
 
 async fn play(fault: Fault, stage: Stage) -> Result<()> {
-    let audited = Wanted::New(ControlPlane::builder().audit(true));
-    let [virtual_plane, physical_plane] = Scene::planes([audited, Wanted::Shared]).await?;
-    for definition in topoloom_api::crds() {
-        virtual_plane.apply_crd(definition).await?;
-    }
+    let [virtual_plane, physical_plane] = Scene::planes([Wanted::Audited, Wanted::Shared]).await?;
     let mut lent = Lent::between([virtual_plane, physical_plane], &[], now).await?;
     lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
     switch(&lent.virtual_plane).await?;

@@ -123,6 +123,9 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // While a process has a single subscriber, tracing asks only the thread that first comes to an event whether it
+    // listens. Another test may come first.
+    let _second = tracing::Dispatch::new(tracing_subscriber::Registry::default());
     // A builtin plugin begins its calls on the thread that asks, and ends there what takes no longer than a tick.
     let _guard = tracing::subscriber::set_default(subscriber);
     let compiler = crate::plugin::Compiler::Child { exe: "/nowhere".into() };

@@ -1,7 +1,7 @@
 //! What a lender creates for one borrower, as objects (`topoloom lend grant`; decision S19).
 //!
 //! Owns the names of these objects, the roles that are made of the table of rights, and the admission policy beside them
-//! ([`admission`]). Pure: from settings to objects, no client. Never gives a right that the table above does not have.
+//! (`admission`). Pure: from settings to objects, no client. Never gives a right that the table above does not have.
 //!
 //! A grant has one ServiceAccount: one for each pair of binding and namespace. Two borrowers may call their bindings alike,
 //! and have two namespaces. The account is in a namespace of its own: the namespace that is lent holds pods, and in most
