@@ -60,6 +60,12 @@ pub trait Follows<T>: Index<Shown<T>, Change = Touched> {
     /// There is more than is held: what is known may be old, and a list that was under way is given up. What was taken in of it before
     /// its end, and before it, is forgotten as far as the next one needs the room.
     fn given_up(&mut self, list: Option<Self::List>) -> Touched;
+
+    /// Another list begins in place of this one, which broke off. Which nodes it has changed already: the other one shows the same, and
+    /// changes nothing.
+    fn broken_off(&mut self, _: Self::List) -> Touched {
+        Touched::new()
+    }
 }
 
 /// The pods of the physical cluster that one of two watches shows: those with the label of the virtual cluster, in every phase,
@@ -174,6 +180,10 @@ impl Follows<KnownPod> for PhysicalPods {
         list.touched.append(&mut locked(&self.view).pods_given_up(self.watch, &list.seen));
         list.touched
     }
+
+    fn broken_off(&mut self, list: PodList) -> Touched {
+        list.touched
+    }
 }
 
 impl OurPods {
@@ -230,6 +240,10 @@ impl Follows<KnownPod> for OurPods {
             self.inbox.physical_listed(&list.seen);
         }
         self.pods.given_up(list)
+    }
+
+    fn broken_off(&mut self, list: PodList) -> Touched {
+        list.touched
     }
 }
 
@@ -305,6 +319,10 @@ impl Follows<KnownPod> for LentPods {
         // A list of our own cluster has no bound. What was taken in of it counts.
         list.map(|list| list.touched).unwrap_or_default()
     }
+
+    fn broken_off(&mut self, list: PodList) -> Touched {
+        list.touched
+    }
 }
 
 /// What a watch met.
@@ -314,8 +332,8 @@ pub enum WatchNews<'a> {
     Changed,
     /// A list is whole: this one.
     Listed(ListMark),
-    /// After a refusal the watch works again.
-    Opened,
+    /// After a refusal the watch works again: all that happened since this list is shown, where no other one is under way.
+    Opened(Option<ListMark>),
     /// A request was refused, or not answered.
     Failed(&'a Refusal),
 }
@@ -332,7 +350,7 @@ pub async fn follow<T, I>(
     I::List: Send,
 {
     let mut watched: Watched<I::List> = Watched::default();
-    let (mut steps, mut skips) = (0_usize, false);
+    let (mut steps, mut skips, mut last) = (0_usize, false, None::<ListMark>);
     loop {
         let shown = watch.next().await;
         for step in shown {
@@ -352,7 +370,7 @@ pub async fn follow<T, I>(
                 Step::Changed(object) => (Event::Apply(object), Some(WatchNews::Changed)),
                 Step::Gone(object) => (Event::Delete(object), Some(WatchNews::Changed)),
                 Step::Opened => {
-                    report(WatchNews::Opened);
+                    report(WatchNews::Opened(last.filter(|list| watch.is_at(list))));
                     continue;
                 }
                 Step::Failed(refusal) => {
@@ -368,15 +386,24 @@ pub async fn follow<T, I>(
                     continue;
                 }
             };
-            look_at(&queue, watched.take(&mut index, event).unwrap_or_default());
+            look_at(&queue, taken(&mut watched, &mut index, event));
             if let Some(news) = news {
-                if let WatchNews::Listed(_) = news {
+                if let WatchNews::Listed(list) = news {
                     watch.took_list();
+                    last = Some(list);
                 }
                 report(news);
             }
         }
     }
+}
+
+/// Takes one event in. Which nodes have to be looked at: also those of a list that broke off, since pods count as they are listed.
+fn taken<T, I: Follows<T>>(watched: &mut Watched<I::List>, index: &mut I, event: Event<Shown<T>>) -> Touched {
+    let broken = if let Event::Init(_) = &event { watched.cut() } else { None };
+    let mut touched = broken.map(|list| index.broken_off(list)).unwrap_or_default();
+    touched.append(&mut watched.take(index, event).unwrap_or_default());
+    touched
 }
 
 fn look_at(queue: &WorkQueue<PhysicalName>, nodes: Touched) {
@@ -433,6 +460,21 @@ mod tests {
         assert_eq!(used(), "4", "a new pod counts at once, and one that the list has not named yet as before");
         watched.take(&mut index, Event::InitDone("9".into()));
         assert_eq!(used(), "1");
+    }
+
+    #[test]
+    fn s14_a_node_whose_pods_a_list_has_changed_is_looked_at_also_where_the_list_breaks_off() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let [_, mut index] = PhysicalPods::both(&view);
+        let mut watched = Watched::default();
+        let pod = || Event::InitApply(pods(&[("p1", "1")]).remove(0));
+        let begin = || Event::Init(Earlier::Valid);
+        let looks: Vec<usize> = [begin(), pod(), begin(), pod(), begin(), pod(), Event::InitDone("9".into())]
+            .into_iter()
+            .map(|event| taken(&mut watched, &mut index, event).len())
+            .collect();
+        // The second list shows nothing new, and so does the third one.
+        assert_eq!(looks, [0, 0, 1, 0, 0, 0, 0]);
     }
 
     #[test]

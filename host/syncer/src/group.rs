@@ -15,7 +15,8 @@
 //! the cluster counts as not listed ([`Lists`]), also where an operator has confirmed the restore earlier. If the virtual API
 //! server does not answer the first lists, they are tried again; until then nothing is decided. A physical cluster that says that
 //! it has no nodes, where some are known, is listed once more after half a minute before that counts. One that has more than is held
-//! ([`Most`](crate::shared::Most)) counts as not listed. Where many pods were shown
+//! ([`Most`](crate::shared::Most)) counts as not listed, and so does one whose nodes or pods may not be watched any more, until that
+//! watch works again: what is known of them may be old. Where many pods were shown
 //! without what is copied of them, because that was taken before, they are listed once more, too. A watch that crashes ends the
 //! group with it.
 
@@ -37,7 +38,7 @@ use topoloom_api::cluster_binding::PolicySource;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
-use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
+use topoloom_cluster::{Refusal, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
@@ -284,22 +285,19 @@ impl Group {
         part: Option<Part>,
     ) -> impl Fn(WatchNews<'_>) + Send + use<> {
         let (troubles, lists, view) = (self.troubles.clone(), Arc::clone(lists), Arc::clone(&self.view));
-        move |news| match news {
-            WatchNews::Changed => {}
-            WatchNews::Listed(list) => {
-                troubles.over(thing);
-                if let Some(part) = part {
-                    view.lock().unwrap_or_else(PoisonError::into_inner).listed(part);
+        move |news| {
+            match news {
+                WatchNews::Changed => {}
+                WatchNews::Listed(_) => {
+                    troubles.over(thing);
+                    if let Some(part) = part {
+                        view.lock().unwrap_or_else(PoisonError::into_inner).listed(part);
+                    }
                 }
-                lists.add(which, list.history);
+                WatchNews::Opened(_) => troubles.over(thing),
+                WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
             }
-            WatchNews::Opened => troubles.over(thing),
-            WatchNews::Failed(refusal) => {
-                if refusal.reason == RefusalReason::TooLarge {
-                    lists.lost(which);
-                }
-                troubles.met(thing, refusal, side);
-            }
+            lists.met(which, news);
         }
     }
 
@@ -339,7 +337,7 @@ impl Group {
             let (lists, signs) = (Arc::clone(&self.lists), physical.signs().clone());
             move |news: WatchNews<'_>| {
                 report(news);
-                if matches!(news, WatchNews::Listed(_)) {
+                if is_list(news) {
                     lists.tell(&signs, epoch);
                 }
             }
@@ -414,7 +412,7 @@ impl Group {
                 in_doubt.send_replace(self.nodes_listed(physical).then_some(list));
             }
             report(news);
-            if matches!(news, WatchNews::Listed(_)) {
+            if is_list(news) {
                 self.lists.tell(physical.signs(), epoch);
             }
         });
@@ -498,7 +496,7 @@ impl Group {
                 last.send_replace(Some(list));
                 self.look_at(gone.listed());
             }
-            WatchNews::Opened => self.troubles.over(Thing::Policies),
+            WatchNews::Opened(_) => self.troubles.over(Thing::Policies),
             WatchNews::Failed(refusal) => {
                 self.troubles.met(Thing::Policies, refusal, side);
                 if refusal.reason == RefusalReason::NoSuchResource {
@@ -555,8 +553,16 @@ fn csi_news(troubles: &Troubles, side: Side) -> impl Fn(WatchNews<'_>) + Send + 
     };
     move |news| match news {
         WatchNews::Changed => {}
-        WatchNews::Listed(_) | WatchNews::Opened => troubles.over(thing),
+        WatchNews::Listed(_) | WatchNews::Opened(_) => troubles.over(thing),
         WatchNews::Failed(refusal) => troubles.met(thing, refusal, side),
+    }
+}
+
+/// Whether a list counts from now on, also one that did not while its watch was refused.
+fn is_list(news: WatchNews<'_>) -> bool {
+    match news {
+        WatchNews::Listed(_) | WatchNews::Opened(Some(_)) => true,
+        WatchNews::Changed | WatchNews::Opened(None) | WatchNews::Failed(_) => false,
     }
 }
 

@@ -12,7 +12,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use topoloom_sync::liveness::{Emptiness, Epoch, Listed};
 
+use crate::feeds::WatchNews;
 use crate::physical::Signs;
+use crate::shared::makes_unknown;
 
 /// How far a cluster is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,16 @@ impl Lists {
         self.publish(&read);
     }
 
-    /// What one of them holds is not known any more: there is more than is held.
+    /// A watch of one of them met this. While it is refused another client may change unseen what was listed.
+    pub(crate) fn met(&self, which: usize, news: WatchNews<'_>) {
+        match news {
+            WatchNews::Listed(list) | WatchNews::Opened(Some(list)) => self.add(which, list.history),
+            WatchNews::Failed(refusal) if makes_unknown(refusal.reason) => self.lost(which),
+            WatchNews::Changed | WatchNews::Opened(None) | WatchNews::Failed(_) => {}
+        }
+    }
+
+    /// What one of them holds is not known any more: there is more than is held, or it may not be read.
     pub(super) fn lost(&self, which: usize) {
         let mut read = self.read();
         read.lists.remove(&which);

@@ -226,7 +226,7 @@ impl Kind for Policies {
     }
 }
 
-/// Whether what is known of policies does not hold any more, where their watch meets this: another client may change them unseen.
+/// Whether what is known does not hold any more, where its watch meets this: another client may change it unseen.
 /// A server that does not answer shows in the state of its connection.
 #[must_use]
 pub fn makes_unknown(reason: RefusalReason) -> bool {

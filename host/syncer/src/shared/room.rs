@@ -206,7 +206,7 @@ mod tests {
             says.lock().unwrap().push(match news {
                 WatchNews::Changed => "changed".to_owned(),
                 WatchNews::Listed(_) => "listed".to_owned(),
-                WatchNews::Opened => "opened".to_owned(),
+                WatchNews::Opened(_) => "opened".to_owned(),
                 WatchNews::Failed(refusal) => refusal.to_string(),
             });
         };

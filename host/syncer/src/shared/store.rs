@@ -187,6 +187,11 @@ impl Cursor {
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
+
+    /// Whether that list is this one.
+    pub(super) fn is_at(&self, list: &ListMark) -> bool {
+        self.is_whole && self.list == list.number
+    }
 }
 
 /// Whether the content of a store is known.

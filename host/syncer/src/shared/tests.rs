@@ -17,6 +17,7 @@ use topoloom_sync::liveness::{Contact, ContactTiming};
 use super::staged::Server;
 use super::*;
 use crate::feeds::{Feed, OurPods as OurPodsOf, PhysicalNodes, PhysicalPods, SharedView, follow};
+use crate::group::{Listing, Lists};
 use crate::ledger::PodStock;
 use crate::pods::{Inbox, PodKey};
 use crate::slices::node::NodeSlice;
@@ -227,6 +228,30 @@ async fn s19_a_refusal_is_shown_to_every_follower_also_to_one_that_joins_and_is_
         assert!(seen.ends_with(&list), "{seen:?}");
     }
     assert_eq!(server.asked(), ["LIST nodes", "WATCH nodes"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s19_what_may_not_be_watched_any_more_is_not_listed_until_its_watch_works_again() {
+    let server = server();
+    let (nodes, lists) = (nodes(&server), Arc::new(Lists::new(1)));
+    let met = Arc::clone(&lists);
+    let mut tasks = JoinSet::new();
+    let index = Feed::<PhysicalNodes>::of(&view());
+    tasks.spawn(follow(nodes.subscribe(Epoch::default()), index, queue(), move |news| met.met(0, news)));
+    let listing = || *lists.changes().borrow();
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!((listing(), server.asked()), (Listing::Listed, vec!["LIST nodes".to_owned(), "WATCH nodes".to_owned()]));
+    server.refuse(Some(403));
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(listing(), Listing::Unlisted);
+    server.refuse(None);
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(listing(), Listing::Listed);
+    assert_eq!(server.asked(), ["WATCH nodes"], "it continues from what was known");
+    // A server that does not answer shows in the state of its connection.
+    server.refuse(Some(500));
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(listing(), Listing::Listed);
 }
 
 #[tokio::test(start_paused = true)]

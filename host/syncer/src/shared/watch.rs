@@ -247,6 +247,12 @@ impl<T> Subscription<T> {
         self.member.is_as_of(list.history)
     }
 
+    /// Whether the follower was shown this list whole, and since then changes alone.
+    #[must_use]
+    pub fn is_at(&self, list: &ListMark) -> bool {
+        self.cursor.is_at(list)
+    }
+
     /// This list begins for the follower: what it does to what the follower knows.
     pub fn begins(&mut self, list: &ListMark) -> Earlier {
         let before = std::mem::replace(&mut self.earlier, Earlier::Valid);
