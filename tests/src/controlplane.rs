@@ -43,7 +43,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
-pub use access::{client_from, plain_http};
+pub use access::{KUBELET_CLIENT, client_from, clients, plain_http};
 pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
