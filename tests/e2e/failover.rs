@@ -37,7 +37,10 @@ use moment::Moment;
 use stories::{Fault, Loss};
 
 const DEADLINE: Duration = Duration::from_millis(2500);
-const LEASES: [&str; 4] = [
+/// With the spans and the lines of `debug` the log would be a good part of what a leader does.
+const ARGUMENTS: [&str; 6] = [
+    "--log",
+    "info",
     "--leader-elect=true",
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=2500ms",
@@ -111,7 +114,7 @@ impl FailoverScene {
         let clock = self.library.clock(&name)?;
         let environment = clock.environment();
         let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let host = Host::launch_with(&name, &self.kubeconfig, &LEASES, &environment).await?;
+        let host = Host::launch_with(&name, &self.kubeconfig, &ARGUMENTS, &environment).await?;
         self.replicas[place] = Some(ReplicaHost { name, host, clock });
         Ok(())
     }
