@@ -42,6 +42,9 @@ const BESIDE_PAIRS: [&str; 8] =
 const FOR_THREE: usize = 7;
 /// With more control planes at once the other processes are those that end first.
 const FEW: usize = 8;
+/// For the servers of control planes, which are written in Go: there are several times as many as processors, and with more than one
+/// thread each they spend a part of their time on looking for something to do and on waking each other.
+const ONE_THREAD: (&str, &str) = ("GOMAXPROCS", "1");
 /// The niceness of all other tests: end-to-end tests depend on leases, deadlines and time limits of requests, and the
 /// others only compute.
 const NICE: &str = "5";
@@ -214,7 +217,7 @@ impl Lane {
         let mut command = Command::new(program);
         command.args(&self.arguments).env(THREADS, self.threads.to_string()).stdout(Stdio::piped());
         if let Some(planes) = self.planes {
-            command.env(controlplane::AT_ONCE, planes.to_string());
+            command.env(controlplane::AT_ONCE, planes.to_string()).env(ONE_THREAD.0, ONE_THREAD.1);
         }
         let mut child = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
         let mut ended = Vec::new();
