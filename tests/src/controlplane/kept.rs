@@ -3,7 +3,7 @@
 //! An apiserver writes three hundred objects into an empty etcd, with all that this costs (authentication, flow control,
 //! ownership of fields, a watch of each), and then takes the definitions of the test and judges their rules: a fifth of the
 //! processor time of a start. It finds all of that instead, as an apiserver that is started again does. Only the namespaces get
-//! UIDs of their own, since that of `kube-system` is the identity of a cluster, and the authorities of clients are published anew.
+//! UIDs of their own, since that of `kube-system` is the identity of a cluster, and the authorities of clients are published again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
