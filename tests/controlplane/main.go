@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,17 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/flagz"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
@@ -46,6 +56,68 @@ func largePages(megabytes int) {
 	runtime.GC()
 }
 
+// apiserverCommand is the command of kube-apiserver, without the description of its API of version 2, which clients ask for only where
+// there is none of version 3, and without that of custom resources: at each start the server would put them together for all
+// resources.
+func apiserverCommand() *cobra.Command {
+	ctx := genericapiserver.SetupSignalContext()
+	s := options.NewServerRunOptions()
+	registry := s.GenericServerRunOptions.ComponentGlobalsRegistry
+	command := &cobra.Command{
+		Use:          "kube-apiserver",
+		SilenceUsage: true,
+		Args:         cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := registry.Set(); err != nil {
+				return err
+			}
+			rest.SetDefaultWarningHandler(rest.NoWarnings{})
+			gates := registry.FeatureGateFor(compatibility.DefaultKubeComponent)
+			if err := logsapi.ValidateAndApply(s.Logs, gates); err != nil {
+				return err
+			}
+			completed, err := s.Complete(ctx)
+			if err != nil {
+				return err
+			}
+			if errs := completed.Validate(); len(errs) != 0 {
+				return utilerrors.NewAggregate(errs)
+			}
+			return serve(ctx, completed)
+		},
+	}
+	sets := s.Flags()
+	s.Flagz = flagz.NamedFlagSetsReader{FlagSets: sets}
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), command.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range sets.FlagSets {
+		command.Flags().AddFlagSet(set)
+	}
+	return command
+}
+
+func serve(ctx context.Context, opts options.CompletedOptions) error {
+	config, err := apiserver.NewConfig(opts)
+	if err != nil {
+		return err
+	}
+	config.KubeAPIs.ControlPlane.Generic.OpenAPIConfig = nil
+	config.ApiExtensions.GenericConfig.OpenAPIConfig = nil
+	config.Aggregator.GenericConfig.OpenAPIConfig = nil
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := apiserver.CreateServerChain(completed)
+	if err != nil {
+		return err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
+}
+
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, usage)
@@ -66,7 +138,7 @@ func main() {
 	case "kube-apiserver":
 		dieWithStdin()
 		largePages(512)
-		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+		os.Exit(cli.Run(apiserverCommand()))
 	case "kube-scheduler":
 		dieWithStdin()
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))

@@ -1,8 +1,8 @@
 //! Two replicas and one lease: whatever happens to the leader, the other replica takes over, no request of the old
 //! leader comes late, and the topology is right afterwards.
 //!
-//! Every story runs while nodes change all the time, and a fault happens at a moment that the seed determines
-//! ([`moment`]), in the middle of the leader's work ([`work`]). The proof comes from the API server's audit log and
+//! Every story runs while nodes change all the time, fast around the fault ([`churn`]), which happens at a moment that the seed
+//! determines ([`moment`]), in the middle of the leader's work ([`work`]). The proof comes from the API server's audit log and
 //! from etcd's own order of writes ([`topoloom_tests::failover`]).
 //!
 //! `TOPOLOOM_FAULTS` says how often each fault is played; `make test` plays it three times, `make soak FAULTS=50` fifty.
@@ -31,13 +31,16 @@ use topoloom_tests::failover::stalls::Watch;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
-use churn::Churn;
+use churn::{Churn, Pace};
 use clock::{Clock, Library};
 use moment::Moment;
 use stories::{Fault, Loss};
 
 const DEADLINE: Duration = Duration::from_millis(2500);
-const LEASES: [&str; 4] = [
+/// With the spans and the lines of `debug` the log would be a good part of what a leader does.
+const ARGUMENTS: [&str; 6] = [
+    "--log",
+    "info",
     "--leader-elect=true",
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=2500ms",
@@ -52,6 +55,7 @@ struct FailoverScene {
     replicas: [Option<ReplicaHost>; 2],
     born: usize,
     library: Library,
+    pace: Pace,
     /// The faults that leaders have met so far.
     met: Vec<Met>,
     watch: Watch,
@@ -81,6 +85,7 @@ impl FailoverScene {
             replicas: [None, None],
             born: 0,
             library,
+            pace: Pace::default(),
             met: Vec::new(),
             watch: Watch::begin()?,
             lost: 0,
@@ -109,7 +114,7 @@ impl FailoverScene {
         let clock = self.library.clock(&name)?;
         let environment = clock.environment();
         let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let host = Host::launch_with(&name, &self.kubeconfig, &LEASES, &environment).await?;
+        let host = Host::launch_with(&name, &self.kubeconfig, &ARGUMENTS, &environment).await?;
         self.replicas[place] = Some(ReplicaHost { name, host, clock });
         Ok(())
     }
@@ -137,7 +142,9 @@ impl FailoverScene {
 
     /// Waits for the moment of the fault, which is when this returns, and records it.
     async fn meets(&mut self, leader: usize, moment: Moment) -> Result<()> {
+        self.pace.quickens().await;
         moment.comes(&self.scene.hyper_nodes()).await?;
+        self.pace.slows();
         self.still_leads(self.host(leader))?;
         let leader = self.replica(leader).name.clone();
         self.met.push(Met { leader, at: Timestamp::now(), began: Instant::now() });
@@ -259,7 +266,7 @@ impl FailoverScene {
     /// Nodes change, the fault happens, nodes still change until there is a leader again, and then the topology has to be
     /// that of the nodes.
     async fn act(&mut self, fault: Fault, seed: u64) -> Result<Recovered> {
-        let churn = Churn::begin(&self.scene, seed).await?;
+        let churn = Churn::begin(&self.scene, &self.pace, seed).await?;
         let leader = self.leader().await?;
         fault.is_to_come(self, leader).await?;
         self.meets(leader, Moment::drawn(seed, fault as u64)).await?;

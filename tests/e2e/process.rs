@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use topoloom_api::hyper_node::MemberType;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
@@ -136,8 +136,6 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
     many(&scene, 100).await?;
     scene.configure(RACKS).await?;
-    let apiserver = *scene.plane.process_ids().first().context("it runs")?;
-    let apiserver = Pid::from_raw(i32::try_from(apiserver)?).context("above 0")?;
     let writing = async |host: &Host| {
         eventually("it writes", PATIENCE, async || {
             let log = host.log();
@@ -151,7 +149,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         let mut host = Host::launch_as("first", &kubeconfig, &["--drain-timeout=10m"]).await?;
         writing(&host).await;
         // The writes of the host do not end: the API server stands still.
-        kill_process(apiserver, Signal::STOP)?;
+        scene.plane.signal_apiserver(Signal::STOP)?;
         host.signal(Signal::TERM)?;
         eventually("it has got the first signal", PATIENCE, async || {
             if has_logged(&host, "stopping; a second signal stops at once") {
@@ -165,7 +163,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         host.signal(second)?;
         let status = host.ended().await?;
         let took = began.elapsed();
-        kill_process(apiserver, Signal::CONT)?;
+        scene.plane.signal_apiserver(Signal::CONT)?;
         assert_eq!(status.code(), Some(1), "{second:?}: {:?}", host.log());
         assert!(took < SECOND, "{second:?}: it ended after {took:?}");
         eventually("its log is complete", PATIENCE, async || {
@@ -184,11 +182,11 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     })
     .await;
     scene.delete_nodes(&["n0", "n1", "n2", "n3"]).await?;
-    kill_process(apiserver, Signal::STOP)?;
+    scene.plane.signal_apiserver(Signal::STOP)?;
     // B16: an interrupt as the first signal stops the process with a drain, too.
     host.signal(Signal::INT)?;
     let status = host.ended().await?;
-    kill_process(apiserver, Signal::CONT)?;
+    scene.plane.signal_apiserver(Signal::CONT)?;
     assert_eq!(status.code(), Some(0), "{:?}", host.log());
     eventually("it says what became of its writes", PATIENCE, async || {
         if has_logged(&host, CUT_OFF) { Ok(()) } else { Err(host.log().join("\n")) }

@@ -168,18 +168,6 @@ pub async fn apply(scene: &Scene, objects: &[Value]) -> Result<()> {
     scene.plane.apply(objects).await
 }
 
-/// Writes objects into a file of the scene that kubectl reads.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn manifest(scene: &Scene, objects: &[Value]) -> Result<String> {
-    let file = tempfile::Builder::new().prefix("manifest-").suffix(".json").tempfile_in(scene.plane.folder())?;
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    std::fs::write(file.path(), list.to_string())?;
-    let (_, path) = file.keep().context("the manifest cannot be kept")?;
-    Ok(path.to_string_lossy().into_owned())
-}
-
 /// Puts `over` over `under`, mapping by mapping, as Helm does it with values.
 pub fn merge(under: &mut Value, over: Value) {
     match (under, over) {

@@ -39,11 +39,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
-pub use access::{client_from, plain_http};
+pub use access::{KUBELET_CLIENT, client_from, clients, plain_http};
 pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
@@ -346,6 +347,24 @@ impl ControlPlane {
     /// Kills the apiserver, as when its machine breaks; etcd stays.
     pub fn kill_apiserver(&mut self) {
         drop(self.servers_mut().apiserver.take());
+    }
+
+    /// Stops etcd (SIGSTOP), or lets it continue (SIGCONT): after that it is as good as before.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn signal_etcd(&self, signal: Signal) -> Result<()> {
+        self.servers().etcd.as_ref().context("etcd does not run")?.signal(signal)
+    }
+
+    /// The same with the apiserver.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn signal_apiserver(&self, signal: Signal) -> Result<()> {
+        self.servers().apiserver.as_ref().context("the apiserver does not run")?.signal(signal)
     }
 
     /// Changes a stored object behind the back of the apiserver, in a way that no client of it could.

@@ -23,14 +23,28 @@ const LEFT_OUT: &str = "TOPOLOOM_TEST_LEFT_OUT";
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The binary of the end-to-end tests.
 const E2E: &str = "e2e";
-/// Those of the end-to-end tests that compute all the time.
+/// Those of the end-to-end tests that compute all the time, and measure how soon something happens.
 const BUSY: &str = "failover::";
-/// Tests that come after those of [`BUSY`] by their names, in their process. Without them it ends in a third of the time that the
-/// other process needs, which then has a control plane less than the machine can run. They are to be chosen so that both end
-/// together: the file with the times of all tests has the sum of each module.
-const AFTER_BUSY: [&str; 3] = ["guard::", "restored::", "swaps::"];
-/// With more control planes at once the other process is the one that ends first.
-const FEW: usize = 6;
+/// Tests that run in the process of [`BUSY`]. Without them it ends in a third of the time that the other process needs, which
+/// then has a control plane less than the machine can run. They are to be chosen so that all processes end together: the file
+/// with the times of all tests has the sum of each module.
+const BESIDE_BUSY: [&str; 3] = ["guard::", "restored::", "swaps::"];
+/// The same where there are three processes.
+const BESIDE_BUSY_OF_THREE: [&str; 2] = ["fabric::roce::", "guard::"];
+/// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
+/// there are planes for it they have a process of their own, so that both kinds run beside each other from the beginning to the
+/// end. In the order of their names all that compute would come first, and two processors would be idle after that.
+const PAIRS: &str = "lending::";
+/// Tests that run in the process of [`PAIRS`], chosen as [`BESIDE_BUSY`].
+const BESIDE_PAIRS: [&str; 8] =
+    ["locks::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::", "volcano::"];
+/// With so many control planes there are three processes: two pairs at a time, and two other tests.
+const FOR_THREE: usize = 7;
+/// With more control planes at once the other processes are those that end first.
+const FEW: usize = 8;
+/// For the servers of control planes, which are written in Go: there are several times as many as processors, and with more than one
+/// thread each they spend a part of their time on looking for something to do and on waking each other.
+const ONE_THREAD: (&str, &str) = ("GOMAXPROCS", "1");
 /// The niceness of all other tests: end-to-end tests depend on leases, deadlines and time limits of requests, and the
 /// others only compute.
 const NICE: &str = "5";
@@ -156,7 +170,7 @@ struct Lane {
 
 /// The processes in which a test binary runs. Each test of `e2e` has a control plane, and waits for most of its time;
 /// but those of [`BUSY`] keep a processor busy, and several at a time make the machine too slow for the leases that
-/// they test: they run one after the other, beside the rest, and [`AFTER_BUSY`] after them.
+/// they test: they run one after the other, beside the rest.
 fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Vec<Lane>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let set = set.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
@@ -164,23 +178,36 @@ fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Ve
     Ok(match (set, binary) {
         (Some(threads), _) => whole(threads),
         (None, E2E) => match controlplane::at_once()? as usize {
-            planes if planes > 1 && arguments.is_empty() => side_by_side(planes).into(),
+            planes if planes > 1 && arguments.is_empty() => side_by_side(planes),
             planes => whole(planes),
         },
         (None, _) => whole(processors),
     })
 }
 
-/// The two processes of `e2e` that have so many control planes together.
-fn side_by_side(planes: usize) -> [Lane; 2] {
-    let after: &[&str] = if planes <= FEW { &AFTER_BUSY } else { &[] };
-    let busy = [&[BUSY][..], after].concat();
-    let others: Vec<&str> = busy.iter().flat_map(|part| ["--skip", *part]).collect();
-    [(&busy[..], 1), (&others[..], planes - 1)].map(|(arguments, planes)| Lane {
-        arguments: arguments.iter().map(OsString::from).collect(),
+/// The processes of `e2e` that have so many control planes together.
+fn side_by_side(planes: usize) -> Vec<Lane> {
+    let is_three = planes >= FOR_THREE;
+    let beside: &[&str] = if planes > FEW {
+        &[]
+    } else if is_three {
+        &BESIDE_BUSY_OF_THREE
+    } else {
+        &BESIDE_BUSY
+    };
+    let mut named = vec![([&[BUSY][..], beside].concat(), 1)];
+    if is_three {
+        named.push(([&[PAIRS][..], &BESIDE_PAIRS].concat(), (planes - 1) * 2 / 3));
+    }
+    let left = planes - named.iter().map(|(_, planes)| planes).sum::<usize>();
+    let others = named.iter().flat_map(|(names, _)| names).flat_map(|name| ["--skip", *name]).collect();
+    named.push((others, left));
+    let lane = |(arguments, planes): (Vec<&str>, usize)| Lane {
+        arguments: arguments.into_iter().map(OsString::from).collect(),
         threads: planes,
         planes: Some(planes),
-    })
+    };
+    named.into_iter().map(lane).collect()
 }
 
 impl Lane {
@@ -190,7 +217,7 @@ impl Lane {
         let mut command = Command::new(program);
         command.args(&self.arguments).env(THREADS, self.threads.to_string()).stdout(Stdio::piped());
         if let Some(planes) = self.planes {
-            command.env(controlplane::AT_ONCE, planes.to_string());
+            command.env(controlplane::AT_ONCE, planes.to_string()).env(ONE_THREAD.0, ONE_THREAD.1);
         }
         let mut child = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
         let mut ended = Vec::new();
@@ -225,18 +252,19 @@ mod tests {
         assert_eq!(name(Path::new("/target/debug/deps/e2e-0123456789abcdef")), "e2e");
         assert_eq!(name(Path::new("/target/debug/deps/topoloom_core-0123")), "topoloom_core");
         let threads = |lanes: Vec<Lane>| lanes.iter().map(|lane| lane.threads).collect::<Vec<_>>();
-        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let all = controlplane::at_once().unwrap() as usize;
         assert_eq!(threads(lanes("e2e", &[], None).unwrap()).iter().sum::<usize>(), all);
-        let few = [&["failover::"][..], &AFTER_BUSY].concat();
-        for (planes, first) in [(5, &few[..]), (20, &["failover::"][..])] {
-            let [busy, rest] = side_by_side(planes);
-            assert_eq!(
-                (busy.planes, busy.threads, rest.planes, rest.threads),
-                (Some(1), 1, Some(planes - 1), planes - 1)
-            );
-            let others: Vec<&str> = first.iter().flat_map(|part| ["--skip", *part]).collect();
-            assert_eq!((busy.arguments, rest.arguments), (words(first), words(&others)));
+        for (planes, wanted) in [(2, vec![1, 1]), (5, vec![1, 4]), (7, vec![1, 4, 2]), (20, vec![1, 12, 7])] {
+            let lanes = side_by_side(planes);
+            assert!(lanes.iter().all(|lane| lane.planes == Some(lane.threads)), "{lanes:?}");
+            let (last, named) = lanes.split_last().unwrap();
+            let names: Vec<_> = named.iter().flat_map(|lane| lane.arguments.clone()).collect();
+            assert_eq!(names[0], "failover::");
+            let unique: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(unique.len(), names.len(), "a test runs in one process: {names:?}");
+            let others: Vec<_> = names.iter().flat_map(|name| ["--skip".into(), name.clone()]).collect();
+            assert_eq!(last.arguments, others, "and in one of them");
+            assert_eq!(threads(lanes), wanted, "{planes}");
         }
         // If the arguments name tests, one process runs them.
         assert_eq!(threads(lanes("e2e", &["drift::".into()], None).unwrap()), [all]);

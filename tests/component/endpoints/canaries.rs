@@ -68,6 +68,8 @@ async fn no_credential_comes_home_with_a_thief() {
         ("odd", vec![("token", "canary-token-61d0c2f7a9\r\nx: canary-token-61d0c2f7a9")]),
         ("half", vec![("tls.crt", "-----BEGIN canary-token-61d0c2f7a9"), ("tls.key", TOKEN)]),
     ];
+    // The code of a plugin is there for as long as one of its revisions: the thief is compiled once.
+    let mut first = None;
     for (kind, keys) in kinds {
         let folder = tempfile::tempdir().unwrap();
         for (name, value) in &keys {
@@ -120,6 +122,7 @@ async fn no_credential_comes_home_with_a_thief() {
                 assert!(memchr::memmem::find(&found, b"nothing to say").is_some(), "{kind}");
                 assert!(memchr::memmem::find(&found, b"repeats the credential").is_some(), "{kind}");
             }
+            first.get_or_insert(revision);
         }
     }
     let told = server.heads().join("");

@@ -2,53 +2,51 @@
 //! everything.
 
 use anyhow::Result;
-use serde_json::json;
-use topoloom_tests::chart::{USER, manifest};
+use serde_json::{Value, json};
+use topoloom_tests::chart::USER;
 use topoloom_tests::scene::NAMESPACE;
 
-use super::policies::{Fate, check, enforced, installed};
+use super::policies::{Fate, allow_everything, check, delete, enforced, installed, patch, post};
 
 const DENIED: Fate = Fate::Denied("may write only the ConfigMaps topoloom-module-* in volcano-system");
-const TRY: &str = "--dry-run=server";
+
+fn maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_creates_and_deletes_no_config_map_but_the_modules_that_it_keeps() -> Result<()> {
     let (scene, _) = installed(json!({})).await?;
-    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
-    scene.plane.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", &subject]).await?;
+    allow_everything(&scene, USER).await?;
     for name in ["topoloom-module-0123456789ab", "topoloom-controller-configmap"] {
-        scene.plane.kubectl(&["create", "configmap", name, "-n", NAMESPACE]).await?;
+        check(&scene, "what is there", post(maps(NAMESPACE), map(name)), Fate::Accepted).await;
     }
-    let us = format!("--as={USER}");
-    let us = us.as_str();
-    let in_namespace =
-        |words: [&'static str; 3], namespace: &'static str| [&words[..], &["-n", namespace, TRY]].concat();
-    let deletion = in_namespace(["delete", "configmap", "topoloom-controller-configmap"], NAMESPACE);
-    enforced(&scene, &[&deletion[..], &[us]].concat(), DENIED).await;
+    let created = |name: &str, namespace: &str| post(maps(namespace), map(name)).dry();
+    let path = |name: &str| format!("{}/{name}", maps(NAMESPACE));
+    let deleted = |name: &str| delete(path(name)).dry();
+    enforced(&scene, deleted("topoloom-controller-configmap").by(USER), DENIED).await;
 
+    let note = json!({"metadata": {"annotations": {"note": "mine"}}});
     let rows = [
-        ("a module is kept", ["create", "configmap", "topoloom-module-ba9876543210"], NAMESPACE, Fate::Accepted),
-        ("a module is let go", ["delete", "configmap", "topoloom-module-0123456789ab"], NAMESPACE, Fate::Accepted),
-        ("a module in another namespace", ["create", "configmap", "topoloom-module-ba9876543210"], "default", DENIED),
-        ("another name", ["create", "configmap", "kube-root-ca.crt2"], NAMESPACE, DENIED),
-        ("a name that only ends so", ["create", "configmap", "a-topoloom-module-1"], NAMESPACE, DENIED),
-        ("the configuration", ["delete", "configmap", "topoloom-controller-configmap"], NAMESPACE, DENIED),
+        ("a module is kept", created("topoloom-module-ba9876543210", NAMESPACE), Fate::Accepted),
+        ("a module is let go", deleted("topoloom-module-0123456789ab"), Fate::Accepted),
+        ("a module in another namespace", created("topoloom-module-ba9876543210", "default"), DENIED),
+        ("another name", created("kube-root-ca.crt2", NAMESPACE), DENIED),
+        ("a name that only ends so", created("a-topoloom-module-1", NAMESPACE), DENIED),
+        ("the configuration", deleted("topoloom-controller-configmap"), DENIED),
+        ("an edit", patch(path("topoloom-controller-configmap"), note).dry(), DENIED),
     ];
-    for (name, words, namespace, fate) in rows {
-        let words = in_namespace(words, namespace);
-        check(&scene, name, &[&words[..], &[us]].concat(), fate).await;
+    for (name, call, fate) in rows {
+        check(&scene, name, call.clone().by(USER), fate).await;
         // The policy does not apply to other clients.
-        check(&scene, name, &words, Fate::Accepted).await;
+        check(&scene, name, call, Fate::Accepted).await;
     }
-    let note = in_namespace(["annotate", "configmap", "topoloom-controller-configmap"], NAMESPACE);
-    let words = [&note[..], &["note=mine"]].concat();
-    check(&scene, "an edit", &[&words[..], &[us]].concat(), DENIED).await;
-    check(&scene, "an edit", &words, Fate::Accepted).await;
     // The policy also applies to a name that the API server generates.
-    let generated = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "any-", "namespace": NAMESPACE},
-    });
-    let file = manifest(&scene, &[generated])?;
-    check(&scene, "a generated name", &["create", "-f", &file, TRY, us], DENIED).await;
+    let generated = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "any-"}});
+    check(&scene, "a generated name", post(maps(NAMESPACE), generated).dry().by(USER), DENIED).await;
     scene.plane.stop().await
 }

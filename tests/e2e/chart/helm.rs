@@ -1,17 +1,23 @@
 //! Helm itself installs, upgrades and uninstalls the chart.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
+use topoloom_api::HyperNode;
 use topoloom_tests::chart;
-use topoloom_tests::controlplane::ControlPlane;
+use topoloom_tests::controlplane::{ControlPlane, eventually};
 use topoloom_tests::helm::helm;
 use topoloom_tests::volcano_chart::{self, HYPER_NODES};
 
 const SOURCES: &str = "discoverysources.topoloom.dev";
 const NAMESPACE: &str = "topoloom-system";
 const CONFIG_MAP: &str = "topoloom-controller-configmap";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const SOON: Duration = Duration::from_secs(30);
 const OWNER: &str = "/metadata/annotations/meta.helm.sh~1release-name";
 /// A configuration that an operator writes.
 const EDITED: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: false\n";
@@ -44,9 +50,33 @@ impl Cluster {
         helm(Some(&self.plane.kubeconfig()), &words).await
     }
 
+    /// An object of one of these kinds. Tests look at dozens of them, and kubectl would be started for each.
     async fn get(&self, kind: &str, name: &str) -> Result<Value> {
-        let text = self.plane.kubectl(&["get", kind, name, "-n", NAMESPACE, "-o", "json"]).await?;
-        Ok(serde_json::from_str(&text)?)
+        let place = match kind {
+            "clusterrole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
+            "configmap" => format!("/api/v1/namespaces/{NAMESPACE}/configmaps"),
+            "crd" => CRDS.to_owned(),
+            "deployment" => format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments"),
+            "flowschema" => "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas".to_owned(),
+            "hypernode" => "/apis/topology.volcano.sh/v1alpha1/hypernodes".to_owned(),
+            "serviceaccount" => format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts"),
+            "validatingadmissionpolicy" => {
+                "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies".to_owned()
+            }
+            _ => anyhow::bail!("these tests look at no {kind}"),
+        };
+        Ok(serde_json::from_str(&self.plane.get(&format!("{place}/{name}")).await?)?)
+    }
+
+    /// Whether there is none: any other answer is an error.
+    async fn is_gone(&self, kind: &str, name: &str) -> Result<bool> {
+        match self.get(kind, name).await {
+            Ok(_) => Ok(false),
+            Err(error) => match error.downcast_ref::<kube::Error>() {
+                Some(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+                _ => Err(error),
+            },
+        }
     }
 
     async fn uid(&self, kind: &str, name: &str) -> Result<String> {
@@ -60,23 +90,36 @@ impl Cluster {
         map["data"]["volcano-controller.conf"].as_str().map(str::to_owned).context("there is no text")
     }
 
-    /// Writes the configuration, as an operator does.
+    /// Writes the configuration, as an operator does with `kubectl patch`.
     async fn edit(&self, text: &str) -> Result<()> {
-        let patch = json!({"data": {"volcano-controller.conf": text}}).to_string();
-        let words = ["patch", "configmap", CONFIG_MAP, "-n", NAMESPACE, "--type=merge", "-p", &patch];
-        self.plane.kubectl(&words).await.map(drop)
+        let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), NAMESPACE);
+        let patch = Patch::Merge(json!({"data": {"volcano-controller.conf": text}}));
+        let parameters = PatchParams { field_manager: Some("kubectl-patch".to_owned()), ..PatchParams::default() };
+        maps.patch(CONFIG_MAP, &parameters, &patch).await?;
+        Ok(())
     }
 
     /// Creates a HyperNode; returns its UID.
     async fn hyper_node(&self) -> Result<String> {
-        let file = self.plane.folder().join("hypernode.json");
         let object = topoloom_tests::scene::by_hand("rack-a", 1, "Node", &["a"]);
-        std::fs::write(&file, object.to_string())?;
-        self.plane
-            .kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &format!("crd/{HYPER_NODES}")])
-            .await?;
-        self.plane.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+        let hyper_nodes: Api<HyperNode> = Api::all(self.plane.client());
+        eventually("HyperNodes can be stored", SOON, async || {
+            let stored = hyper_nodes.patch("rack-a", &PatchParams::apply("test"), &Patch::Apply(&object)).await;
+            stored.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
         self.uid("hypernode", "rack-a").await
+    }
+
+    /// Waits until the definition of HyperNodes is gone, with all of them.
+    async fn until_no_definition(&self) {
+        eventually("there is no definition of HyperNodes", SOON, async || {
+            match self.is_gone("crd", HYPER_NODES).await {
+                Ok(true) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 }
 
@@ -116,7 +159,7 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
         ("validatingadmissionpolicy", "topoloom.topoloom-system.nodes"),
         ("flowschema", "topoloom.topoloom-system"),
     ] {
-        assert!(cluster.get(kind, name).await.is_err(), "{kind} {name} is left");
+        assert!(cluster.is_gone(kind, name).await?, "{kind} {name} is left");
     }
 
     // A release of the same name takes over what the first one left. A release of another name does not change the
@@ -162,8 +205,8 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     };
     let gone = async || {
         helm(Some(&cluster.plane.kubeconfig()), &["uninstall", "volcano", "--namespace", "volcano-system"]).await?;
-        let wait = ["wait", "--for=delete", "--timeout=30s", &format!("crd/{HYPER_NODES}")];
-        cluster.plane.kubectl(&wait).await.map(drop)
+        cluster.until_no_definition().await;
+        anyhow::Ok(())
     };
     // Volcano's chart after ours: our notes name the flag.
     let notes = cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
@@ -312,7 +355,7 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     // The rollback to the revision before that ends it, and keeps the definitions with every binding.
     cluster.rollback("topoloom", "5").await?;
     same().await?;
-    assert!(cluster.get("deployment", "topoloom-syncer").await.is_err());
+    assert!(cluster.is_gone("deployment", "topoloom-syncer").await?);
     for (name, before) in definitions.into_iter().zip(&lent) {
         assert_eq!(cluster.uid("crd", name).await?, *before, "{name} was made anew");
     }

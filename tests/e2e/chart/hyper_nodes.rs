@@ -2,23 +2,19 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use topoloom_tests::chart::manifest;
 use topoloom_tests::scene::Scene;
 
-use super::policies::{Fate, check, enforced, installed};
+use super::policies::{Fate, check, enforced, installed, patch, post};
+
+const HYPER_NODES: &str = "/apis/topology.volcano.sh/v1alpha1/hypernodes";
 
 fn hyper_node(spec: &Value) -> Value {
     json!({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "row"}, "spec": spec})
 }
 
-/// Stores nothing, and only the API server validates: kubectl would use the definition to validate by itself.
-const TRY: [&str; 4] = ["create", "--dry-run=server", "--validate=false", "-f"];
-
 /// Sends a HyperNode to the API server, which does not store it.
-async fn create(scene: &Scene, name: &str, spec: &Value, fate: Fate) -> Result<()> {
-    let file = manifest(scene, &[hyper_node(spec)])?;
-    check(scene, name, &[&TRY[..], &[file.as_str()]].concat(), fate).await;
-    Ok(())
+async fn create(scene: &Scene, name: &str, spec: &Value, fate: Fate) {
+    check(scene, name, post(HYPER_NODES, hyper_node(spec)).dry(), fate).await;
 }
 
 fn node(selector: Value) -> Value {
@@ -37,9 +33,8 @@ fn regex(pattern: &str) -> Value {
 async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
     let (scene, _) = installed(json!({"admission": {"hyperNodes": {"enabled": true}}})).await?;
     let bare = json!({"tier": 1});
-    let file = manifest(&scene, &[hyper_node(&bare)])?;
     let members = Fate::Denied("at least one member");
-    enforced(&scene, &[&TRY[..], &[file.as_str()]].concat(), members).await;
+    enforced(&scene, post(HYPER_NODES, hyper_node(&bare)).dry(), members).await;
 
     let one = Fate::Denied("exactly one of");
     let qualified = Fate::Denied("a qualified name of at most 63 characters");
@@ -89,17 +84,16 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
         ),
     ];
     for (name, spec, fate) in &rows {
-        create(&scene, name, spec, *fate).await?;
+        create(&scene, name, spec, *fate).await;
     }
 
     // The policy checks an update as it checks a creation. It does not check the status.
     scene.put(hyper_node(&exact("a"))).await?;
-    let patch = json!({"spec": {"members": regex("a(b")["members"]}}).to_string();
-    let words = ["patch", "hypernode", "row", "--type=merge", "-p", &patch];
-    check(&scene, "an update", &words, Fate::Denied("does not have as many ( as )")).await;
-    let status = json!({"status": {"nodeCount": 1}}).to_string();
-    let words = ["patch", "hypernode", "row", "--subresource=status", "--type=merge", "-p", &status];
-    check(&scene, "a status", &words, Fate::Accepted).await;
+    let edit = json!({"spec": {"members": regex("a(b")["members"]}});
+    let row = format!("{HYPER_NODES}/row");
+    check(&scene, "an update", patch(&row, edit), Fate::Denied("does not have as many ( as )")).await;
+    let status = json!({"status": {"nodeCount": 1}});
+    check(&scene, "a status", patch(row + "/status", status), Fate::Accepted).await;
 
     // The policy accepts two objects that are members of each other, and an object with two parents.
     let parent = |name: &str, of: &str| {

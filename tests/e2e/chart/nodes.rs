@@ -3,24 +3,23 @@
 
 use anyhow::Result;
 use serde_json::json;
-use topoloom_tests::chart::{USER, manifest};
+use topoloom_tests::chart::USER;
 
-use super::policies::{Fate, check, enforced, installed};
+use super::policies::{Fate, allow_everything, check, delete, enforced, installed, patch, post};
 
-const PATCH: [&str; 5] = ["patch", "node", "n1", "--dry-run=server", "--type=merge"];
+const NODES: &str = "/api/v1/nodes";
+const NODE: &str = "/api/v1/nodes/n1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_changes_nothing_on_nodes_but_the_lock() -> Result<()> {
     let (scene, _) = installed(json!({})).await?;
     scene.plane.create_nodes([("n1", [("rack", "a")])]).await?;
-    scene.plane.kubectl(&["annotate", "node", "n1", "note=old", "hami.io/mutex.lock=then"]).await?;
-    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
-    scene.plane.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", &subject]).await?;
-    let us = format!("--as={USER}");
-    let us = us.as_str();
-    let label = json!({"metadata": {"labels": {"rack": "b"}}}).to_string();
+    let notes = json!({"metadata": {"annotations": {"note": "old", "hami.io/mutex.lock": "then"}}});
+    check(&scene, "what is there", patch(NODE, notes), Fate::Accepted).await;
+    allow_everything(&scene, USER).await?;
+    let label = json!({"metadata": {"labels": {"rack": "b"}}});
     let refused = Fate::Denied("changes metadata.labels");
-    enforced(&scene, &[&PATCH[..], &["-p", &label, us]].concat(), refused).await;
+    enforced(&scene, patch(NODE, label).dry().by(USER), refused).await;
 
     let annotations = |all: serde_json::Value| json!({"metadata": {"annotations": all}});
     let rows = [
@@ -74,22 +73,20 @@ async fn the_host_changes_nothing_on_nodes_but_the_lock() -> Result<()> {
             Fate::Denied("changes metadata.ownerReferences"),
         ),
     ];
-    for (name, patch, fate) in rows {
-        let patch = patch.to_string();
-        check(&scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
+    for (name, body, fate) in rows {
+        let call = patch(NODE, body).dry();
+        check(&scene, name, call.clone().by(USER), fate).await;
         // The policy does not apply to other clients.
-        check(&scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
+        check(&scene, name, call, Fate::Accepted).await;
     }
-    let status = json!({"status": {"phase": "Running"}}).to_string();
-    let words = [&PATCH[..], &["--subresource=status", "-p", &status]].concat();
-    let fate = Fate::Denied("or write a subresource");
-    check(&scene, "the status", &[&words[..], &[us]].concat(), fate).await;
-    check(&scene, "the status", &words, Fate::Accepted).await;
-    let node = manifest(&scene, &[json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})])?;
+    let status = patch(format!("{NODE}/status"), json!({"status": {"phase": "Running"}})).dry();
+    check(&scene, "the status", status.clone().by(USER), Fate::Denied("or write a subresource")).await;
+    check(&scene, "the status", status, Fate::Accepted).await;
+    let another = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}});
     let fate = Fate::Denied("It must not create, delete or connect");
-    for words in [["delete", "node", "n1", "--dry-run=server"], ["create", "-f", &node, "--dry-run=server"]] {
-        check(&scene, "creating and deleting", &[&words[..], &[us]].concat(), fate).await;
-        check(&scene, "creating and deleting", &words, Fate::Accepted).await;
+    for call in [delete(NODE).dry(), post(NODES, another).dry()] {
+        check(&scene, "creating and deleting", call.clone().by(USER), fate).await;
+        check(&scene, "creating and deleting", call, Fate::Accepted).await;
     }
     scene.plane.stop().await
 }

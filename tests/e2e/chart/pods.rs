@@ -3,20 +3,14 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use topoloom_tests::chart::{USER, manifest};
+use topoloom_tests::chart::USER;
 use topoloom_tests::scene::Scene;
 
-use super::policies::{Fate, check, enforced, installed};
+use super::policies::{Call, Fate, allow_everything, check, delete, enforced, get, installed, patch, post, put};
 
-const PATCH: [&str; 5] = ["patch", "pod", "p1", "--dry-run=server", "--type=merge"];
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const POD: &str = "/api/v1/namespaces/default/pods/p1";
 const REST: Fate = Fate::Denied("It must not create, delete or connect, or write another subresource than a Binding");
-
-/// Writes one object into a file, for requests that kubectl sends unchanged.
-fn file(scene: &Scene, name: &str, object: &Value) -> Result<String> {
-    let path = scene.plane.folder().join(name);
-    std::fs::write(&path, object.to_string())?;
-    Ok(path.to_string_lossy().into_owned())
-}
 
 fn pod(name: &str) -> Value {
     json!({
@@ -34,23 +28,26 @@ async fn the_host_marks_and_binds_pods_and_does_nothing_else_to_them() -> Result
     let (scene, _) = installed(json!({})).await?;
     // At a Binding the API server gives the Pod the zone of its node.
     scene.plane.create_nodes([("n1", [("topology.kubernetes.io/zone", "a")])]).await?;
-    scene.plane.kubectl(&["create", "-f", &manifest(&scene, &[pod("p1")])?]).await?;
-    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
-    scene.plane.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", &subject]).await?;
-    let us = format!("--as={USER}");
-    let us = us.as_str();
-    let label = json!({"metadata": {"labels": {"app": "b"}}}).to_string();
+    check(&scene, "what is there", post(PODS, pod("p1")), Fate::Accepted).await;
+    allow_everything(&scene, USER).await?;
+    let label = json!({"metadata": {"labels": {"app": "b"}}});
     let refused = Fate::Denied("changes metadata.labels");
-    enforced(&scene, &[&PATCH[..], &["-p", &label, us]].concat(), refused).await;
+    enforced(&scene, patch(POD, label).dry().by(USER), refused).await;
 
-    edits(&scene, us, refused).await;
-    bindings(&scene, us).await?;
-    the_node_says_where_it_is(&scene, us).await?;
-    rest(&scene, us).await?;
+    edits(&scene, refused).await;
+    bindings(&scene).await;
+    the_node_says_where_it_is(&scene).await?;
+    rest(&scene).await?;
     scene.plane.stop().await
 }
 
-async fn edits(scene: &Scene, us: &str, refused: Fate) {
+/// Sends a request as our ServiceAccount, and then as another client, to which the policy does not apply.
+async fn of_us(scene: &Scene, name: &str, call: Call, fate: Fate) {
+    check(scene, name, call.clone().by(USER), fate).await;
+    check(scene, name, call, Fate::Accepted).await;
+}
+
+async fn edits(scene: &Scene, refused: Fate) {
     let annotations = |all: Value| json!({"metadata": {"annotations": all}});
     let another = Fate::Denied("This write changes another annotation");
     let rows = [
@@ -97,17 +94,14 @@ async fn edits(scene: &Scene, us: &str, refused: Fate) {
             Fate::Denied("changes metadata.ownerReferences"),
         ),
     ];
-    for (name, patch, fate) in rows {
-        let patch = patch.to_string();
-        check(scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
-        // The policy does not apply to other clients.
-        check(scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
+    for (name, body, fate) in rows {
+        of_us(scene, name, patch(POD, body).dry(), fate).await;
     }
 }
 
 /// The API server writes the annotations and labels of a Binding onto the Pod, without an update that admission would
 /// see.
-async fn bindings(scene: &Scene, us: &str) -> Result<()> {
+async fn bindings(scene: &Scene) {
     let binding = |metadata: Value| {
         let mut binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p1", "namespace": "default"},
@@ -136,66 +130,46 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
         ("a Binding with a label that looks like a zone", place("zone2"), label),
         ("a Binding with the zone that the API server puts right", place("zone"), Fate::Accepted),
     ];
-    let subresource = "/api/v1/namespaces/default/pods/p1/binding?dryRun=All";
     for (name, metadata, fate) in rows {
-        let file = file(scene, "binding.json", &binding(metadata))?;
-        let words = ["create", "--raw", subresource, "-f", &file];
-        check(scene, name, &[&words[..], &[us]].concat(), fate).await;
-        check(scene, name, &words, Fate::Accepted).await;
+        of_us(scene, name, post(format!("{POD}/binding"), binding(metadata)).dry(), fate).await;
     }
     // An older resource creates a Binding, too, and there the API server corrects no label.
-    let file = file(scene, "binding.json", &binding(json!({})))?;
-    let words = ["create", "--raw", "/api/v1/namespaces/default/bindings?dryRun=All", "-f", &file];
-    check(scene, "the older resource", &[&words[..], &[us]].concat(), REST).await;
-    check(scene, "the older resource", &words, Fate::Accepted).await;
-    Ok(())
+    let older = post("/api/v1/namespaces/default/bindings", binding(json!({}))).dry();
+    of_us(scene, "the older resource", older, REST).await;
 }
 
 /// A Binding has another zone than its node: the API server writes the zone of the node onto the pod.
-async fn the_node_says_where_it_is(scene: &Scene, us: &str) -> Result<()> {
-    scene.plane.kubectl(&["create", "-f", &manifest(scene, &[pod("p3")])?]).await?;
+async fn the_node_says_where_it_is(scene: &Scene) -> Result<()> {
+    check(scene, "a pod", post(PODS, pod("p3")), Fate::Accepted).await;
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": "p3", "namespace": "default", "labels": {"topology.kubernetes.io/zone": "b"}},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
     });
-    let file = file(scene, "binding.json", &binding)?;
-    let words = ["create", "--raw", "/api/v1/namespaces/default/pods/p3/binding", "-f", &file, us];
-    check(scene, "a Binding with the zone of another node", &words, Fate::Accepted).await;
-    let stored: Value = serde_json::from_str(&scene.plane.kubectl(&["get", "pod", "p3", "-o", "json"]).await?)?;
+    let call = post(format!("{PODS}/p3/binding"), binding).by(USER);
+    check(scene, "a Binding with the zone of another node", call, Fate::Accepted).await;
+    let stored = get(format!("{PODS}/p3")).send(&scene.plane.client()).await?;
     assert_eq!(stored["metadata"]["labels"], json!({"app": "a", "topology.kubernetes.io/zone": "a"}));
     Ok(())
 }
 
-async fn rest(scene: &Scene, us: &str) -> Result<()> {
-    let status = json!({"status": {"message": "mine"}}).to_string();
-    let status = [&PATCH[..], &["--subresource=status", "-p", &status]].concat();
-    let delete = vec!["delete", "pod", "p1", "--dry-run=server"];
-    let other = manifest(scene, &[pod("p2")])?;
-    let create = vec!["create", "-f", &other, "--dry-run=server"];
-    let whole = scene.plane.kubectl(&["get", "pod", "p1", "-o", "json"]).await?;
-    let mut whole: Value = serde_json::from_str(&whole)?;
+async fn rest(scene: &Scene) -> Result<()> {
+    let mut whole = get(POD).send(&scene.plane.client()).await?;
     whole["spec"]["ephemeralContainers"] = json!([{"name": "debug", "image": "example/debug"}]);
-    let debug = file(scene, "debug.json", &whole)?;
-    let debug =
-        vec!["replace", "--raw", "/api/v1/namespaces/default/pods/p1/ephemeralcontainers?dryRun=All", "-f", &debug];
     let eviction =
         json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p1", "namespace": "default"}});
-    let evict = file(scene, "eviction.json", &eviction)?;
-    let evict = vec!["create", "--raw", "/api/v1/namespaces/default/pods/p1/eviction?dryRun=All", "-f", &evict];
     let rows = [
-        ("the status", status),
-        ("a deletion", delete),
-        ("another pod", create),
-        ("a container to look into it", debug),
-        ("an eviction", evict),
+        ("the status", patch(format!("{POD}/status"), json!({"status": {"message": "mine"}}))),
+        ("a deletion", delete(POD)),
+        ("another pod", post(PODS, pod("p2"))),
+        ("a container to look into it", put(format!("{POD}/ephemeralcontainers"), whole)),
+        ("an eviction", post(format!("{POD}/eviction"), eviction)),
     ];
-    for (name, words) in rows {
-        check(scene, name, &[&words[..], &[us]].concat(), REST).await;
-        check(scene, name, &words, Fate::Accepted).await;
+    for (name, call) in rows {
+        of_us(scene, name, call.dry(), REST).await;
     }
     // No kubelet runs the pod, so this request would fail for other clients, too: the test does not send theirs.
-    let enter = ["create", "--raw", "/api/v1/namespaces/default/pods/p1/exec?command=true", "-f", &other, us];
-    check(scene, "a command inside", &enter, REST).await;
+    let enter = post(format!("{POD}/exec?command=true"), pod("p2")).by(USER);
+    check(scene, "a command inside", enter, REST).await;
     Ok(())
 }

@@ -7,14 +7,22 @@ use topoloom_tests::chart::{self, USER};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
 
-use super::policies::{Fate, check, enforced, installed};
+use super::policies::{Call, Fate, allow_everything, check, delete, enforced, installed, patch};
 
 const EDIT: Fate = Fate::Denied("its spec and labels must not be changed by hand");
 const OWNERS: Fate = Fate::Denied("its owners and finalizers must not be changed by hand");
 const DELETE: Fate = Fate::Denied("must not be deleted by hand");
-const ALICE: &str = "--as=alice";
-const TRY: &str = "--dry-run=server";
+const ALICE: &str = "alice";
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+
+fn hyper_node(name: &str) -> String {
+    format!("/apis/topology.volcano.sh/v1alpha1/hypernodes/{name}")
+}
+
+/// A deletion that is only tried.
+fn deletion(name: &str, user: &str) -> Call {
+    delete(hyper_node(name)).dry().by(user)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
@@ -27,19 +35,11 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
     own["metadata"]["labels"] = json!({SOURCE_LABEL: "label", "rack": "a"});
     scene.put(own).await?;
     scene.put(by_hand("foreign", 1, "Node", &["a"])).await?;
-    scene
-        .plane
-        .kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", "--user=alice", "--user=bob"])
-        .await?;
-    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
-    scene.plane.kubectl(&["create", "clusterrolebinding", "us", "--clusterrole=cluster-admin", &subject]).await?;
-    let collector = "--serviceaccount=kube-system:generic-garbage-collector";
-    scene.plane.kubectl(&["create", "clusterrolebinding", "gc", "--clusterrole=cluster-admin", collector]).await?;
-    let delete = ["delete", "hypernode", "own", TRY, ALICE];
-    enforced(&scene, &delete, DELETE).await;
+    for user in [ALICE, "bob", USER, COLLECTOR] {
+        allow_everything(&scene, user).await?;
+    }
+    enforced(&scene, deletion("own", ALICE), DELETE).await;
 
-    let us = format!("--as={USER}");
-    let us = us.as_str();
     let tier = json!({"spec": {"tier": 2}});
     let glass = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": "a switch burns"}}});
     let both = json!({"metadata": glass["metadata"], "spec": {"tier": 2}});
@@ -69,41 +69,27 @@ async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
         ),
         ("a broken glass", "own", ALICE, &both, Fate::Accepted),
         ("a broken glass without a reason", "own", ALICE, &empty, EDIT),
-        ("the host", "own", us, &tier, Fate::Accepted),
-        (
-            "the garbage collector",
-            "own",
-            "--as=system:serviceaccount:kube-system:generic-garbage-collector",
-            &tier,
-            Fate::Accepted,
-        ),
+        ("the host", "own", USER, &tier, Fate::Accepted),
+        ("the garbage collector", "own", COLLECTOR, &tier, Fate::Accepted),
     ];
-    for (name, object, who, patch, fate) in rows {
-        let patch = patch.to_string();
-        check(&scene, name, &["patch", "hypernode", object, TRY, who, "--type=merge", "-p", &patch], fate).await;
+    for (name, object, who, body, fate) in rows {
+        check(&scene, name, patch(hyper_node(object), body.clone()).dry().by(who), fate).await;
     }
     // The policy allows the group `ops`.
-    let patch = tier.to_string();
-    let words = ["patch", "hypernode", "own", TRY, "--as=bob", "--type=merge", "-p", &patch];
-    check(&scene, "a user without a group", &words, EDIT).await;
-    check(&scene, "a group that may", &[&words[..], &["--as-group=ops"]].concat(), Fate::Accepted).await;
-    let status = json!({"status": {"nodeCount": 7}}).to_string();
-    let words = ["patch", "hypernode", "own", TRY, ALICE, "--subresource=status", "--type=merge", "-p", &status];
-    check(&scene, "the status", &words, Fate::Accepted).await;
+    let by_bob = patch(hyper_node("own"), tier).dry().by("bob");
+    check(&scene, "a user without a group", by_bob.clone(), EDIT).await;
+    check(&scene, "a group that may", by_bob.in_group("ops"), Fate::Accepted).await;
+    let status = patch(hyper_node("own") + "/status", json!({"status": {"nodeCount": 7}}));
+    check(&scene, "the status", status.dry().by(ALICE), Fate::Accepted).await;
 
-    for (who, fate) in [
-        (ALICE, DELETE),
-        (us, Fate::Accepted),
-        ("--as=system:serviceaccount:kube-system:generic-garbage-collector", Fate::Accepted),
-    ] {
-        check(&scene, "a deletion", &["delete", "hypernode", "own", TRY, who], fate).await;
+    for (who, fate) in [(ALICE, DELETE), (USER, Fate::Accepted), (COLLECTOR, Fate::Accepted)] {
+        check(&scene, "a deletion", deletion("own", who), fate).await;
     }
-    check(&scene, "another's deletion", &["delete", "hypernode", "foreign", TRY, ALICE], Fate::Accepted).await;
+    check(&scene, "another's deletion", deletion("foreign", ALICE), Fate::Accepted).await;
     // A user has to set the annotation `break-glass` before the deletion.
-    let patch = glass.to_string();
-    scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
-    enforced(&scene, &delete, Fate::Accepted).await;
-    scene.plane.kubectl(&["delete", "hypernode", "own", ALICE]).await?;
+    check(&scene, "the glass is broken", patch(hyper_node("own"), glass).by(ALICE), Fate::Accepted).await;
+    enforced(&scene, deletion("own", ALICE), Fate::Accepted).await;
+    check(&scene, "the deletion", delete(hyper_node("own")).by(ALICE), Fate::Accepted).await;
     scene.plane.stop().await
 }
 
@@ -124,16 +110,12 @@ async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespa
     // At first the policy allows only the host.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true, "users": []}}})).await?;
     scene.configure(RACKS).await?;
-    scene
-        .plane
-        .kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", "--user=alice"])
-        .await?;
+    allow_everything(&scene, ALICE).await?;
     let owner = scene.put(by_hand("owner", 2, "Node", &["a"])).await?;
     let mut own = by_hand("own", 1, "Node", &["a"]);
     own["metadata"]["labels"] = json!({SOURCE_LABEL: "label"});
     scene.put(own).await?;
-    let delete = ["delete", "hypernode", "own", TRY, ALICE];
-    enforced(&scene, &delete, DELETE).await;
+    enforced(&scene, deletion("own", ALICE), DELETE).await;
     // With the annotation `break-glass` alice adds an owner. The second patch removes the annotation again.
     let owned = json!({"metadata": {
         "annotations": {"topoloom.dev/break-glass": "it goes with its owner"},
@@ -142,12 +124,11 @@ async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespa
         }],
     }});
     let closed = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": null}}});
-    for patch in [owned, closed] {
-        let patch = patch.to_string();
-        scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
+    for body in [owned, closed] {
+        check(&scene, "it gets an owner", patch(hyper_node("own"), body).by(ALICE), Fate::Accepted).await;
     }
     scene.plane.start_controllers(&["garbage-collector-controller", "namespace-controller"])?;
-    scene.plane.kubectl(&["delete", "hypernode", "owner", ALICE]).await?;
+    check(&scene, "its owner goes", delete(hyper_node("owner")).by(ALICE), Fate::Accepted).await;
     let answered = async |code: i64| {
         eventually(&format!("the garbage collector is answered {code}"), PATIENCE, async || {
             let answers = deletions(&scene, "own", COLLECTOR).map_err(|error| error.to_string())?;
@@ -156,7 +137,7 @@ async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespa
         .await;
     };
     answered(403).await;
-    check(&scene, "another's deletion", &["delete", "hypernode", "own", ALICE], DELETE).await;
+    check(&scene, "another's deletion", delete(hyper_node("own")).by(ALICE), DELETE).await;
     // The default values of the chart name the garbage collector.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true}}})).await?;
     answered(200).await;

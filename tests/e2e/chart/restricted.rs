@@ -116,10 +116,9 @@ async fn is_applied_and_taken_away(scene: &Scene, which: Manifest) -> Result<()>
     scene.plane.kubectl(&["delete", "-f", &file.to_string_lossy(), "-l", &label]).await?;
     let stays = ["Namespace", "CustomResourceDefinition"];
     for object in &objects {
-        let (kind, metadata) = (object["kind"].as_str().unwrap(), &object["metadata"]);
-        let within = metadata["namespace"].as_str().unwrap_or(namespace);
-        let said = scene.plane.kubectl(&["get", kind, metadata["name"].as_str().unwrap(), "-n", within]).await;
-        assert_eq!(said.is_ok(), stays.contains(&kind), "{kind} {}: {said:?}", metadata["name"]);
+        let kind = object["kind"].as_str().unwrap();
+        let is_there = scene.plane.has(object).await?;
+        assert_eq!(is_there, stays.contains(&kind), "{kind} {}", object["metadata"]["name"]);
     }
     scene.plane.kubectl(&["get", "configmap", map, "-n", namespace]).await.map(drop)
 }

@@ -4,13 +4,14 @@
 //! No process of the host runs here: each request is one that a syncer sends, or one that it must not send.
 
 use anyhow::Result;
-use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 use topoloom_sync::keys;
 use topoloom_tests::chart::{self, SYNCER, SYNCER_USER, values};
 use topoloom_tests::controlplane::{client_from, eventually};
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
+
+use super::policies::{Call, allow_everything, delete, get, patch, post, put};
 
 /// The virtual node of the test.
 const NODE: &str = "vnode-east-w1";
@@ -24,33 +25,6 @@ enum Fate {
     NoRule,
     /// A policy refuses it, with these words.
     Denied(&'static str),
-}
-
-/// A request.
-struct Call {
-    verb: &'static str,
-    path: String,
-    body: Option<Value>,
-}
-
-fn get(path: impl Into<String>) -> Call {
-    Call { verb: "GET", path: path.into(), body: None }
-}
-
-fn post(path: impl Into<String>, body: Value) -> Call {
-    Call { verb: "POST", path: path.into(), body: Some(body) }
-}
-
-fn put(path: impl Into<String>, body: Value) -> Call {
-    Call { verb: "PUT", path: path.into(), body: Some(body) }
-}
-
-fn patch(path: impl Into<String>, body: Value) -> Call {
-    Call { verb: "PATCH", path: path.into(), body: Some(body) }
-}
-
-fn delete(path: impl Into<String>) -> Call {
-    Call { verb: "DELETE", path: path.into(), body: None }
 }
 
 fn node(name: &str) -> String {
@@ -79,16 +53,6 @@ fn secret(name: &str) -> String {
 
 fn binding(rest: &str) -> String {
     format!("/apis/topoloom.dev/v1alpha1/clusterbindings/{rest}")
-}
-
-impl Call {
-    async fn send(&self, client: &Client) -> Result<Value, kube::Error> {
-        let media = if self.verb == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let body = self.body.as_ref().map(Value::to_string).unwrap_or_default().into_bytes();
-        let request = Request::builder().method(self.verb).uri(self.path.trim_end_matches('/'));
-        let request = request.header("content-type", media).body(body).map_err(kube::Error::HttpError)?;
-        client.request(request).await
-    }
 }
 
 fn is(fate: Fate, answer: &Result<Value, kube::Error>) -> bool {
@@ -213,8 +177,7 @@ async fn s27_the_syncer_of_the_chart_writes_virtual_nodes_and_what_is_on_them_an
     what_no_rule_allows(&ours).await?;
 
     // The same if a role allows everything.
-    let subject = SYNCER_USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
-    scene.plane.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", &subject]).await?;
+    allow_everything(&scene, SYNCER_USER).await?;
     enforced(&ours, get(secret("other")), Fate::Done).await;
     what_policies_refuse_of_an_administrator(&ours).await?;
     nodes_of_others(&ours).await?;

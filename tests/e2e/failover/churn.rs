@@ -1,8 +1,8 @@
 //! Nodes that change all the time, and the topology that is right when the changes end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
@@ -28,12 +28,65 @@ pub(super) const NODES: [&str; 6] = [
 pub(super) const RACK: &str = "ex.io/rack";
 const RACKS: u64 = 4;
 /// Each move is up to four writes, and a leader makes about seventy in a second: it always has something to write.
-const PAUSE: Duration = Duration::from_millis(30);
+const FAST: Duration = Duration::from_millis(30);
+/// While a test only waits, as for a lease to expire: the servers and the leader would be busy for its whole time otherwise, and
+/// it is the moment of the fault that has to be in the middle of work.
+const SLOW: Duration = Duration::from_millis(250);
+/// After so many fast changes a leader is behind them.
+const RUN_UP: u64 = 10;
+/// For how long changes are fast after a fault began: whatever it does to the leader has begun by then.
+const AFTER: Duration = Duration::from_secs(1);
+
+/// How fast nodes change. The fault of a play sets it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pace {
+    speed: Arc<Mutex<Speed>>,
+    /// How many changes there were, in all plays.
+    changes: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Speed {
+    #[default]
+    Slow,
+    Fast,
+    FastUntil(Instant),
+}
+
+impl Pace {
+    fn set(&self, speed: Speed) {
+        *self.speed.lock().unwrap_or_else(PoisonError::into_inner) = speed;
+    }
+
+    /// Nodes change fast from now on; returns when the leader is in the middle of work.
+    pub(super) async fn quickens(&self) {
+        let before = self.changes.load(Ordering::SeqCst);
+        self.set(Speed::Fast);
+        eventually("nodes change fast", PATIENCE, async || {
+            let changes = self.changes.load(Ordering::SeqCst) - before;
+            if changes >= RUN_UP { Ok(()) } else { Err(format!("{changes} changes")) }
+        })
+        .await;
+    }
+
+    /// The fault has begun: nodes change slowly again, soon.
+    pub(super) fn slows(&self) {
+        self.set(Speed::FastUntil(Instant::now() + AFTER));
+    }
+
+    /// The pause before the next change.
+    fn pause(&self) -> Duration {
+        match *self.speed.lock().unwrap_or_else(PoisonError::into_inner) {
+            Speed::Fast => FAST,
+            Speed::FastUntil(end) if Instant::now() < end => FAST,
+            Speed::FastUntil(_) | Speed::Slow => SLOW,
+        }
+    }
+}
 
 pub(super) struct Churn {
     seed: u64,
-    /// How many changes there were.
-    changes: Arc<AtomicU64>,
+    pace: Pace,
     nodes: Api<Node>,
     stop: CancellationToken,
     task: JoinSet<()>,
@@ -41,18 +94,19 @@ pub(super) struct Churn {
 
 impl Churn {
     /// Begins to move nodes between racks; the seed determines the moves.
-    pub(super) async fn begin(scene: &Scene, seed: u64) -> Result<Self> {
+    pub(super) async fn begin(scene: &Scene, pace: &Pace, seed: u64) -> Result<Self> {
+        // A leader that lost its lease before the fault has left it fast.
+        pace.set(Speed::Slow);
         let nodes: Api<Node> = Api::all(scene.plane.client());
-        let changes = Arc::new(AtomicU64::new(0));
         let (mut task, stop) = (JoinSet::new(), CancellationToken::new());
-        task.spawn(moves(nodes.clone(), Arc::clone(&changes), seed, stop.clone()));
-        Ok(Self { seed, changes, nodes, stop, task })
+        task.spawn(moves(nodes.clone(), pace.clone(), seed, stop.clone()));
+        Ok(Self { seed, pace: pace.clone(), nodes, stop, task })
     }
 
     /// Gives a node the label of a new rack, which the leader has to write. Returns the name of the rack.
     pub(super) async fn mark(&self) -> Result<String> {
         // The mark differs from those of other plays, because the node of an earlier play still exists.
-        let mark = format!("after{}-{}", self.seed, self.changes.load(Ordering::SeqCst));
+        let mark = format!("after{}-{}", self.seed, self.pace.changes.load(Ordering::SeqCst));
         let body = json!({"metadata": {"labels": {RACK: mark}}});
         let marked = json!({
             "apiVersion": "v1", "kind": "Node",
@@ -103,11 +157,15 @@ pub(super) fn topology_of(nodes: &BTreeMap<String, String>) -> Vec<String> {
     lines
 }
 
-async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64, stop: CancellationToken) {
+async fn moves(nodes: Api<Node>, pace: Pace, seed: u64, stop: CancellationToken) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut tick = tokio::time::interval(PAUSE);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(tick.tick()).await.is_some() {
+    let mut due = Instant::now();
+    loop {
+        // One change after the other, however long they take.
+        due = Instant::now().max(due + pace.pause());
+        if stop.run_until_cancelled(sleep_until(due)).await.is_none() {
+            return;
+        }
         // xorshift: the same seed gives the same moves.
         state ^= state << 13;
         state ^= state >> 7;
@@ -116,7 +174,7 @@ async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64, stop: Cance
         let body = json!({"metadata": {"labels": {RACK: format!("r{rack}")}}});
         // The API server may be down: that is one of the faults.
         if nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&body)).await.is_ok() {
-            changes.fetch_add(1, Ordering::SeqCst);
+            pace.changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::PATIENCE;
@@ -105,9 +105,7 @@ impl Fault {
                 }
             }
             Self::Etcd => {
-                let etcd = *stage.scene.plane.process_ids().last().expect("etcd runs");
-                let etcd = Pid::from_raw(i32::try_from(etcd)?).expect("a process id is above 0");
-                kill_process(etcd, Signal::STOP)?;
+                stage.scene.plane.signal_etcd(Signal::STOP)?;
                 let ended = ends(stage, old).await;
                 // etcd stands still for longer than the lease lasts, so the follower tries to take over.
                 let other = 1 - old;
@@ -117,7 +115,7 @@ impl Fault {
                     if metrics.contains(tried) { Ok(()) } else { Err("it has not".to_owned()) }
                 })
                 .await;
-                kill_process(etcd, Signal::CONT)?;
+                stage.scene.plane.signal_etcd(Signal::CONT)?;
                 ended?;
             }
             Self::LeaseDeleted => {

@@ -26,15 +26,12 @@ use topoloom_sync::naming::BindingName;
 use topoloom_syncer::kubeconfig::{self, Allowed, Insecure, Loopback};
 use topoloom_syncer::kubelet::{ClientAuthorities, Kubelet, Lender, Lent, Metrics, Options, Uses};
 use topoloom_syncer::physical::{Connection, Dialer, Opens as _};
-use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KUBELET_CLIENT, clients, eventually};
 use topoloom_tests::lending::kubelets::{self, Streams};
 use topoloom_tests::lending::player::{Fault, Scope, Step};
 use topoloom_tests::scene::PATIENCE;
 
 use super::pair::{BORROWED, Pair, SHOP};
-
-/// Whom the API server of the virtual cluster is to its kubelets.
-const API_SERVER: &str = "kube-apiserver-kubelet-client";
 
 /// The bindings: one.
 struct One {
@@ -58,6 +55,7 @@ impl Lent for One {
 struct Stage {
     pair: Pair,
     streams: Streams,
+    /// Of the server of ours.
     authority: Authority,
     address: SocketAddr,
     /// The end of the connection of the binding.
@@ -73,21 +71,14 @@ impl Stage {
             std::fs::write(&path, text)?;
             Ok(path)
         };
-        let clients = file("ca.crt", authority.pem())?;
-        let api_server = authority.client_of(API_SERVER, "kubeadm:cluster-admins")?;
-        let (certificate, key) = (file("client.crt", &api_server.certificate)?, file("client.key", &api_server.key)?);
-        let of_virtual = ControlPlane::builder()
-            .apiserver_arg(format!("--client-ca-file={}", clients.display()))
-            .apiserver_arg(format!("--kubelet-client-certificate={}", certificate.display()))
-            .apiserver_arg(format!("--kubelet-client-key={}", key.display()));
         let (streams, run) = Streams::new().await?;
         let settings = kubelets::Settings { streams: Some(streams.port()), ..kubelets::Settings::default() };
-        let mut pair = Pair::with(of_virtual, &settings).await?;
+        let mut pair = Pair::with(&settings).await?;
         pair.runs(run);
         let rights = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "api-servers"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": API_SERVER}],
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": KUBELET_CLIENT}],
         });
         pair.virtual_plane.apply(&[rights]).await?;
         published(&pair.virtual_plane).await;
@@ -194,7 +185,7 @@ impl Stage {
         let trusted = reqwest::Certificate::from_pem(self.authority.pem().as_bytes())?;
         let mut client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]);
         if let Some((user, group)) = who {
-            let issued = self.authority.client_of(user, group)?;
+            let issued = clients()?.client_of(user, group)?;
             let both = format!("{}{}", issued.certificate, issued.key);
             client = client.identity(reqwest::Identity::from_pem(both.as_bytes())?);
         }
@@ -287,7 +278,7 @@ async fn s26_without_a_right_or_for_a_pod_of_another_there_is_no_stream() -> Res
     let stage = Stage::new().await?;
     let physical = stage.pod("web-0").await?;
     let log = "/containerLogs/shop/web-0/c";
-    let api_server = Some((API_SERVER, "kubeadm:cluster-admins"));
+    let api_server = Some((KUBELET_CLIENT, "kubeadm:cluster-admins"));
     assert_eq!(stage.ask(api_server, log).await?, (200, format!("the log of {BORROWED}/{physical} c\n")));
     let (code, said) = stage.ask(None, log).await?;
     assert!(code == 401 && said.contains("a client certificate is needed"), "{code} {said}");

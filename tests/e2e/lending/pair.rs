@@ -10,7 +10,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::mapping::{Mapping, PodSide, is_mapped};
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, ClusterId, physical_pod_name, virtual_node_name};
-use topoloom_tests::controlplane::{Builder, ControlPlane, Wanted, eventually};
+use topoloom_tests::controlplane::{ControlPlane, Wanted, eventually};
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
 use topoloom_tests::lending::player::{self, Player};
@@ -34,16 +34,12 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) async fn new() -> Result<Self> {
-        Self::on(Wanted::Shared, &kubelets::Settings::default()).await
+        Self::with(&kubelets::Settings::default()).await
     }
 
-    /// With these settings of the virtual cluster, and of the kubelets of the physical one.
-    pub(super) async fn with(of_virtual: Builder, of_kubelets: &kubelets::Settings) -> Result<Self> {
-        Self::on(Wanted::New(of_virtual), of_kubelets).await
-    }
-
-    async fn on(of_virtual: Wanted, of_kubelets: &kubelets::Settings) -> Result<Self> {
-        let [virtual_plane, physical_plane] = Scene::planes([of_virtual, Wanted::Shared]).await?;
+    /// With these settings of the kubelets of the physical cluster.
+    pub(super) async fn with(of_kubelets: &kubelets::Settings) -> Result<Self> {
+        let [virtual_plane, physical_plane] = Scene::planes([Wanted::Shared, Wanted::Shared]).await?;
         namespace(&virtual_plane, SHOP).await?;
         namespace(&physical_plane, BORROWED).await?;
         let mut background = Background::new();

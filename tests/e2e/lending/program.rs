@@ -21,19 +21,19 @@ use topoloom::manager::rights::lending::{
 use topoloom::manager::rights::{Extent, Right, RightScope};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::names::{PAUSE_ANNOTATION, READ_ONLY_ANNOTATION};
-use topoloom_api::{ClusterBinding, cluster_binding, resource_leasing_policy};
+use topoloom_api::{ClusterBinding, cluster_binding};
 use topoloom_cluster::gate::ReadOnly;
 use topoloom_simulator::Authority;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, physical_pod_name};
 use topoloom_syncer::kubeconfig::KEY;
-use topoloom_tests::controlplane::{ControlPlane, WriteKind, eventually};
+use topoloom_tests::controlplane::{ControlPlane, KUBELET_CLIENT, Wanted, WriteKind, clients, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode, Streams};
 use topoloom_tests::lending::player::{self, Player};
-use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::group::ready;
 use super::lent::{cluster, says, until};
@@ -44,8 +44,6 @@ use super::{phase, until_pod};
 const SYSTEM: &str = "topoloom-system";
 /// The ConfigMap whose annotation switches writes off.
 const SWITCH: &str = "switch";
-/// Whom the API server of the virtual cluster is to its kubelets.
-const API_SERVER: &str = "kube-apiserver-kubelet-client";
 /// The virtual node of the one machine.
 const NODE: &str = "vnode-east-w1";
 /// The lease of a virtual node is renewed this often.
@@ -70,28 +68,26 @@ struct Stage {
     folder: TempDir,
 }
 
-impl Stage {
-    /// Without the definition of bindings.
-    async fn new() -> Result<Self> {
-        let (folder, authority) = (tempfile::tempdir()?, Authority::generate()?);
-        let file = |name: &str, text: &str| -> Result<PathBuf> {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text)?;
-            Ok(path)
-        };
-        let (clients, api_server) = (file("ca.crt", authority.pem())?, authority.client_of(API_SERVER, "none")?);
-        let (certificate, key) = (file("client.crt", &api_server.certificate)?, file("client.key", &api_server.key)?);
-        let server = authority.serving(&["127.0.0.1"])?;
-        file("tls.crt", &server.certificate)?;
-        file("tls.key", &server.key)?;
-        let of_virtual = ControlPlane::builder()
-            .apiserver_arg(format!("--client-ca-file={}", clients.display()))
-            .apiserver_arg(format!("--kubelet-client-certificate={}", certificate.display()))
-            .apiserver_arg(format!("--kubelet-client-key={}", key.display()));
-        let planes = ControlPlane::several([of_virtual, ControlPlane::builder()]).await?;
-        let [virtual_plane, physical_plane] = planes;
+/// Whether the virtual cluster has the definition of bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Definition {
+    There,
+    Absent,
+}
 
-        physical_plane.apply_crd(resource_leasing_policy::definition()).await?;
+impl Stage {
+    async fn new(definition: Definition) -> Result<Self> {
+        let (folder, server) = (tempfile::tempdir()?, Authority::generate()?.serving(&["127.0.0.1"])?);
+        let of_clients = clients()?.pem();
+        for (name, text) in [("ca.crt", of_clients), ("tls.crt", &*server.certificate), ("tls.key", &*server.key)] {
+            std::fs::write(folder.path().join(name), text)?;
+        }
+        let of_virtual = match definition {
+            Definition::There => Wanted::Shared,
+            Definition::Absent => Wanted::New(ControlPlane::builder()),
+        };
+        let [virtual_plane, physical_plane] = Scene::planes([of_virtual, Wanted::Shared]).await?;
+
         namespace(&physical_plane, BORROWED).await?;
         let lends = PhysicalSettings {
             binding: BindingName::parse("east")?,
@@ -126,7 +122,7 @@ impl Stage {
         let rights = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "api-servers"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": API_SERVER}],
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": KUBELET_CLIENT}],
         });
         let switch = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SWITCH, "namespace": SYSTEM}, "data": {},
@@ -283,7 +279,7 @@ async fn switch(stage: &Stage, host: &Host, read_only: ReadOnly) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_waits_for_the_definition_lends_runs_pods_and_serves_their_logs_and_writes_leases_alone_when_told()
 -> Result<()> {
-    let mut stage = Stage::new().await?;
+    let mut stage = Stage::new(Definition::Absent).await?;
     let flags = stage.serves();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let host = stage.host("one", &flags).await?;
@@ -378,8 +374,7 @@ async fn only_leases(stage: &Stage, host: &Host) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn s11_s22_a_replica_takes_over_from_one_that_was_killed_and_what_a_binding_that_is_gone_has_lent_stays_alive()
 -> Result<()> {
-    let stage = Stage::new().await?;
-    stage.virtual_plane.apply_crd(cluster_binding::definition()).await?;
+    let stage = Stage::new(Definition::There).await?;
     stage.bind().await?;
     let (one, two) = (stage.host("one", &LEASES).await?, stage.host("two", &LEASES).await?);
     stage.until_node("is ready", |node| ready(node) == "True").await;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use k8s_openapi::ByteString;
@@ -21,6 +22,64 @@ const NAME: &str = "topoloom-test";
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 /// The names of an apiserver: its address, and what pods call its Service.
 const NAMES: [&str; 5] = ["127.0.0.1", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+
+/// Whom each API server is to kubelets.
+pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+const KUBELET_CLIENT_GROUP: &str = "kubeadm:cluster-admins";
+
+/// Of all control planes of this process: they may follow each other in one test.
+static CLIENTS: LazyLock<Result<Clients, String>> =
+    LazyLock::new(|| Clients::generate().map_err(|error| format!("{error:#}")));
+
+struct Clients {
+    authority: Authority,
+    api_server: ClientCertificate,
+}
+
+impl Clients {
+    fn generate() -> Result<Self> {
+        let authority = Authority::generate()?;
+        let api_server = authority.client_of(KUBELET_CLIENT, KUBELET_CLIENT_GROUP)?;
+        Ok(Self { authority, api_server })
+    }
+
+    fn all() -> Result<&'static Self> {
+        CLIENTS.as_ref().map_err(|error| anyhow::Error::msg(error.clone()))
+    }
+}
+
+/// The authority whose client certificates every control plane accepts.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn clients() -> Result<&'static Authority> {
+    Ok(&Clients::all()?.authority)
+}
+
+/// Writes the certificate of that authority, and the certificate with its key by which an API server is known to kubelets, into
+/// files of this folder.
+pub(super) fn write_clients(folder: &Path) -> Result<ClientFiles> {
+    let Clients { authority, api_server } = Clients::all()?;
+    let file = |name: &str, text: &str| -> Result<PathBuf> {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    };
+    Ok(ClientFiles {
+        authority: file("clients.crt", authority.pem())?,
+        certificate: file("kubelet-client.crt", &api_server.certificate)?,
+        key: file("kubelet-client.key", &api_server.key)?,
+    })
+}
+
+/// The files of [`write_clients`].
+#[derive(Debug)]
+pub(super) struct ClientFiles {
+    pub(super) authority: PathBuf,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
 
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];

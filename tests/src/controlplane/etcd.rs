@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::plain_http;
+
+/// So many events are kept for the next question at most.
+const KEPT: usize = 200_000;
 
 /// What a write did to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +106,8 @@ impl KeyValue {
     }
 }
 
-impl From<Event> for Write {
-    fn from(Event { kind, kv }: Event) -> Self {
+impl From<&Event> for Write {
+    fn from(Event { kind, kv }: &Event) -> Self {
         let kind = if kind == "DELETE" { WriteKind::Delete } else { WriteKind::Put };
         Self {
             revision: number(&kv.mod_revision),
@@ -114,6 +119,34 @@ impl From<Event> for Write {
     }
 }
 
+/// What was read of the history so far: a proof asks for one kind of objects after the other, and etcd would send all events for
+/// each.
+#[derive(Debug, Default)]
+struct History {
+    /// The first revision of which the events are here, and the last one. None is missing between them.
+    first: u64,
+    last: u64,
+    events: Vec<Event>,
+}
+
+impl History {
+    /// Lets it begin with this revision, unless it has that, or can continue with it.
+    fn begins_with(&mut self, revision: u64) {
+        if revision < self.first || revision > self.last + 1 || self.events.len() > KEPT {
+            *self = Self { first: revision, last: revision.saturating_sub(1), events: Vec::new() };
+        }
+    }
+
+    /// The writes under a prefix, from a revision up to another one. The values of all others are not parsed.
+    fn writes(&self, prefix: &str, from: u64, to: u64) -> Vec<Write> {
+        let is_wanted = |event: &&Event| {
+            let is_within = || (from..=to).contains(&number(&event.kv.mod_revision));
+            event.kv.key.0.starts_with(prefix.as_bytes()) && is_within()
+        };
+        self.events.iter().filter(is_wanted).map(Write::from).collect()
+    }
+}
+
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
@@ -122,12 +155,13 @@ fn number(text: &str) -> u64 {
 pub(super) struct Gateway {
     url: String,
     http: reqwest::Client,
+    history: Arc<Mutex<History>>,
 }
 
 impl Gateway {
     pub(super) fn new(url: &str) -> Result<Self> {
         let http = plain_http().build().context("no HTTP client for etcd")?;
-        Ok(Self { url: url.to_owned(), http })
+        Ok(Self { url: url.to_owned(), http, history: Arc::default() })
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<reqwest::Response> {
@@ -210,10 +244,22 @@ impl Gateway {
     /// The writes from revision `from` up to the one that is the last when this is called.
     pub(super) async fn writes(&self, prefix: &str, from: u64) -> Result<Vec<Write>> {
         let last = self.revision().await?;
-        let mut writes = Vec::new();
         if from > last {
-            return Ok(writes);
+            return Ok(Vec::new());
         }
+        let mut history = self.history.lock().await;
+        history.begins_with(from);
+        if history.last < last {
+            let more = self.events(history.last + 1, last).await?;
+            history.events.extend(more);
+            history.last = last;
+        }
+        Ok(history.writes(prefix, from, last))
+    }
+
+    /// All events from revision `from` up to `last`, which there is.
+    async fn events(&self, from: u64, last: u64) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
         // The watch covers all keys: then the event of the last revision is sure to come, and ends the loop.
         let create = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "start_revision": from.to_string()});
         let mut answer = self.post("/v3/watch", &json!({"create_request": create})).await?;
@@ -238,13 +284,9 @@ impl Gateway {
                 );
                 // All events of one revision arrive in one batch.
                 let reached = batch.events.last().is_some_and(|event| number(&event.kv.mod_revision) >= last);
-                let is_wanted = |event: &Event| {
-                    event.kv.key.0.starts_with(prefix.as_bytes()) && number(&event.kv.mod_revision) <= last
-                };
-                // The values of all others are not parsed.
-                writes.extend(batch.events.into_iter().filter(is_wanted).map(Write::from));
+                events.extend(batch.events.into_iter().filter(|event| number(&event.kv.mod_revision) <= last));
                 if reached {
-                    return Ok(writes);
+                    return Ok(events);
                 }
             }
         }
@@ -254,4 +296,36 @@ impl Gateway {
 
 fn encoded(bytes: &[u8]) -> Value {
     serde_json::to_value(ByteString(bytes.to_vec())).expect("base64 is a string")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(revision: u64, key: &str) -> Event {
+        let revision = revision.to_string();
+        let (key, value) = (ByteString(key.into()), ByteString(b"{}".to_vec()));
+        Event { kv: KeyValue { key, value, mod_revision: revision, ..KeyValue::default() }, ..Event::default() }
+    }
+
+    #[test]
+    fn what_was_read_is_read_again_only_where_something_is_missing() {
+        let events = vec![event(5, "/a/1"), event(6, "/b/1"), event(7, "/a/2"), event(8, "/a/3")];
+        let mut history = History { first: 5, last: 8, events };
+        let revisions = |history: &History, from, to| -> Vec<u64> {
+            history.writes("/a/", from, to).iter().map(|write| write.revision).collect()
+        };
+        // It has this one, or continues with it.
+        for from in [5, 7, 9] {
+            history.begins_with(from);
+            assert_eq!((history.first, history.last), (5, 8), "{from}");
+        }
+        assert_eq!(revisions(&history, 5, 8), [5, 7, 8]);
+        assert_eq!(revisions(&history, 6, 7), [7]);
+        // What is between them may be compacted.
+        history.begins_with(10);
+        assert_eq!((history.first, history.last, history.events.len()), (10, 9, 0));
+        history.begins_with(1);
+        assert_eq!((history.first, history.last), (1, 0));
+    }
 }

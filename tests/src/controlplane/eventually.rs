@@ -9,9 +9,14 @@ use tokio::time::{Instant, sleep, timeout_at};
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause: a test may see a slow change a little later, and the probes of tests that wait use less of the
 /// servers.
-const LONGEST_PAUSE: Duration = Duration::from_millis(150);
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 /// A pause is this part of the time that has passed.
-const PART: u32 = 20;
+const PART: u32 = 15;
+/// A pause is at least as long as this many probes: one that starts a program, or reads long lists, would keep a processor busy
+/// for as long as a test waits.
+const PROBES: u32 = 2;
+/// The longest pause after a slow probe.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// A probe that hangs is given up after this part of the time for all of them: a connection to a server that ended while it
 /// was made may never be answered.
 const PROBE: u32 = 2;
@@ -33,7 +38,8 @@ pub fn eventually<T>(
         let deadline = began + timeout;
         let (mut last, mut hung) = ("nothing".to_owned(), 0);
         loop {
-            match timeout_at(deadline.min(Instant::now() + timeout / PROBE), probe()).await {
+            let probed = Instant::now();
+            match timeout_at(deadline.min(probed + timeout / PROBE), probe()).await {
                 Ok(Ok(value)) => return value,
                 Ok(Err(state)) => last = state,
                 Err(_) => hung += 1,
@@ -42,7 +48,8 @@ pub fn eventually<T>(
                 panic!("{place}: not within {timeout:?}: {what}; {hung} probes hung; last seen: {last}");
             }
             assert!(Instant::now() < deadline, "{place}: not within {timeout:?}: {what}; last seen: {last}");
-            sleep((began.elapsed() / PART).clamp(PAUSE, LONGEST_PAUSE)).await;
+            let rest = (probed.elapsed() * PROBES).min(LONGEST_REST);
+            sleep((began.elapsed() / PART).clamp(PAUSE, LONGEST_PAUSE).max(rest)).await;
         }
     }
 }

@@ -3,7 +3,7 @@
 //! An apiserver writes three hundred objects into an empty etcd, with all that this costs (authentication, flow control,
 //! ownership of fields, a watch of each), and then takes the definitions of the test and judges their rules: a fifth of the
 //! processor time of a start. It finds all of that instead, as an apiserver that is started again does. Only the namespaces get
-//! UIDs of their own, since that of `kube-system` is the identity of a cluster.
+//! UIDs of their own, since that of `kube-system` is the identity of a cluster, and the authorities of clients are published again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,6 +26,7 @@ use super::planes::Turn;
 use super::{Builder, Programs, Servers, eventually};
 
 const NAMESPACES: &str = "/registry/namespaces/";
+const AUTHENTICATION: &str = "/registry/configmaps/kube-system/extension-apiserver-authentication";
 /// What every apiserver makes, some time after it is ready.
 const OF_KUBERNETES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const SOON: Duration = Duration::from_secs(20);
@@ -151,14 +152,15 @@ fn services(definition: &Value) -> Vec<String> {
 }
 
 impl Gateway {
-    /// Makes the namespaces those of another cluster, while no apiserver runs.
-    pub(super) async fn renew_namespaces(&self) -> Result<()> {
+    /// Makes the data those of another cluster, while no apiserver runs.
+    pub(super) async fn renew(&self) -> Result<()> {
         let (keys, _) = self.keys().await?;
         for key in keys.keys().filter(|key| key.starts_with(NAMESPACES)) {
             let uid = random_uid()?;
             self.edit(key, |namespace| namespace["metadata"]["uid"] = json!(uid)).await?;
         }
-        Ok(())
+        // The apiserver adds the authorities of its clients to those that it finds there.
+        self.remove(AUTHENTICATION).await
     }
 }
 

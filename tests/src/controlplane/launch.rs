@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::access::{client_from, random_bytes, write_admin_token, write_certificate, write_kubeconfig};
+use super::access::{
+    ClientFiles, client_from, random_bytes, write_admin_token, write_certificate, write_clients, write_kubeconfig,
+};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
 use super::kept::{self, Content, Data};
@@ -27,6 +29,7 @@ const APISERVER_TIMEOUT: Duration = Duration::from_secs(120);
 /// those can be connected to itself, and then the server finds its port taken.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORT_TAKEN: &str = "address already in use";
+const CERTIFICATES: &str = "certificates";
 /// The audit log is one file, however long it becomes.
 const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 /// The answers to reads are long, and a test needs to know only that there were reads.
@@ -143,6 +146,7 @@ pub(super) struct Launch {
     pub(super) keep: bool,
     folder: PathBuf,
     token: String,
+    clients: ClientFiles,
     pub(super) audit: bool,
     apiserver_args: Vec<String>,
     memory: String,
@@ -158,11 +162,15 @@ impl Launch {
         fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
         let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
         let Builder { audit, apiserver_args, memory, content: _ } = builder.clone();
+        let certificates = folder.join(CERTIFICATES);
+        fs::create_dir_all(&certificates).context("cannot create a folder")?;
+        let clients = write_clients(&certificates)?;
         let launch = Self {
             programs,
             keep,
             folder,
             token,
+            clients,
             audit,
             apiserver_args,
             memory: memory.unwrap_or_else(|| MEMORY.to_owned()),
@@ -180,12 +188,12 @@ impl Launch {
     }
 
     pub(super) fn certificate(&self) -> PathBuf {
-        self.folder.join("certificates/apiserver.crt")
+        self.folder.join(CERTIFICATES).join("apiserver.crt")
     }
 
     /// The key of that certificate. It signs the tokens of ServiceAccounts too.
     fn key(&self) -> PathBuf {
-        self.folder.join("certificates/apiserver.key")
+        self.folder.join(CERTIFICATES).join("apiserver.key")
     }
 
     pub(super) fn audit_log(&self) -> PathBuf {
@@ -207,7 +215,7 @@ impl Launch {
         }
         let (etcd, gateway) = self.etcd().await?;
         if data.is_some() {
-            gateway.renew_namespaces().await?;
+            gateway.renew().await?;
         }
         let (apiserver, client) = self.apiserver().await?;
         Ok((self, etcd, gateway, apiserver, client))
@@ -242,6 +250,18 @@ impl Launch {
         Ok((server, gateway))
     }
 
+    /// The admission plugins that are switched off. Without a controller for tokens and one for taints, pods are refused and every
+    /// node stays not ready.
+    fn plugins_off(&self) -> Vec<&'static str> {
+        let mut off = vec!["ServiceAccount", "TaintNodesByCondition"];
+        if matches!(self.programs, Programs::Built { .. }) {
+            // No test has such a policy, and the plugin looks for new descriptions of the API all the time. Older servers do not
+            // know it.
+            off.push("MutatingAdmissionPolicy");
+        }
+        off
+    }
+
     /// Starts the apiserver over the data that is there.
     pub(super) async fn apiserver(&self) -> Result<(Server, kube::Client)> {
         let (certificate, key) = (self.certificate(), self.key());
@@ -258,11 +278,16 @@ impl Launch {
             format!("--service-account-key-file={}", certificate.display()),
             format!("--service-account-signing-key-file={}", key.display()),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            // Logs and exec of pods whose kubelets are those of a test.
+            format!("--client-ca-file={}", self.clients.authority.display()),
+            format!("--kubelet-client-certificate={}", self.clients.certificate.display()),
+            format!("--kubelet-client-key={}", self.clients.key.display()),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             format!("--token-auth-file={}", self.folder.join("tokens.csv").display()),
-            // Without a controller for tokens and one for taints, pods are refused and every node stays not ready.
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_owned(),
+            format!("--disable-admission-plugins={}", self.plugins_off().join(",")),
+            // Otherwise it reads the keys of all resources each minute.
+            "--etcd-count-metric-poll-period=0".to_owned(),
             // So that the writes can be read from etcd; its history is kept until a test compacts it.
             "--storage-media-type=application/json".to_owned(),
             "--etcd-compaction-interval=0".to_owned(),

@@ -1,7 +1,7 @@
 //! Objects that most tests need: nodes, and resource definitions that are ready to use.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -21,6 +21,9 @@ const MANAGER: &str = "test";
 /// The field manager of `kubectl apply --server-side`.
 const KUBECTL: &str = "kubectl";
 const CRD_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The resources of kinds, by version and kind: every control plane has the same for one.
+static KINDS: Mutex<BTreeMap<(String, String), (ApiResource, Scope)>> = Mutex::new(BTreeMap::new());
 
 impl ControlPlane {
     /// Creates one node for each (name, labels). They have no kubelet and no status.
@@ -89,30 +92,51 @@ impl ControlPlane {
     }
 
     async fn apply_with(&self, objects: &[Value], parameters: &PatchParams) -> Result<()> {
-        let mut kinds = BTreeMap::new();
         for object in objects {
-            let DynamicObject { types, metadata, .. } =
-                serde_json::from_value(object.clone()).context("this is no object")?;
-            let types = types.context("an object has a version and a kind")?;
-            let name = metadata.name.context("an object has a name")?;
-            let TypeMeta { api_version, kind } = &types;
-            let (resource, capabilities) = match kinds.entry((api_version.clone(), kind.clone())) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => {
-                    let kind = GroupVersionKind::try_from(&types).context("the version of an object")?;
-                    let found = pinned_kind(&self.client(), &kind).await;
-                    place.insert(found.with_context(|| format!("the API server does not know {kind:?}"))?)
-                }
-            };
-            let api: Api<DynamicObject> = match (&capabilities.scope, &metadata.namespace) {
-                (Scope::Cluster, _) => Api::all_with(self.client(), resource),
-                (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(self.client(), namespace, resource),
-                (Scope::Namespaced, None) => Api::default_namespaced_with(self.client(), resource),
-            };
+            let (api, name) = self.place(object).await?;
             let applied = api.patch(&name, parameters, &Patch::Apply(object)).await;
-            applied.with_context(|| format!("{kind} {name} is refused"))?;
+            applied.with_context(|| format!("{} {name} is refused", object["kind"].as_str().unwrap_or_default()))?;
         }
         Ok(())
+    }
+
+    /// Whether an object of this version, kind, namespace and name exists.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not know the kind, or does not answer.
+    pub async fn has(&self, object: &Value) -> Result<bool> {
+        let (api, name) = self.place(object).await?;
+        Ok(api.get_metadata_opt(&name).await?.is_some())
+    }
+
+    /// Where an object is, or is to be.
+    async fn place(&self, object: &Value) -> Result<(Api<DynamicObject>, String)> {
+        let DynamicObject { types, metadata, .. } =
+            serde_json::from_value(object.clone()).context("this is no object")?;
+        let types = types.context("an object has a version and a kind")?;
+        let name = metadata.name.context("an object has a name")?;
+        let (resource, scope) = self.kind(&types).await?;
+        let api = match (scope, &metadata.namespace) {
+            (Scope::Cluster, _) => Api::all_with(self.client(), &resource),
+            (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(self.client(), namespace, &resource),
+            (Scope::Namespaced, None) => Api::default_namespaced_with(self.client(), &resource),
+        };
+        Ok((api, name))
+    }
+
+    /// The resource of a kind. An API server is asked once for each.
+    async fn kind(&self, types: &TypeMeta) -> Result<(ApiResource, Scope)> {
+        let key = (types.api_version.clone(), types.kind.clone());
+        if let Some(known) = KINDS.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(known.clone());
+        }
+        let kind = GroupVersionKind::try_from(types).context("the version of an object")?;
+        let found = pinned_kind(&self.client(), &kind).await;
+        let (resource, capabilities) = found.with_context(|| format!("the API server does not know {kind:?}"))?;
+        let found = (resource, capabilities.scope);
+        KINDS.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+        Ok(found)
     }
 
     /// Applies a CustomResourceDefinition and waits until every served version of it can be listed.

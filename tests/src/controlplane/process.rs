@@ -76,12 +76,16 @@ impl Server {
         self.child.try_wait().context("cannot look at a process")
     }
 
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal).context("cannot signal a process")
+    }
+
     /// Sends SIGTERM to the process, waits for its end, and kills it when the deadline has passed.
     pub(super) async fn stop(mut self, deadline: Duration) -> Result<()> {
         let deadline = Instant::now() + deadline;
         if self.ended()?.is_none() {
             // A process that ended just now and was not waited for still has its id: no other process gets the signal.
-            kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot signal a process")?;
+            self.signal(Signal::TERM)?;
         }
         while self.ended()?.is_none() && Instant::now() < deadline {
             tokio::time::sleep(POLL).await;

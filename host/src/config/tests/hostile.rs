@@ -178,6 +178,11 @@ proptest! {
         let _ = parse(before);
         let _ = parse(&format!("{before}{with}{after}"));
     }
+}
+
+proptest! {
+    // The word is another one each time, and all else is the same.
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn no_text_of_an_entry_reaches_a_message_from_a_private_place(canary in "[a-z]{12}") {

@@ -3,11 +3,11 @@
 
 use std::fs::read_to_string;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use topoloom_sync::identity::Identity;
@@ -64,11 +64,6 @@ async fn until_lost(host: &Host) {
     .await;
 }
 
-fn signal(id: u32, signal: Signal) -> Result<()> {
-    let id = Pid::from_raw(i32::try_from(id)?).context("a process id is above 0")?;
-    Ok(kill_process(id, signal)?)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_physical_one_and_nothing_is_missed()
 -> Result<()> {
@@ -88,14 +83,13 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
     let before = until_pod(&pods(&lent.virtual_plane), "web", "has its twin", |pod| twin(pod).is_some()).await;
 
     // Its store stalls: the API server takes requests, and answers none.
-    let etcd = *lent.virtual_plane.process_ids().get(1).context("the second server is etcd")?;
-    signal(etcd, Signal::STOP)?;
+    lent.virtual_plane.signal_etcd(Signal::STOP)?;
     until_lost(&host).await;
     let began = Instant::now();
     tempt(&lent, &identity, "w2", "orphan-2").await?;
     pass(began, LOST).await;
     resisted(&lent, "w2", "orphan-2").await?;
-    signal(etcd, Signal::CONT)?;
+    lent.virtual_plane.signal_etcd(Signal::CONT)?;
     lent.until_nodes(&["vnode-east-w1", "vnode-east-w2"]).await;
     until_gone(&physicals(&lent), "orphan-2").await;
 
