@@ -359,7 +359,7 @@ mod tests {
         let slice = slice("p", |pod| pod["metadata"]["deletionTimestamp"] = "2026-08-03T12:00:00Z".into());
         let pod = KnownPod::of(&slice).unwrap();
         assert_eq!((&**pod.uid(), pod.node().map(|node| &**node), pod.phase()), ("p", Some("w1"), Phase::Running));
-        assert_eq!(pod.requests(), read_list([("cpu", "2")]));
+        assert_eq!(pod.requests(), read_list([("cpu", "2"), ("pods", "1")]));
         assert_eq!(pod.ports(), slice.host_ports());
         assert_eq!(pod.lent(), Some(slice.lent()));
         let lending = pod.lending().unwrap();
