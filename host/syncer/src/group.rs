@@ -38,7 +38,7 @@ use topoloom_api::cluster_binding::PolicySource;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
-use topoloom_cluster::{Refusal, Restores, Side};
+use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
