@@ -82,6 +82,8 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     if !built.success() {
         return Ok(built.code().unwrap_or(1));
     }
+    // What was built is written to the disk now: stores of control planes would wait for it, longer than a lease lasts.
+    rustix::fs::sync();
     let nice: [&OsStr; 3] = ["-n".as_ref(), NICE.as_ref(), &program];
     let mut printed = tempfile::tempfile().context("no file for what the tests print")?;
     let mut others = cargo("nice".as_ref(), &nice, &[])
