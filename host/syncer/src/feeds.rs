@@ -30,9 +30,9 @@ pub use self::csi::{LentCsiNodes, PhysicalCsiNodes};
 pub use self::machines::Machines;
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, PodStock, PodWatch, Touched};
-use crate::pods::{Inbox, PodName};
+use crate::pods::Inbox;
 use crate::shared::{ListMark, Shown, Step, Stock, Subscription};
-use crate::slices::pod::KnownPod;
+use crate::slices::pod::{KnownPod, PodName};
 use crate::view::View;
 
 /// A view that several tasks share.

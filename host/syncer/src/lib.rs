@@ -38,6 +38,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod nodes;
 pub mod physical;
+mod pod_state;
 pub mod pods;
 pub mod policies;
 pub mod ports;

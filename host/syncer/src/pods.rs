@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `inbox` | what the watches show, on its way into the book |
 //! | `book` | what is known of the pods of both clusters, and which of them are at rest |
-//! | `shelf`, `state` | texts of pods, bounded; what is read of a pod |
+//! | `shelf` | texts of pods, bounded |
 //! | `look` | the work on a physical pod |
 //! | `ending` | the work on a virtual pod that terminates |
 //! | `requests`, `metrics` | requests with deadlines, counts |
@@ -39,7 +39,6 @@ mod look;
 pub mod metrics;
 mod requests;
 mod shelf;
-mod state;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -55,14 +54,14 @@ use topoloom_sync::node::Now;
 
 use self::metrics::BindingMetrics;
 use self::requests::{PodRequests, unreadable};
-use self::state::PodState;
 use crate::metrics::Counted;
-use crate::slices::pod::{Copied, PodSlice, WholePod};
+use crate::pod_state::PodState;
+use crate::slices::pod::{PodName, WholePod};
 use crate::troubles::{Thing, Troubles};
 use crate::view::View;
 
 pub use self::inbox::Inbox;
-pub use self::key::{PodKey, PodName};
+pub use self::key::PodKey;
 pub use self::requests::PodClients;
 
 /// How many pods are worked on at once: each waits for one answer at a time, and an API server answers some hundred writes a
@@ -243,11 +242,6 @@ impl Work<PodKey> for Pods {
         gone.iter().for_each(|name| self.view().orphan_kept(name));
         self.inbox.book().waiting()
     }
-}
-
-/// What is copied of a pod, as one text for all bindings that may take it.
-pub(crate) fn text(slice: &PodSlice, copied: Copied) -> Option<Arc<str>> {
-    PodState::whole(slice, copied).text()
 }
 
 /// Whether the same request is refused until a person has changed something.

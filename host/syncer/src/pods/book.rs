@@ -33,9 +33,10 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::pods::{Adopted, Looks, ORPHAN_DELAY};
 use topoloom_sync::projection::Refusals;
 
-use super::key::{PodKey, PodName};
+use super::key::PodKey;
 use super::shelf::Shelf;
-use super::state::{Digest, PodState};
+use crate::pod_state::{Digest, PodState};
+use crate::slices::pod::PodName;
 
 /// How many bytes of physical pods that are not at rest are held.
 const STATUSES: usize = 32 << 20;

@@ -27,12 +27,11 @@ use topoloom_sync::precondition::Precondition;
 use tracing::field::Empty;
 
 use super::book::EndSight;
-use super::key::PodName;
 use super::metrics::PodOutcome;
-use super::state::PodState;
 use super::{Ask, PodError, Pods, QUESTIONS};
 use crate::metrics::WriteKind;
-use crate::slices::pod::WholePod;
+use crate::pod_state::PodState;
+use crate::slices::pod::{PodName, WholePod};
 use crate::view::View;
 
 /// What was read live for the end of one pod.

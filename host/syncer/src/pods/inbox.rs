@@ -17,9 +17,9 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::ClusterId;
 
 use super::book::Book;
-use super::key::{PodKey, PodName};
-use super::state::PodState;
-use crate::slices::pod::{Copied, KnownPod, Lending, PodSlice};
+use super::key::PodKey;
+use crate::pod_state::PodState;
+use crate::slices::pod::{Copied, KnownPod, Lending, PodName, PodSlice};
 
 /// Where the watches of a binding show its pods. Clones are the same.
 #[derive(Clone)]

@@ -29,12 +29,12 @@ use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
 use tracing::field::Empty;
 
 use super::book::{Presence, Rested, TwinSight};
-use super::key::{PodKey, PodName};
+use super::key::PodKey;
 use super::metrics::PodOutcome;
-use super::state::PodState;
 use super::{Ask, Naming, PodError, Pods, QUESTIONS};
 use crate::metrics::WriteKind;
-use crate::slices::pod::WholePod;
+use crate::pod_state::PodState;
+use crate::slices::pod::{PodName, WholePod};
 use crate::view::View;
 
 /// For how long one list of the virtual pods that name physical ones is good.

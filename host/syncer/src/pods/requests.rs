@@ -13,10 +13,9 @@ use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::precondition::Precondition;
 
-use super::key::PodName;
-use super::state::PodState;
 use crate::nodes::binding_uids;
-use crate::slices::pod::WholePod;
+use crate::pod_state::PodState;
+use crate::slices::pod::{PodName, WholePod};
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(10);

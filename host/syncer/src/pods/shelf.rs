@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::key::PodName;
+use crate::slices::pod::PodName;
 
 /// What an entry costs beside its text: its places in two maps, and its name.
 const ENTRY: usize = 200;

@@ -12,7 +12,7 @@ use topoloom_sync::node::{LentNode, PhysicalNode};
 use topoloom_sync::resources::ResourceError;
 
 use super::watch::Kind;
-use crate::pods;
+use crate::pod_state;
 use crate::slices::csi::{CsiNodeSlice, CsiSliceError};
 use crate::slices::node::NodeSlice;
 use crate::slices::pod::{Commons, KnownPod, PodSlice, Texts, WholePod};
@@ -113,7 +113,7 @@ impl WholePods {
     fn read(&mut self, whole: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
         let (slice, copied) = whole.split()?;
         let pod = KnownPod::of_lending(&slice, &mut self.commons)?;
-        let pod = Arc::new(pod.with_text(pods::text(&slice, copied), &self.texts));
+        let pod = Arc::new(pod.with_text(pod_state::text(&slice, copied), &self.texts));
         self.texts.admit(&pod);
         Ok(pod)
     }

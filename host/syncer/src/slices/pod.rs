@@ -2,6 +2,7 @@
 //! they hold. Those whose status is copied are read whole. What is kept of each is a [`KnownPod`].
 
 mod known;
+mod name;
 mod whole;
 
 use k8s_openapi::api::core::v1 as core_v1;
@@ -25,6 +26,7 @@ use topoloom_sync::taints::{Effect, Operator, Toleration};
 use super::{Amounts, ConditionSlice, Head, TolerationSlice, amounts, slice_of};
 
 pub use known::{Commons, KnownPod, Lending, Texts};
+pub use name::PodName;
 pub use whole::{Copied, WholePod};
 
 /// The annotation of a pod that a kubelet made of a file.

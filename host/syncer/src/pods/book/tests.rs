@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use topoloom_sync::naming::BindingName;
 
-use super::super::state::tests::state;
 use super::*;
+use crate::pod_state::tests::state;
 
 fn book() -> Book {
     let identity = Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap();

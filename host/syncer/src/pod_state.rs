@@ -20,8 +20,7 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::pods::finish::EndingPod;
 use topoloom_sync::pods::{PhysicalPod, VirtualPod};
 
-use super::key::PodName;
-use crate::slices::pod::{Copied, KnownPod, Lending, PodSlice};
+use crate::slices::pod::{Copied, KnownPod, Lending, PodName, PodSlice};
 
 /// The labels that are read.
 const LABELS: [&str; 4] = [keys::MANAGED_BY_LABEL, keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
@@ -32,30 +31,30 @@ const OF_PHYSICAL: [&str; 4] =
 const OF_VIRTUAL: [&str; 3] = [keys::PHYSICAL_POD_NAMESPACE, keys::PHYSICAL_POD_NAME, keys::PHYSICAL_POD_UID];
 
 /// A hash of everything of a pod that a projection depends on.
-pub(super) type Digest = [u8; 16];
+pub(crate) type Digest = [u8; 16];
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct PodState {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) version: String,
+pub(crate) struct PodState {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) version: String,
     /// The node that it is bound to; empty where it is bound to none.
-    pub(super) node: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-    pub(super) spec: Value,
-    pub(super) status: Value,
+    pub(crate) node: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) spec: Value,
+    pub(crate) status: Value,
     /// Its `deletionTimestamp`.
-    pub(super) deletion: Option<Time>,
+    pub(crate) deletion: Option<Time>,
     /// Its `deletionGracePeriodSeconds`.
-    pub(super) grace: Option<i64>,
+    pub(crate) grace: Option<i64>,
 }
 
 impl PodState {
     /// Of a pod that was read whole. `copied`: the keys of labels and annotations that belong to the physical side.
-    pub(super) fn of(slice: &PodSlice, whole: Copied, copied: &BTreeSet<String>) -> Self {
+    pub(crate) fn of(slice: &PodSlice, whole: Copied, copied: &BTreeSet<String>) -> Self {
         Self {
             node: slice.node().unwrap_or_default().to_owned(),
             spec: whole.spec,
@@ -65,7 +64,7 @@ impl PodState {
     }
 
     /// The same with all its labels and annotations: which of them are kept, each binding says ([`Self::keeping`]).
-    pub(super) fn whole(slice: &PodSlice, whole: Copied) -> Self {
+    pub(crate) fn whole(slice: &PodSlice, whole: Copied) -> Self {
         let metadata = slice.metadata();
         Self {
             labels: metadata.labels.clone().unwrap_or_default(),
@@ -75,7 +74,7 @@ impl PodState {
     }
 
     /// With the labels and annotations that are read, and those of these keys.
-    pub(super) fn keeping(mut self, copied: &BTreeSet<String>) -> Self {
+    pub(crate) fn keeping(mut self, copied: &BTreeSet<String>) -> Self {
         self.labels.retain(|key, _| LABELS.contains(&key.as_str()) || copied.contains(key));
         let is_read = |key: &str| OF_PHYSICAL.contains(&key) || OF_VIRTUAL.contains(&key);
         self.annotations.retain(|key, _| is_read(key) || copied.contains(key));
@@ -83,7 +82,7 @@ impl PodState {
     }
 
     /// What is known of a pod whose text is held nowhere: who it is, whom it names, its phase and its end.
-    pub(super) fn unread(pod: &KnownPod, lending: &Lending) -> Self {
+    pub(crate) fn unread(pod: &KnownPod, lending: &Lending) -> Self {
         let mut annotations = BTreeMap::new();
         let mut names = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
         if let Some(named) = &lending.names {
@@ -112,7 +111,7 @@ impl PodState {
     }
 
     /// Of a pod of which only the metadata was read.
-    pub(super) fn of_metadata(metadata: &ObjectMeta, copied: &BTreeSet<String>) -> Self {
+    pub(crate) fn of_metadata(metadata: &ObjectMeta, copied: &BTreeSet<String>) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kept = |all: &Option<BTreeMap<String, String>>, is_read: &dyn Fn(&str) -> bool| {
             let all = all.iter().flatten().filter(|(key, _)| is_read(key) || copied.contains(*key));
@@ -134,55 +133,55 @@ impl PodState {
     }
 
     /// As it is held; nothing where it cannot be written down, which has no known cause.
-    pub(super) fn text(&self) -> Option<Arc<str>> {
+    pub(crate) fn text(&self) -> Option<Arc<str>> {
         serde_json::to_string(self).ok().map(Arc::from)
     }
 
     /// Of a text that was held.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    pub(super) fn pod_name(&self) -> PodName {
+    pub(crate) fn pod_name(&self) -> PodName {
         PodName::new(&self.namespace, &self.name)
     }
 
-    pub(super) fn uid(&self) -> Uid {
+    pub(crate) fn uid(&self) -> Uid {
         self.uid.as_str().into()
     }
 
-    pub(super) fn version(&self) -> ResourceVersion {
+    pub(crate) fn version(&self) -> ResourceVersion {
         self.version.as_str().into()
     }
 
     /// Its phase; `None` where it is none that Kubernetes knows.
-    pub(super) fn phase(&self) -> Option<Phase> {
+    pub(crate) fn phase(&self) -> Option<Phase> {
         self.status.get("phase").and_then(Value::as_str).and_then(Phase::parse)
     }
 
     /// When it has to be gone, where it terminates.
-    pub(super) fn ending(&self) -> Option<Timestamp> {
+    pub(crate) fn ending(&self) -> Option<Timestamp> {
         self.deletion.as_ref().map(|time| time.0)
     }
 
     /// The virtual pod that it names.
-    pub(super) fn names_virtual(&self) -> Option<VirtualPodRef> {
+    pub(crate) fn names_virtual(&self) -> Option<VirtualPodRef> {
         VirtualPodRef::read(&self.annotations).ok()
     }
 
     /// The physical pod that it names.
-    pub(super) fn names_physical(&self) -> Option<PhysicalPodRef> {
+    pub(crate) fn names_physical(&self) -> Option<PhysicalPodRef> {
         PhysicalPodRef::read(&self.annotations).ok()
     }
 
     /// Whether it names this physical pod.
-    pub(super) fn is_naming(&self, pod: &Self) -> bool {
+    pub(crate) fn is_naming(&self, pod: &Self) -> bool {
         self.names_physical().is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
     }
 
     /// Without the version, the deletion, and the mapping of a virtual pod, which is compared by itself: it gets its last part
     /// after everything was mirrored.
-    pub(super) fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> Digest {
         let annotations: BTreeMap<&String, &String> =
             self.annotations.iter().filter(|(key, _)| !OF_VIRTUAL.contains(&key.as_str())).collect();
         let text = format!("{}\n{}\n{:?}\n{annotations:?}", self.status, self.spec, self.labels);
@@ -195,7 +194,7 @@ impl PodState {
     }
 
     /// As the decision about a physical pod sees it.
-    pub(super) fn physical_pod(&self) -> PhysicalPod {
+    pub(crate) fn physical_pod(&self) -> PhysicalPod {
         PhysicalPod {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -208,7 +207,7 @@ impl PodState {
     }
 
     /// As the decision about its physical pod sees it.
-    pub(super) fn virtual_pod(&self) -> VirtualPod {
+    pub(crate) fn virtual_pod(&self) -> VirtualPod {
         VirtualPod {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -218,7 +217,7 @@ impl PodState {
     }
 
     /// As the decision about its end sees it.
-    pub(super) fn ending_pod(&self) -> EndingPod {
+    pub(crate) fn ending_pod(&self) -> EndingPod {
         EndingPod {
             uid: self.uid(),
             version: self.version(),
@@ -236,15 +235,20 @@ fn names(back: &PhysicalPodRef, namespace: &str, name: &str, uid: &Uid) -> bool 
     back.names(&PodSide { namespace, name, uid, annotations: &none })
 }
 
+/// What is copied of a pod, as one text for all bindings that may take it.
+pub(crate) fn text(slice: &PodSlice, copied: Copied) -> Option<Arc<str>> {
+    PodState::whole(slice, copied).text()
+}
+
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
     use crate::slices::pod::WholePod;
 
     /// As an API server sends it.
-    pub(in crate::pods) fn state(pod: &Value) -> PodState {
+    pub(crate) fn state(pod: &Value) -> PodState {
         let whole: WholePod = serde_json::from_value(pod.clone()).unwrap();
         let (slice, copied) = whole.split().unwrap();
         PodState::of(&slice, copied, &["team".to_owned()].into())
