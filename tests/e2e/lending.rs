@@ -5,6 +5,7 @@
 mod bindings;
 mod csi;
 mod group;
+mod installations;
 mod kubelets;
 mod leases_alone;
 mod lent;

@@ -74,7 +74,7 @@ use topoloom_sync::guard::{Inherited, Spent};
 use topoloom_sync::node::{KubeletEndpoint, Now};
 use topoloom_sync::served::{Server, server};
 
-use self::elsewhere::Waited;
+use self::elsewhere::Rivals;
 pub use self::lent::LentBindings;
 pub use self::orphans::Records;
 use self::report::Kept;
@@ -182,11 +182,18 @@ enum Ended {
     /// It is gone, and nothing of it is left, or another one has its name.
     Gone,
     /// A part of its spec changed that everything is made of: it begins again with what it knows beside its status.
-    Again(Box<Carried>),
+    Again {
+        /// That.
+        carried: Box<Carried>,
+        /// The Lease of the installation that it is taken over from, where the status does not have ours yet.
+        taken_from: Option<String>,
+    },
     /// It was served by its record, and exists: an API server was set back. What it says itself counts.
     Returned,
-    /// Another installation has written its name into the status.
+    /// Another installation serves it.
     Elsewhere,
+    /// The same, and it has shown that only after the binding was taken over from it.
+    Answered,
 }
 
 /// Whether the object of a binding exists.
@@ -228,6 +235,8 @@ struct Beginning {
     carried: Carried,
     /// The Lease of the installation that it is taken over from.
     taken_from: Option<String>,
+    /// That of the one that it was taken over from last, also by an earlier life.
+    earlier: Option<String>,
 }
 
 impl Process {
@@ -288,18 +297,23 @@ async fn watch_object(process: &Process, name: &str, objects: &watch::Sender<See
 /// One life after the other: of each binding that has the name, until there is none, and nothing of one is left.
 async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, stop: &CancellationToken) {
     let (mut objects, mut earlier) = (watched.objects.clone(), None::<(Option<String>, Carried)>);
+    let mut rivals = Rivals::default();
     loop {
         let found = Box::pin(found(process, holding, &mut objects));
         let Some(Some((object, existing))) = stop.run_until_cancelled(found).await else { return };
-        let (ours, mut taken_from) = (holding.lease.to_string(), None);
-        if let Server::Another(lease) = server(object.status.lease.as_deref(), &ours) {
-            // What the other one has done since then stands in the status.
+        let named = match server(object.status.lease.as_deref(), &holding.lease.to_string()) {
+            Server::Another(lease) => Some(lease),
+            Server::Us | Server::None => None,
+        };
+        let taken_from = rivals.take_over(named);
+        if let Some(lease) = named.filter(|_| taken_from.is_none()) {
+            // What the other one does until then stands in the status.
             earlier = None;
-            let wait = elsewhere::wait(process, holding, &object, lease, &mut objects);
+            let wait = elsewhere::wait(process, holding, &object, lease, &mut objects, &mut rivals);
             match stop.run_until_cancelled(Box::pin(wait)).await {
                 None => return,
-                Some(Waited::Changed) => continue,
-                Some(Waited::Gone) => taken_from = Some(lease.to_owned()),
+                // The binding is another one by now, or says other things.
+                Some(()) => continue,
             }
         }
         let reading = match (binding::read(&object, &process.around()), existing) {
@@ -327,7 +341,14 @@ async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, s
         let watched = ObjectWatch { objects: objects.clone(), ..watched.clone() };
         let carried = earlier.take().filter(|(uid, _)| *uid == object.metadata.uid).map(|(_, carried)| carried);
         let carried = carried.unwrap_or_else(|| Carried::stored(&object.status));
-        let beginning = Beginning { object: Arc::clone(&object), existing, reading, carried, taken_from };
+        let beginning = Beginning {
+            object: Arc::clone(&object),
+            existing,
+            reading,
+            carried,
+            taken_from,
+            earlier: rivals.taken_from(),
+        };
         // In a box, since it is large, and would be moved from stack to stack.
         let life = Box::pin(life::live(process, holding, watched, beginning, stop));
         match life.await {
@@ -336,7 +357,13 @@ async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, s
                 tracing::info!(binding = holding.name, "a binding is gone");
                 let _stopped = stop.run_until_cancelled(wait_for_another(&mut objects, &object)).await;
             }
-            Some(Ended::Again(carried)) => earlier = Some((object.metadata.uid.clone(), *carried)),
+            Some(Ended::Again { carried, taken_from }) => {
+                earlier = Some((object.metadata.uid.clone(), *carried));
+                if let Some(lease) = taken_from {
+                    rivals.ended(lease);
+                }
+            }
+            Some(Ended::Answered) => rivals.answered(),
             Some(Ended::Returned | Ended::Elsewhere) => {}
         }
     }

@@ -168,6 +168,24 @@ impl Heartbeats {
         self.shared.book().renewed(node)
     }
 
+    /// How often a lease of ours was found renewed by another client. It grows once per turn of each lease that two clients renew.
+    #[must_use]
+    pub fn by_another(&self) -> u64 {
+        self.shared.book().by_another()
+    }
+
+    /// Whether the lease of this node is renewed here, or was since this time of the boot-time clock.
+    #[must_use]
+    pub fn renews_since(&self, node: &str, since: Duration) -> bool {
+        self.shared.book().renews_since(node, since)
+    }
+
+    /// Whether any lease is renewed here.
+    #[must_use]
+    pub fn renews(&self) -> bool {
+        self.shared.book().renews()
+    }
+
     /// The virtual nodes whose lease is another's, and why.
     #[must_use]
     pub fn foreign(&self) -> BTreeMap<NodeName, WhyForeign> {

@@ -224,24 +224,35 @@ pub(super) async fn process(
     now: fn() -> Now,
     clock: heartbeats::Clock,
 ) -> Result<Arc<Process>> {
+    process_with(plane, &plane.client(), holder, now, clock).await
+}
+
+/// The same with a client of this virtual cluster that has other rights.
+pub(super) async fn process_with(
+    plane: &ControlPlane,
+    client: &kube::Client,
+    holder: &str,
+    now: fn() -> Now,
+    clock: heartbeats::Clock,
+) -> Result<Arc<Process>> {
     let cluster = cluster(plane).await?;
     let mut metrics = Metrics::default();
     let counted = requests::Metrics::register(&mut metrics);
     let (steady, restores) = (Clock::default(), Restores::default());
     Ok(Arc::new(Process {
-        lent: plane.client(),
-        watches: LentWatches::new(&plane.client(), &restores, &cluster),
+        lent: client.clone(),
+        watches: LentWatches::new(client, &restores, &cluster),
         restores,
         lent_signs: Signs::new(ContactTiming::default(), &steady),
         registry: Arc::new(Registry::new(Dialer::new(&counted, 200), steady).looking(LOOKS)),
-        secrets: Api::namespaced(plane.client(), SYSTEM),
+        secrets: Api::namespaced(client.clone(), SYSTEM),
         virtual_cluster: cluster.clone(),
         kube_system: cluster,
         evictions: Evictions::Allowed,
         endpoint: None,
         loopback: Loopback::Allowed,
         holder: holder.to_owned(),
-        events: Events::new(plane.client()),
+        events: Events::new(client.clone()),
         beats: heartbeats::metrics::Metrics::register(&mut metrics),
         pods: pods::metrics::Metrics::register(&mut metrics),
         metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
@@ -255,7 +266,12 @@ pub(super) async fn process(
 
 /// What comes with the lease of a binding, which is made if there is none.
 pub(super) async fn holding(plane: &ControlPlane, name: &str) -> Result<Holding> {
-    let lease = LeaseName { namespace: SYSTEM.to_owned(), name: format!("topoloom-binding-{name}") };
+    holding_in(plane, SYSTEM, name).await
+}
+
+/// The same of an installation in this namespace.
+pub(super) async fn holding_in(plane: &ControlPlane, namespace: &str, name: &str) -> Result<Holding> {
+    let lease = LeaseName { namespace: namespace.to_owned(), name: format!("topoloom-binding-{name}") };
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {"holderIdentity": "replica-0"},

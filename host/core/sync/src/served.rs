@@ -10,14 +10,17 @@
 //!
 //! # Failure story
 //!
-//! A Lease that cannot be read is not one that is not there: the binding is left to the other installation, and an operator who knows
-//! better removes the name from the status. One that lives writes it again at once. An installation that is gone is followed after
-//! its lease has lasted, counted since this replica saw it change last; the leases of the nodes are renewed again before that of the
-//! default 40 s has ended.
+//! A Lease that cannot be read is not one that is not there. An installation may read the leases of its own namespace alone, so what
+//! decides about another one in another namespace are the leases of the binding's virtual nodes ([`silence`]). An installation that is
+//! gone is followed after its lease has lasted, counted since this replica saw it change last; the leases of the nodes are renewed
+//! again before that of the default 40 s has ended. A text that names no Lease is no name of an installation.
+
+pub mod silence;
 
 use std::fmt;
 use std::time::Duration;
 
+use topoloom_core::rules::{LABEL_MAX, is_object_name};
 use topoloom_core::version::ResourceVersion;
 
 /// How long a Lease lasts that says nothing of it.
@@ -41,17 +44,19 @@ pub enum Server<'a> {
 /// Whose a binding is whose status names this Lease, where ours is that one.
 #[must_use]
 pub fn server<'a>(stored: Option<&'a str>, ours: &str) -> Server<'a> {
-    match stored.filter(|stored| !stored.is_empty()) {
-        None => Server::None,
+    match stored {
         Some(stored) if stored == ours => Server::Us,
-        Some(stored) => Server::Another(stored),
+        Some(stored) if place(stored).is_some() => Server::Another(stored),
+        Some(_) | None => Server::None,
     }
 }
 
-/// Namespace and name of a Lease, as the status has them; nothing where the text is none of a Lease.
+/// Namespace and name of a Lease, as the status has them; nothing where there can be no Lease of that name.
 #[must_use]
 pub fn place(stored: &str) -> Option<(&str, &str)> {
-    stored.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+    let (namespace, name) = stored.split_once('/')?;
+    let is_namespace = namespace.len() <= LABEL_MAX && !namespace.contains('.') && is_object_name(namespace).is_ok();
+    (is_namespace && is_object_name(name).is_ok()).then_some((namespace, name))
 }
 
 /// What a look shows of the Lease of another installation.
@@ -145,8 +150,19 @@ mod tests {
         assert_eq!(server(Some(""), "a/x"), Server::None);
         assert_eq!(server(Some("a/x"), "a/x"), Server::Us);
         assert_eq!(server(Some("b/x"), "a/x"), Server::Another("b/x"));
-        assert_eq!(place("b/x"), Some(("b", "x")));
-        assert_eq!([place("x"), place("/x"), place("b/"), place("")], [None; 4]);
+        assert_eq!(place("b/x.y"), Some(("b", "x.y")));
+    }
+
+    #[test]
+    fn s11_a_text_that_can_name_no_lease_is_no_name_of_an_installation() {
+        let long = [format!("{}/x", "b".repeat(64)), format!("b/{}", "x".repeat(254))];
+        let texts = ["x", "/x", "b/", "", "/", "b/x/y", "b.c/x", "B/x", "b/X", " b/x", "b/x\n", "a person wrote this"];
+        for text in texts.into_iter().chain(long.iter().map(String::as_str)) {
+            assert_eq!(place(text), None, "{text:?}");
+            assert_eq!(server(Some(text), "a/x"), Server::None, "{text:?}");
+        }
+        let longest = format!("{}/{}", "b".repeat(63), "x".repeat(253));
+        assert_eq!(server(Some(&longest), "a/x"), Server::Another(&longest));
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! facts about nodes and pods: its object does not exist, and its namespace is looked at alone.
 
 mod link;
+mod rival;
 mod status;
 
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -41,11 +42,11 @@ use topoloom_sync::guard::{HeldBatch, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
-use topoloom_sync::served::{Server, server};
 
 pub(super) use self::link::earlier_of_same_id;
 pub(super) use self::status::{notify, unusable};
 use super::bars::Hindrances;
+use super::elsewhere::Rivalry;
 use super::going::{self, Left};
 use super::news::News;
 use super::report::{Conflict, Going, Kept, reason_of_batch};
@@ -55,6 +56,7 @@ use super::witness::Why;
 use super::{Beginning, Carried, Ended, Existing, Holding, Process, Seen, Tell};
 use crate::convert::binding::{Problems, Reading, Terms, held, read};
 use crate::feeds::SharedView;
+use crate::heartbeats::Heartbeats;
 use crate::ledger::{PhysicalName, Touched};
 use crate::metrics::{Counted, WriteKind};
 use crate::physical::{self, CredentialState, Forward, Physical};
@@ -75,6 +77,7 @@ pub(super) struct Parts {
     pub(super) nodes: WorkQueue<PhysicalName>,
     pub(super) pods: Inbox,
     pub(super) policies: PolicyFeed,
+    pub(super) heartbeats: Heartbeats,
     pub(super) forward: Forward,
     pub(super) troubles: Troubles,
     pub(super) writes: Counted,
@@ -98,6 +101,12 @@ pub(super) struct Conductor {
     served_with: String,
     /// The Lease of the installation that the binding is taken over from, until the status has ours.
     taken_from: Option<String>,
+    /// That of the one that it was taken over from last.
+    earlier: Option<String>,
+    /// That of the one over whose name ours was written again.
+    written_over: Option<String>,
+    /// The installation whose name is in the status in place of ours.
+    rival: Option<Rivalry>,
     gate: Gate,
     tell: Tell,
     parts: Parts,
@@ -155,7 +164,8 @@ enum Woke {
 
 impl Conductor {
     pub(super) fn new(process: &Arc<Process>, holding: &Holding, parts: Parts, beginning: Beginning) -> Self {
-        let Beginning { object, existing, reading: Reading { terms, problems }, carried, taken_from } = beginning;
+        let Beginning { object, existing, reading, carried, taken_from, earlier } = beginning;
+        let Reading { terms, problems } = reading;
         let spec = problems.is_none().then(|| object.spec.clone().ok()).flatten();
         Self {
             process: Arc::clone(process),
@@ -163,6 +173,9 @@ impl Conductor {
             lease: holding.lease.clone(),
             served_with: holding.lease.to_string(),
             taken_from,
+            earlier,
+            written_over: None,
+            rival: None,
             spec,
             recorded: None,
             gate: holding.gate.clone(),
@@ -211,7 +224,7 @@ impl Conductor {
                 return ended;
             }
             let woke = loop {
-                let report_at = self.report_at;
+                let (report_at, rival_at) = (self.report_at, self.rival.as_ref().map(|rival| rival.at));
                 let woke = tokio::select! {
                     changed = objects.changed() => if changed.is_ok() { Woke::Object } else { Woke::Ended },
                     changed = state.changed() => if changed.is_ok() { Woke::Changed } else { Woke::Ended },
@@ -224,6 +237,7 @@ impl Conductor {
                     _ = ticks.tick() => Woke::Tick,
                     _ = rounds.tick() => Woke::Minute,
                     () = due(report_at) => Woke::Changed,
+                    () = due(rival_at) => Woke::Changed,
                     () = due(news_at), if news_at.is_some() => Woke::News,
                     changed = news.changed(), if news_at.is_none() => {
                         if changed.is_err() {
@@ -295,16 +309,19 @@ impl Conductor {
 
     /// Everything that follows from what is known.
     async fn settle(&mut self) -> Option<Ended> {
+        if let Some(ended) = self.face_rival().await {
+            return Some(ended);
+        }
         self.verbs = Verbs::read(self.object.metadata.annotations.as_ref());
         self.connect().await;
-        if !self.is_gone {
+        if !self.is_gone && self.rival.is_none() {
             self.confirm().await;
         }
         // Also what may be done again.
         self.say_what_hinders();
         self.review().await;
         self.prove().await;
-        if !self.is_gone && self.is_terminating() {
+        if !self.is_gone && self.rival.is_none() && self.is_terminating() {
             let ended = self.leave().await;
             if ended.is_some() {
                 return ended;
@@ -335,18 +352,20 @@ impl Conductor {
         if self.existing == Existing::Recorded {
             return Some(Ended::Returned);
         }
-        if self.is_anothers_now(&object) {
-            return Some(Ended::Elsewhere);
-        }
         let version = |object: &ClusterBinding| ResourceVersion::from(object.metadata.resource_version.as_deref());
         // An event that is behind the answer to our own write says nothing new.
         if version(&object).is_older_than(&version(&self.object)) {
             return None;
         }
+        let ended = self.named(&object);
+        if ended.is_some() {
+            return ended;
+        }
         self.object = object;
         // A server that was set back may have shown it as gone.
         self.is_gone = false;
-        self.read_spec()
+        // What it says while its status has the name of a rival counts once it is ours.
+        if self.rival.is_some() { None } else { self.read_spec() }
     }
 
     /// The object is gone. Where nothing is lent any more, that is all.
@@ -364,6 +383,7 @@ impl Conductor {
             );
         }
         self.is_gone = true;
+        self.rival = None;
         self.say_orphaned();
         None
     }
@@ -375,18 +395,6 @@ impl Conductor {
         };
         if is_listed {
             (self.tell)(Some(&format!("it was deleted by force while it lent {nodes} nodes, which are orphaned")));
-        }
-    }
-
-    /// Whether another installation has written its name into the status, than the one that the binding is taken over from.
-    fn is_anothers_now(&mut self, object: &ClusterBinding) -> bool {
-        match server(object.status.lease.as_deref(), &self.served_with) {
-            Server::Another(lease) => self.taken_from.as_deref() != Some(lease),
-            Server::Us => {
-                self.taken_from = None;
-                false
-            }
-            Server::None => false,
         }
     }
 
@@ -424,7 +432,7 @@ impl Conductor {
             }
         }
         if before.heartbeats != self.terms.heartbeats || before.secret != self.terms.secret {
-            return Some(Ended::Again(Box::new(self.carried())));
+            return Some(Ended::Again { carried: Box::new(self.carried()), taken_from: self.taken_from.clone() });
         }
         let touched = {
             let mut view = self.view();
@@ -537,7 +545,7 @@ impl Conductor {
             is_paused: self.verbs.is_paused,
             is_invalid: !self.is_valid,
             is_orphaned: self.is_gone,
-            is_in_conflict: self.conflict.is_some(),
+            is_in_conflict: self.conflict.is_some() || self.rival.is_some(),
             is_another_cluster: self.kept.other_cluster.is_some(),
             is_restored: self.kept.restored.is_some(),
             is_detached: self.is_detached(),

@@ -1,13 +1,17 @@
-//! A binding that another installation serves (decision S11): this one stays away from it, and takes over when that one is gone.
+//! Another installation that serves a binding, or whose name is in its status (decision S11).
 //!
-//! Owns the wait, and what is said of it meanwhile. Whose a binding is, and when the other installation counts as gone, is decided by
-//! [`served`](topoloom_sync::served). Never writes anything of the binding: its status is that of the other installation, and an
-//! Event says that a second one wants it.
+//! Owns the wait of an installation that does not serve the binding, what is said of it meanwhile, and what is read of the other one.
+//! Whose a binding is, and when the other installation counts as gone, is decided by [`served`](topoloom_sync::served). What one that
+//! serves the binding does about another name in its status is in `rival`. Never writes anything of the binding: its status is
+//! that of the other installation, and an Event says that a second one wants it.
 //!
 //! # Failure story
 //!
-//! A Lease of the other installation that cannot be read is not one that is not there: the binding is left alone, with a sentence in
-//! `/readyz` that says how a person ends that. Where that installation lives, it writes its name again.
+//! A Lease of the other installation that cannot be read is not one that is not there, and it may never be readable: then the leases
+//! of the binding's virtual nodes say whether any installation serves it. Where those cannot be read, either, the binding is left
+//! alone, with a sentence in `/readyz` that says how a person ends that.
+
+mod rival;
 
 use std::time::Duration;
 
@@ -16,37 +20,109 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::condition::Reason;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::Urgency;
+use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
+use topoloom_sync::naming::BindingName;
+use topoloom_sync::served::silence::{Beats, Heard, Silence};
 use topoloom_sync::served::{self, LeaseLook, Place, Presence, Server, Vigil};
 
+pub(super) use self::rival::Rivalry;
 use super::conductor::notify;
 use super::news::News;
 use super::orphans;
 use super::requests::{Clients, LeaseName, SeenLease};
 use super::{Holding, Process, Seen};
+use crate::group::of_name;
+use crate::troubles::lasts;
 
-/// After what time a Lease that could not be read is asked for again.
+/// After what time leases that could not be read are asked for again.
+const SOON: Duration = Duration::from_secs(5);
+/// The same where a person has to do something.
 const AGAIN: Duration = Duration::from_secs(30);
 /// What the spec of a released Lease says of its duration: more than nothing, because the field has to be, and no time at all.
 const RELEASED: Duration = Duration::from_secs(1);
 
-/// How the wait for another installation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waited {
-    /// It is gone: the binding is taken over from it.
-    Gone,
-    /// The binding is another one now, or is not its any more.
-    Changed,
+/// What the task of a binding remembers of other installations, from one life of the binding to the next.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    /// The Lease of the one that is gone.
+    gone: Option<String>,
+    /// The Lease of the one that the binding was taken over from last.
+    taken_from: Option<String>,
+    /// How often one that was taken over because it was silent has answered, since the last renewal by another.
+    answers: u32,
 }
 
-/// Waits for as long as the installation with this Lease serves the binding.
+impl Rivals {
+    /// The one with this Lease is gone.
+    pub(super) fn ended(&mut self, lease: String) {
+        self.gone = Some(lease);
+    }
+
+    /// The Lease of the one that the binding is taken over from now, because it is gone: if the status names it. That counts once.
+    pub(super) fn take_over(&mut self, named: Option<&str>) -> Option<String> {
+        let gone = self.gone.take().filter(|gone| named == Some(gone.as_str()))?;
+        self.taken_from = Some(gone.clone());
+        Some(gone)
+    }
+
+    /// The Lease of the one that the binding was taken over from last.
+    pub(super) fn taken_from(&self) -> Option<String> {
+        self.taken_from.clone()
+    }
+
+    /// That one has answered.
+    pub(super) fn answered(&mut self) {
+        self.answers = self.answers.saturating_add(1);
+    }
+}
+
+/// What is read of another installation, and of the nodes of the binding.
+#[derive(Clone, Copy)]
+pub(super) struct Reads<'a> {
+    pub(super) clients: &'a Clients,
+    /// Our own Lease of the binding.
+    pub(super) ours: &'a LeaseName,
+    /// The name of the binding.
+    pub(super) binding: &'a str,
+    pub(super) virtual_cluster: &'a Uid,
+}
+
+impl Reads<'_> {
+    /// What the Lease of the other installation shows, and where it is. A text that names no Lease is one that is not there.
+    async fn lease(&self, lease: &str) -> Result<(LeaseLook, Place), Refusal> {
+        let Some((namespace, name)) = served::place(lease) else { return Ok((LeaseLook::Absent, Place::Elsewhere)) };
+        let place = if namespace == self.ours.namespace { Place::Home } else { Place::Elsewhere };
+        let other = LeaseName { namespace: namespace.to_owned(), name: name.to_owned() };
+        Ok((seen(self.clients.lease(&other).await?), place))
+    }
+
+    /// What the leases of all virtual nodes of the binding show.
+    async fn beats(&self) -> Result<Beats, Refusal> {
+        match BindingName::parse(self.binding) {
+            Ok(binding) => self.clients.node_leases(&of_name(self.virtual_cluster, &binding)).await,
+            // A binding of such a name has no nodes.
+            Err(_) => Ok(Beats::default()),
+        }
+    }
+}
+
+/// What this replica has seen of the installation that it waits for.
+#[derive(Debug, Default)]
+struct Sight {
+    vigil: Vigil,
+    silence: Silence,
+}
+
+/// Waits for as long as the installation with this Lease serves the binding; or until the binding is another one, or not its any more.
 pub(super) async fn wait(
     process: &Process,
     holding: &Holding,
     object: &ClusterBinding,
     lease: &str,
     objects: &mut watch::Receiver<Seen>,
-) -> Waited {
+    rivals: &mut Rivals,
+) {
     let ours = holding.lease.to_string();
     tracing::warn!(
         binding = holding.name,
@@ -65,18 +141,26 @@ pub(super) async fn wait(
     );
     let news = News { urgency: Urgency::Warning, reason: Reason::ServedElsewhere.as_str().to_owned(), note };
     notify(process, &holding.name, object.metadata.uid.as_deref(), &[news]).await;
-    let mut vigil = Vigil::default();
+    let reads = Reads {
+        clients: &clients,
+        ours: &holding.lease,
+        binding: &holding.name,
+        virtual_cluster: &process.virtual_cluster,
+    };
+    let mut sight = Sight::default();
     loop {
-        let (presence, why) = look(&clients, &holding.lease, lease, &mut vigil, (process.now)().steady).await;
+        let (presence, why) = look(&reads, lease, &mut sight, &mut rivals.answers, (process.now)().steady).await;
         (holding.tell)(Some(&why));
         let again = match presence {
             Presence::Gone => {
                 tracing::warn!(
                     binding = holding.name,
                     lease,
+                    why,
                     "the installation that served a binding is gone: it is taken over"
                 );
-                return Waited::Gone;
+                rivals.ended(lease.to_owned());
+                return;
             }
             Presence::There(again) => again,
         };
@@ -90,7 +174,7 @@ pub(super) async fn wait(
                         std::future::pending::<()>().await;
                     }
                     if !is_of(&objects.borrow_and_update(), object, lease) {
-                        return Waited::Changed;
+                        return;
                     }
                 }
             }
@@ -109,26 +193,40 @@ fn is_of(seen: &Seen, object: &ClusterBinding, lease: &str) -> bool {
 
 /// Whether the other installation is there, and the sentence about it.
 async fn look(
-    clients: &Clients,
-    ours: &LeaseName,
+    reads: &Reads<'_>,
     lease: &str,
-    vigil: &mut Vigil,
+    sight: &mut Sight,
+    answers: &mut u32,
     now: Duration,
 ) -> (Presence, String) {
     let says = Server::Another(lease).to_string();
-    let Some((namespace, name)) = served::place(lease) else {
-        return (Presence::There(AGAIN), format!("{says}, which is no name of a Lease: {}", by_hand()));
+    let refusal = match reads.lease(lease).await {
+        Ok((look, place)) => return (sight.vigil.look(look, place, now), says),
+        Err(refusal) => refusal,
     };
-    let place = if namespace == ours.namespace { Place::Home } else { Place::Elsewhere };
-    let other = LeaseName { namespace: namespace.to_owned(), name: name.to_owned() };
-    match clients.lease(&other).await {
-        Ok(found) => (vigil.look(seen(found), place, now), says),
-        Err(refusal) => (Presence::There(AGAIN), unreadable(&says, &refusal)),
+    let says = format!("{says}, which cannot be read: {refusal}.");
+    match reads.beats().await {
+        Ok(beats) => match sight.silence.heard(beats, *answers, now) {
+            Heard::Renewed(again) => {
+                *answers = 0;
+                (Presence::There(again), format!("{says} The leases of virtual nodes are renewed, so it lives"))
+            }
+            Heard::Quiet(again) => {
+                let why = "If no lease of a virtual node is renewed for half of the time that it lasts, the binding is taken over";
+                (Presence::There(again), format!("{says} {why}"))
+            }
+            Heard::Silent => (Presence::Gone, format!("{says} No lease of a virtual node is renewed")),
+        },
+        Err(refusal) => {
+            sight.silence.unread();
+            let why = format!("{says} The leases of virtual nodes cannot be read, either: {refusal}. {}", by_hand());
+            (Presence::There(pause_after(&refusal)), why)
+        }
     }
 }
 
-fn unreadable(says: &str, refusal: &Refusal) -> String {
-    format!("{says}, which cannot be read: {refusal}. {}", by_hand())
+fn pause_after(refusal: &Refusal) -> Duration {
+    if lasts(refusal.reason) { AGAIN } else { SOON }
 }
 
 /// What a person does who knows better.

@@ -22,8 +22,10 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
+use topoloom_sync::served::silence::Beats;
 
 use crate::group::{of_binding, of_name};
+use crate::heartbeats;
 
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,16 +75,19 @@ impl From<Lease> for SeenLease {
     fn from(lease: Lease) -> Self {
         let ObjectMeta { uid, resource_version, labels, annotations, .. } = lease.metadata;
         let LeaseSpec { holder_identity, lease_duration_seconds, .. } = lease.spec.unwrap_or_default();
-        let seconds = lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         Self {
             uid: uid.unwrap_or_default(),
             version: resource_version.unwrap_or_default(),
             labels: labels.unwrap_or_default(),
             annotations: annotations.unwrap_or_default(),
             holder: holder_identity.unwrap_or_default(),
-            lasts: seconds.map(Duration::from_secs),
+            lasts: lease_duration_seconds.and_then(seconds),
         }
     }
+}
+
+fn seconds(seconds: i32) -> Option<Duration> {
+    u64::try_from(seconds).ok().map(Duration::from_secs)
 }
 
 impl Clients {
@@ -189,6 +194,19 @@ impl Clients {
     pub(super) async fn lease(&self, lease: &LeaseName) -> Result<Option<SeenLease>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), &lease.namespace);
         Ok(lent(found(&lease.name, api.get(&lease.name))).await?.map(SeenLease::from))
+    }
+
+    /// What the leases of virtual nodes with these labels show, live.
+    pub(super) async fn node_leases(&self, labels: &str) -> Result<Beats, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.lent.clone(), heartbeats::NAMESPACE);
+        let mut beats = Beats::default();
+        for lease in lent(api.list(&ListParams::default().labels(labels))).await?.items {
+            let LeaseSpec { lease_duration_seconds, renew_time, .. } = lease.spec.unwrap_or_default();
+            let Some((node, time)) = lease.metadata.name.zip(renew_time) else { continue };
+            beats.lasts = beats.lasts.max(lease_duration_seconds.and_then(seconds));
+            beats.renewed.insert(node.into(), time.0);
+        }
+        Ok(beats)
     }
 
     /// Writes the witness into it.

@@ -116,6 +116,8 @@ pub(super) struct Book {
     /// The kinds of requests that need a right that is missing, and when that was reported last.
     no_rights: BTreeMap<Sent, Duration>,
     skew: SkewReport,
+    /// How often a lease was found renewed by another client.
+    by_another: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +140,7 @@ impl Book {
             reported: BTreeMap::new(),
             no_rights: BTreeMap::new(),
             skew: SkewReport::Due,
+            by_another: 0,
         }
     }
 
@@ -299,6 +302,7 @@ impl Book {
             Next::Now
         } else {
             let taken = entry.take(&node, (sent, at), answer, &self.common);
+            self.by_another += u64::from(std::mem::take(&mut entry.met_another));
             self.metrics.ended(taken.outcome);
             if let Some(news) = taken.news {
                 self.report(&node, news, now);
@@ -404,6 +408,23 @@ impl Book {
     /// When the last request that renewed the lease was sent.
     pub(super) fn renewed(&self, node: &str) -> Option<Duration> {
         self.leases.get(node)?.renewed
+    }
+
+    /// How often a lease was found renewed by another client.
+    pub(super) fn by_another(&self) -> u64 {
+        self.by_another
+    }
+
+    /// Whether the lease is to be renewed here, or was since this time.
+    pub(super) fn renews_since(&self, node: &str, since: Duration) -> bool {
+        let is_renewed =
+            |entry: &Entry| entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since);
+        self.leases.get(node).is_some_and(is_renewed)
+    }
+
+    /// Whether any lease is to be renewed.
+    pub(super) fn renews(&self) -> bool {
+        !self.wheel.is_empty()
     }
 
     /// The leases that are another's.

@@ -148,6 +148,12 @@ pub(super) struct Entry {
     /// The latest time of a renewal that was read or sent. A time that was sent may be stored although no answer came, and
     /// node-lifecycle may have seen it although a restored etcd has not.
     pub(super) latest: Option<Timestamp>,
+    /// The time of the renewal that is stored, as the last answer showed it.
+    stored: Option<Timestamp>,
+    /// Whether a write was sent since that may have been carried out.
+    is_uncertain: bool,
+    /// It was found renewed by another client. The one that looks takes that.
+    pub(super) met_another: bool,
     /// When the last request that renewed it was sent.
     pub(super) renewed: Option<Duration>,
     /// Since when it is to be renewed.
@@ -177,6 +183,9 @@ impl Entry {
             step: Step::Create,
             place: Place::Idle,
             latest: None,
+            stored: None,
+            is_uncertain: false,
+            met_another: false,
             renewed: None,
             since: now,
             failures: 0,
@@ -196,6 +205,8 @@ impl Entry {
             self.step = Step::Look;
         }
         self.is_outdated = matches!(self.place, Place::InFlight(_));
+        // The answer to that request is not taken.
+        self.is_uncertain |= self.is_outdated;
         self.foreign = None;
         self.uid = uid;
     }
@@ -211,6 +222,7 @@ impl Entry {
     ) {
         let age = stored.renewed().map(|renewed| wall.duration_since(renewed));
         self.latest = self.latest.max(stored.renewed());
+        self.stored = stored.renewed();
         // A time of the future is as good as now: our clock is behind, or another was ahead.
         self.renewed = age.map(|age| at.saturating_sub(Duration::try_from(age).unwrap_or_default()));
         self.step = match stored.standing(node, &self.uid, &common.us) {
@@ -283,6 +295,7 @@ impl Entry {
         common: &Common,
     ) -> Taken {
         self.latest = self.latest.max(answer.renewed);
+        (self.stored, self.is_uncertain) = (answer.renewed, false);
         self.renewed = Some(at);
         (self.failures, self.attempts, self.makes, self.at_once) = (0, 0, 0, 0);
         self.foreign = None;
@@ -302,8 +315,11 @@ impl Entry {
 
     fn read(&mut self, node: &NodeName, stored: &StoredLease, common: &Common) -> Taken {
         self.latest = self.latest.max(stored.renewed());
+        let (before, is_known) = (std::mem::replace(&mut self.stored, stored.renewed()), !self.is_uncertain);
+        self.is_uncertain = false;
         match stored.standing(node, &self.uid, &common.us) {
             Standing::Ours => {
+                self.met_another |= is_known && before.is_some() && before != self.stored;
                 self.step = self.over(node, stored, common);
                 self.foreign = None;
                 self.at_once(BeatOutcome::Read)
@@ -323,8 +339,14 @@ impl Entry {
         let outcome = BeatOutcome::from(refusal.reason);
         let step = match (sent, refusal.reason) {
             (Sent::Renew, Conflict) | (Sent::Create, AlreadyExists | Conflict) => Step::Look,
-            (Sent::Renew | Sent::Look, NotFound) => Step::Create,
-            _ => return self.failed(sent, refusal, options),
+            (Sent::Renew | Sent::Look, NotFound) => {
+                self.stored = None;
+                Step::Create
+            }
+            _ => {
+                self.is_uncertain |= sent != Sent::Look;
+                return self.failed(sent, refusal, options);
+            }
         };
         self.step = step;
         if self.at_once < AT_ONCE { self.at_once(outcome) } else { self.failed(Sent::Look, refusal, options) }

@@ -36,7 +36,7 @@ impl Conductor {
             return;
         };
         self.use_link(Some(&physical));
-        if self.again.is_some_and(|again| Instant::now() < again) {
+        if self.rival.is_some() || self.again.is_some_and(|again| Instant::now() < again) {
             return;
         }
         match self.take(&physical).await {
@@ -303,7 +303,7 @@ impl Conductor {
 
     /// A round of the witness, where it may write.
     async fn round(&mut self, why: Why) {
-        let may_write = !self.observes() && !self.is_gone && self.gate.check().is_ok();
+        let may_write = !self.observes() && !self.is_gone && self.rival.is_none() && self.gate.check().is_ok();
         if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
             return;
         }

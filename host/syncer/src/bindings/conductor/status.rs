@@ -106,6 +106,12 @@ impl Conductor {
 
     /// Writes the status, not more often than its kind of change deserves; what is wrong is written at once.
     pub(super) async fn write_status(&mut self) {
+        // It is the rival's, as far as is known.
+        if let Some(rival) = &self.rival {
+            (self.tell)(rival.says.as_deref());
+            self.report_at = None;
+            return;
+        }
         let due = self.due_status().map(|(wanted, _)| wanted);
         (self.tell)(trouble(due.as_ref().unwrap_or(&self.object.status)));
         let Some(wanted) = due else {
@@ -134,6 +140,7 @@ impl Conductor {
         let stored = self.told(Thing::BindingStatus, stored)?;
         let news = news(&self.object.status, &wanted);
         self.object = Arc::new(stored);
+        self.taken_from = None;
         let uid = self.identity.binding_uid();
         notify(&self.process, &self.name, Some(&**uid), &news).await;
         Ok(())

@@ -7,33 +7,65 @@ use super::super::staged::{Server, clients};
 use super::*;
 
 const OTHER: &str = "other/topoloom-binding-0123";
+const NAME: &str = "topoloom-binding-0123";
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/other/leases/topoloom-binding-0123";
+const NODES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const S: Duration = Duration::from_secs(1);
 
-fn ours(namespace: &str) -> LeaseName {
+pub(super) fn ours(namespace: &str) -> LeaseName {
     LeaseName { namespace: namespace.to_owned(), name: "ours".to_owned() }
+}
+
+/// The Lease of a virtual node, as it was renewed in this second.
+pub(super) fn renewed(lent: &Server, node: &str, second: u32) {
+    let time = format!("2026-11-25T10:00:{second:02}.000000Z");
+    let spec = json!({"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": time});
+    lent.put(&format!("{NODES}/{node}"), json!({"metadata": {"name": node}, "spec": spec}));
+}
+
+/// One that no client can read.
+pub(super) fn unreadable(lent: &Server, node: &str) {
+    lent.put(&format!("{NODES}/{node}"), json!({"metadata": {"name": node, "labels": 5}}));
+}
+
+pub(super) fn readable(lent: &Server, node: &str) {
+    lent.remove(&format!("{NODES}/{node}"));
+}
+
+/// The right to read the Lease of the other installation is missing.
+pub(super) fn forbid(lent: &Server) {
+    lent.forbid("get", NAME);
+}
+
+/// That Lease.
+pub(super) fn put(lent: &Server, spec: Value) {
+    lent.put(PATH, json!({"metadata": {"name": NAME}, "spec": spec}));
 }
 
 /// The virtual cluster, and what this replica has seen of the other installation.
 #[derive(Default)]
 struct World {
     lent: Server,
-    vigil: Vigil,
+    sight: Sight,
+    answers: u32,
 }
 
 impl World {
     fn with(spec: Value) -> Self {
         let world = Self::default();
-        world.put(spec);
+        put(&world.lent, spec);
         world
     }
 
-    fn put(&self, spec: Value) {
-        self.lent.put(PATH, json!({"metadata": {"name": "topoloom-binding-0123"}, "spec": spec}));
+    async fn look(&mut self, namespace: &str, now: Duration) -> (Presence, String) {
+        self.look_at(OTHER, namespace, now).await
     }
 
-    async fn look(&mut self, namespace: &str, now: Duration) -> (Presence, String) {
-        look(&clients(&self.lent, &self.lent), &ours(namespace), OTHER, &mut self.vigil, now).await
+    async fn look_at(&mut self, lease: &str, namespace: &str, now: Duration) -> (Presence, String) {
+        let (clients, ours) = (clients(&self.lent, &self.lent), ours(namespace));
+        let virtual_cluster = Uid::from("vc-1");
+        let reads = Reads { clients: &clients, ours: &ours, binding: "east", virtual_cluster: &virtual_cluster };
+        look(&reads, lease, &mut self.sight, &mut self.answers, now).await
     }
 }
 
@@ -44,7 +76,7 @@ async fn s11_another_installation_is_there_for_as_long_as_its_lease_changes() {
     let (presence, says) = world.look("topoloom", 100 * S).await;
     assert_eq!(presence, Presence::There(15 * S));
     assert_eq!(says, "another installation serves it, with the Lease other/topoloom-binding-0123");
-    world.put(held());
+    put(&world.lent, held());
     assert_eq!(world.look("topoloom", 114 * S).await.0, Presence::There(15 * S), "it was renewed");
     assert_eq!(world.look("topoloom", 128 * S).await.0, Presence::There(S));
     assert_eq!(world.look("topoloom", 129 * S).await.0, Presence::Gone);
@@ -55,6 +87,7 @@ async fn s11_another_installation_is_there_for_as_long_as_its_lease_changes() {
 async fn s11_another_installation_is_gone_where_its_lease_is_or_was_given_back() {
     let mut world = World::default();
     assert_eq!(world.look("topoloom", S).await.0, Presence::Gone);
+    assert_eq!(world.look_at("a person wrote this", "topoloom", S).await.0, Presence::Gone, "there is no such Lease");
     let mut world = World::with(json!({"holderIdentity": "", "leaseDurationSeconds": 1}));
     assert_eq!(world.look("topoloom", S).await.0, Presence::Gone);
     // Without elections no replica holds it: in our own namespace that was this process before it was set up otherwise.
@@ -64,16 +97,84 @@ async fn s11_another_installation_is_gone_where_its_lease_is_or_was_given_back()
 }
 
 #[tokio::test]
+async fn s11_where_its_lease_may_not_be_read_it_is_there_for_as_long_as_leases_of_nodes_are_renewed() {
+    let mut world = World::default();
+    forbid(&world.lent);
+    renewed(&world.lent, "vnode-east-w1", 1);
+    renewed(&world.lent, "vnode-east-w2", 6);
+    let (presence, says) = world.look("topoloom", 100 * S).await;
+    assert_eq!(presence, Presence::There(5 * S));
+    assert!(says.contains(OTHER) && says.contains("cannot be read") && says.ends_with("is taken over"), "{says}");
+    renewed(&world.lent, "vnode-east-w1", 11);
+    let (presence, says) = world.look("topoloom", 105 * S).await;
+    assert_eq!(presence, Presence::There(5 * S));
+    assert!(says.ends_with("so it lives"), "{says}");
+    for seconds in [110, 115, 120] {
+        assert_eq!(world.look("topoloom", seconds * S).await.0, Presence::There(5 * S), "{seconds}");
+    }
+    let (presence, says) = world.look("topoloom", 125 * S).await;
+    assert_eq!(presence, Presence::Gone);
+    assert!(says.ends_with("No lease of a virtual node is renewed"), "{says}");
+    assert_eq!(world.lent.writes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn s11_where_there_are_no_nodes_and_its_lease_may_not_be_read_it_is_taken_over_and_given_more_time_if_it_answered()
+ {
+    for (answers, whole) in [(0, 20), (1, 80)] {
+        let mut world = World { answers, ..World::default() };
+        forbid(&world.lent);
+        for seconds in (0..whole).step_by(5) {
+            assert_eq!(world.look("topoloom", (100 + seconds) * S).await.0, Presence::There(5 * S), "{seconds}");
+        }
+        assert_eq!(world.look("topoloom", (100 + whole) * S).await.0, Presence::Gone);
+    }
+    // One that renews leases and stops is not given more time than one that never answered.
+    let mut world = World { answers: 3, ..World::default() };
+    forbid(&world.lent);
+    for seconds in 0..2 {
+        renewed(&world.lent, "vnode-east-w1", seconds);
+        world.look("topoloom", (100 + 5 * seconds) * S).await;
+    }
+    assert_eq!(world.answers, 0);
+    world.look("topoloom", 115 * S).await;
+    assert_eq!(world.look("topoloom", 125 * S).await.0, Presence::Gone);
+}
+
+#[tokio::test]
 async fn s11_what_cannot_be_read_of_another_installation_is_not_what_is_not_there() {
     let mut world = World::default();
+    forbid(&world.lent);
+    world.look("topoloom", 100 * S).await;
+    world.look("topoloom", 115 * S).await;
+    unreadable(&world.lent, "vnode-east-w1");
+    let (presence, says) = world.look("topoloom", 120 * S).await;
+    assert_eq!(presence, Presence::There(SOON));
+    assert!(says.contains(OTHER) && says.contains("cannot be read, either") && says.ends_with(by_hand()), "{says}");
+    readable(&world.lent, "vnode-east-w1");
+    for seconds in [125, 130, 135, 140] {
+        assert_eq!(world.look("topoloom", seconds * S).await.0, Presence::There(5 * S), "the look begins again");
+    }
+    assert_eq!(world.look("topoloom", 145 * S).await.0, Presence::Gone);
+    // A Lease that is there and cannot be understood is as one that may not be read.
+    let mut world = World::default();
     world.lent.put(PATH, json!({"metadata": {"labels": 5}}));
-    let (presence, says) = world.look("topoloom", S).await;
-    assert_eq!(presence, Presence::There(AGAIN));
-    assert!(says.contains(OTHER) && says.contains("cannot be read") && says.ends_with(by_hand()), "{says}");
-    let clients = clients(&world.lent, &world.lent);
-    let (presence, says) = look(&clients, &ours("topoloom"), "a person wrote this", &mut world.vigil, S).await;
-    assert_eq!(presence, Presence::There(AGAIN));
-    assert!(says.contains("no name of a Lease") && says.ends_with(by_hand()), "{says}");
+    assert_eq!(world.look("topoloom", S).await.0, Presence::There(5 * S));
+}
+
+#[test]
+fn s11_that_an_installation_is_gone_counts_once_and_for_no_other_one() {
+    let mut rivals = Rivals::default();
+    assert_eq!(rivals.take_over(Some(OTHER)), None, "it was not looked at");
+    rivals.ended(OTHER.to_owned());
+    assert_eq!(rivals.take_over(Some("b/x")), None);
+    assert_eq!(rivals.take_over(Some(OTHER)), None, "it may have come back meanwhile");
+    rivals.ended(OTHER.to_owned());
+    assert_eq!(rivals.take_over(None), None, "its name is not there any more");
+    rivals.ended(OTHER.to_owned());
+    assert_eq!(rivals.take_over(Some(OTHER)).as_deref(), Some(OTHER));
+    assert_eq!(rivals.take_over(Some(OTHER)), None);
+    assert_eq!(rivals.taken_from().as_deref(), Some(OTHER), "which is remembered");
 }
 
 #[test]

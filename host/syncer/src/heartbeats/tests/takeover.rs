@@ -66,6 +66,41 @@ async fn s11_a_list_that_is_out_of_date_costs_one_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s11_that_another_process_renews_a_lease_is_known_and_a_note_or_an_answer_that_was_lost_is_no_renewal() {
+    let one = Scene::new();
+    one.start("n", "uid");
+    pass(25 * S).await;
+    let (api, stored) = (one.api.clone(), one.api.lease("n").unwrap());
+    let mut noted = labels();
+    noted["note"] = json!("x");
+    api.put("n", noted, Some(("n", "uid")), stored["spec"].clone());
+    api.take_seen();
+    pass(15 * S).await;
+    assert!(short(&api.take_seen()).contains(&"PUT n 409".to_owned()), "another client changed it");
+    let mut was_lost = false;
+    api.script(move |method, _, _| {
+        let is_lost = *method == Method::PUT && !std::mem::replace(&mut was_lost, true);
+        if is_lost { Fault::Lost } else { USUAL }
+    });
+    pass(30 * S).await;
+    assert!(short(&api.take_seen()).contains(&"PUT n 409".to_owned()), "it was renewed without an answer");
+    assert_eq!(one.hearts.by_another(), 0);
+
+    let two = Scene::with(&api, Api::client);
+    two.start("n", "uid");
+    pass(35 * S).await;
+    assert!(one.hearts.by_another() >= 2 && two.hearts.by_another() >= 2, "both renew it in turns");
+
+    let now = 1_000_000 * S + one.begun.elapsed();
+    assert!(one.hearts.renews() && one.hearts.renews_since("n", now) && !one.hearts.renews_since("m", S));
+    one.stop("n", Memory::Kept).await;
+    assert!(!one.hearts.renews() && !one.hearts.renews_since("n", now + S) && one.hearts.renews_since("n", now - 15 * S));
+    let before = one.hearts.by_another();
+    pass(30 * S).await;
+    assert_eq!(one.hearts.by_another(), before, "it is not this one's any more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn s24_a_successor_whose_clock_is_an_hour_behind_renews_with_later_times() {
     for by_list in [true, false] {
         let first = Scene::new();
