@@ -8,7 +8,7 @@
 //! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
 //! | `life` | the tasks of one binding, of one UID |
 //! | `orphans` | what is kept of a binding for the nodes that it leaves if it is deleted by force |
-//! | `elsewhere` | the wait for another installation that serves a binding |
+//! | `elsewhere` | another installation that serves a binding, or whose name is in its status |
 //! | [`once`] | the same judgement for a command, which looks once and serves no binding |
 //! | `borrower` | the Lease in `mountNamespace` |
 //! | `witness` | the rounds by which a restored cluster is found |
@@ -192,8 +192,6 @@ enum Ended {
     Returned,
     /// Another installation serves it.
     Elsewhere,
-    /// The same, and it has shown that only after the binding was taken over from it.
-    Answered,
 }
 
 /// Whether the object of a binding exists.
@@ -363,8 +361,8 @@ async fn live(process: &Arc<Process>, holding: &Holding, watched: ObjectWatch, s
                     rivals.ended(lease);
                 }
             }
-            Some(Ended::Answered) => rivals.answered(),
-            Some(Ended::Returned | Ended::Elsewhere) => {}
+            Some(Ended::Elsewhere) => rivals.leave(),
+            Some(Ended::Returned) => {}
         }
     }
 }

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::ConnectionState;
 use topoloom_api::condition::Reason;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::Urgency;
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::naming::BindingName;
-use topoloom_sync::served::silence::{Beats, Heard, Silence};
+use topoloom_sync::served::silence::{Beats, Doubts, Heard, Silence};
 use topoloom_sync::served::{self, LeaseLook, Place, Presence, Server, Vigil};
 
 pub(super) use self::rival::Rivalry;
@@ -49,8 +50,8 @@ pub(super) struct Rivals {
     gone: Option<String>,
     /// The Lease of the one that the binding was taken over from last.
     taken_from: Option<String>,
-    /// How often one that was taken over because it was silent has answered, since the last renewal by another.
-    answers: u32,
+    /// How often the binding was left to another, since one was heard for long.
+    left: u32,
 }
 
 impl Rivals {
@@ -71,9 +72,9 @@ impl Rivals {
         self.taken_from.clone()
     }
 
-    /// That one has answered.
-    pub(super) fn answered(&mut self) {
-        self.answers = self.answers.saturating_add(1);
+    /// The binding is left to another one.
+    pub(super) fn leave(&mut self) {
+        self.left = self.left.saturating_add(1);
     }
 }
 
@@ -112,6 +113,8 @@ impl Reads<'_> {
 struct Sight {
     vigil: Vigil,
     silence: Silence,
+    /// Whether it has renewed leases of nodes for long.
+    is_steady: bool,
 }
 
 /// Waits for as long as the installation with this Lease serves the binding; or until the binding is another one, or not its any more.
@@ -149,7 +152,11 @@ pub(super) async fn wait(
     };
     let mut sight = Sight::default();
     loop {
-        let (presence, why) = look(&reads, lease, &mut sight, &mut rivals.answers, (process.now)().steady).await;
+        let doubts = Doubts { left: rivals.left, says_unreachable: says_unreachable(&objects.borrow()) };
+        let (presence, why) = look(&reads, lease, &mut sight, doubts, (process.now)().steady).await;
+        if sight.is_steady {
+            rivals.left = 0;
+        }
         (holding.tell)(Some(&why));
         let again = match presence {
             Presence::Gone => {
@@ -191,37 +198,47 @@ fn is_of(seen: &Seen, object: &ClusterBinding, lease: &str) -> bool {
     }
 }
 
+/// Whether the status says that leases of nodes may be stopped on purpose.
+fn says_unreachable(seen: &Seen) -> bool {
+    let Seen::Present(object) = seen else { return false };
+    object.status.connection.as_ref().is_some_and(|connection| match connection.state {
+        ConnectionState::Reachable | ConnectionState::Suspect => false,
+        ConnectionState::Connecting | ConnectionState::Unreachable | ConnectionState::Unknown => true,
+    })
+}
+
 /// Whether the other installation is there, and the sentence about it.
-async fn look(
-    reads: &Reads<'_>,
-    lease: &str,
-    sight: &mut Sight,
-    answers: &mut u32,
-    now: Duration,
-) -> (Presence, String) {
+async fn look(reads: &Reads<'_>, lease: &str, sight: &mut Sight, doubts: Doubts, now: Duration) -> (Presence, String) {
     let says = Server::Another(lease).to_string();
     let refusal = match reads.lease(lease).await {
         Ok((look, place)) => return (sight.vigil.look(look, place, now), says),
         Err(refusal) => refusal,
     };
     let says = format!("{says}, which cannot be read: {refusal}.");
-    match reads.beats().await {
-        Ok(beats) => match sight.silence.heard(beats, *answers, now) {
-            Heard::Renewed(again) => {
-                *answers = 0;
-                (Presence::There(again), format!("{says} The leases of virtual nodes are renewed, so it lives"))
-            }
-            Heard::Quiet(again) => {
-                let why = "If no lease of a virtual node is renewed for half of the time that it lasts, the binding is taken over";
-                (Presence::There(again), format!("{says} {why}"))
-            }
-            Heard::Silent => (Presence::Gone, format!("{says} No lease of a virtual node is renewed")),
-        },
+    let beats = match reads.beats().await {
+        Ok(beats) => beats,
         Err(refusal) => {
             sight.silence.unread();
             let why = format!("{says} The leases of virtual nodes cannot be read, either: {refusal}. {}", by_hand());
-            (Presence::There(pause_after(&refusal)), why)
+            return (Presence::There(pause_after(&refusal)), why);
         }
+    };
+    let heard = sight.silence.heard(beats, doubts, now);
+    sight.is_steady = matches!(heard, Heard::Steady(_));
+    match heard {
+        Heard::Renewed(again) | Heard::Steady(again) => {
+            (Presence::There(again), format!("{says} The leases of virtual nodes are renewed, so it lives"))
+        }
+        Heard::Quiet(again) if doubts == Doubts::default() => {
+            let why = "If no lease of a virtual node is renewed for half of the time that it lasts, the binding is taken over";
+            (Presence::There(again), format!("{says} {why}"))
+        }
+        Heard::Quiet(again) => {
+            let why = "No lease of a virtual node is renewed, as where the physical cluster does not answer or nothing is lent, so the \
+                       binding is taken over later";
+            (Presence::There(again), format!("{says} {why}. {}", by_hand()))
+        }
+        Heard::Silent => (Presence::Gone, format!("{says} No lease of a virtual node is renewed")),
     }
 }
 

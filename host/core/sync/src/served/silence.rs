@@ -16,8 +16,10 @@
 //!
 //! A read that failed shows nothing, and the look begins again: the other installation may not have reached the API server, either.
 //! Where there is nothing to be renewed, because the binding has no nodes or its physical cluster does not answer, an installation
-//! that lives is as silent as one that is gone. Then it is taken over once, and answers: it writes its name again, the other one
-//! leaves the binding to it, and looks four times as long before it tries that again, up to an hour.
+//! that lives is as silent as one that is gone. Where the status says that the physical cluster does not answer a look is therefore
+//! sixteen times as long. One that lives and is taken over all the same answers: it writes its name again, and the other one leaves the
+//! binding to it. Each look of one that has left a binding is four times as long as the one before, up to an hour, until another one was
+//! heard for three leases: so two that cannot see each other come to rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +37,8 @@ const SHORTEST: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Reads that are further apart than this, or than one look, are not of one look: the machine may have slept, and all others with it.
 const APART: Duration = Duration::from_secs(15);
+/// One that was heard for so many leases is no take-over that ends again.
+const STEADY: u32 = 3;
 
 /// What one read shows of the leases of the virtual nodes of a binding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,11 +49,22 @@ pub struct Beats {
     pub lasts: Option<Duration>,
 }
 
+/// Why an installation that lives may be silent, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Doubts {
+    /// How often this one has left the binding to another, since it heard one for long.
+    pub left: u32,
+    /// Whether the status says that the physical cluster does not answer: then leases are stopped on purpose.
+    pub says_unreachable: bool,
+}
+
 /// What the reads so far show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// A lease was renewed since the last read: an installation serves the binding. Read again after this time.
     Renewed(Duration),
+    /// The same, and for so long that it will continue: one that takes a binding over renews its leases first, and may stop then.
+    Steady(Duration),
     /// None was, so far. Read again after this time.
     Quiet(Duration),
     /// None was for a whole look.
@@ -69,6 +84,8 @@ struct Look {
     since: Duration,
     /// The last read.
     last: Duration,
+    /// When the first renewal was heard that none was missing after.
+    heard: Option<Duration>,
 }
 
 impl Silence {
@@ -77,12 +94,12 @@ impl Silence {
         self.look = None;
     }
 
-    /// Takes what was read now. An installation that was taken over by its silence has answered so often.
-    pub fn heard(&mut self, beats: Beats, answers: u32, now: Duration) -> Heard {
+    /// Takes what was read now.
+    pub fn heard(&mut self, beats: Beats, doubts: Doubts, now: Duration) -> Heard {
         let Beats { renewed, lasts } = beats;
         let lasts = lasts.unwrap_or(USUAL).clamp(SHORTEST, LONGEST);
-        let (pause, whole) = (lasts / 8, whole(lasts, answers));
-        let (mut since, mut is_renewed) = (now, false);
+        let (pause, whole) = (lasts / 8, whole(lasts, doubts));
+        let (mut since, mut is_renewed, mut heard) = (now, false, None);
         if let Some(before) = self.look.take() {
             let is_apart = now.saturating_sub(before.last) > APART.max(lasts / 2);
             let is_new = renewed.keys().any(|node| !before.renewed.contains_key(node));
@@ -92,11 +109,15 @@ impl Silence {
             if !(is_renewed || is_new || is_apart) {
                 since = before.since;
             }
+            heard = before.heard.or(is_renewed.then_some(now));
         }
-        self.look = Some(Look { renewed, since, last: now });
-        let left = whole.saturating_sub(now.saturating_sub(since));
+        let silent = now.saturating_sub(since);
+        heard = heard.filter(|_| silent < lasts / 2);
+        let is_steady = heard.is_some_and(|heard| now.saturating_sub(heard) >= lasts * STEADY);
+        self.look = Some(Look { renewed, since, last: now, heard });
+        let left = whole.saturating_sub(silent);
         if is_renewed {
-            Heard::Renewed(pause)
+            if is_steady { Heard::Steady(pause) } else { Heard::Renewed(pause) }
         } else if left.is_zero() {
             Heard::Silent
         } else {
@@ -106,9 +127,10 @@ impl Silence {
 }
 
 /// How long a look lasts.
-fn whole(lasts: Duration, answers: u32) -> Duration {
-    let half = lasts / 2;
-    half.saturating_mul(4_u32.saturating_pow(answers)).min(LONGEST.max(half))
+fn whole(lasts: Duration, doubts: Doubts) -> Duration {
+    let Doubts { left, says_unreachable } = doubts;
+    let (half, power) = (lasts / 2, left.saturating_add(if says_unreachable { 2 } else { 0 }));
+    half.saturating_mul(4_u32.saturating_pow(power)).min(LONGEST.max(half))
 }
 
 /// Whose name stands in the status of a binding that we serve, where its Lease cannot be read.
@@ -142,11 +164,11 @@ pub struct Facts<'a> {
 /// What an installation that serves a binding does about the name of a rival in the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It serves the binding on, and writes its own name again.
+    /// It continues to serve the binding, and writes its own name again.
     Stay,
     /// It leaves the binding to the rival.
     Leave(Why),
-    /// It is not known yet. Until this time it goes on, and changes nothing but leases.
+    /// It is not known yet. For this time it continues, and changes nothing but leases.
     Wait(Duration),
 }
 
@@ -170,12 +192,13 @@ pub fn claim_by_lease(presence: Presence) -> Claim {
     }
 }
 
-/// Decides about one whose Lease cannot be read. The one whose name is in the status has written it last: it stays, where both renew leases.
+/// Decides about one whose Lease cannot be read. The one whose name is in the status has written it last: where both renew leases, it
+/// stays.
 #[must_use]
 pub fn claim(facts: &Facts<'_>) -> Claim {
     let Facts { rival, theirs, ours, is_contested, renews, heard } = *facts;
     let pause = match heard {
-        Heard::Renewed(_) => return Claim::Leave(Why::Renews),
+        Heard::Renewed(_) | Heard::Steady(_) => return Claim::Leave(Why::Renews),
         Heard::Quiet(pause) => Some(pause),
         Heard::Silent => None,
     };

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::condition::Reason;
 use topoloom_cluster::events::Urgency;
-use topoloom_sync::served::silence::{Claim, Rival, Why};
+use topoloom_sync::served::silence::{Claim, Rival};
 use topoloom_sync::served::{Server, server};
 
 use super::Conductor;
@@ -89,10 +89,7 @@ impl Conductor {
             }
             Claim::Leave(why) => {
                 tracing::warn!(binding = self.name, lease = rival.lease, %why, "a binding is left to another installation");
-                Some(match why {
-                    Why::Answers => Ended::Answered,
-                    Why::Holds | Why::Renews => Ended::Elsewhere,
-                })
+                Some(Ended::Elsewhere)
             }
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use topoloom_sync::served::Vigil;
-use topoloom_sync::served::silence::{self, Claim, Facts, Heard, Rival, Silence};
+use topoloom_sync::served::silence::{self, Claim, Doubts, Facts, Heard, Rival, Silence};
 
 use super::{Reads, pause_after};
 use crate::heartbeats::Heartbeats;
@@ -87,8 +87,8 @@ impl Rivalry {
         if let Claim::Wait(pause) = claim {
             self.at = Instant::now() + pause;
             self.says = Some(format!(
-                "its status has the name of another installation, with the Lease {}, which cannot be read: {refusal}. Until it is known \
-                 whether that one renews leases of virtual nodes, nothing but leases is written",
+                "its status has the name of another installation, with the Lease {}, which cannot be read: {refusal}. Until it is \
+                 known whether that one renews leases of virtual nodes, nothing but leases is written",
                 self.lease
             ));
         }
@@ -101,7 +101,7 @@ impl Rivalry {
                 let since = self.since.saturating_sub(UNDER_WAY);
                 // Whether another client renews these as well is seen by the versions that our renewals meet.
                 beats.renewed.retain(|node, _| !own.renews_since(node, since));
-                self.silence.heard(beats, 0, now)
+                self.silence.heard(beats, Doubts::default(), now)
             }
             Err(refusal) => {
                 self.silence.unread();

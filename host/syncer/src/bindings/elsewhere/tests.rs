@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use topoloom_api::ClusterBindingSpec;
+use topoloom_api::cluster_binding::ConnectionStatus;
 
 use super::super::staged::{Server, clients};
 use super::*;
@@ -47,7 +48,7 @@ pub(super) fn put(lent: &Server, spec: Value) {
 struct World {
     lent: Server,
     sight: Sight,
-    answers: u32,
+    doubts: Doubts,
 }
 
 impl World {
@@ -65,7 +66,7 @@ impl World {
         let (clients, ours) = (clients(&self.lent, &self.lent), ours(namespace));
         let virtual_cluster = Uid::from("vc-1");
         let reads = Reads { clients: &clients, ours: &ours, binding: "east", virtual_cluster: &virtual_cluster };
-        look(&reads, lease, &mut self.sight, &mut self.answers, now).await
+        look(&reads, lease, &mut self.sight, self.doubts, now).await
     }
 }
 
@@ -119,26 +120,44 @@ async fn s11_where_its_lease_may_not_be_read_it_is_there_for_as_long_as_leases_o
 }
 
 #[tokio::test]
-async fn s11_where_there_are_no_nodes_and_its_lease_may_not_be_read_it_is_taken_over_and_given_more_time_if_it_answered()
- {
-    for (answers, whole) in [(0, 20), (1, 80)] {
-        let mut world = World { answers, ..World::default() };
+async fn s11_where_nothing_is_renewed_it_is_taken_over_later_if_that_proves_less() {
+    for (left, says_unreachable, whole) in [(0, false, 20), (1, false, 80), (0, true, 320)] {
+        let doubts = Doubts { left, says_unreachable };
+        let mut world = World { doubts, ..World::default() };
         forbid(&world.lent);
         for seconds in (0..whole).step_by(5) {
-            assert_eq!(world.look("topoloom", (100 + seconds) * S).await.0, Presence::There(5 * S), "{seconds}");
+            let (presence, says) = world.look("topoloom", (100 + seconds) * S).await;
+            assert_eq!(presence, Presence::There(5 * S), "{seconds}");
+            assert_eq!(says.ends_with(by_hand()), whole > 20, "{says}");
         }
         assert_eq!(world.look("topoloom", (100 + whole) * S).await.0, Presence::Gone);
     }
-    // One that renews leases and stops is not given more time than one that never answered.
-    let mut world = World { answers: 3, ..World::default() };
+}
+
+#[tokio::test]
+async fn s11_one_that_is_heard_for_three_leases_is_known_to_stay() {
+    let mut world = World::default();
     forbid(&world.lent);
-    for seconds in 0..2 {
-        renewed(&world.lent, "vnode-east-w1", seconds);
-        world.look("topoloom", (100 + 5 * seconds) * S).await;
+    for seconds in (0..135_u32).step_by(5) {
+        renewed(&world.lent, "vnode-east-w1", seconds % 60);
+        world.look("topoloom", (100 + seconds) * S).await;
+        assert_eq!(world.sight.is_steady, seconds >= 125, "{seconds}");
     }
-    assert_eq!(world.answers, 0);
-    world.look("topoloom", 115 * S).await;
-    assert_eq!(world.look("topoloom", 125 * S).await.0, Presence::Gone);
+    world.look("topoloom", 235 * S).await;
+    assert!(!world.sight.is_steady, "it was not renewed since");
+}
+
+#[test]
+fn s5_s11_a_status_says_whether_leases_may_be_stopped_on_purpose() {
+    use ConnectionState::{Connecting, Reachable, Suspect, Unknown, Unreachable};
+    let says = |state: Option<ConnectionState>| {
+        let mut object = ClusterBinding::new("east", ClusterBindingSpec::default());
+        object.status.connection = state.map(|state| ConnectionStatus { state, ..ConnectionStatus::default() });
+        says_unreachable(&Seen::Present(Arc::new(object)))
+    };
+    assert_eq!([Some(Connecting), Some(Unreachable), Some(Unknown)].map(says), [true; 3]);
+    assert_eq!([Some(Reachable), Some(Suspect), None].map(says), [false; 3]);
+    assert!(!says_unreachable(&Seen::Unread) && !says_unreachable(&Seen::Gone));
 }
 
 #[tokio::test]

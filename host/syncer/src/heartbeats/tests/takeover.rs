@@ -94,7 +94,9 @@ async fn s11_that_another_process_renews_a_lease_is_known_and_a_note_or_an_answe
     let now = 1_000_000 * S + one.begun.elapsed();
     assert!(one.hearts.renews() && one.hearts.renews_since("n", now) && !one.hearts.renews_since("m", S));
     one.stop("n", Memory::Kept).await;
-    assert!(!one.hearts.renews() && !one.hearts.renews_since("n", now + S) && one.hearts.renews_since("n", now - 15 * S));
+    assert!(
+        !one.hearts.renews() && !one.hearts.renews_since("n", now + S) && one.hearts.renews_since("n", now - 15 * S)
+    );
     let before = one.hearts.by_another();
     pass(30 * S).await;
     assert_eq!(one.hearts.by_another(), before, "it is not this one's any more");

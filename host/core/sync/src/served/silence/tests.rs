@@ -4,6 +4,8 @@ use super::*;
 
 const S: Duration = Duration::from_secs(1);
 
+const SURE: Doubts = Doubts { left: 0, says_unreachable: false };
+
 /// What a read shows of leases that last for so many seconds, each with the second in which it was renewed last.
 fn lasting<const N: usize>(lasts: u64, renewed: [(&str, i64); N]) -> Beats {
     let renewed = renewed.map(|(node, second)| (NodeName::from(node), Timestamp::from_second(second).unwrap()));
@@ -18,13 +20,13 @@ fn beats<const N: usize>(renewed: [(&str, i64); N]) -> Beats {
 #[test]
 fn s11_leases_that_are_renewed_show_an_installation_and_twenty_silent_seconds_show_none() {
     let mut silence = Silence::default();
-    assert_eq!(silence.heard(beats([("a", 1), ("b", 6)]), 0, 100 * S), Heard::Quiet(5 * S), "whatever was before");
-    assert_eq!(silence.heard(beats([("a", 1), ("b", 6)]), 0, 105 * S), Heard::Quiet(5 * S));
-    assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), 0, 110 * S), Heard::Renewed(5 * S), "one is enough");
+    assert_eq!(silence.heard(beats([("a", 1), ("b", 6)]), SURE, 100 * S), Heard::Quiet(5 * S), "whatever was before");
+    assert_eq!(silence.heard(beats([("a", 1), ("b", 6)]), SURE, 105 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), SURE, 110 * S), Heard::Renewed(5 * S), "one is enough");
     for (seconds, left) in [(115, 5), (120, 5), (128, 2)] {
-        assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), 0, seconds * S), Heard::Quiet(left * S), "{seconds}");
+        assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), SURE, seconds * S), Heard::Quiet(left * S), "{seconds}");
     }
-    assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), 0, 130 * S), Heard::Silent);
+    assert_eq!(silence.heard(beats([("a", 1), ("b", 16)]), SURE, 130 * S), Heard::Silent);
 }
 
 #[test]
@@ -32,10 +34,10 @@ fn s11_the_times_of_leases_are_compared_with_one_another_and_with_no_clock() {
     // Ahead or behind by hours, and also where a renewal goes back.
     for second in [-7200, 7200] {
         let mut silence = Silence::default();
-        silence.heard(beats([("a", 0)]), 0, 100 * S);
-        assert_eq!(silence.heard(beats([("a", second)]), 0, 105 * S), Heard::Renewed(5 * S));
-        silence.heard(beats([("a", second)]), 0, 115 * S);
-        assert_eq!(silence.heard(beats([("a", second)]), 0, 125 * S), Heard::Silent);
+        silence.heard(beats([("a", 0)]), SURE, 100 * S);
+        assert_eq!(silence.heard(beats([("a", second)]), SURE, 105 * S), Heard::Renewed(5 * S));
+        silence.heard(beats([("a", second)]), SURE, 115 * S);
+        assert_eq!(silence.heard(beats([("a", second)]), SURE, 125 * S), Heard::Silent);
     }
 }
 
@@ -43,13 +45,13 @@ fn s11_the_times_of_leases_are_compared_with_one_another_and_with_no_clock() {
 fn s11_without_any_lease_a_look_is_as_long_and_one_that_comes_or_goes_is_no_renewal() {
     let mut silence = Silence::default();
     let none = || Beats::default();
-    assert_eq!(silence.heard(none(), 0, S), Heard::Quiet(5 * S));
-    assert_eq!(silence.heard(none(), 0, 11 * S), Heard::Quiet(5 * S));
-    assert_eq!(silence.heard(none(), 0, 21 * S), Heard::Silent);
+    assert_eq!(silence.heard(none(), SURE, S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(none(), SURE, 11 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(none(), SURE, 21 * S), Heard::Silent);
     // One that is new may be renewed from now on.
-    assert_eq!(silence.heard(beats([("a", 1)]), 0, 26 * S), Heard::Quiet(5 * S));
-    assert_eq!(silence.heard(none(), 0, 36 * S), Heard::Quiet(5 * S));
-    assert_eq!(silence.heard(none(), 0, 46 * S), Heard::Silent);
+    assert_eq!(silence.heard(beats([("a", 1)]), SURE, 26 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(none(), SURE, 36 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(none(), SURE, 46 * S), Heard::Silent);
 }
 
 #[test]
@@ -58,43 +60,73 @@ fn s28_a_look_lasts_half_of_a_lease_and_what_a_lease_says_of_its_time_is_bounded
         let (pause, whole) = (Duration::from_millis(pause), Duration::from_millis(whole));
         let mut silence = Silence::default();
         let mut now = S;
-        assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), 0, now), Heard::Quiet(pause));
+        assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), SURE, now), Heard::Quiet(pause));
         while now + pause < S + whole {
             now += pause;
-            assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), 0, now), Heard::Quiet(pause));
+            assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), SURE, now), Heard::Quiet(pause));
         }
-        assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), 0, S + whole), Heard::Silent);
+        assert_eq!(silence.heard(lasting(lasts, [("a", 1)]), SURE, S + whole), Heard::Silent);
     }
-    let first = |lasts| Silence::default().heard(lasting(lasts, [("a", 1)]), 0, S);
+    let first = |lasts| Silence::default().heard(lasting(lasts, [("a", 1)]), SURE, S);
     assert_eq!((first(0), first(u64::MAX)), (Heard::Quiet(S / 2), Heard::Quiet(450 * S)));
 }
 
 #[test]
 fn s3_what_could_not_be_read_is_not_silent() {
     let mut silence = Silence::default();
-    silence.heard(beats([("a", 1)]), 0, 100 * S);
-    silence.heard(beats([("a", 1)]), 0, 115 * S);
+    silence.heard(beats([("a", 1)]), SURE, 100 * S);
+    silence.heard(beats([("a", 1)]), SURE, 115 * S);
     silence.unread();
-    assert_eq!(silence.heard(beats([("a", 1)]), 0, 121 * S), Heard::Quiet(5 * S), "the look begins again");
-    silence.heard(beats([("a", 1)]), 0, 131 * S);
-    assert_eq!(silence.heard(beats([("a", 1)]), 0, 141 * S), Heard::Silent);
+    assert_eq!(silence.heard(beats([("a", 1)]), SURE, 121 * S), Heard::Quiet(5 * S), "the look begins again");
+    silence.heard(beats([("a", 1)]), SURE, 131 * S);
+    assert_eq!(silence.heard(beats([("a", 1)]), SURE, 141 * S), Heard::Silent);
     // The machine was asleep, and may be the one on which the other installation runs.
     let mut silence = Silence::default();
-    silence.heard(beats([("a", 1)]), 0, 100 * S);
-    assert_eq!(silence.heard(beats([("a", 1)]), 0, 4_000 * S), Heard::Quiet(5 * S));
+    silence.heard(beats([("a", 1)]), SURE, 100 * S);
+    assert_eq!(silence.heard(beats([("a", 1)]), SURE, 4_000 * S), Heard::Quiet(5 * S));
 }
 
 #[test]
-fn s11_an_installation_that_has_answered_is_given_more_time_up_to_an_hour() {
-    for (answers, whole) in [(0, 20), (1, 80), (2, 320), (3, 1280), (4, 3600), (5, 3600), (u32::MAX, 3600)] {
+fn s11_one_that_has_left_a_binding_and_one_whose_leases_are_stopped_on_purpose_look_longer_up_to_an_hour() {
+    let rows = [
+        (0, false, 20),
+        (1, false, 80),
+        (2, false, 320),
+        (3, false, 1280),
+        (4, false, 3600),
+        (u32::MAX, false, 3600),
+        (0, true, 320),
+        (1, true, 1280),
+        (2, true, 3600),
+        (u32::MAX, true, 3600),
+    ];
+    for (left, says_unreachable, whole) in rows {
+        let doubts = Doubts { left, says_unreachable };
         let mut silence = Silence::default();
-        let (mut now, mut last) = (S, silence.heard(beats([("a", 1)]), answers, S));
+        let (mut now, mut last) = (S, silence.heard(beats([("a", 1)]), doubts, S));
         while let Heard::Quiet(pause) = last {
             now += pause;
-            last = silence.heard(beats([("a", 1)]), answers, now);
+            last = silence.heard(beats([("a", 1)]), doubts, now);
         }
-        assert_eq!((last, now - S), (Heard::Silent, Duration::from_secs(whole)), "{answers}");
+        assert_eq!((last, now - S), (Heard::Silent, Duration::from_secs(whole)), "{doubts:?}");
     }
+}
+
+#[test]
+fn s11_one_that_renews_for_three_leases_is_no_take_over_that_ends_again() {
+    let mut silence = Silence::default();
+    silence.heard(beats([("a", 0)]), SURE, 100 * S);
+    // The first renewal is heard after 10 s, and none is missing.
+    for second in (10..130).step_by(10) {
+        let heard = silence.heard(beats([("a", second)]), SURE, Duration::from_secs(100 + second.cast_unsigned()));
+        assert_eq!(heard, Heard::Renewed(5 * S), "{second}");
+    }
+    assert_eq!(silence.heard(beats([("a", 130)]), SURE, 230 * S), Heard::Steady(5 * S));
+    assert_eq!(silence.heard(beats([("a", 130)]), SURE, 235 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(beats([("a", 140)]), SURE, 240 * S), Heard::Steady(5 * S));
+    assert_eq!(silence.heard(beats([("a", 140)]), SURE, 250 * S), Heard::Quiet(5 * S));
+    assert_eq!(silence.heard(beats([("a", 140)]), SURE, 260 * S), Heard::Silent);
+    assert_eq!(silence.heard(beats([("a", 160)]), SURE, 265 * S), Heard::Renewed(5 * S), "it is another one");
 }
 
 const QUIET: Heard = Heard::Quiet(S);
@@ -114,7 +146,8 @@ fn s11_what_an_installation_that_serves_a_binding_does_about_another_name_in_its
         assert_eq!(claim(&of(QUIET)), Claim::Wait(S), "{rival:?} {theirs}");
         assert_eq!(claim(&of(Heard::Silent)), Claim::Stay, "{rival:?} {theirs}");
         // One that renews, too, and has written its name last.
-        for contested in [of(Heard::Renewed(S)), Facts { is_contested: true, ..of(QUIET) }] {
+        let heard = [of(Heard::Renewed(S)), of(Heard::Steady(S)), Facts { is_contested: true, ..of(QUIET) }];
+        for contested in heard {
             assert_eq!(claim(&contested), Claim::Leave(Why::Renews), "{rival:?} {theirs}");
             let silent = Facts { renews: false, ..contested };
             assert_eq!(claim(&silent), Claim::Leave(Why::Renews), "{rival:?} {theirs}");
@@ -166,7 +199,10 @@ proptest! {
             read
         };
         let (mut silence, mut now) = (Silence::default(), first);
-        while let Heard::Renewed(pause) | Heard::Quiet(pause) = silence.heard(read(now), 0, Duration::from_millis(now)) {
+        let clock = Duration::from_millis;
+        while let Heard::Renewed(pause) | Heard::Steady(pause) | Heard::Quiet(pause) =
+            silence.heard(read(now), SURE, clock(now))
+        {
             now += u64::try_from(pause.as_millis()).unwrap();
             prop_assert!(now <= end + 2 * lasts * 1000, "it ended at {end}");
         }
