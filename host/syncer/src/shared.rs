@@ -9,7 +9,7 @@
 //! | here | which watches there are, and what each selects |
 //!
 //! Never knows a binding: a follower takes what is its own, by its selector, its labels, or its namespace
-//! ([`feeds`](crate::feeds)). Never decides anything. What is kept of an object is held once, whoever follows it.
+//! ([`feeds`](crate::feeds)). Never decides anything. What is kept of an object is held once, however many follow it.
 //!
 //! ```text
 //!   API server ─── one list, one watch ──► Store ──► binding ──► its view

@@ -184,7 +184,7 @@ With `--enable-metrics` ([flags](flags.md)) the host serves them at `/metrics` a
 - `source` is the name of a source, `plugin` the plugin's own name, `digest` the first digits of its digest, `endpoint` the
   name of an endpoint in the entry, `queue` that of a work queue, `group` the group of controllers of one lease, `binding` the
   name of a ClusterBinding. The queues of one name of all bindings count together, and the series of a binding end when this
-  replica does not serve it any more; failures of its group are counted on every replica that stands for it.
+  replica does not serve it any more; failures of its group are counted on every replica that is a candidate for it.
 
 | name | type | labels | meaning |
 | --- | --- | --- | --- |

@@ -248,7 +248,7 @@ fn s20_s21_until_another_connection_has_listed_all_pods_a_node_is_taken_up_out_o
     before.puts(pod("g", "w2", "2", "Running"));
     ledger.take_up(&"w1".into());
     ledger.draw_on([ours, after.clone()]);
-    // Its list shows these, and nobody has decided about their node.
+    // Its list shows these, and nothing was decided about their node.
     for late in ["g", "h"] {
         let shown = after.puts(pod(late, "w2", "4", "Running"));
         assert_eq!(ledger.shown(PodWatch::Others, &shown), touched(&[]));

@@ -171,7 +171,7 @@ async fn s21_one_that_joins_late_gets_the_whole_state_as_a_list_and_asks_for_not
 async fn s21_a_watch_ends_with_its_last_follower_and_the_next_one_lists() {
     let server = server();
     let nodes = nodes(&server);
-    assert_eq!((server.asked(), server.open()), (Vec::<String>::new(), 0), "nobody follows");
+    assert_eq!((server.asked(), server.open()), (Vec::<String>::new(), 0), "there is no follower");
     let mut followers = [nodes.subscribe(Epoch::default()), nodes.subscribe(Epoch::default())];
     for follower in &mut followers {
         seen(follower).await;

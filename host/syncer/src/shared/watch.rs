@@ -133,7 +133,7 @@ impl<K: Kind> SharedWatch<K> {
         Subscription { running, news, cursor, member, earlier: Earlier::Valid }
     }
 
-    /// It runs for as long as this is kept, although nobody follows it. Must be called in a runtime.
+    /// It runs for as long as this is kept, although it has no follower. Must be called in a runtime.
     #[must_use]
     pub fn run(&self) -> Arc<Running<K::Object>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

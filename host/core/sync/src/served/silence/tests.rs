@@ -140,7 +140,7 @@ fn facts(rival: Rival, theirs: &str, heard: Heard) -> Facts<'_> {
 fn s11_what_an_installation_that_serves_a_binding_does_about_another_name_in_its_status() {
     use Rival::{Insists, Stranger, TakenFrom};
     let all = [Stranger, TakenFrom, Insists];
-    // Leases that only we renew are ours, whoever wrote the name.
+    // Leases that only we renew are ours, whichever client wrote the name.
     for (rival, theirs) in all.into_iter().flat_map(|rival| [(rival, "a/x"), (rival, "c/x")]) {
         let of = |heard| facts(rival, theirs, heard);
         assert_eq!(claim(&of(QUIET)), Claim::Wait(S), "{rival:?} {theirs}");
