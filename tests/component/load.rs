@@ -119,7 +119,9 @@ async fn a_compile_that_does_not_end_is_ended_and_harms_no_one() {
     };
     let (error, ()) = futures::join!(bomb, honest);
     assert_eq!(error.reason(), "CompileLimit", "{error}");
-    assert!(error.to_string().contains("3s of processor time"), "{error}");
+    // On a busy machine the compiler has no processor for most of the time, and the other limit ends it.
+    let limits = ["3s of processor time", "18s of elapsed time"];
+    assert!(limits.iter().any(|limit| error.to_string().contains(limit)), "{error}");
 }
 
 #[tokio::test]

@@ -30,14 +30,13 @@ const BUSY: &str = "failover::";
 /// with the times of all tests has the sum of each module.
 const BESIDE_BUSY: [&str; 3] = ["guard::", "restored::", "swaps::"];
 /// The same where there are three processes.
-const BESIDE_BUSY_OF_THREE: [&str; 2] = ["fabric::roce::", "guard::"];
+const BESIDE_BUSY_OF_THREE: [&str; 3] = ["fabric::roce::", "guard::", "swaps::"];
 /// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
 /// there are planes for it they have a process of their own, so that both kinds run beside each other from the beginning to the
 /// end. In the order of their names all that compute would come first, and two processors would be idle after that.
 const PAIRS: &str = "lending::";
 /// Tests that run in the process of [`PAIRS`], chosen as [`BESIDE_BUSY`].
-const BESIDE_PAIRS: [&str; 8] =
-    ["locks::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::", "volcano::"];
+const BESIDE_PAIRS: [&str; 1] = ["locks::"];
 /// With so many control planes there are three processes: two pairs at a time, and two other tests.
 const FOR_THREE: usize = 7;
 /// With more control planes at once the other processes are those that end first.

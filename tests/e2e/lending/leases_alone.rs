@@ -47,8 +47,8 @@ const RENEWALS: usize = 20;
 /// A replica that is stopped while others take their bindings keeps what it has.
 const LEASES: [&str; 4] = [
     "--leader-elect-resource-name=topoloom-syncer",
-    "--leader-elect-lease-duration=240s",
-    "--leader-elect-renew-deadline=200s",
+    "--leader-elect-lease-duration=90s",
+    "--leader-elect-renew-deadline=70s",
     "--leader-elect-retry-period=1s",
 ];
 const BASE: &str = "topoloom-syncer";

@@ -196,12 +196,15 @@ impl Gateway {
         Ok((keys, number(&answer.header.revision)))
     }
 
-    /// Writes a key again as it was at a revision; returns the revision of this write.
-    pub(super) async fn restore(&self, key: &str, revision: u64) -> Result<u64> {
-        let then = json!({"key": encoded(key.as_bytes()), "revision": revision.to_string()});
-        let answer = self.range(&then).await?;
-        let kv = answer.kvs.into_iter().next().with_context(|| format!("{key} was not there at {revision}"))?;
-        let answer = self.post("/v3/kv/put", &json!({"key": kv.key, "value": kv.value})).await?;
+    /// The value of every key.
+    pub(super) async fn values(&self) -> Result<BTreeMap<String, ByteString>> {
+        let answer = self.range(&json!({"key": encoded(b"\0"), "range_end": encoded(b"\0")})).await?;
+        Ok(answer.kvs.into_iter().map(|kv| (kv.name(), kv.value)).collect())
+    }
+
+    /// Writes a key with this value; returns the revision of this write.
+    pub(super) async fn restore(&self, key: &str, value: &ByteString) -> Result<u64> {
+        let answer = self.post("/v3/kv/put", &json!({"key": encoded(key.as_bytes()), "value": value})).await?;
         let answer: Reply = answer.json().await.context("etcd's put answer is not understood")?;
         Ok(number(&answer.header.revision))
     }

@@ -92,8 +92,9 @@ impl Builder {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
         let data = kept::find_or_make(&programs, &self.content, &turn).await?;
         let plane = self.start_on(data.as_deref(), turn).await?;
-        if data.is_none() {
-            plane.add(&self.content).await?;
+        match data {
+            None => plane.add(&self.content).await?,
+            Some(_) => plane.until_all_listed(&self.content.definitions).await?,
         }
         Ok(plane)
     }

@@ -163,6 +163,23 @@ impl ControlPlane {
         })
         .await;
         // Storage is initialised a moment later.
+        self.until_listed(&crd).await;
+        Ok(())
+    }
+
+    /// Waits until the objects of these definitions can be listed: an API server answers 429 while it reads them for the first time,
+    /// also those of a store that was there before it.
+    pub(super) async fn until_all_listed(&self, definitions: &[Value]) -> Result<()> {
+        for definition in definitions {
+            let crd: CustomResourceDefinition =
+                serde_json::from_value(definition.clone()).context("this is not a CustomResourceDefinition")?;
+            self.until_listed(&crd).await;
+        }
+        Ok(())
+    }
+
+    async fn until_listed(&self, crd: &CustomResourceDefinition) {
+        let name = crd.metadata.name.as_deref().unwrap_or_default();
         for version in crd.spec.versions.iter().filter(|version| version.served) {
             let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
             let resource = ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural);
@@ -172,6 +189,5 @@ impl ControlPlane {
             })
             .await;
         }
-        Ok(())
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::ByteString;
 use tokio::time::timeout;
 
 use super::access::client_from;
@@ -80,7 +81,8 @@ pub(super) enum GivenBack {
 
 /// The state with which every test begins.
 pub(super) struct Baseline {
-    revision: u64,
+    /// The values of the keys. A test may compact the history.
+    values: BTreeMap<String, ByteString>,
     /// The keys, with the revision of their last write; that may be a later write of the same value.
     keys: BTreeMap<String, u64>,
     files: BTreeSet<OsString>,
@@ -216,9 +218,10 @@ pub(super) fn give_back(mut servers: Servers) {
 impl Baseline {
     async fn of(plane: &ControlPlane) -> Result<Self> {
         let servers = plane.servers();
-        let (keys, revision) = plane.gateway.keys().await?;
+        // The values are read last: a key that the API server writes between the two is restored with its later value.
+        let ((keys, _), values) = (plane.gateway.keys().await?, plane.gateway.values().await?);
         let sweeper = Sweeper::of(plane.folder(), servers.ids())?;
-        Ok(Self { revision, keys, files: files(plane.folder())?, sweeper })
+        Ok(Self { values, keys, files: files(plane.folder())?, sweeper })
     }
 }
 
@@ -256,7 +259,8 @@ async fn clean(servers: &mut Servers, policies: &[String]) -> Result<(kube::Clie
             .try_for_each(async |()| Ok(()))
             .await?;
         for (key, _) in again {
-            let revision = gateway.restore(&key, baseline.revision).await?;
+            let value = baseline.values.get(&key).with_context(|| format!("{key} has no earlier value"))?;
+            let revision = gateway.restore(&key, value).await?;
             baseline.keys.insert(key, revision);
         }
     }
