@@ -28,7 +28,7 @@ const BUSY: &str = "failover::";
 /// Tests that run in the process of [`BUSY`]. Without them it ends in a third of the time that the other process needs, which
 /// then has a control plane less than the machine can run. They are to be chosen so that all processes end together: the file
 /// with the times of all tests has the sum of each module.
-const BESIDE_BUSY: [&str; 3] = ["guard::", "restored::", "swaps::"];
+const BESIDE_BUSY: [&str; 7] = ["guard::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::"];
 /// The same where there are three processes.
 const BESIDE_BUSY_OF_THREE: [&str; 3] = ["fabric::roce::", "guard::", "swaps::"];
 /// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
