@@ -23,6 +23,10 @@ use stage::{DEADLINE, LEASE, NODE_LEASE, Spread, Stage};
 
 /// For so much longer than a lease lasts a binding may be without a holder.
 const MORE: Duration = Duration::from_secs(3);
+/// The same beside all other tests, where replicas and servers wait for a processor. `make soak` proves the shorter one.
+const MORE_BESIDE_OTHERS: Duration = Duration::from_secs(8);
+/// The variable with the number of plays, which `make soak` sets, where nothing else runs.
+const FAULTS: &str = "TOPOLOOM_FAULTS";
 
 /// What holders write in the virtual cluster, and in the physical one.
 const LENT: [&str; 4] =
@@ -30,9 +34,14 @@ const LENT: [&str; 4] =
 const BINDINGS: &str = "/registry/topoloom.dev/clusterbindings/";
 const PHYSICAL: [&str; 3] = ["/registry/minions/", "/registry/leases/borrowed/", "/registry/pods/borrowed/"];
 
+/// For how long a binding may have no holder beyond its lease.
+fn more() -> Duration {
+    if std::env::var_os(FAULTS).is_some() { MORE } else { MORE_BESIDE_OTHERS }
+}
+
 /// How many plays there are.
 fn times() -> u64 {
-    std::env::var("TOPOLOOM_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+    std::env::var(FAULTS).ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +68,7 @@ async fn judge(stage: &Stage) -> Result<()> {
     let sent = [lent.received.as_slice(), physical.received.as_slice()];
     let leases = stage.virtual_plane.writes_in_order("/registry/leases/topoloom-system/").await?;
     let tenures = Tenures::of(&leases, &stage.bindings)?;
-    let (gaps, most) = (tenures.longest_gaps(&stalls), SignedDuration::try_from(LEASE + MORE)?);
+    let (gaps, most) = (tenures.longest_gaps(&stalls), SignedDuration::try_from(LEASE + more())?);
     ensure!(gaps.keys().copied().eq(stage.bindings.names()), "not every binding had a holder: {gaps:?}");
     for (binding, gap) in &gaps {
         ensure!(*gap <= most, "{binding} had no holder for {gap:#}, not for {most:#} at most");
