@@ -1,4 +1,5 @@
-//! Alerts, the dashboard and the documentation name only metrics, labels and values that exist.
+//! Alerts, the dashboard and the documentation name only metrics, labels and values that exist. Of lending each trouble that needs a
+//! person has its alert, and everything that is counted is shown.
 
 mod promql;
 
@@ -221,6 +222,136 @@ fn the_documentation_names_what_there_is_and_its_list_is_whole() {
     let list = text("docs/operators/metrics.md");
     for name in series.0.keys() {
         assert!(list.contains(&format!("`{name}`")), "{name} is not in the list");
+    }
+}
+
+/// The beginnings of the names of all metrics of lending.
+const LENDING: [&str; 5] = [
+    "topoloom_binding",
+    "topoloom_lent_",
+    "topoloom_virtual_node_",
+    "topoloom_virtual_kubelet_",
+    "topoloom_physical_api_",
+];
+
+/// Every metric of lending.
+fn of_lending() -> Vec<Described> {
+    let is_of_lending = |metric: &Described| LENDING.iter().any(|beginning| metric.name.starts_with(beginning));
+    catalogue().into_iter().filter(is_of_lending).collect()
+}
+
+/// A cluster has thousands of nodes and pods: with a series for each of them the metrics would be larger than what they are about.
+#[test]
+fn metrics_of_lending_have_the_label_of_their_binding_and_never_a_series_for_a_node_or_a_pod() {
+    // Of the whole process: streams and requests of all bindings, and bindings that have no group.
+    const OF_THE_PROCESS: [&str; 5] = [
+        "topoloom_bindings_unserved",
+        "topoloom_virtual_kubelet_requests",
+        "topoloom_virtual_kubelet_open_streams",
+        "topoloom_physical_api_requests",
+        "topoloom_physical_api_request_duration_seconds",
+    ];
+    let all = of_lending();
+    assert!(all.len() > 30, "{}", all.len());
+    for Described { name, labels, .. } in &all {
+        assert_eq!(labels.contains_key("binding"), !OF_THE_PROCESS.contains(&name.as_str()), "{name}: {labels:?}");
+        for label in ["node", "pod", "name", "namespace", "uid", "policy"] {
+            assert!(!labels.contains_key(label), "{name} has a series for each {label}");
+        }
+        // Only these may have any value: the binding, what a machine has (bounded), our word for why a write was made, and a verb.
+        let open = labels.iter().filter(|(_, values)| values.is_empty()).map(|(label, _)| label.as_str());
+        for label in open {
+            assert!(["binding", "resource", "reason", "verb"].contains(&label), "{name}: {label} may have any value");
+        }
+    }
+}
+
+#[test]
+fn everything_that_is_counted_of_lending_is_on_a_panel_or_in_an_alert() {
+    // These are for a closer look alone: what is done about pods is on panels by its writes.
+    const NOT_SHOWN: [&str; 3] = [
+        "topoloom_virtual_node_leases",
+        "topoloom_lent_pod_outcomes",
+        "topoloom_physical_api_request_duration_seconds",
+    ];
+    let dashboard: Value = serde_json::from_str(&text(DASHBOARD)).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array());
+    let mut expressions: Vec<String> =
+        panels.flatten().map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    expressions.extend(alerts().iter().map(|alert| alert["expr"].as_str().unwrap().to_owned()));
+    let asked: BTreeSet<String> = expressions
+        .iter()
+        .flat_map(|expression| named(expression).unwrap().selectors)
+        .map(|selector| selector.metric)
+        .collect();
+    for metric in of_lending() {
+        let is_asked = metric.series().iter().any(|series| asked.contains(series));
+        assert_eq!(is_asked, !NOT_SHOWN.contains(&metric.name.as_str()), "{}", metric.name);
+    }
+}
+
+/// One kind of trouble of lending: its alert, what its expression has, and for how long that lasts before a person is called.
+struct Trouble {
+    alert: &'static str,
+    asks: &'static [&'static str],
+    lasts: Option<&'static str>,
+}
+
+#[test]
+fn each_trouble_of_lending_that_needs_a_person_has_an_alert_with_its_limit() {
+    let rows = [
+        Trouble {
+            alert: "TopoloomBindingUnreachable",
+            asks: &["topoloom_binding_connection{state=~\"connecting|unreachable\"}) > 0"],
+            lasts: Some("2m"),
+        },
+        Trouble { alert: "TopoloomBindingHeld", asks: &["(topoloom_binding_held) > 0"], lasts: Some("2m") },
+        Trouble {
+            alert: "TopoloomBindingConflict",
+            asks: &[
+                "topoloom_binding_bars{bar=\"conflict\"}) > 0",
+                "topoloom_lent_nodes{state=\"claimed-by-others\"}) > 0",
+                "(topoloom_binding_served_elsewhere) > 0",
+            ],
+            lasts: Some("5m"),
+        },
+        Trouble {
+            alert: "TopoloomBindingRestored",
+            asks: &["topoloom_binding_bars{bar=~\"restored|cluster-changed\"}) > 0"],
+            lasts: Some("1m"),
+        },
+        // Thirty seconds, of the forty that a lease is valid.
+        Trouble {
+            alert: "TopoloomNodeLeaseOld",
+            asks: &["(topoloom_virtual_node_lease_oldest_seconds) > 30"],
+            lasts: None,
+        },
+        Trouble {
+            alert: "TopoloomBoundaryMissed",
+            asks: &["(topoloom_lent_boundary_overdue_seconds) > 60"],
+            lasts: None,
+        },
+        // Seven days.
+        Trouble {
+            alert: "TopoloomCredentialEnds",
+            asks: &["(topoloom_binding_credential_end_timestamp_seconds) - time() < 604800"],
+            lasts: Some("10m"),
+        },
+        Trouble {
+            alert: "TopoloomLendingWriteRefused",
+            asks: &["topoloom_lent_writes_refused_total{reason=~", "(topoloom_binding_refused) > 0"],
+            lasts: Some("10m"),
+        },
+    ];
+    let alerts = alerts();
+    for Trouble { alert: name, asks, lasts } in rows {
+        let alert = alerts.iter().find(|alert| alert["alert"] == name).unwrap_or_else(|| panic!("no alert {name}"));
+        let expression = alert["expr"].as_str().unwrap();
+        for part in asks {
+            assert!(expression.contains(part), "{name}: {part} is not in {expression}");
+        }
+        assert_eq!(alert["for"].as_str(), lasts, "{name}");
+        assert!(named(expression).unwrap().labels.contains(&"binding".to_owned()), "{name} does not say which binding");
     }
 }
 
