@@ -1,7 +1,8 @@
 //! Checks pages: every path that `host/ARCHITECTURE.md` names exists, and so does every test and every file that
-//! `docs/security.md`, `docs/top-down-contract.md` and `docs/operators/lending.md` cite.
+//! `docs/security.md`, `docs/top-down-contract.md` and `docs/operators/lending.md` cite. On the last two each test is in the file that
+//! is named before it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -13,6 +14,8 @@ const HOUSES: [&str; 2] = ["host", "plugins"];
 
 /// The pages that cite a test for each promise.
 const PROMISES: [&str; 3] = ["docs/security.md", "docs/top-down-contract.md", "docs/operators/lending.md"];
+/// Of these, the pages on which each test follows the whole path of its file.
+const CITED: [&str; 2] = ["docs/top-down-contract.md", "docs/operators/lending.md"];
 /// Where tests are.
 const TESTED: [&str; 4] = ["host", "plugins", "sdk", "tests"];
 
@@ -30,21 +33,28 @@ fn promises(root: &Path) -> Result<()> {
     for folder in TESTED {
         below(&root.join(folder), folder, &mut files)?;
     }
-    let mut tests = BTreeSet::new();
+    let mut tests: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.ends_with(".rs")) {
         let text = std::fs::read_to_string(root.join(file)).with_context(|| file.clone())?;
-        tests.extend(functions(&text));
+        tests.insert(file, functions(&text).collect());
     }
     for name in PROMISES {
         let page = std::fs::read_to_string(root.join(name)).context(name)?;
-        let quoted = page.split('`').skip(1).step_by(2);
-        let lost: Vec<&str> = quoted
-            .filter(|text| match () {
-                () if is_test(text) => !tests.contains(*text),
-                () if text.ends_with(".rs") && text.contains('/') => !root.join(text).exists(),
-                () => false,
-            })
-            .collect();
+        let mut file = "";
+        let mut lost = Vec::new();
+        for text in page.split('`').skip(1).step_by(2) {
+            if is_test(text) {
+                let is_there = if CITED.contains(&name) {
+                    tests.get(file).is_some_and(|of_file| of_file.contains(text))
+                } else {
+                    tests.values().any(|of_file| of_file.contains(text))
+                };
+                lost.extend((!is_there).then_some(text));
+            } else if text.ends_with(".rs") && text.contains('/') {
+                file = text;
+                lost.extend((!root.join(text).exists()).then_some(text));
+            }
+        }
         if !lost.is_empty() {
             bail!("{name} cites what is not there: {}", lost.join(", "));
         }
@@ -153,6 +163,13 @@ mod tests {
             write(name, kept);
         }
         promises(root.path()).unwrap();
+        std::fs::write(root.path().join("host/src/other.rs"), "").unwrap();
+        for name in CITED {
+            write(name, "| `host/src/other.rs` `it_is_as_it_should_be` |");
+            let error = promises(root.path()).unwrap_err().to_string();
+            assert_eq!(error, format!("{name} cites what is not there: it_is_as_it_should_be"));
+            write(name, kept);
+        }
         for name in PROMISES {
             write(name, "| `host/src/gone.rs` `it_was_as_it_should_be` |");
             let error = promises(root.path()).unwrap_err().to_string();

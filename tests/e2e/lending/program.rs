@@ -12,6 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -28,6 +29,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, physical_pod_name};
 use topoloom_syncer::kubeconfig::KEY;
+use topoloom_tests::collector::{Collector, Request, attribute};
 use topoloom_tests::controlplane::{ControlPlane, KUBELET_CLIENT, Wanted, WriteKind, clients, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
@@ -280,7 +282,8 @@ async fn switch(stage: &Stage, host: &Host, read_only: ReadOnly) -> Result<()> {
 async fn the_program_waits_for_the_definition_lends_runs_pods_and_serves_their_logs_and_writes_leases_alone_when_told()
 -> Result<()> {
     let mut stage = Stage::new(Definition::Absent).await?;
-    let flags = stage.serves();
+    let collector = Collector::start([]).await?;
+    let flags = [stage.serves(), vec![format!("--otlp-endpoint={}", collector.url())]].concat();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let host = stage.host("one", &flags).await?;
     until_ready(&host, "[-] controller bottomup-syncer waiting: clusterbindings.topoloom.dev is absent").await;
@@ -335,10 +338,47 @@ async fn the_program_waits_for_the_definition_lends_runs_pods_and_serves_their_l
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
 
+    decisions_are_traced(&collector).await?;
+
     only_leases(&stage, &host).await?;
     assert_eq!(player.mistakes(), [""; 0]);
     host.stop().await?;
     stage.stop().await
+}
+
+/// Whether what a span is about was done: a write that meets another one is tried again, in a span of its own.
+fn is_done(span: &Span) -> bool {
+    attribute(span, "result").as_deref() == Some("ok")
+}
+
+/// The making of the virtual node, below the decision from which it follows.
+fn created(requests: &[Request]) -> Option<(&Span, &Span)> {
+    let spans = || requests.iter().flat_map(Request::spans);
+    let is_creation = |span: &&Span| span.name == "order" && attribute(span, "kind").as_deref() == Some("create");
+    let order = spans().filter(is_creation).find(|span| is_done(span))?;
+    let decision = spans().find(|span| span.name == "lend" && span.span_id == order.parent_span_id)?;
+    Some((decision, order))
+}
+
+/// The status of the pod, written to the virtual one.
+fn mirrored(requests: &[Request]) -> Option<&Span> {
+    let is_of_the_pod = |span: &&Span| attribute(span, "pod").is_some_and(|pod| pod.contains("web-0"));
+    let mirrors = requests.iter().flat_map(Request::spans).filter(|span| span.name == "mirror");
+    mirrors.filter(is_of_the_pod).find(|span| is_done(span))
+}
+
+/// Each decision that writes is a trace of its own: what it is about and why, and each of its writes.
+async fn decisions_are_traced(collector: &Collector) -> Result<()> {
+    let came = collector.until(|requests| created(requests).is_some() && mirrored(requests).is_some()).await?;
+    let said = |span: &Span, key: &str| attribute(span, key).unwrap_or_default();
+    let (decision, order) = created(&came).context("a virtual node was made")?;
+    assert!(decision.parent_span_id.is_empty() && decision.trace_id == order.trace_id, "{decision:?} {order:?}");
+    assert_eq!((said(decision, "binding"), said(decision, "node")), ("east".to_owned(), "w1".to_owned()));
+    assert!(!said(decision, "why").is_empty(), "{decision:?}");
+    let mirror = mirrored(&came).context("a pod was mirrored")?;
+    assert!(mirror.parent_span_id.is_empty(), "{mirror:?}");
+    assert_eq!(said(mirror, "binding"), "east");
+    Ok(())
 }
 
 /// S27: while writes are off nothing but leases is written, and the node stays ready; afterwards what was missed is done.
