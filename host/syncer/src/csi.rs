@@ -21,9 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use topoloom_api::Reason;
-use topoloom_cluster::events::{EventText, Events, Urgency};
+use topoloom_cluster::events::{Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason};
+use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::csi::{Change, CsiOrder, VirtualCsiNode, WhyNothing};
 use topoloom_sync::identity::WhyForeign;
 use topoloom_sync::node::Now;
@@ -33,6 +34,7 @@ use tracing::field::Empty;
 pub use self::requests::{CsiClients, CsiRequests};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
+use crate::nodes::{Notice, Notices};
 use crate::troubles::{Thing, Troubles};
 use crate::view::{CsiEvidence, CsiWork, View};
 
@@ -47,7 +49,7 @@ const IMMUTABLE: &str = "field is immutable";
 pub struct CsiNodes {
     view: Arc<Mutex<View>>,
     requests: CsiRequests,
-    events: Events,
+    notices: Notices,
     counted: Counted,
     troubles: Troubles,
     now: fn() -> Now,
@@ -80,7 +82,8 @@ impl CsiNodes {
     /// The controller that writes by these requests.
     #[must_use]
     pub fn new(view: Arc<Mutex<View>>, requests: CsiRequests, events: Events, now: fn() -> Now) -> Self {
-        Self { view, requests, events, counted: Counted::default(), troubles: Troubles::default(), now }
+        let notices = Notices::new(events);
+        Self { view, requests, notices, counted: Counted::default(), troubles: Troubles::default(), now }
     }
 
     /// The same, which counts its writes here.
@@ -255,8 +258,13 @@ impl CsiNodes {
             work.lent
         );
         tracing::warn!(node = %work.lent, %why, "another's CSINode has the name of a virtual node; it is left alone");
-        let text = EventText { reason: Reason::NameTaken.as_str(), action: "Lending", note: &note };
-        self.events.node(&work.lent, Some(&**node), Urgency::Warning, text).await;
+        self.notice(&work.lent, node, Reason::NameTaken, &note).await;
+    }
+
+    /// A person has to act on this.
+    async fn notice(&self, node: &NodeName, uid: &Uid, reason: Reason, note: &str) {
+        let notice = Notice { node, uid: Some(&**uid), urgency: Urgency::Warning, reason, note };
+        self.notices.send(&notice, (self.now)().steady).await;
     }
 
     async fn refused(&self, name: &PhysicalName, work: &CsiWork, refusal: Refusal) -> CsiNodeError {
@@ -264,8 +272,7 @@ impl CsiNodes {
         tracing::debug!(node = %name, %order, reason = refusal.reason.as_str(), error = %refusal, "refused");
         if let (RefusalReason::Invalid | RefusalReason::DeniedByAdmission, Some(node)) = (refusal.reason, &work.node) {
             let note = format!("the CSINode of this node was to be {order}; that was refused: {refusal}");
-            let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
-            self.events.node(&work.lent, Some(&**node), Urgency::Warning, text).await;
+            self.notice(&work.lent, node, Reason::WriteRefused, &note).await;
         }
         CsiNodeError::Refused { order, refusal }
     }

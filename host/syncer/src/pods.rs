@@ -55,6 +55,7 @@ use topoloom_sync::node::Now;
 use self::metrics::BindingMetrics;
 use self::requests::{PodRequests, unreadable};
 use crate::metrics::Counted;
+use crate::nodes::Notices;
 use crate::pod_state::PodState;
 use crate::slices::pod::{PodName, WholePod};
 use crate::troubles::{Thing, Troubles};
@@ -77,7 +78,7 @@ pub struct Pods {
     view: Arc<Mutex<View>>,
     inbox: Inbox,
     requests: PodRequests,
-    events: Events,
+    notices: Notices,
     troubles: Troubles,
     metrics: BindingMetrics,
     counted: Counted,
@@ -168,8 +169,8 @@ impl Pods {
     ) -> Self {
         let (requests, naming, now) = (PodRequests::new(clients), tokio::sync::Mutex::default(), Box::new(now));
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
-        let counted = Counted::default();
-        Self { view, inbox, requests, events, troubles, metrics, counted, binding, naming, now }
+        let (notices, counted) = (Notices::new(events), Counted::default());
+        Self { view, inbox, requests, notices, troubles, metrics, counted, binding, naming, now }
     }
 
     /// The same, which counts its writes here.

@@ -1,7 +1,6 @@
 //! The controller of CSINodes between two staged API servers.
 
 use serde_json::json;
-use topoloom_core::names::NodeName;
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::keys;
 

@@ -1,7 +1,7 @@
-//! Events about virtual nodes, for a person (`bottomup-syncer.md` section 12).
+//! Events about virtual nodes and the pods on them, for a person (`bottomup-syncer.md` section 12).
 //!
-//! Owns the limit over all nodes of a binding: a binding that goes has thousands of them, and what all say alike no one reads one
-//! by one. Each controller that sends such Events has a limit of its own. That the same text about one node is one series is the
+//! Owns the limit over all of them of a binding: a binding that goes has thousands of nodes, and what all say alike no one reads one
+//! by one. Each controller that sends such Events has a limit of its own. That the same text about one object is one series is the
 //! recorder's ([`Events`]). Everything that is left out here is in the log.
 
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use topoloom_api::Reason;
 use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_core::names::NodeName;
+use topoloom_core::nodelock::PodId;
 
 /// So many Events within a span.
 const MOST: usize = 100;
@@ -52,6 +53,17 @@ impl Notices {
         self.events.node(node, uid, urgency, text).await;
     }
 
+    /// Says that the API server refuses to write a virtual pod, unless there were too many lately.
+    pub(crate) async fn refused(&self, pod: &PodId, note: &str, now: Duration) {
+        let PodId { namespace, name, .. } = pod;
+        if !self.has_room(Urgency::Warning, now) {
+            tracing::debug!(%namespace, pod = %name, note, "an Event about a virtual pod is left out: there were many within a minute");
+            return;
+        }
+        let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note };
+        self.events.pod(pod, Urgency::Warning, text).await;
+    }
+
     fn has_room(&self, urgency: Urgency, now: Duration) -> bool {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_sub(sent.0) >= SPAN {
@@ -70,6 +82,8 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http::{Request, Response};
     use kube::client::Body;
@@ -87,5 +101,22 @@ mod tests {
         assert_eq!(sent(Urgency::Normal, 2_000), MOST_NORMAL);
         assert_eq!(sent(Urgency::Warning, 2_001), MOST - MOST_NORMAL);
         assert_eq!([Urgency::Normal, Urgency::Warning].map(|urgency| sent(urgency, 2_002)), [0, 0]);
+    }
+
+    #[tokio::test]
+    async fn events_about_pods_that_an_api_server_refuses_have_the_same_limit() {
+        let posted = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&posted);
+        let serve = move |request: Request<Body>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            async move { Ok::<_, Infallible>(Response::new(request.into_body())) }
+        };
+        let notices = Notices::new(Events::new(kube::Client::new(tower::service_fn(serve), "default")));
+        for number in 0..MOST + 50 {
+            let (name, uid) = (format!("web-{number}"), format!("uid-{number}"));
+            let pod = PodId { namespace: "shop".into(), name: name.into(), uid: uid.as_str().into() };
+            notices.refused(&pod, "its status was refused", Duration::from_secs(1_000)).await;
+        }
+        assert_eq!(posted.load(Ordering::SeqCst), MOST);
     }
 }

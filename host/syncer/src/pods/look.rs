@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use topoloom_api::condition::Reason;
-use topoloom_cluster::events::{EventText, Urgency};
 use topoloom_cluster::work::WorkOutcome;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
@@ -429,8 +427,7 @@ impl Pods {
         let note = format!("the status of the physical pod was refused ({}): {why}", changes.join(", "));
         tracing::warn!(pod = %twin.pod_name(), error = why, "the status of a lent pod was refused");
         let id = PodId { namespace: twin.namespace.as_str().into(), name: twin.name.as_str().into(), uid: twin.uid() };
-        let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note: &note };
-        self.events.pod(&id, Urgency::Warning, text).await;
+        self.notices.refused(&id, &note, (self.now)().steady).await;
         wrote
     }
 
