@@ -1,6 +1,6 @@
 //! Checks pages: every path that `host/ARCHITECTURE.md` names exists, and so does every test and every file that
 //! `docs/security.md`, `docs/top-down-contract.md` and `docs/operators/lending.md` cite. On the last two each test is in the file that
-//! is named before it.
+//! is named before it. And every decision, worked example, table and scenario about lending has a test that is named after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,25 +19,92 @@ const CITED: [&str; 2] = ["docs/top-down-contract.md", "docs/operators/lending.m
 /// Where tests are.
 const TESTED: [&str; 4] = ["host", "plugins", "sdk", "tests"];
 
+/// The decisions about lending: a letter, and how many there are. The name of a test begins with those that it proves.
+const DECISIONS: [(char, u8); 2] = [('d', 15), ('s', 28)];
+/// The worked examples, the tables with their rows, and the scenarios.
+const WORKED: [&str; 24] = [
+    "example_a",
+    "example_b",
+    "example_c",
+    "example_d",
+    "example_e",
+    "example_f",
+    "table_of_6_4",
+    "table_of_6_8",
+    "table_8_row_1",
+    "table_8_row_2",
+    "table_8_row_3",
+    "table_8_row_4",
+    "table_8_row_5",
+    "table_8_row_6",
+    "table_8_row_7",
+    "table_of_10",
+    "scenario_15_1",
+    "scenario_15_2",
+    "scenario_15_3",
+    "scenario_15_4",
+    "scenario_15_5",
+    "scenario_15_6",
+    "scenario_15_7",
+    "scenario_15_8",
+];
+/// Where tests of lending are. Other parts have decisions with the same letters.
+const LENDING: [&str; 6] =
+    ["host/api", "host/core/sync/src", "host/src/cli/lend", "host/src/manager", "host/syncer/src", "tests/e2e/lending"];
+
 /// Fails if one of the pages names something that does not exist, and lists it.
 ///
 /// # Errors
 /// The paths and the names, or a folder that cannot be read.
 pub fn check(root: &Path) -> Result<()> {
     map(root)?;
-    promises(root)
+    promises(root)?;
+    let unnamed = unnamed(&functions_of(root, &LENDING)?.into_values().flatten().collect());
+    if !unnamed.is_empty() {
+        bail!("no test is named after {}", unnamed.join(", "));
+    }
+    Ok(())
+}
+
+/// The decisions, examples, tables and scenarios that no test is named after.
+fn unnamed(tests: &BTreeSet<String>) -> Vec<String> {
+    let named: BTreeSet<&str> =
+        tests.iter().flat_map(|test| test.split('_').take_while(|part| is_decision(part))).collect();
+    let decisions =
+        DECISIONS.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}")));
+    let is_named = |worked: &&str| tests.iter().any(|test| is_about(test, worked));
+    let worked = WORKED.iter().copied().filter(|worked| !is_named(worked)).map(str::to_owned);
+    decisions.filter(|decision| !named.contains(decision.as_str())).chain(worked).collect()
+}
+
+/// Whether a part of a name is that of a decision.
+fn is_decision(part: &str) -> bool {
+    let number = part.strip_prefix(|letter: char| DECISIONS.iter().any(|(of, _)| *of == letter));
+    number.is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()))
+}
+
+/// Whether a test names this, and not another one whose number begins with its number.
+fn is_about(test: &str, worked: &str) -> bool {
+    test.split_once(worked).is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with('_'))
+}
+
+/// The names of all functions of the sources in these folders, by file.
+fn functions_of(root: &Path, folders: &[&str]) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut files = BTreeSet::new();
+    for folder in folders {
+        below(&root.join(folder), folder, &mut files)?;
+    }
+    let sources = files.into_iter().filter(|file| file.ends_with(".rs"));
+    let read = |file: String| {
+        let text = std::fs::read_to_string(root.join(&file)).with_context(|| file.clone())?;
+        let named = functions(&text).collect();
+        Ok((file, named))
+    };
+    sources.map(read).collect()
 }
 
 fn promises(root: &Path) -> Result<()> {
-    let mut files = BTreeSet::new();
-    for folder in TESTED {
-        below(&root.join(folder), folder, &mut files)?;
-    }
-    let mut tests: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for file in files.iter().filter(|file| file.ends_with(".rs")) {
-        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.clone())?;
-        tests.insert(file, functions(&text).collect());
-    }
+    let tests = functions_of(root, &TESTED)?;
     for name in PROMISES {
         let page = std::fs::read_to_string(root.join(name)).context(name)?;
         let mut file = "";
@@ -148,6 +215,22 @@ mod tests {
         write("`core/src/topology`, `diff.rs`, `topology/walk`");
         let error = map(root.path()).unwrap_err().to_string();
         assert!(error.ends_with("diff.rs, topology/walk"), "{error}");
+    }
+
+    #[test]
+    fn a_decision_without_a_test_that_is_named_after_it_is_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let all = functions_below(root, &LENDING).unwrap();
+        assert_eq!(unnamed(&all), [""; 0]);
+        let without =
+            |lost: &str| -> BTreeSet<String> { all.iter().filter(|name| !name.contains(lost)).cloned().collect() };
+        assert_eq!(unnamed(&without("s28_")), ["s28"]);
+        assert_eq!(unnamed(&without("table_8_row_6")), ["table_8_row_6"]);
+        // Not the tenth of something in place of the first, and no word that begins with the letter.
+        assert!(
+            is_about("scenario_15_1_a_node", "scenario_15_1") && !is_about("scenario_15_10_a_node", "scenario_15_1")
+        );
+        assert!(is_decision("s4") && !is_decision("s4b") && !is_decision("s") && !is_decision("m1"));
     }
 
     #[test]

@@ -22,13 +22,15 @@ use std::time::Duration;
 
 use topoloom_api::Reason;
 use topoloom_cluster::events::{Events, Urgency};
+use topoloom_cluster::rate::RateLimit;
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::bars::Bar;
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
-use topoloom_sync::liveness::Lease;
+use topoloom_sync::liveness::{Lease, MARKS_PER_SECOND};
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
@@ -99,6 +101,8 @@ pub struct Nodes<L> {
     counted: Counted,
     troubles: Troubles,
     binding: BindingName,
+    /// How fast nodes are marked when their cluster does not answer any more.
+    marks: RateLimit,
     now: fn() -> Now,
 }
 
@@ -127,7 +131,8 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        Self { view, requests, leases, notices, counted, troubles, binding, now }
+        let marks = RateLimit::new(MARKS_PER_SECOND, 1);
+        Self { view, requests, leases, notices, counted, troubles, binding, marks, now }
     }
 
     /// The same, which counts here what it does.
@@ -150,7 +155,7 @@ impl<L: Leases> Nodes<L> {
     async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
         let mut evidence = Evidence::default();
         for _ in 0..QUESTIONS {
-            let work = self.view().decide(name, &evidence, (self.now)());
+            let work = self.decided(name, &evidence).await;
             if let [NodeOrder::Ask(question)] = &work.orders[..] {
                 self.answer(name, &work, question, &mut evidence).await?;
                 continue;
@@ -171,6 +176,19 @@ impl<L: Leases> Nodes<L> {
             }
         }
         Err(NodeError::Unanswered(self.view().decide(name, &evidence, (self.now)()).state))
+    }
+
+    /// What follows for a node. Where its cluster does not answer, a mark on it waits for its turn (decision S5) and is decided anew
+    /// then: the cluster may have come back.
+    async fn decided(&self, name: &PhysicalName, evidence: &Evidence) -> NodeWork {
+        let work = self.view().decide(name, evidence, (self.now)());
+        let is_mark = work.orders.iter().any(|order| matches!(order, NodeOrder::PatchSpec { .. }));
+        let is_gone = self.view().bars.iter().any(|bar| bar == Bar::Unreachable);
+        if !is_mark || !is_gone {
+            return work;
+        }
+        self.marks.turn().await;
+        self.view().decide(name, evidence, (self.now)())
     }
 
     /// Carries out what was decided.

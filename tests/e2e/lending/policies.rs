@@ -136,7 +136,7 @@ async fn s18_of_two_policies_for_one_node_the_other_one_says_that_it_is_shadowed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_policies_of_the_virtual_cluster_count_where_the_binding_says_so() -> Result<()> {
+async fn d2_policies_of_the_virtual_cluster_count_where_the_binding_says_so() -> Result<()> {
     let mut lent = Lent::new(&["w1"], now).await?;
     lent.policy("half", share(50)).await?;
     lent.virtual_plane.apply(&[policy("quarter", share(25))]).await?;

@@ -314,6 +314,10 @@ pub struct Liveness {
     pub next: Option<Duration>,
 }
 
+/// How many virtual nodes of a binding are marked in a second at most, when its physical cluster does not answer any more: each of
+/// these writes goes to every watcher of nodes.
+pub const MARKS_PER_SECOND: f32 = 100.0;
+
 /// How long node-lifecycle has to say Unknown itself, before we do.
 pub const SAY_UNKNOWN_AFTER: Duration = Duration::from_secs(60);
 
@@ -527,7 +531,28 @@ mod tests {
     }
 
     #[test]
-    fn s5_unknown_stops_leases_and_says_unknown_itself_after_60_s() {
+    fn s11_until_machines_are_listed_the_virtual_node_decides_and_where_the_cluster_is_silent_for_40_s_at_most() {
+        // A take-over: the connection is new.
+        let contact = Contact::new(ContactTiming::default(), at(0));
+        let judged = |now: u64| {
+            let reach = contact.reach(at(now));
+            judge(&LivenessFacts { machine: Machine::Unlisted, ..facts(reach, Ready::Absent) }, at(now)).lease
+        };
+        assert_eq!([0, 14, 15, 39].map(judged), [Lease::Renew; 4]);
+        assert_eq!(judged(40), Lease::Stop(NotAlive::Unreachable));
+        let dead = LivenessFacts {
+            machine: Machine::Unlisted,
+            virtual_ready: Ready::Unknown,
+            ..facts(Reach::Suspect(Doubt::NotListed), Ready::Absent)
+        };
+        assert_eq!(judge(&dead, at(1)).lease, Lease::Stop(NotAlive::KubeletUnknown));
+        // A server that answers, and does not let us list its nodes, takes no node away.
+        let refused = LivenessFacts { virtual_ready: Ready::True, ..dead };
+        assert_eq!(judge(&refused, at(3_600)).lease, Lease::Renew);
+    }
+
+    #[test]
+    fn d7_s5_unknown_stops_leases_and_says_unknown_itself_after_60_s() {
         let gone = LivenessFacts { unrenewed_since: Some(at(140)), ..facts(GONE, Ready::True) };
         let early = judge(&gone, at(199));
         assert_eq!(early.lease, Lease::Stop(NotAlive::Unreachable));

@@ -124,6 +124,40 @@ async fn nothing_is_kept_of_the_lease_of_a_node_that_is_gone() {
     assert_eq!(scene.look().await, ["forget vnode-east-w1"]);
 }
 
+#[tokio::test]
+async fn s15_the_sweep_looks_at_every_node_of_both_caches_and_asks_for_nothing_where_all_is_right() {
+    let mut view = examples::view(2);
+    examples::lend(&mut view, 2);
+    // One is in the virtual cluster alone, and another one in the physical cluster.
+    view.physical_node_gone("w2");
+    view.physical_node(&"w3".into(), examples::physical(3));
+    let scene = Scene::of(view);
+    let mut all = scene.nodes.all();
+    all.sort_unstable();
+    assert_eq!(all, ["w1", "w2", "w3"].map(PhysicalName::from));
+    assert_eq!(scene.nodes.work(&all[0]).await.unwrap(), WorkOutcome::Done);
+    assert_eq!(scene.asked(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_the_nodes_of_a_cluster_that_is_gone_are_marked_at_most_100_in_a_second() {
+    let mut view = examples::view(30);
+    examples::lend(&mut view, 30);
+    view.bars = [Bar::Unreachable].into_iter().collect();
+    view.reach = Reach::Unreachable { since: examples::now().steady };
+    let scene = Scene::served(view, |asked| {
+        let Some(name) = asked.strip_prefix("PATCH /api/v1/nodes/") else { panic!("{asked}") };
+        (200, json!({"metadata": {"name": name, "uid": name, "resourceVersion": "40"}}))
+    });
+    let began = tokio::time::Instant::now();
+    for number in 1..=30 {
+        scene.nodes.work(&format!("w{number}").into()).await.unwrap();
+    }
+    let took = began.elapsed().as_millis();
+    assert_eq!(scene.asked().len(), 30);
+    assert!((280..1_000).contains(&took), "{took} ms");
+}
+
 fn pod() -> Value {
     json!({
         "metadata": {"namespace": "shop", "name": "web-0", "uid": "v-uid", "resourceVersion": "5"},

@@ -192,6 +192,19 @@ mod tests {
     }
 
     #[test]
+    fn s18_a_node_is_looked_at_again_at_its_boundary_and_not_before_it() {
+        let mut view = open();
+        let (before, part) = (at(-30), Duration::from_millis(250));
+        let before = Now { wall: before.wall.checked_sub(part).unwrap(), steady: before.steady - part };
+        let again = view.decide(&"w1".into(), &Evidence::default(), before).again;
+        assert_eq!(again, Some(Duration::from_millis(30_250)));
+        // At the boundary the windows are closed, and the next one is that of the opening.
+        let work = view.decide(&"w1".into(), &Evidence::default(), at(0));
+        assert!(work.orders.iter().any(|order| order.to_string().starts_with("patch node")), "{:?}", work.orders);
+        assert_eq!(work.again, Some(Duration::from_secs(3_600)));
+    }
+
+    #[test]
     fn s18_what_a_bar_keeps_from_being_followed_is_not_overdue() {
         let mut view = open();
         look(&mut view, 8);

@@ -1,6 +1,8 @@
 mod claims;
+mod scenarios;
 mod windows;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,10 +27,8 @@ fn pool(name: &str) -> NodeSelector {
     NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap()
 }
 
-// Scenario 1: a fresh lease.
-
 #[test]
-fn s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() {
+fn scenario_15_1_s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() {
     let mut scene = Scene::new();
     scene.policy(|_| {});
     assert_eq!(scene.ordered(), ["claim the physical node", "create node vnode-east-w1"]);
@@ -72,6 +72,19 @@ fn s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() 
     );
     assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
     assert_eq!(scene.lease(), Some(Lease::Renew));
+    // Nothing is looked at again by time alone: this policy has no windows.
+    assert_eq!(scene.look(|_, decision| (decision.next, decision.next_steady)), (None, None));
+}
+
+#[test]
+fn s13_a_virtual_node_has_no_provider_no_range_of_pods_and_no_images() {
+    let scene = Scene::lent();
+    let keys =
+        |pointer: &str| -> BTreeSet<String> { scene.of_lent(pointer).as_object().unwrap().keys().cloned().collect() };
+    // A podCIDR outside of the cluster's range ends kube-controller-manager at its next start.
+    assert_eq!(keys("/spec"), ["taints".to_owned()].into());
+    let status = ["addresses", "allocatable", "capacity", "conditions", "nodeInfo"];
+    assert_eq!(keys("/status"), status.map(str::to_owned).into());
 }
 
 #[test]
@@ -112,6 +125,29 @@ fn s12_a_change_of_the_physical_node_is_one_request_with_what_changed() {
     assert!(body.get("status").is_none(), "{body}");
     scene.settle();
     assert_eq!(scene.sent.len(), 1);
+}
+
+#[test]
+fn s12_a_resource_that_goes_is_an_explicit_null_and_conditions_go_whole() {
+    let mut scene = Scene::lent();
+    scene.edit_physical(json!({"status": {"allocatable": {"memory": null}, "conditions": [
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"},
+        {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure"},
+    ]}}));
+    let body = scene.look(|_, decision| match &decision.orders[..] {
+        [NodeOrder::PatchStatus { body, .. }] => body.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(body["metadata"]["resourceVersion"], scene.of_lent("/metadata/resourceVersion"));
+    for list in ["allocatable", "capacity"] {
+        assert_eq!(body["status"][list], json!({"memory": null}), "{list}");
+    }
+    // A merge patch replaces the whole list: a condition that it lacks would be gone.
+    let conditions = body["status"]["conditions"].as_array().unwrap();
+    let kinds: BTreeSet<&str> = conditions.iter().map(|condition| condition["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["DiskPressure", "Overcommitted", "Ready"].into());
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable"), json!({"cpu": "4", "pods": "110"}));
 }
 
 #[test]
@@ -437,7 +473,7 @@ fn s22_virtual_nodes_are_not_lent_whatever_triggered_the_decision() {
 // Deletion.
 
 #[test]
-fn s10_a_node_that_is_not_selected_any_more_goes_in_order() {
+fn d4_s10_a_node_that_is_not_selected_any_more_goes_in_order() {
     let mut scene = Scene::lent();
     scene.pod("p");
     scene.pod("daemon").class = PodClass::DaemonSet;
@@ -596,8 +632,6 @@ fn s9_a_placeholder_for_host_ports_is_none_of_the_pods_that_the_guard_is_asked_f
     let pod = Act::RemovePod { node: "vnode-east-w1".into(), pod: "p".into() };
     assert_eq!(scene.acts().map(|(_, acts)| acts), Some(vec![pod, Act::DeleteNode("vnode-east-w1".into())]));
 }
-
-// Scenario 3.
 
 #[test]
 fn s22_a_machine_that_took_the_name_gets_a_virtual_node_of_its_own_after_the_old_one_is_gone() {

@@ -208,6 +208,22 @@ fn table_8_row_5_the_live_read_saves_a_pod_that_the_cache_has_lost() {
 }
 
 #[test]
+fn scenario_15_8_after_a_restart_an_orphan_goes_after_its_second_look_and_not_before() {
+    let scene = Scene::with(|_, twin| *twin = None);
+    let cached = scene.facts(Twin::Cached(None), None);
+    let mut before = Looks::new(10);
+    assert!(matches!(before.decide(&cached, NOW), PodDecision::LookAgain { .. }));
+    // Another process has not seen it, however long the one before had.
+    let (mut looks, first) = (Looks::new(10), NOW + ORPHAN_DELAY);
+    let second = first + ORPHAN_DELAY;
+    let decision = looks.decide(&cached, first);
+    assert!(matches!(decision, PodDecision::LookAgain { at, .. } if at == second), "{decision}");
+    assert!(matches!(looks.decide(&cached, second), PodDecision::AskVirtualPod { .. }));
+    let live = scene.facts(Twin::Live { pod: None, asked: second }, None);
+    assert!(is_deletion(&looks.decide(&live, second)));
+}
+
+#[test]
 fn s6_one_look_is_enough_where_the_virtual_pod_is_another_one() {
     let scene = Scene::with(|_, twin| twin.as_mut().unwrap().uid = "v-2".into());
     let PodDecision::AskVirtualPod { why: Orphan::TwinReplaced { found, .. }, .. } = scene.cached() else {

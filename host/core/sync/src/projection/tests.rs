@@ -223,6 +223,20 @@ fn s16_only_containers_of_the_virtual_spec_have_a_status() {
 }
 
 #[test]
+fn s3_s16_a_pod_that_lacks_what_the_top_down_half_copies_shows_why_its_container_waits() {
+    let waiting = json!({
+        "name": "a", "ready": false, "lastState": {},
+        "state": {"waiting": {"reason": "CreateContainerConfigError", "message": "configmap \"settings\" not found"}},
+    });
+    let mut pod = Pod::new(spec(), json!({"phase": "Pending"}));
+    assert_eq!(pod.take(&json!({"phase": "Pending", "containerStatuses": [waiting]})), ["containerStatuses (a)"]);
+    assert_eq!(pod.status["containerStatuses"], json!([waiting]));
+    // It was copied, and the container runs.
+    pod.take(&json!({"phase": "Running", "containerStatuses": [running("a")]}));
+    assert_eq!(pod.status["containerStatuses"], json!([running("a")]));
+}
+
+#[test]
 fn s16_fields_of_a_newer_kubelet_go_up_as_they_are() {
     let mut newer = running("a");
     newer["someDay"] = json!({"deep": [{"er": 1}]});

@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::window::Days;
 
-/// Of different kinds: an hour of daylight saving time in the north and in the west, half an hour in the south, none and an
-/// offset of a half hour, and one that skipped a whole day (30 December 2011).
-const ZONES: [&str; 5] = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"];
+/// Five with daylight saving time of different kinds: an hour in the north and in the west, an hour in the south that begins at
+/// midnight, half an hour, and one that skipped a whole day (30 December 2011). One without, and with an offset of a half hour.
+const ZONES: [&str; 6] =
+    ["Europe/Berlin", "America/New_York", "America/Santiago", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kolkata"];
 
 /// 2001 to 2033.
 const YEARS: std::ops::Range<Timestamp> = Timestamp::constant(1_000_000_000, 0)..Timestamp::constant(2_000_000_000, 0);

@@ -81,6 +81,21 @@ fn s19_a_borrower_writes_claims_its_own_pods_its_lease_and_the_status_of_policie
 }
 
 #[test]
+fn s3_what_a_pod_needs_is_read_and_copied_by_the_top_down_half_alone() {
+    let streams = Streams::Served;
+    let physical = PhysicalSettings { streams, ..physical_settings() };
+    let (host_ports, policies) = (HostPorts::Mirrored, PolicySource::Virtual);
+    let lent = VirtualSettings { streams, host_ports, policies, ..virtual_settings() };
+    let never = ["persistentvolumeclaims", "persistentvolumes", "serviceaccounts", "serviceaccounts/token"];
+    for right in physical.rights().into_iter().chain(lent.rights()) {
+        assert!(!never.contains(&right.resource), "{right}");
+        // The kubeconfig of a binding, the switch of writes, and the authority for clients: each by its name.
+        let is_named = right.side == Side::Virtual && !right.names.is_empty();
+        assert!(is_named || !["configmaps", "secrets"].contains(&right.resource), "{right}");
+    }
+}
+
+#[test]
 fn s19_who_writes_no_node_needs_no_patch_of_nodes_and_policies_are_read_where_they_are() {
     let none = PhysicalSettings { writes: PhysicalWrites::None, ..physical_settings() };
     assert!(!writes(&none.rights()).contains(&"patch nodes".to_owned()));

@@ -26,7 +26,7 @@ fn problems(fields: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_binding_with_the_least_fields_has_the_defaults_of_the_rooms_that_decide() {
+fn d1_d2_s28_a_binding_with_the_least_fields_has_the_defaults_of_the_rooms_that_decide() {
     let Reading { terms, problems } = read(&binding(json!({})), &around()).unwrap();
     assert_eq!(problems, None);
     assert_eq!(terms.safety, Safety::default());
