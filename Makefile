@@ -13,8 +13,8 @@ SHOW ?=
 MINUTES ?= 20
 PART ?=
 FAULTS ?= 50
-# How many variations of what goes wrong with lending it plays after that; there are six.
-LENDING ?= 6
+# How many variations of what goes wrong with lending it plays after that; there are eight.
+LENDING ?= 8
 
 .PHONY: help setup bins controlplane build image demo test one lint bench soak
 
