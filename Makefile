@@ -13,8 +13,8 @@ SHOW ?=
 MINUTES ?= 20
 PART ?=
 FAULTS ?= 50
-# How many variations of what goes wrong with lending it plays after that; there are six.
-LENDING ?= 6
+# How many variations of what goes wrong with lending it plays after that; there are eight.
+LENDING ?= 8
 
 .PHONY: help setup bins controlplane build image demo test one lint bench soak
 
@@ -75,5 +75,6 @@ bench: controlplane ## Print the measured table, side by side with what it is co
 
 soak: controlplane ## Live through MINUTES=20 of trouble (PART=topology, lending, partition), then play each failover FAULTS=50 times
 	$(TARGET_DIR)/debug/soak $(MINUTES) $(PART)
-	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: lending::replicas:: --nocapture --test-threads 2
+	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 2
+	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- lending::replicas:: --nocapture
 	TOPOLOOM_FAULTS=$(LENDING) TOPOLOOM_OUTAGES=2,10 cargo test --workspace --test e2e -- lending::wrong:: --nocapture --test-threads 2

@@ -15,7 +15,8 @@
 //!                     └──────────────────┘  └──────────────────▶ dropped ──▶ waiting (revive, add)
 //! ```
 //!
-//! Beside that a key may have one time at which it is added again.
+//! Beside that a key may have one time at which it is added again. Work that succeeds ends a time that was set before it: it has
+//! judged anew when there is something to do, and a key about which nothing is left to do is forgotten.
 //!
 //! [`shard()`] and [`Keyed`] have no user yet: they are for the controllers of the bottom-up syncer, which read requests
 //! about the nodes and pods of another cluster.

@@ -40,6 +40,12 @@ const OWN_PODS: usize = 40;
 const LENT_PODS: usize = 200;
 /// How long everything may take to come to rest: the pauses of what failed last are half a minute.
 const REST: Duration = Duration::from_secs(180);
+/// How long a key may be in a queue after that: the longest pause of one that failed is five minutes.
+const IDLE: Duration = Duration::from_secs(330);
+/// The least time between two edits of policies, and between two kubeconfigs, as in a soak of twenty minutes. Each has all machines
+/// looked at: with more of them two processors are never done, and what is measured is that.
+const EDIT: Duration = Duration::from_secs(15);
+const SWAP: Duration = Duration::from_secs(30);
 
 /// How often each thing happened, for the printed progress.
 #[derive(Debug, Default)]
@@ -115,6 +121,8 @@ async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     };
     println!("soak: everything comes to rest");
     rest(&world).await?;
+    // However full queues were: what is left in one now is never worked off.
+    replicas.until_idle(IDLE).await;
     replicas.stop().await?;
     let refused = world.kubelets.mistakes();
     if !refused.is_empty() {
@@ -131,8 +139,8 @@ async fn trouble(plan: &Plan, began: Instant, world: &World, replicas: Replicas,
         ending,
         machines(world, plan.move_a_node, end, &counts.machines),
         pods(world, plan.move_a_node, end, &counts.pods),
-        policies(world, plan.edit, end, &counts.policies),
-        credentials(world, plan.swap, end, &counts.credentials),
+        policies(world, plan.edit.max(EDIT), end, &counts.policies),
+        credentials(world, plan.swap.max(SWAP), end, &counts.credentials),
         partitions(world, plan.end_a_replica, end, &counts.partitions),
         none_is_unknown(world, plan.sample, end),
     )?;
@@ -226,10 +234,12 @@ async fn pods(world: &World, every: Duration, end: Instant, done: &AtomicU64) ->
     Ok(())
 }
 
-/// One policy of each binding is stored, edited, broken, closed and deleted.
+/// One policy of each binding is stored, edited, broken, closed and deleted. Each binding is a step ahead of the one before it, so that
+/// at every time about the same happens.
 async fn policies(world: &World, every: Duration, end: Instant, done: &AtomicU64) -> Result<()> {
     let mut next = Instant::now();
-    let steps = (0..5).flat_map(|step| BINDINGS.map(|binding| (step, binding)));
+    let steps =
+        (0..5).flat_map(|round| (0..).zip(BINDINGS).map(move |(ahead, binding)| ((round + ahead) % 5, binding)));
     for (step, binding) in steps.cycle() {
         if !is_time(&mut next, every, end).await {
             break;

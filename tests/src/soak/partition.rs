@@ -55,6 +55,8 @@ impl Length {
     }
 }
 
+/// A server is suspect after 15 s without a sign of life, and until it is unreachable.
+const SUSPECT: Duration = Duration::from_secs(33);
 /// A server is unreachable after 40 s without a sign of life, of which up to 5 s are before the partition, and that shows in a status
 /// a little later.
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(33), Duration::from_secs(60));
@@ -117,8 +119,10 @@ async fn partition(length: Length, moments: &mut Moments) -> Result<()> {
     let began = Instant::now();
     // The lender stops using it, and that cannot be known.
     world.lenders_pods().delete("own", &DeleteParams::default()).await?;
-    for binding in [AWAY, HELD] {
-        until_state(&world, binding, "Unreachable", UNREACHABLE.1).await;
+    for (state, patience) in [("Suspect", SUSPECT), ("Unreachable", UNREACHABLE.1)] {
+        for binding in [AWAY, HELD] {
+            until_state(&world, binding, state, patience.saturating_sub(began.elapsed())).await;
+        }
     }
     let unreachable = began.elapsed();
     moments.push(("both connections are unreachable", unreachable));

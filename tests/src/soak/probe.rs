@@ -91,6 +91,29 @@ impl Work {
     }
 }
 
+/// Keys in all queues of a replica.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Keys {
+    /// Those that wait for a worker, or are in work.
+    pub(super) queued: u64,
+    /// Those that are looked at later.
+    pub(super) planned: u64,
+}
+
+impl Keys {
+    /// The keys that a dump shows.
+    pub(super) fn of(state: &Value) -> Result<Self> {
+        let queues = state["queues"].as_object().context("the dump has the queues")?;
+        let sum = |size: &str| {
+            let sizes = queues.iter().map(|(name, queue)| {
+                queue[size].as_u64().with_context(|| format!("the dump has no number {size:?} of queue {name}"))
+            });
+            sizes.sum::<Result<u64>>()
+        };
+        Ok(Self { queued: sum("waiting")? + sum("working")?, planned: sum("later")? })
+    }
+}
+
 /// Measures all replicas.
 pub(super) struct Probe {
     board: Board,
@@ -170,15 +193,13 @@ impl Probe {
     }
 
     /// Whether a replica leads, and the resources that it uses.
-    async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 6])> {
+    async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 7])> {
         let state: Value = serde_json::from_str(&self.get(sight, "/debug/dump").await?)?;
         let series = self.get(sight, "/metrics").await?.lines().filter(|line| !line.starts_with('#')).count();
         let process = &state["process"];
         let leads = self.work.leads(&state)?;
         let tasks = process["aliveTasks"].as_u64().context("the dump has the number of tasks")?;
-        let queues = state["queues"].as_object().context("the dump has the queues")?;
-        let sizes = queues.values().flat_map(|queue| ["waiting", "later", "working"].map(|size| &queue[size]));
-        let queued = sizes.filter_map(Value::as_u64).sum();
+        let Keys { queued, planned } = Keys::of(&state)?;
         let folder = Path::new("/proc").join(sight.id.to_string());
         let status = std::fs::read_to_string(folder.join("status")).context("the process has a status")?;
         let descriptors = std::fs::read_dir(folder.join("fd"))?.count();
@@ -188,6 +209,7 @@ impl Probe {
             (Measure::Descriptors, u64::try_from(descriptors)?),
             (Measure::Tasks, tasks),
             (Measure::Queued, queued),
+            (Measure::Planned, planned),
             (Measure::Series, u64::try_from(series)?),
         ];
         Ok((leads, values))
@@ -241,6 +263,17 @@ mod tests {
         assert!(!work.leads(&bindings(["Follower(\"a\")", "Unknown"])).unwrap());
         let why = work.leads(&bindings(["Leader", "Unknown"])).unwrap_err().to_string();
         assert!(why.contains("1 bindings of 2"), "{why}");
+    }
+
+    #[test]
+    fn keys_of_all_queues_are_summed_and_a_number_that_is_missing_is_no_zero() {
+        let queue = |waiting: u64, later: u64, working: u64| json!({"waiting": waiting, "later": later, "working": working, "adds": 1000});
+        let state = json!({"queues": {"nodes": queue(1, 20, 300), "pods": queue(4, 50, 600)}});
+        assert_eq!(Keys::of(&state).unwrap(), Keys { queued: 905, planned: 70 });
+        assert_eq!(Keys::of(&json!({"queues": {}})).unwrap(), Keys::default());
+        let why = Keys::of(&json!({"queues": {"nodes": {"waiting": 1, "working": 0}}})).unwrap_err().to_string();
+        assert!(why.contains("\"later\" of queue nodes"), "{why}");
+        assert!(Keys::of(&json!({})).is_err());
     }
 
     #[test]

@@ -17,8 +17,10 @@ pub enum Measure {
     Descriptors,
     /// Tasks of the runtime.
     Tasks,
-    /// Keys in all queues: waiting, delayed and in work.
+    /// Keys that wait for a worker, or are in work, in all queues.
     Queued,
+    /// Keys that are looked at later, at a set time, in all queues: at the next boundary of a window, or after a pause.
+    Planned,
     /// Series of metrics.
     Series,
     /// Watches that are open at the API servers, of all replicas together.
@@ -27,8 +29,16 @@ pub enum Measure {
 
 impl Measure {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 7] =
-        [Self::Memory, Self::Threads, Self::Descriptors, Self::Tasks, Self::Queued, Self::Series, Self::Watches];
+    pub const ALL: [Self; 8] = [
+        Self::Memory,
+        Self::Threads,
+        Self::Descriptors,
+        Self::Tasks,
+        Self::Queued,
+        Self::Planned,
+        Self::Series,
+        Self::Watches,
+    ];
 
     /// Its name in the table.
     pub(super) fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Measure {
             Self::Descriptors => "descriptors",
             Self::Tasks => "tasks",
             Self::Queued => "queued",
+            Self::Planned => "planned",
             Self::Series => "series",
             Self::Watches => "watches",
         }
@@ -49,10 +60,24 @@ impl Measure {
             Self::Memory => 8 * 1024,
             Self::Threads => 4,
             Self::Descriptors | Self::Tasks => 8,
-            Self::Queued => 5,
+            Self::Queued | Self::Planned => 5,
             // Two histograms of what has not happened before.
             Self::Series => 40,
             Self::Watches => 2,
+        }
+    }
+
+    /// What of a quarter is compared with another quarter.
+    fn judged(self) -> Judged {
+        match self {
+            Self::Memory | Self::Threads | Self::Descriptors | Self::Tasks | Self::Series | Self::Watches => {
+                Judged::Median
+            }
+            // An edit of a policy and a take-over have thousands of keys looked at, so the height of a queue shows when that was. What
+            // is never worked off is there at every moment.
+            Self::Queued => Judged::Least,
+            // It follows from the windows and the pauses that there are at a moment: one key for each node that has one.
+            Self::Planned => Judged::Not,
         }
     }
 
@@ -60,6 +85,17 @@ impl Measure {
     pub(super) fn shown(self, value: u64) -> u64 {
         if self == Self::Memory { value / 1024 } else { value }
     }
+}
+
+/// What of a quarter is compared with another quarter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    /// Its median: single peaks do not count.
+    Median,
+    /// Its least value: what never goes away.
+    Least,
+    /// Nothing.
+    Not,
 }
 
 /// Replicas whose samples are compared with each other.
@@ -133,7 +169,8 @@ impl Record {
         let mut all = Vec::new();
         for who in Who::ALL {
             for measure in Measure::ALL {
-                if (who == Who::Together) == (measure == Measure::Watches) {
+                let is_measured = (who == Who::Together) == (measure == Measure::Watches);
+                if is_measured && measure.judged() != Judged::Not {
                     all.push(Verdict::of(who, measure, self.of(who, measure), total));
                 }
             }
@@ -168,9 +205,10 @@ pub struct Verdict {
     pub who: Who,
     /// The resource.
     pub measure: Measure,
-    /// Medians of the second quarter of its time and of the last one; none where nothing was measured.
-    pub medians: (Option<u64>, Option<u64>),
-    /// The greatest last median that is flat.
+    /// Of the second quarter of its time and of the last one, the median, or the least value of a queue; none where nothing was
+    /// measured.
+    pub typical: (Option<u64>, Option<u64>),
+    /// The greatest last value that is flat.
     pub allowed: Option<u64>,
 }
 
@@ -178,19 +216,24 @@ impl Verdict {
     /// The first quarter is for starting and warming up.
     fn of(who: Who, measure: Measure, series: &[(Duration, u64)], total: Duration) -> Self {
         let (from, length) = who.span(total);
-        let median = |quarter: u32| {
+        let typical = |quarter: u32| {
             // The last sample may come at the very end, or a moment later.
             let to = if quarter == 3 { Duration::MAX } else { from + length / 4 * (quarter + 1) };
-            spread(series, from + length / 4 * quarter, to).map(|spread| spread.median)
+            let spread = spread(series, from + length / 4 * quarter, to)?;
+            match measure.judged() {
+                Judged::Median => Some(spread.median),
+                Judged::Least => Some(spread.least),
+                Judged::Not => None,
+            }
         };
-        let (early, late) = (median(1), median(3));
+        let (early, late) = (typical(1), typical(3));
         let allowed = early.map(|early| early.saturating_add(early * GROWTH / 100).saturating_add(measure.slack()));
-        Self { who, measure, medians: (early, late), allowed }
+        Self { who, measure, typical: (early, late), allowed }
     }
 
     /// Whether it is flat; a series that was not measured is not.
     pub fn is_flat(&self) -> bool {
-        self.allowed.zip(self.medians.1).is_some_and(|(allowed, late)| late <= allowed)
+        self.allowed.zip(self.typical.1).is_some_and(|(allowed, late)| late <= allowed)
     }
 }
 
@@ -239,8 +282,33 @@ mod tests {
         }
         let verdicts = record.verdicts(TOTAL);
         let watches = verdicts.iter().find(|it| it.measure == Measure::Watches).unwrap();
-        assert_eq!((watches.medians, watches.allowed), ((Some(20), Some(20)), Some(25)));
+        assert_eq!((watches.typical, watches.allowed), ((Some(20), Some(20)), Some(25)));
         assert!(watches.is_flat());
+    }
+
+    #[test]
+    fn a_queue_that_is_worked_off_is_flat_and_one_with_a_rest_that_stays_is_not() {
+        let of_queue = |values: [[u64; 3]; 4]| {
+            let mut record = Record::default();
+            for (second, value) in (0..).step_by(30).zip(values.into_iter().flatten()) {
+                // Quarters are of 100 s; the last value of each is not at its end.
+                record.add(Who::Following, Measure::Queued, Duration::from_secs(second + second / 90 * 10), value);
+            }
+            let all = record.verdicts(TOTAL);
+            all.into_iter().find(|it| (it.who, it.measure) == (Who::Following, Measure::Queued)).unwrap()
+        };
+        let worked_off = of_queue([[900, 0, 900], [2, 900, 10], [900, 900, 900], [4000, 7, 4000]]);
+        assert_eq!((worked_off.typical, worked_off.allowed), ((Some(2), Some(7)), Some(7)));
+        assert!(worked_off.is_flat());
+        assert!(!of_queue([[0, 0, 0], [2, 900, 10], [0, 0, 0], [4000, 8, 4000]]).is_flat());
+    }
+
+    #[test]
+    fn what_is_planned_is_shown_and_not_judged() {
+        let mut record = Record::default();
+        record.add(Who::Following, Measure::Planned, TOTAL / 3, 7);
+        assert_eq!(record.of(Who::Following, Measure::Planned).len(), 1);
+        assert!(record.verdicts(TOTAL).iter().all(|verdict| verdict.measure != Measure::Planned));
     }
 
     #[test]
@@ -265,7 +333,7 @@ mod tests {
         }
         let verdicts = record.verdicts(TOTAL);
         let reign = verdicts.iter().find(|it| (it.who, it.measure) == (Who::Reigning, Measure::Tasks)).unwrap();
-        assert_eq!((reign.medians, reign.is_flat()), ((Some(50), Some(61)), true));
+        assert_eq!((reign.typical, reign.is_flat()), ((Some(50), Some(61)), true));
         record.add(Who::Reigning, Measure::Tasks, at(400), 70);
         assert!(!record.verdicts(TOTAL).iter().any(|it| it.who == Who::Reigning && it.is_flat()));
     }

@@ -2,11 +2,13 @@
 //! time, then it leads all the time.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
+use serde_json::Value;
 
-use super::probe::{Board, Sight, Standing};
+use super::probe::{Board, Keys, Sight, Standing};
 use crate::controlplane::eventually;
 use crate::host::Host;
 use crate::scene::PATIENCE;
@@ -173,6 +175,19 @@ impl Replicas {
         host.signal(signal)?;
         self.stands(standing);
         Ok(())
+    }
+
+    /// Waits until no queue of a replica has a key, neither for now nor for later.
+    pub(super) async fn until_idle(&self, patience: Duration) {
+        for host in self.hosts.iter().flatten() {
+            eventually("no queue has a key", patience, async || {
+                let dump = host.get("/debug/dump").await.map_err(|error| error.to_string())?;
+                let state: Value = serde_json::from_str(&dump).map_err(|error| error.to_string())?;
+                let keys = Keys::of(&state).map_err(|error| format!("{error:#}"))?;
+                if keys == Keys::default() { Ok(()) } else { Err(state["queues"].to_string()) }
+            })
+            .await;
+        }
     }
 
     /// Stops all of them; each has to end well.

@@ -40,16 +40,18 @@ pub fn minutes(record: &Record) -> String {
 
 /// Each verdict in a line, under a headline.
 pub fn verdicts(all: &[Verdict]) -> String {
-    let mut text = String::from("\nmedians: second quarter of its time, last quarter, the most that is flat\n");
+    let mut text = String::from(
+        "\nmedians, and the least of what is queued: second quarter of its time, last quarter, the most that is flat\n",
+    );
     for verdict in all {
         let measure = verdict.measure;
         let cell = |value: Option<u64>| value.map_or("-".to_owned(), |value| measure.shown(value).to_string());
-        let word = match (verdict.is_flat(), verdict.medians) {
+        let word = match (verdict.is_flat(), verdict.typical) {
             (true, _) => "flat",
             (false, (Some(_), Some(_))) => "NOT FLAT",
             (false, _) => "NOT MEASURED",
         };
-        let (early, late) = verdict.medians;
+        let (early, late) = verdict.typical;
         let (early, late, allowed) = (cell(early), cell(late), cell(verdict.allowed));
         let who = verdict.who.name();
         let _ = writeln!(text, "{who:<42} {:<12} {early:>6} {late:>6} {allowed:>6}  {word}", measure.name());

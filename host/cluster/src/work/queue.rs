@@ -151,6 +151,11 @@ impl<K: WorkKey> WorkQueue<K> {
         self.shared.change(|line, now| line.failed(key, requeue, now))
     }
 
+    /// See [`Queue::succeeded`].
+    pub fn succeeded(&self, key: &K) {
+        self.shared.lock().succeeded(key);
+    }
+
     /// See [`Queue::forget`].
     pub fn forget(&self, key: &K) {
         self.shared.lock().forget(key);

@@ -237,6 +237,24 @@ async fn work_may_ask_for_another_time_and_that_is_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_work_on_a_key_says_when_there_is_something_to_do_next() {
+    let queue = queue(1);
+    // A window that closes after 100 s is edited after ten.
+    let outcomes = [WorkOutcome::Again(100 * S), WorkOutcome::Again(200 * S)];
+    let work = Scripted::new(move |_, before| Ok(outcomes.get(before).copied().unwrap_or(WorkOutcome::Done)));
+    queue.add("a".into()).unwrap();
+    run(&queue, options(2, 0), &work, async {
+        tokio::time::sleep(10 * S).await;
+        queue.add("a".into()).unwrap();
+        work.until(|work| work.calls().len() == 3).await;
+        tokio::time::sleep(S).await;
+    })
+    .await;
+    assert_eq!(work.times("a"), [Duration::ZERO, 10 * S, 210 * S]);
+    assert_eq!(queue.counts().later, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn sleeping_workers_wake_for_the_earliest_time_also_when_it_is_given_last() {
     let (queue, work) = (queue(9), Scripted::new(|_, _| Ok(WorkOutcome::Done)));
     run(&queue, options(3, 15), &work, async {

@@ -35,7 +35,8 @@ pub trait Work<K>: Send + Sync + 'static {
     }
 }
 
-/// How work ended that did not fail.
+/// How work ended that did not fail. Of an earlier [`WorkOutcome::Again`] about the key, and of the pause after a failure, nothing is
+/// left then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkOutcome {
     /// There is nothing more to do.
@@ -136,7 +137,7 @@ impl<K: WorkKey, W: Work<K>> Worker<K, W> {
         self.metrics.worked(self.queue.name(), started.elapsed());
         let failure = match ended {
             Ok(Ok(outcome)) => {
-                self.queue.forget(&key);
+                self.queue.succeeded(&key);
                 if let WorkOutcome::Again(pause) = outcome
                     && let Err(why) = self.queue.add_after(key.clone(), pause)
                 {

@@ -44,6 +44,8 @@ enum LinePlace {
     Processing {
         since: Duration,
         then: Then,
+        /// The last sequence when it was taken.
+        sequence: u64,
     },
     Dropped,
 }
@@ -132,7 +134,8 @@ impl<K: Ord + Clone> Queue<K> {
                 Openness::Closed => Next::Closed,
             };
         };
-        self.items.entry(key.clone()).or_default().place = LinePlace::Processing { since: now, then: Then::Rest };
+        let place = LinePlace::Processing { since: now, then: Then::Rest, sequence: self.sequence };
+        self.items.entry(key.clone()).or_default().place = place;
         self.counts.processing += 1;
         Next::Take(key)
     }
@@ -158,6 +161,21 @@ impl<K: Ord + Clone> Queue<K> {
         let added = self.add_rate_limited(key.clone(), now);
         self.end(key, LinePlace::Resting);
         added.map_or(RetryVerdict::Closed, RetryVerdict::AgainAfter)
+    }
+
+    /// The work on a key succeeded, so nothing of what was before it counts any more: neither failures nor a time at which the key was
+    /// to be added, since this work has judged when there is something to do next. A time that was given meanwhile stays. The caller
+    /// gives that next time and ends the work after this.
+    pub fn succeeded(&mut self, key: &K) {
+        if let Some(item) = self.items.get_mut(key)
+            && let LinePlace::Processing { sequence: taken, .. } = item.place
+            && let Some((at, sequence)) = item.later
+            && sequence <= taken
+        {
+            item.later = None;
+            self.later.remove(&(at, sequence, key.clone()));
+        }
+        self.forget(key);
     }
 
     /// Sets the count of failures of a key to zero.

@@ -26,7 +26,7 @@ use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::super::group::ready;
 use super::super::lent::{
-    ELSEWHERE, Lent, SYSTEM, binding, cluster, holding, namespace, now, process, says, secret, until,
+    ELSEWHERE, Lent, SYSTEM, binding, cluster, condition, holding, namespace, now, process, says, secret, until,
 };
 use super::super::pair::BORROWED;
 use super::super::verbs::topoloom;
@@ -103,7 +103,10 @@ async fn s7_the_first_claim_stays_without_a_quarrel_and_what_is_not_disputed_wor
     second.bind(&mut lent, "east", json!({"nodeSelector": of_loans(&["south"])})).await?;
     let fields = json!({"nodeSelector": of_loans(&["both", "south"]), "mountNamespace": "fourth"});
     second.bind(&mut lent, "south", fields).await?;
-    let is_claimed = |binding: &Value| says(binding, "Conflict", "True", "NodesClaimed");
+    let is_claimed = |binding: &Value| {
+        says(binding, "Conflict", "True", "NodesClaimed")
+            && condition(binding, "Conflict")[2].starts_with("1 physical nodes are claimed")
+    };
     lent.until_binding("twin", "does not get all of its nodes", is_claimed).await;
     until(&second.bindings(), "south", "does not get all of its nodes", is_claimed).await;
     let is_taken = |binding: &Value| says(binding, "Conflict", "True", "BorrowerLeaseTaken");
@@ -111,13 +114,17 @@ async fn s7_the_first_claim_stays_without_a_quarrel_and_what_is_not_disputed_wor
     lent.until("vnode-twin-c2", "is ready", |node| ready(node) == "True").await;
     until(&second.nodes(), "vnode-south-c3", "is ready", |node| ready(node) == "True").await;
     let events: Api<Event> = Api::all(lent.virtual_plane.client());
-    eventually("an Event about the name that is taken", PATIENCE, async || {
+    eventually("Events about the name that is taken and the machine that is claimed", PATIENCE, async || {
         let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let is_it = |event: &Event| {
-            let about = event.regarding.as_ref().and_then(|about| about.name.as_deref());
-            event.reason.as_deref() == Some("NameTaken") && about == Some("vnode-east-w-1")
+        let is_told = |reason: &str, of: &str| {
+            let is_it = |event: &Event| {
+                let about = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+                event.reason.as_deref() == Some(reason) && about == Some(of)
+            };
+            all.iter().any(is_it)
         };
-        if all.iter().any(is_it) { Ok(()) } else { Err(format!("{} others", all.len())) }
+        let told = [is_told("NameTaken", "vnode-east-w-1"), is_told("NodesClaimed", "twin")];
+        if told == [true; 2] { Ok(()) } else { Err(format!("{told:?} among {}", all.len())) }
     })
     .await;
 

@@ -21,7 +21,7 @@ use topoloom_tests::lending::kubelets::NewNode;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::super::group::ready;
-use super::super::lent::{Lent, now, says};
+use super::super::lent::{Lent, cluster, now, says};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
 use super::{bound, claim, is_terminating, pass, plays, pods, within};
@@ -47,9 +47,22 @@ async fn s6_another_cluster_at_the_same_address_gets_no_node_and_loses_nothing_u
     }
     bound(&lent.virtual_plane, "web", "vnode-east-w2", json!({"spec": {AT_ONCE: 0}})).await?;
 
+    // The Secret leads to another cluster, and back.
+    let is_another = |binding: &Value| says(binding, "PhysicalClusterChanged", "True", "AnotherCluster");
+    lent.secret("east", &read_to_string(lent.virtual_plane.kubeconfig())?).await?;
+    let binding = lent.until_binding("east", "leads to another cluster", is_another).await;
+    assert_eq!(binding["status"]["otherCluster"]["uid"], *cluster(&lent.virtual_plane).await?);
+    lent.secret("east", &read_to_string(lent.physical_plane.kubeconfig())?).await?;
+    let is_well = |binding: &Value| !is_another(binding) && says(binding, "Ready", "True", "Ok");
+    lent.until_binding("east", "leads to its own cluster", is_well).await;
+    // Nothing is claimed or made there: its nodes are the two that were lent before.
+    for node in lent.lent().list(&ListParams::default()).await?.items {
+        let node = serde_json::to_value(node)?;
+        assert!(claim(&node).is_none() && ready(&node) == "True" && !is_terminating(&node), "{node}");
+    }
+
     // Its certificates and tokens are the same, and it is not.
     lent.physical_plane.edit("/registry/namespaces/kube-system", |it| it["metadata"]["uid"] = ANOTHER.into()).await?;
-    let is_another = |binding: &Value| says(binding, "PhysicalClusterChanged", "True", "AnotherCluster");
     let binding = lent.until_binding("east", "leads to another cluster", is_another).await;
     let other = &binding["status"]["otherCluster"];
     assert_eq!(other["uid"], ANOTHER);

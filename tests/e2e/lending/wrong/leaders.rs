@@ -4,6 +4,7 @@ use std::fs::read_to_string;
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
+use kube::api::{Patch, PatchParams};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use topoloom_api::names::DRAIN_ANNOTATION;
@@ -17,7 +18,7 @@ use super::super::group::ready;
 use super::super::lent::{Lent, now};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
-use super::{bound, effects, has_taint, host, player, plays, pods, states, switch};
+use super::{bound, claim, effects, has_taint, host, is_terminating, player, plays, pods, states, switch, within};
 
 /// The node that is drained, and the one whose windows close.
 const DRAINED: &str = "vnode-east-d1";
@@ -43,16 +44,22 @@ enum Stage {
     Evicted,
     /// The closed node evicts.
     Executing,
+    /// The drained node is deleted, and a finalizer of another keeps it: its machine is claimed still.
+    Deleted,
 }
 
-const PLAYS: [(Fault, Stage); 6] = [
+const PLAYS: [(Fault, Stage); 8] = [
     (Fault::Stopped, Stage::Evicted),
     (Fault::Killed, Stage::Marked),
     (Fault::Stopped, Stage::Executing),
     (Fault::Killed, Stage::Evicted),
     (Fault::Stopped, Stage::Marked),
     (Fault::Killed, Stage::Executing),
+    (Fault::Stopped, Stage::Deleted),
+    (Fault::Killed, Stage::Deleted),
 ];
+/// A finalizer that is not the syncer's.
+const KEPT: &str = "example.com/kept";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s10_s11_s17_no_pod_is_evicted_twice_and_no_late_write_counts_whatever_happens_to_a_leader() -> Result<()> {
@@ -106,11 +113,17 @@ async fn play(fault: Fault, stage: Stage) -> Result<()> {
     let is_one = holder["status"]["holder"] == "one";
     let (leader, other) = if is_one { ((one, "one"), (two, "two")) } else { ((two, "two"), (one, "one")) };
 
+    if stage == Stage::Deleted {
+        finalize(&lent, |finalizers| finalizers.push(KEPT.to_owned())).await;
+    }
     let revision = lent.virtual_plane.revision().await?;
     lent.policy("nights", closed()?).await?;
     lent.annotate("east", DRAIN_ANNOTATION, Some("d1")).await?;
     until_stage(&lent, stage).await;
     let resumed = meet(&lent, fault, leader, other.1).await?;
+    if stage == Stage::Deleted {
+        finalize(&lent, |finalizers| finalizers.retain(|finalizer| finalizer != KEPT)).await;
+    }
 
     until_gone(&users, "slow").await;
     until_gone(&users, "paid").await;
@@ -119,6 +132,7 @@ async fn play(fault: Fault, stage: Stage) -> Result<()> {
         answer => Err(format!("{answer:?}")),
     })
     .await;
+    within(PATIENCE, &lent.machines(), "d1", "is not claimed any more", |machine| claim(machine).is_none()).await;
     lent.until(CLOSED, "evicts", |node| effects(node, keys::OUT_OF_WINDOWS_TAINT) == ["NoExecute"]).await;
     grace_was_kept(&states(&lent.virtual_plane, &format!("/registry/minions/{CLOSED}"), revision).await?)?;
     prove(&lent.virtual_plane.audit_log()?, resumed.as_ref())?;
@@ -128,6 +142,20 @@ async fn play(fault: Fault, stage: Stage) -> Result<()> {
         host.stop().await?;
     }
     lent.stop().await
+}
+
+/// Changes the finalizers of the drained node, in the version that was read.
+async fn finalize(lent: &Lent, change: impl Fn(&mut Vec<String>)) {
+    eventually("the finalizers of the drained node are changed", PATIENCE, async || {
+        let metadata = lent.lent().get(DRAINED).await.map_err(|error| error.to_string())?.metadata;
+        let mut finalizers = metadata.finalizers.unwrap_or_default();
+        change(&mut finalizers);
+        let metadata = json!({"finalizers": finalizers, "resourceVersion": metadata.resource_version});
+        let body = Patch::Merge(json!({"metadata": metadata}));
+        let patched = lent.lent().patch(DRAINED, &PatchParams::default(), &body).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 async fn until_stage(lent: &Lent, stage: Stage) {
@@ -143,6 +171,7 @@ async fn until_stage(lent: &Lent, stage: Stage) {
             let evicts = |node: &Value| effects(node, keys::OUT_OF_WINDOWS_TAINT) == ["NoExecute"];
             lent.until(CLOSED, "evicts", evicts).await;
         }
+        Stage::Deleted => drop(lent.until(DRAINED, "is being deleted", is_terminating).await),
     }
 }
 

@@ -59,6 +59,13 @@ async fn edit(lent: &Lent, node: &str, body: Value) -> Result<()> {
     Ok(())
 }
 
+/// The lender cordons a machine, or takes its cordon back.
+async fn cordon(lent: &Lent, machine: &str, unschedulable: bool) -> Result<()> {
+    let body = Patch::Merge(json!({"spec": {"unschedulable": unschedulable}}));
+    lent.machines().patch(machine, &PatchParams::default(), &body).await?;
+    Ok(())
+}
+
 /// S22: another machine has the name of one that is lent.
 async fn replaced(lent: &Lent) -> Result<()> {
     let node = "vnode-breaks-m1";
@@ -106,7 +113,8 @@ async fn silent(lent: &Lent) -> Result<()> {
     Ok(())
 }
 
-/// S12, S22: what is ours on a virtual node is repaired, its lease too.
+/// S12, S22: what is ours on a virtual node is repaired, its lease too; and a cordon of its machine is mirrored. What a user adds stays
+/// through all of it.
 async fn edited(lent: &Lent) -> Result<()> {
     let node = "vnode-breaks-m3";
     let there = lent.until(node, "is there", |_| true).await;
@@ -114,16 +122,27 @@ async fn edited(lent: &Lent) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(lent.virtual_plane.client(), "kube-node-lease");
     leases.delete(node, &DeleteParams::default()).await?;
     let labels = json!({keys::PHYSICAL_NODE_UID: "another", keys::MANAGED_BY_LABEL: null, "team": "red"});
-    edit(lent, node, json!({"metadata": {"labels": labels}, "spec": {"taints": null}})).await?;
+    let metadata = json!({"labels": labels, "annotations": {"example.com/note": "theirs"}});
+    let taints = json!([{"key": "team", "value": "red", "effect": "NoSchedule"}]);
+    edit(lent, node, json!({"metadata": metadata, "spec": {"taints": taints, "unschedulable": true}})).await?;
     let is_repaired = |node: &Value| {
         let labels = &node["metadata"]["labels"];
         labels[keys::PHYSICAL_NODE_UID] == machine
             && labels[keys::MANAGED_BY_LABEL] == keys::MANAGED_BY
             && has_taint(node, keys::VNODE_TAINT)
     };
-    let node_after = lent.until(node, "is repaired", is_repaired).await;
-    assert_eq!(node_after["metadata"]["labels"]["team"], "red");
-    assert_eq!(node_after["metadata"]["uid"], there["metadata"]["uid"]);
+    let has_all_of_users = |node: &Value| {
+        let metadata = &node["metadata"];
+        assert_eq!((&metadata["labels"]["team"], &metadata["uid"]), (&json!("red"), &there["metadata"]["uid"]));
+        assert_eq!(metadata["annotations"]["example.com/note"], "theirs");
+        assert_eq!((effects(node, "team"), &node["spec"]["unschedulable"]), (vec!["NoSchedule"], &json!(true)));
+    };
+    has_all_of_users(&lent.until(node, "is repaired", is_repaired).await);
+    let is_cordoned = |node: &Value| has_taint(node, keys::PHYSICAL_UNSCHEDULABLE_TAINT);
+    cordon(lent, "m3", true).await?;
+    has_all_of_users(&lent.until(node, "is cordoned as its machine is", is_cordoned).await);
+    cordon(lent, "m3", false).await?;
+    has_all_of_users(&lent.until(node, "is not cordoned any more", |node| !is_cordoned(node)).await);
     eventually("its lease is renewed again", PATIENCE, async || {
         let lease = leases.get(node).await.map_err(|error| error.to_string())?;
         let is_renewed = lease.spec.as_ref().is_some_and(|spec| spec.renew_time.is_some());

@@ -109,6 +109,10 @@ impl Outage {
         self.is_gone(&lent).await?;
         pass(began, self.gone).await;
         nothing_was_taken(&lent, revision).await?;
+        // With times that suit a test a machine that is busy for some seconds finds it gone at once.
+        if !self.gone.is_zero() {
+            was_suspect_first(&lent, revision).await?;
+        }
 
         lent.physical_plane.start_apiserver().await?;
         is_right_again(&lent).await?;
@@ -152,6 +156,20 @@ impl Outage {
         assert_eq!(condition(&pod, "DisruptionTarget")[1], "DeletionByTaintManager", "{pod}");
         Ok(())
     }
+}
+
+/// Of both bindings the status said that the server is suspect, and later that it is unreachable.
+async fn was_suspect_first(lent: &Lent, revision: u64) -> Result<()> {
+    for name in ["east", "north"] {
+        let key = format!("/registry/topoloom.dev/clusterbindings/{name}");
+        let states = states(&lent.virtual_plane, &key, revision).await?;
+        let said: Vec<&str> =
+            states.iter().filter_map(|binding| binding["status"]["connection"]["state"].as_str()).collect();
+        let first = |word: &str| said.iter().position(|said| *said == word);
+        let (suspect, unreachable) = (first("Suspect"), first("Unreachable"));
+        assert!(suspect.is_some() && suspect < unreachable, "{name}: {said:?}");
+    }
+    Ok(())
 }
 
 /// Nothing was evicted, deleted or enlarged by us; where nodes are held, no other has evicted a pod either; and what lends from the

@@ -107,6 +107,7 @@ async fn s8_s9_a_mistake_enlarges_nothing_and_evicts_no_pod_and_what_takes_most_
         bound(&lent.virtual_plane, name, node, json!({})).await?;
     }
     lent.until("vnode-rights-rights", "is half", |node| ready(node) == "True" && is_half(node)).await;
+    bound(&lent.virtual_plane, "rights", "vnode-rights-rights", json!({})).await?;
     let revision = lent.virtual_plane.revision().await?;
     tokio::try_join!(mistakes(&lent), no_right(&lent), a_job(&lent), an_edit(&lent))?;
     assert!(lent.lent().get_opt("vnode-people-never").await?.is_none());
@@ -117,11 +118,13 @@ async fn s8_s9_a_mistake_enlarges_nothing_and_evicts_no_pod_and_what_takes_most_
     let is_missing = |binding: &Value| says(binding, "Ready", "False", "DefinitionMissing");
     lent.until_binding("people", "has no policies", is_missing).await;
     assert!(lent.lent().get_opt("vnode-people-never").await?.is_none(), "it was never lent");
-    for (name, node) in MISTAKES.iter().zip(&nodes) {
+    for node in nodes.iter().map(String::as_str).chain(["vnode-rights-rights"]) {
         for state in states(&lent.virtual_plane, &format!("/registry/minions/{node}"), revision).await? {
             let is_open = !has_taint(&state, keys::OUT_OF_WINDOWS_TAINT) && !has_taint(&state, keys::DELETING_TAINT);
             assert!(is_half(&state) && is_open && !is_terminating(&state), "{state}");
         }
+    }
+    for name in MISTAKES.into_iter().chain(["rights"]) {
         let pod = pods(&lent.virtual_plane).get(name).await?;
         assert!(pod.metadata.deletion_timestamp.is_none(), "{pod:?}");
     }

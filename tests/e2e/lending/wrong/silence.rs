@@ -53,6 +53,11 @@ async fn resisted(lent: &Lent, machine: &str, orphan: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether the replica serves the binding, by its metrics.
+async fn serves(host: &Host) -> Result<bool> {
+    Ok(host.get("/metrics").await?.contains("topoloom_binding_group_running{binding=\"east\"} 1"))
+}
+
 /// Waits until the replica says that it does not hold the binding any more.
 async fn until_lost(host: &Host) {
     eventually("the replica does not hold the binding", PATIENCE, async || {
@@ -81,6 +86,7 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
     until_pod(&pods(&lent.virtual_plane), "web", "runs", |pod| phase(pod) == "Running").await;
     let twin = |pod: &Pod| super::super::pair::annotation(pod, keys::PHYSICAL_POD_UID).map(str::to_owned);
     let before = until_pod(&pods(&lent.virtual_plane), "web", "has its twin", |pod| twin(pod).is_some()).await;
+    assert!(serves(&host).await?);
 
     // Its store stalls: the API server takes requests, and answers none.
     lent.virtual_plane.signal_etcd(Signal::STOP)?;
@@ -89,6 +95,7 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
     tempt(&lent, &identity, "w2", "orphan-2").await?;
     pass(began, LOST).await;
     resisted(&lent, "w2", "orphan-2").await?;
+    assert!(!serves(&host).await?);
     lent.virtual_plane.signal_etcd(Signal::CONT)?;
     lent.until_nodes(&["vnode-east-w1", "vnode-east-w2"]).await;
     until_gone(&physicals(&lent), "orphan-2").await;

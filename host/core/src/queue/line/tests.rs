@@ -237,3 +237,45 @@ fn limits_are_those_of_the_arguments() {
     queue.forget(&"a");
     assert_eq!(queue.add_rate_limited("a", ZERO), Ok(MS));
 }
+
+#[test]
+fn work_that_succeeds_ends_the_time_that_was_set_before_it_and_not_one_that_was_set_meanwhile() {
+    let mut queue = queue(9);
+    for key in ["window", "gone", "retried", "meanwhile"] {
+        queue.add_after(key, 1000 * MS, ZERO).unwrap();
+        queue.add(key, ZERO).unwrap();
+    }
+    queue.add_rate_limited("retried", ZERO).unwrap();
+    assert_eq!((queue.counts().waiting, queue.counts().later), (4, 4));
+    while let Next::Take(key) = queue.next(MS) {
+        if key == "meanwhile" {
+            queue.add_after(key, 500 * MS, MS).unwrap();
+        }
+        queue.succeeded(&key);
+        if key == "window" {
+            // A later time than the earlier one, which does not count any more.
+            queue.add_after(key, 2000 * MS, MS).unwrap();
+        }
+        queue.done(&key, MS);
+    }
+    assert_eq!((queue.counts().later, queue.requeues(&"retried")), (2, 0));
+    assert_eq!(queue.items.len(), 2, "nothing is known of a key about which nothing is left to do");
+    assert_eq!(served(&mut queue, 501 * MS), ["meanwhile"]);
+    assert_eq!(served(&mut queue, 2000 * MS), [""; 0]);
+    assert_eq!(served(&mut queue, 2001 * MS), ["window"]);
+    // Of a key that is not worked on only the failures are forgotten.
+    queue.add_rate_limited("gone", 2001 * MS).unwrap();
+    queue.succeeded(&"gone");
+    assert_eq!((queue.counts().later, queue.requeues(&"gone")), (1, 0));
+}
+
+#[test]
+fn work_that_fails_keeps_the_time_that_was_set_before_it() {
+    let limiter = Limiter::new(Backoff::new(900 * MS, 900 * MS), Bucket::STANDARD);
+    let mut queue = Queue::new(NonZeroUsize::MIN, limiter);
+    queue.add_after("a", 100 * MS, ZERO).unwrap();
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    assert_eq!(queue.failed(&"a", Requeue::of_flag(-1), ZERO), RetryVerdict::AgainAfter(900 * MS));
+    assert_eq!(queue.next(ZERO), Next::Wait(Some(100 * MS)), "a boundary is not missed because of a pause");
+}
