@@ -93,3 +93,27 @@ fn pods_and_leases_of_virtual_nodes_are_ours_and_those_of_nodes_that_only_look_s
     let own = "/registry/leases/topoloom-system/topoloom-binding-x";
     assert_eq!(judge(&[put(1, own, json!({"metadata": {}})), delete(2, own)], &story(&[])), Judged::default());
 }
+
+#[test]
+fn of_other_kinds_only_status_and_finalizer_of_our_own_and_events_are_written() {
+    let touched = |fields: Value| json!({"metadata": {"managedFields": written(fields)}});
+    let status = || touched(json!({"f:status": {".": {}, "f:phase": {}}}));
+    let finalizer = touched(json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"topoloom.dev/binding\"": {}}}}));
+    let (binding, policy) =
+        ("/registry/topoloom.dev/clusterbindings/east", "/registry/topoloom.dev/resourceleasingpolicies/nights");
+    let event = touched(json!({"f:reason": {}}));
+    let history = [
+        put(1, binding, finalizer),
+        put(2, binding, status()),
+        put(3, policy, status()),
+        put(4, "/registry/events/default/e", event),
+    ];
+    assert_eq!(judge(&history, &story(&[])), Judged::default());
+    for (key, value) in [
+        (policy, touched(json!({"f:spec": {"f:timeZone": {}}}))),
+        ("/registry/secrets/topoloom-system/east", touched(json!({"f:data": {"f:kubeconfig": {}}}))),
+        ("/registry/configmaps/default/m", status()),
+    ] {
+        assert_eq!(judge(&[put(1, key, value)], &story(&[])).violations.len(), 1, "{key}");
+    }
+}
