@@ -23,7 +23,7 @@ use topoloom_tests::scene::Scene;
 
 use super::super::lent::{ELSEWHERE, Lent, SYSTEM, binding, cluster, namespace, now, policy, says, secret, until};
 use super::super::pair::BORROWED;
-use super::{bound, host, plays, pods, switch};
+use super::{bound, host_with, plays, pods, switch};
 
 const SEED: u64 = 20_260_801;
 /// How much happens by itself, and how much in `make soak`.
@@ -47,6 +47,11 @@ struct Play {
     lenders: BTreeSet<String>,
     /// What the test deleted in the physical cluster.
     deleted: BTreeSet<String>,
+}
+
+/// A replica that may do everything.
+async fn unlimited(plane: &ControlPlane, name: &str) -> Result<Host> {
+    host_with(&plane.kubeconfig(), name).await
 }
 
 /// What another was first with, or what is gone, is no mistake of a play.
@@ -92,7 +97,7 @@ impl Play {
         let mut crossing = fields("cross", CROSSED);
         crossing["clusterID"] = "cross".into();
         second.apply(&[binding("cross", &crossing)]).await?;
-        let hosts = [Some(host(&lent.virtual_plane, "one").await?), Some(host(&second, "two").await?)];
+        let hosts = [Some(unlimited(&lent.virtual_plane, "one").await?), Some(unlimited(&second, "two").await?)];
         let (lenders, deleted) = (BTreeSet::new(), BTreeSet::new());
         Ok(Self { lent, second, others, hosts, identities, dice: Dice::new(SEED), made: 0, lenders, deleted })
     }
@@ -201,7 +206,7 @@ impl Play {
         if let Some(host) = self.hosts[at].take() {
             host.kill().await?;
         }
-        let next = host(self.virtual_planes()[at], ["one", "two"][at]).await?;
+        let next = unlimited(self.virtual_planes()[at], ["one", "two"][at]).await?;
         self.hosts[at] = Some(next);
         Ok(())
     }
