@@ -1,9 +1,10 @@
 //! Whether lending left alone what is not ours, judged by etcd's own order of writes of one cluster (decisions S1, S6 and S7).
 //!
 //! *Ours* is what carries the identity of one of the bindings of a story, in that cluster; and a pod that is bound to a virtual node
-//! of ours. Of everything else the program may write two keys on a Node (the label of the policy and the claim), and the status of a
-//! policy; it never takes a claim of another. Nothing else disappears, or begins to, but what the test itself took away. Of other kinds
-//! it writes the status and the finalizer of a binding, Events, and its own leases.
+//! of ours. A pod that carries the identity of a binding outside of the namespace of that binding is not. Of everything else the
+//! program may write two keys on a Node (the label of the policy and the claim), and the status of a policy; it never takes a claim of
+//! another. Nothing else disappears, or begins to, but what the test itself took away. Of other kinds it writes the status and the
+//! finalizer of a binding, Events, and its own leases.
 //!
 //! Who wrote a field stands in the object: the API server takes the name of a manager from the user agent of the program. A deletion
 //! has no manager; so each one has to be the test's.
@@ -36,6 +37,8 @@ const EVENTS: &str = "/registry/events/";
 pub struct Story {
     /// Virtual cluster and binding of each identity, as the labels have them.
     pub identities: BTreeSet<(String, String)>,
+    /// The namespace of the physical pods of an identity, where it has any in this cluster.
+    pub mounts: BTreeMap<(String, String), String>,
     /// The keys of what the test deleted by its own hand.
     pub deleted: BTreeSet<String>,
 }
@@ -157,7 +160,10 @@ impl Judge<'_> {
     fn is_ours(&self, key: &str, object: &Value) -> bool {
         let label = |key: &str| object["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
         let identity = (label(keys::VIRTUAL_CLUSTER), label(keys::BINDING));
-        if self.story.identities.contains(&identity) {
+        let namespace = key.strip_prefix(PODS).and_then(|rest| rest.split('/').next());
+        let mount = self.story.mounts.get(&identity).map(String::as_str);
+        let is_astray = namespace.is_some() && mount.is_some() && namespace != mount;
+        if self.story.identities.contains(&identity) && !is_astray {
             return true;
         }
         if let Some(lease) = key.strip_prefix("/registry/leases/kube-node-lease/") {

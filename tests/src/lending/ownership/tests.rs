@@ -7,6 +7,7 @@ const CLAIM: &str = "vc-1/b-1";
 fn story(deleted: &[&str]) -> Story {
     Story {
         identities: BTreeSet::from([("vc-1".to_owned(), "east".to_owned())]),
+        mounts: BTreeMap::from([(("vc-1".to_owned(), "east".to_owned()), "borrowed".to_owned())]),
         deleted: deleted.iter().map(|key| (*key).to_owned()).collect(),
     }
 }
@@ -60,6 +61,15 @@ fn a_look_alike_may_not_be_written_or_deleted_by_any_but_the_test() {
     touched["metadata"]["managedFields"] = written(json!({"f:status": {"f:phase": {}}}));
     let violations = judge(&[put(1, key, pod), put(2, key, touched)], &story(&[])).violations;
     assert_eq!(violations, [format!("revision 2: {key} is not ours, and the program wrote status.phase")]);
+}
+
+#[test]
+fn a_pod_with_the_identity_in_a_namespace_that_another_borrows_may_not_be_touched() {
+    let (key, pod) = ("/registry/pods/elsewhere/p", json!({"metadata": {"labels": ours()}}));
+    let mut touched = pod.clone();
+    touched["metadata"]["managedFields"] = written(json!({"f:status": {"f:phase": {}}}));
+    let violations = judge(&[put(1, key, pod), put(2, key, touched), delete(3, key)], &story(&[])).violations;
+    assert_eq!(violations.len(), 2, "{violations:?}");
 }
 
 #[test]
