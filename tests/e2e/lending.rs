@@ -2,6 +2,7 @@
 //! on), one binding in this process, streams to lent pods, host ports, the command line, rights, and the program as an operator
 //! runs it.
 
+mod accounts;
 mod bindings;
 mod csi;
 mod group;

@@ -361,12 +361,14 @@ fn content() -> Content {
     Content { definitions: topoloom_api::crds(), objects: vec![namespace] }
 }
 
-/// The admission policies of the chart that have the same content in all tests.
+/// The admission policies of the chart that have the same content in all tests: of both Deployments, and of the syncer in the namespace
+/// in which tests of lending have it.
 fn policies() -> Vec<String> {
     let of_the_host = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
-    let of_the_syncer =
-        ["nodes", "csinodes", "pods", "leases"].map(|name| format!("{}.{name}", chart::SYNCER_CLUSTER_NAME));
-    [&of_the_host[..], &of_the_syncer[..]].concat()
+    let lending = format!("{}.{}", chart::SYNCER, chart::plain::NAMESPACE);
+    let of_the_syncer = [chart::SYNCER_CLUSTER_NAME, lending.as_str()]
+        .map(|cluster| ["nodes", "csinodes", "pods", "leases"].map(|name| format!("{cluster}.{name}")));
+    [&of_the_host[..], &of_the_syncer.concat()[..]].concat()
 }
 
 /// A HyperNode that a person makes by hand.

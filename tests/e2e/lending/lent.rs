@@ -1,5 +1,6 @@
 //! Bindings of this process between two real clusters, each made of a ClusterBinding and a Secret alone.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use prometheus_client::registry::Registry as Metrics;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use topoloom::manager::rights::lending::{PhysicalSettings, Streams};
+use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding, resource_leasing_policy};
 use topoloom_cluster::events::Events;
 use topoloom_cluster::gate::Gate;
@@ -30,6 +33,7 @@ use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
 use topoloom_tests::scene::{PATIENCE, Scene};
 
+use super::accounts::of_grant;
 use super::pair::BORROWED;
 
 /// Where the pods of a second binding would be.
@@ -97,11 +101,27 @@ impl Lent {
         Ok(lent)
     }
 
-    /// A binding with these fields beside those that it has to have, its Secret, and a replica that serves it.
+    /// A binding with these fields beside those that it has to have, its Secret, and a replica that serves it. In the physical cluster
+    /// it has the rights that a lender grants.
     pub(super) async fn bind(&mut self, name: &str, fields: Value) -> Result<()> {
-        self.secret(name, &std::fs::read_to_string(self.physical_plane.kubeconfig())?).await?;
+        let kubeconfig = self.granted(name, &fields).await?;
+        self.secret(name, &std::fs::read_to_string(kubeconfig)?).await?;
         self.binding(name, fields).await?;
         self.serve(name).await
+    }
+
+    /// What the lender grants a binding with these fields; its kubeconfig.
+    pub(super) async fn granted(&self, name: &str, fields: &Value) -> Result<PathBuf> {
+        let object = binding(name, fields);
+        let mount = object["spec"]["mountNamespace"].as_str().context("a binding has a namespace")?;
+        let settings = PhysicalSettings {
+            binding: BindingName::parse(name)?,
+            mount_namespace: mount.to_owned(),
+            writes: PhysicalWrites::All,
+            policies: PolicySource::Physical,
+            streams: Streams::Off,
+        };
+        of_grant(&self.physical_plane, settings, &cluster(&self.virtual_plane).await?).await
     }
 
     /// Stores the Secret of a binding.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -246,30 +247,56 @@ async fn s26_kubectl_reaches_the_physical_pod_of_a_lent_one_through_both_api_ser
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s26_a_hundred_logs_are_followed_at_once_and_end_with_the_connection_of_their_binding() -> Result<()> {
+async fn s26_a_hundred_logs_are_followed_beside_a_stream_that_stalls_and_end_with_the_connection_of_their_binding()
+-> Result<()> {
     let stage = Stage::new().await?;
     let physical = stage.pod("web-0").await?;
-    let follow = |_| {
-        let pods = stage.pair.virtuals();
-        async move {
-            let params = LogParams { follow: true, ..LogParams::default() };
-            let mut lines = Box::pin(pods.log_stream("web-0", &params).await?).lines();
-            let line = lines.next().await.context("the log has ended")??;
-            anyhow::Ok((line, lines))
+    // What this command answers is not read, so it takes no more after some time.
+    let args = ["exec", "-i", "--namespace", SHOP, "web-0", "--", "cat"];
+    let mut stalled = stage.pair.virtual_plane.kubectl_command(&args).stdin(Stdio::piped()).spawn()?;
+    let mut input = stalled.stdin.take().context("its input is piped")?;
+    let much = vec![b'x'; 1 << 20];
+    let fills = async {
+        loop {
+            if let Err(error) = input.write_all(&much).await {
+                return error;
+            }
         }
     };
-    let open = timeout(2 * PATIENCE, futures::future::try_join_all((0..100).map(follow))).await??;
-    for (line, _) in &open {
-        assert_eq!(*line, format!("the log of {BORROWED}/{physical} c"));
-    }
-    // They hold up no other stream.
-    let said = stage.kubectl(&["exec", "-i", "web-0", "--", "cat"], "hello\n").await?;
-    assert!(said.ends_with("\nhello\n"), "{said}");
+    let others = async {
+        eventually("the stream that stalls is open", PATIENCE, async || match stage.asked("/exec/") {
+            0 => Err("no kubelet was asked".to_owned()),
+            _ => Ok(()),
+        })
+        .await;
+        let follow = |_| {
+            let pods = stage.pair.virtuals();
+            async move {
+                let params = LogParams { follow: true, ..LogParams::default() };
+                let mut lines = Box::pin(pods.log_stream("web-0", &params).await?).lines();
+                let line = lines.next().await.context("the log has ended")??;
+                anyhow::Ok((line, lines))
+            }
+        };
+        let open = timeout(2 * PATIENCE, futures::future::try_join_all((0..100).map(follow))).await??;
+        for (line, _) in &open {
+            assert_eq!(*line, format!("the log of {BORROWED}/{physical} c"));
+        }
+        // They hold up no other stream.
+        let said = stage.kubectl(&["exec", "-i", "web-0", "--", "cat"], "hello\n").await?;
+        assert!(said.ends_with("\nhello\n"), "{said}");
+        anyhow::Ok(open)
+    };
+    let open = tokio::select! {
+        error = fills => anyhow::bail!("the stream that stalls has ended: {error}"),
+        open = others => open?,
+    };
     stage.ends.cancel();
     for (_, mut lines) in open {
         let end = async { while lines.next().await.is_some_and(|line| line.is_ok()) {} };
         timeout(Duration::from_secs(30), end).await.context("a log continues without its binding")?;
     }
+    stalled.kill().await?;
     stage.stop().await
 }
 

@@ -1,4 +1,4 @@
-//! The program itself between two real clusters, with exactly the rights that its table has for each: what a Deployment of the
+//! The program itself between two real clusters, with the tokens of the chart and of `topoloom lend grant`: what a Deployment of the
 //! bottom-up syncer does, from the first start to a leader that dies.
 
 use std::collections::BTreeMap;
@@ -16,10 +16,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use topoloom::manager::rights::lending::{
-    BindingLeases, Evictions, HostPorts, PhysicalSettings, Streams as LentStreams, VirtualSettings,
-};
-use topoloom::manager::rights::{Extent, Right, RightScope};
+use topoloom::manager::rights::lending::{PhysicalSettings, Streams as LentStreams};
+use topoloom::manager::rights::{Right, RightScope};
 use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 use topoloom_api::names::{PAUSE_ANNOTATION, READ_ONLY_ANNOTATION};
 use topoloom_api::{ClusterBinding, cluster_binding};
@@ -37,13 +35,12 @@ use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode, Streams};
 use topoloom_tests::lending::player::{self, Player};
 use topoloom_tests::scene::{PATIENCE, Scene};
 
+use super::accounts::{of_chart, of_grant};
 use super::group::ready;
-use super::lent::{cluster, says, until};
+use super::lent::{SYSTEM, cluster, says, until};
 use super::pair::{BORROWED, SHOP, namespace};
 use super::{phase, until_pod};
 
-/// Where the syncer is.
-const SYSTEM: &str = "topoloom-system";
 /// The ConfigMap whose annotation switches writes off.
 const SWITCH: &str = "switch";
 /// The virtual node of the one machine.
@@ -98,7 +95,7 @@ impl Stage {
             policies: PolicySource::Physical,
             streams: LentStreams::Served,
         };
-        let borrower = account(&physical_plane, BORROWED, "borrower", &lends.rights()).await?;
+        let borrower = of_grant(&physical_plane, lends, &cluster(&virtual_plane).await?).await?;
         let mut background = Background::new();
         let (streams, run) = Streams::new().await?;
         background.spawn(run);
@@ -110,17 +107,10 @@ impl Stage {
         for name in [SYSTEM, SHOP] {
             namespace(&virtual_plane, name).await?;
         }
-        let borrows = VirtualSettings {
-            leases: BindingLeases::Elected(SYSTEM.to_owned()),
-            config: (SYSTEM.to_owned(), SWITCH.to_owned()),
-            extent: Extent::Everything,
-            secrets: vec![(SYSTEM.to_owned(), "east".to_owned())],
-            policies: PolicySource::Physical,
-            evictions: Evictions::Allowed,
-            host_ports: HostPorts::Off,
-            streams: LentStreams::Served,
-        };
-        let kubeconfig = account(&virtual_plane, SYSTEM, "syncer", &borrows.rights()).await?;
+        // The address is that of the Service, which is not made here.
+        let kubelet = json!({"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}});
+        let of_syncer = json!({"secrets": ["east"], "kubelet": kubelet});
+        let kubeconfig = of_chart(&virtual_plane, SWITCH, of_syncer).await?;
         let rights = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "api-servers"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
@@ -138,7 +128,13 @@ impl Stage {
     /// A replica, as one of the Deployment of the syncer.
     async fn host(&self, name: &str, more: &[&str]) -> Result<Host> {
         let (own, switch) = (format!("--namespace={SYSTEM}"), format!("--config-map={SYSTEM}/{SWITCH}"));
-        let usual = ["--controllers=bottomup-syncer", "--syncer-allow-loopback", own.as_str(), switch.as_str()];
+        let usual = [
+            "--controllers=bottomup-syncer",
+            "--leader-elect-resource-name=topoloom-syncer",
+            "--syncer-allow-loopback",
+            own.as_str(),
+            switch.as_str(),
+        ];
         Host::launch_as(name, &self.kubeconfig, &[&usual[..], more].concat()).await
     }
 

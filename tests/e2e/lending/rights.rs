@@ -10,6 +10,7 @@ use topoloom::manager::rights::lending::{
 };
 use topoloom::manager::rights::{Extent, Right};
 use topoloom_api::cluster_binding::{self, PhysicalWrites, PolicySource};
+use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_syncer::kubeconfig::KEY;
 use topoloom_tests::controlplane::{ControlPlane, Wanted, eventually};
@@ -36,16 +37,16 @@ fn lends(binding: &str) -> Result<Vec<Right>> {
     Ok(settings.rights())
 }
 
-/// What the syncer needs in the virtual cluster for one binding.
+/// What the syncer needs in the virtual cluster for one binding, which also takes its policies from there and mirrors host ports.
 fn borrows(binding: &str) -> Vec<Right> {
     let settings = VirtualSettings {
         leases: BindingLeases::Elected(SYSTEM.to_owned()),
         config: (SYSTEM.to_owned(), "switch".to_owned()),
         extent: Extent::Everything,
         secrets: vec![(SYSTEM.to_owned(), binding.to_owned())],
-        policies: PolicySource::Physical,
+        policies: PolicySource::Virtual,
         evictions: Evictions::Allowed,
-        host_ports: HostPorts::Off,
+        host_ports: HostPorts::Mirrored,
         streams: Streams::Served,
     };
     settings.rights()
@@ -98,7 +99,9 @@ fn names(missing: &[&Value], right: &Right) -> Result<(), String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn s19_preflight_names_each_rule_that_is_taken_away_on_either_side() -> Result<()> {
     let [virtual_plane, physical_plane] = Scene::planes([Wanted::Shared, Wanted::Shared]).await?;
-    namespace(&virtual_plane, SYSTEM).await?;
+    for name in [SYSTEM, keys::HOST_PORT_NAMESPACE] {
+        namespace(&virtual_plane, name).await?;
+    }
     namespace(&physical_plane, BORROWED).await?;
     // As many bindings as there are rules, and one more that lacks none.
     let rules = lends("east")?.len();
@@ -112,10 +115,15 @@ async fn s19_preflight_names_each_rule_that_is_taken_away_on_either_side() -> Re
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": SYSTEM},
             "stringData": {KEY: std::fs::read_to_string(kubeconfig)?},
         });
-        let binding = json!({
+        let mut binding = json!({
             "apiVersion": cluster_binding::API_VERSION, "kind": cluster_binding::KIND, "metadata": {"name": name},
             "spec": {"clusterID": name, "secretRef": {"name": name}, "mountNamespace": BORROWED},
         });
+        if taken.is_none() {
+            // For this one all rules of the virtual cluster are needed.
+            binding["spec"]["policySource"] = "virtual".into();
+            binding["spec"]["hostPorts"] = "mirror".into();
+        }
         virtual_plane.apply(&[secret, binding]).await?;
         borrowers.push((name, taken));
     }

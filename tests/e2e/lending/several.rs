@@ -16,6 +16,7 @@ use topoloom_syncer::kubeconfig::KEY;
 use topoloom_tests::controlplane::ControlPlane;
 use topoloom_tests::lending::kubelets::STOP;
 
+use super::accounts::of_chart;
 use super::pair::{BORROWED, SHOP, namespace};
 use super::program::account;
 
@@ -27,7 +28,7 @@ pub(super) const LENT_TO: &str = "lent-to";
 const LENDER: &str = "lender";
 
 /// Prepares a virtual cluster with these ConfigMaps, by each of which writes may be switched off, and an account of the syncer
-/// for each; the kubeconfigs.
+/// for each; the kubeconfigs. The first one is that of the chart, with its admission policies, and others have the same rights.
 pub(super) async fn borrows(plane: &ControlPlane, switches: &[&str]) -> Result<Vec<PathBuf>> {
     plane.apply_crd(cluster_binding::definition()).await?;
     for name in [SYSTEM, SHOP] {
@@ -37,6 +38,10 @@ pub(super) async fn borrows(plane: &ControlPlane, switches: &[&str]) -> Result<V
     for name in switches {
         let metadata = json!({"name": name, "namespace": SYSTEM});
         plane.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}})]).await?;
+        if kubeconfigs.is_empty() {
+            kubeconfigs.push(of_chart(plane, name, json!({"secrets": [LENDER]})).await?);
+            continue;
+        }
         let settings = VirtualSettings {
             leases: BindingLeases::Elected(SYSTEM.to_owned()),
             config: (SYSTEM.to_owned(), (*name).to_owned()),

@@ -27,6 +27,7 @@ mod settings;
 mod silence;
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -38,17 +39,21 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use topoloom_sync::keys;
+use topoloom_tests::chart::SYNCER;
 use topoloom_tests::controlplane::{ControlPlane, WriteKind, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::player::{self, Player};
 use topoloom_tests::scene::PATIENCE;
 
+use super::accounts::of_chart;
 use super::lent::{Lent, SYSTEM};
 
 /// After whatever happened, everything is right again within this time, without a hand.
 const RECOVERY: Duration = Duration::from_secs(30);
 /// How often `make soak` plays what `make test` plays once.
 const FAULTS: &str = "TOPOLOOM_FAULTS";
+/// The ConfigMap whose annotation switches writes off.
+const SWITCH: &str = "switch";
 /// Other replicas take a binding over this long after the last renewal of its lease.
 const LEASES: [&str; 3] =
     ["--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"];
@@ -113,17 +118,35 @@ async fn player(lent: &mut Lent, binding: &str, namespace: &str) -> Result<Playe
     player_to(lent, physical, binding, namespace).await
 }
 
-/// A replica of the program in a virtual cluster, as one of the Deployment of the syncer.
+/// A replica of the program in a virtual cluster, as one of the Deployment of the syncer, with the token that the chart gives it.
 async fn host(plane: &ControlPlane, name: &str) -> Result<Host> {
-    let (own, switch) = (format!("--namespace={SYSTEM}"), format!("--config-map={SYSTEM}/switch"));
-    let usual = ["--controllers=bottomup-syncer", "--syncer-allow-loopback", own.as_str(), switch.as_str()];
-    Host::launch_as(name, &plane.kubeconfig(), &[&usual[..], &LEASES].concat()).await
+    let kubeconfig = plane.kubeconfig_for(SYSTEM, SYNCER).await?;
+    host_with(&kubeconfig, name).await
+}
+
+/// The same with this kubeconfig.
+async fn host_with(kubeconfig: &Path, name: &str) -> Result<Host> {
+    let (own, switch) = (format!("--namespace={SYSTEM}"), format!("--config-map={SYSTEM}/{SWITCH}"));
+    let usual = [
+        "--controllers=bottomup-syncer",
+        "--leader-elect-resource-name=topoloom-syncer",
+        "--syncer-allow-loopback",
+        own.as_str(),
+        switch.as_str(),
+    ];
+    Host::launch_as(name, kubeconfig, &[&usual[..], &LEASES].concat()).await
+}
+
+/// What the chart gives replicas, for a binding `east`.
+async fn chart(plane: &ControlPlane) -> Result<()> {
+    switch(plane).await?;
+    of_chart(plane, SWITCH, json!({"secrets": ["east"]})).await.map(drop)
 }
 
 /// What a replica of the program reads at its start.
 async fn switch(plane: &ControlPlane) -> Result<()> {
     let map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "switch", "namespace": SYSTEM}, "data": {},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SWITCH, "namespace": SYSTEM}, "data": {},
     });
     plane.apply(&[map]).await
 }

@@ -1,8 +1,10 @@
 //! Whether lending left alone what is not ours, judged by etcd's own order of writes of one cluster (decisions S1, S6 and S7).
 //!
 //! *Ours* is what carries the identity of one of the bindings of a story, in that cluster; and a pod that is bound to a virtual node
-//! of ours. Of everything else the program may write two keys on a Node (the label of the policy and the claim), and the status of a
-//! policy; it never takes a claim of another. Nothing else disappears, or begins to, but what the test itself took away.
+//! of ours. A pod that carries the identity of a binding outside of the namespace of that binding is not. Of everything else the
+//! program may write two keys on a Node (the label of the policy and the claim), and the status of a policy; it never takes a claim of
+//! another. Nothing else disappears, or begins to, but what the test itself took away. Of other kinds it writes the status and the
+//! finalizer of a binding, Events, and its own leases.
 //!
 //! Who wrote a field stands in the object: the API server takes the name of a manager from the user agent of the program. A deletion
 //! has no manager; so each one has to be the test's.
@@ -24,12 +26,19 @@ const PODS: &str = "/registry/pods/";
 const KINDS: [&str; 4] = [NODES, PODS, "/registry/leases/", "/registry/csinodes/"];
 /// Leases of another kind: those of replicas, of which the program has its own.
 const NOT_LENT: [&str; 2] = ["/registry/leases/kube-system/", "/registry/leases/topoloom-system/"];
+/// Kinds of other objects whose status the program writes.
+const OWN_KINDS: &str = "/registry/topoloom.dev/";
+/// The fields that it writes of these.
+const OWN_FIELDS: [&str; 2] = ["status", "metadata.finalizers"];
+const EVENTS: &str = "/registry/events/";
 
 /// What may be touched in one cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
     /// Virtual cluster and binding of each identity, as the labels have them.
     pub identities: BTreeSet<(String, String)>,
+    /// The namespace of the physical pods of an identity, where it has any in this cluster.
+    pub mounts: BTreeMap<(String, String), String>,
     /// The keys of what the test deleted by its own hand.
     pub deleted: BTreeSet<String>,
 }
@@ -54,8 +63,12 @@ pub fn judge(writes: &[Write], story: &Story) -> Judged {
     let is_of_lending = |key: &str| {
         KINDS.iter().any(|kind| key.starts_with(kind)) && !NOT_LENT.iter().any(|other| key.starts_with(other))
     };
-    for write in writes.iter().filter(|write| is_of_lending(&write.key)) {
-        judge.look(write);
+    for write in writes {
+        if is_of_lending(&write.key) {
+            judge.look(write);
+        } else {
+            judge.look_at_another(write);
+        }
     }
     judge.judged.foreign = judge.foreign.len();
     judge.judged
@@ -87,6 +100,20 @@ impl Judge<'_> {
             self.changes(write, before.as_ref());
         }
         self.objects.insert(write.key.clone(), write.value.clone());
+    }
+
+    /// An object of a kind that lending neither makes nor takes away was written.
+    fn look_at_another(&mut self, write: &Write) {
+        let is_free = |key: &str| key.starts_with(EVENTS) || NOT_LENT.iter().any(|own| key.starts_with(own));
+        if write.kind == WriteKind::Delete || is_free(&write.key) {
+            return;
+        }
+        let is_own = |field: &String| OWN_FIELDS.iter().any(|own| field.starts_with(own));
+        for field in fields(&write.value) {
+            if !(write.key.starts_with(OWN_KINDS) && is_own(&field)) {
+                self.violation(write, &format!("is none of its kinds, and the program wrote {field}"));
+            }
+        }
     }
 
     /// An object that is not ours was written.
@@ -133,7 +160,10 @@ impl Judge<'_> {
     fn is_ours(&self, key: &str, object: &Value) -> bool {
         let label = |key: &str| object["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
         let identity = (label(keys::VIRTUAL_CLUSTER), label(keys::BINDING));
-        if self.story.identities.contains(&identity) {
+        let namespace = key.strip_prefix(PODS).and_then(|rest| rest.split('/').next());
+        let mount = self.story.mounts.get(&identity).map(String::as_str);
+        let is_astray = namespace.is_some() && mount.is_some() && namespace != mount;
+        if self.story.identities.contains(&identity) && !is_astray {
             return true;
         }
         if let Some(lease) = key.strip_prefix("/registry/leases/kube-node-lease/") {

@@ -62,7 +62,7 @@ async fn s26_a_caller_that_may_not_is_refused_and_does_not_learn_which_pods_ther
     assert_eq!(answers[0], "Forbidden (user=system:node:w9, verb=get, resource=nodes, subresource=proxy)\n");
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     let by_get = EXEC.replace("POST", "GET");
-    for line in [EXEC, by_get.as_str()] {
+    for line in [EXEC, by_get.as_str(), "POST /attach/shop/web-0/app?output=1", "POST /portForward/shop/web-0"] {
         let (code, said) = stage.ask(Some(&node), line).await;
         assert!(code == 403 && said.contains("verb=create"), "a command is more than reading: {said}");
     }
@@ -153,9 +153,12 @@ async fn s26_a_pod_that_is_not_ours_has_no_stream_and_the_answer_says_what_is_wr
         ("another-s", 403, "it has no labels of identity"),
         ("west-s", 403, "its label topoloom.dev/binding is"),
     ] {
-        for line in
-            [format!("GET /containerLogs/shop/{pod}/app"), format!("POST /exec/shop/{pod}/app?command=sh&output=1")]
-        {
+        for line in [
+            format!("GET /containerLogs/shop/{pod}/app"),
+            format!("POST /exec/shop/{pod}/app?command=sh&output=1"),
+            format!("POST /attach/shop/{pod}/app?output=1"),
+            format!("POST /portForward/shop/{pod}"),
+        ] {
             let (code, said) = stage.ask(Some(&caller), &line).await;
             assert_eq!(code, wanted, "{line}: {said}");
             assert!(said.contains(part), "{line}: {said}");

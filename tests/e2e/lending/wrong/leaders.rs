@@ -18,7 +18,7 @@ use super::super::group::ready;
 use super::super::lent::{Lent, now};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
-use super::{bound, claim, effects, has_taint, host, is_terminating, player, plays, pods, states, switch, within};
+use super::{bound, chart, claim, effects, has_taint, host, is_terminating, player, plays, pods, states, switch, within};
 
 /// The node that is drained, and the one whose windows close.
 const DRAINED: &str = "vnode-east-d1";
@@ -89,10 +89,10 @@ async fn play(fault: Fault, stage: Stage) -> Result<()> {
     let [virtual_plane, physical_plane] = Scene::planes([Wanted::Audited, Wanted::Shared]).await?;
     let mut lent = Lent::between([virtual_plane, physical_plane], &[], now).await?;
     lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
-    switch(&lent.virtual_plane).await?;
+    chart(&lent.virtual_plane).await?;
     lent.kubelets.register([NewNode::named("d1"), NewNode::named("c1").label("closes", "yes")]).await?;
     lent.policy("nights", open()).await?;
-    lent.secret("east", &read_to_string(lent.physical_plane.kubeconfig())?).await?;
+    lent.secret("east", &read_to_string(lent.granted("east", &json!({})).await?)?).await?;
     lent.binding("east", json!({"safety": {"maxEvictPercent": 100}})).await?;
     let (one, two) = (host(&lent.virtual_plane, "one").await?, host(&lent.virtual_plane, "two").await?);
     for node in [DRAINED, CLOSED] {

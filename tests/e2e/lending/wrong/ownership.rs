@@ -2,7 +2,7 @@
 //! a physical one for the other. Whatever happens at random, nothing without the identity of a binding is updated, evicted or deleted
 //! in any of the three (decisions S1, S6 and S7).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 
 use anyhow::{Context, Result};
@@ -23,7 +23,7 @@ use topoloom_tests::scene::Scene;
 
 use super::super::lent::{ELSEWHERE, Lent, SYSTEM, binding, cluster, namespace, now, policy, says, secret, until};
 use super::super::pair::BORROWED;
-use super::{bound, host, plays, pods, switch};
+use super::{bound, host_with, plays, pods, switch};
 
 const SEED: u64 = 20_260_801;
 /// How much happens by itself, and how much in `make soak`.
@@ -32,6 +32,8 @@ const LONG: usize = 500;
 /// Where the pods of the binding that crosses are.
 const CROSSED: &str = "crossed";
 const MACHINES: usize = 6;
+/// Pods with the identity of the first installation where the second one has its pods, and the other way round.
+const STRAYS: [(&str, &str); 2] = [("stray-1", ELSEWHERE), ("stray-2", BORROWED)];
 
 /// Three clusters. `lent` has the first and the physical one; `second` borrows from both.
 struct Play {
@@ -47,6 +49,11 @@ struct Play {
     lenders: BTreeSet<String>,
     /// What the test deleted in the physical cluster.
     deleted: BTreeSet<String>,
+}
+
+/// A replica that may do everything.
+async fn unlimited(plane: &ControlPlane, name: &str) -> Result<Host> {
+    host_with(&plane.kubeconfig(), name).await
 }
 
 /// What another was first with, or what is gone, is no mistake of a play.
@@ -92,7 +99,7 @@ impl Play {
         let mut crossing = fields("cross", CROSSED);
         crossing["clusterID"] = "cross".into();
         second.apply(&[binding("cross", &crossing)]).await?;
-        let hosts = [Some(host(&lent.virtual_plane, "one").await?), Some(host(&second, "two").await?)];
+        let hosts = [Some(unlimited(&lent.virtual_plane, "one").await?), Some(unlimited(&second, "two").await?)];
         let (lenders, deleted) = (BTreeSet::new(), BTreeSet::new());
         Ok(Self { lent, second, others, hosts, identities, dice: Dice::new(SEED), made: 0, lenders, deleted })
     }
@@ -201,7 +208,7 @@ impl Play {
         if let Some(host) = self.hosts[at].take() {
             host.kill().await?;
         }
-        let next = host(self.virtual_planes()[at], ["one", "two"][at]).await?;
+        let next = unlimited(self.virtual_planes()[at], ["one", "two"][at]).await?;
         self.hosts[at] = Some(next);
         Ok(())
     }
@@ -274,6 +281,10 @@ async fn look_alikes(lent: &Lent, identities: &[String; 2]) -> Result<()> {
     {
         carried(lent, BORROWED, &format!("look-{number}"), labels, None).await?;
     }
+    for ((name, mount), identity) in STRAYS.into_iter().zip(identities) {
+        let labels = json!({keys::MANAGED_BY_LABEL: ours, keys::VIRTUAL_CLUSTER: identity, keys::BINDING: "east"});
+        carried(lent, mount, name, labels, None).await?;
+    }
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "another"},
         "metadata": {
@@ -310,9 +321,17 @@ async fn s1_s6_s7_nothing_without_our_identity_is_touched_whatever_happens_to_th
     play.rest().await.with_context(|| format!("after {turns} turns of seed {SEED}"))?;
 
     let [one, two] = play.identities.clone().map(|cluster| move |name: &str| (cluster.clone(), name.to_owned()));
-    let lender = Story { identities: BTreeSet::from([one("east"), two("east")]), deleted: play.deleted.clone() };
-    let crossed = Story { identities: BTreeSet::from([one("east"), two("cross")]), deleted: BTreeSet::new() };
-    let borrower = Story { identities: BTreeSet::from([two("east"), two("cross")]), deleted: BTreeSet::new() };
+    let lender = Story {
+        identities: BTreeSet::from([one("east"), two("east")]),
+        mounts: BTreeMap::from([(one("east"), BORROWED.to_owned()), (two("east"), ELSEWHERE.to_owned())]),
+        deleted: play.deleted.clone(),
+    };
+    let crossed = Story {
+        identities: BTreeSet::from([one("east"), two("cross")]),
+        mounts: BTreeMap::from([(two("cross"), CROSSED.to_owned())]),
+        deleted: BTreeSet::new(),
+    };
+    let borrower = Story { identities: BTreeSet::from([two("east"), two("cross")]), ..Story::default() };
     for (what, plane, story) in [
         ("the lender's cluster", &play.lent.physical_plane, lender),
         ("the cluster in both roles", &play.lent.virtual_plane, crossed),
@@ -323,6 +342,10 @@ async fn s1_s6_s7_nothing_without_our_identity_is_touched_whatever_happens_to_th
         let has_claims = what != "the borrower's cluster";
         assert!(judged.ours > 0 && (judged.claims > 0 || !has_claims), "{what}: {judged:?}");
         assert!(judged.foreign > 0 || !has_claims, "{what}: {judged:?}");
+    }
+    for (name, mount) in STRAYS {
+        let pods: Api<Pod> = Api::namespaced(play.lent.physical_plane.client(), mount);
+        assert!(pods.get(name).await?.metadata.deletion_timestamp.is_none(), "{name}");
     }
     let kept = pods(&play.lent.virtual_plane);
     for name in ["by-hand", "own"] {

@@ -21,7 +21,7 @@ use super::super::group::ready;
 use super::super::lent::{Lent, now, says};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
-use super::{LOST, bound, claim, host, is_terminating, pass, player, pods, switch, uid};
+use super::{LOST, bound, chart, claim, host, is_terminating, pass, player, pods, uid};
 
 fn physicals(lent: &Lent) -> Api<Pod> {
     Api::namespaced(lent.physical_plane.client(), BORROWED)
@@ -75,8 +75,8 @@ async fn s5_while_the_virtual_cluster_does_not_answer_nothing_is_written_to_the_
     let planes = Scene::planes([Wanted::Shared, Wanted::Shared]).await?;
     let mut lent = Lent::between(planes, &["w1"], now).await?;
     lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
-    switch(&lent.virtual_plane).await?;
-    lent.secret("east", &read_to_string(lent.physical_plane.kubeconfig())?).await?;
+    chart(&lent.virtual_plane).await?;
+    lent.secret("east", &read_to_string(lent.granted("east", &json!({})).await?)?).await?;
     lent.binding("east", json!({"timing": {"orphanDelay": "1s"}})).await?;
     let host = host(&lent.virtual_plane, "one").await?;
     lent.until("vnode-east-w1", "is ready", |node| ready(node) == "True").await;

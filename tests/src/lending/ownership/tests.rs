@@ -7,6 +7,7 @@ const CLAIM: &str = "vc-1/b-1";
 fn story(deleted: &[&str]) -> Story {
     Story {
         identities: BTreeSet::from([("vc-1".to_owned(), "east".to_owned())]),
+        mounts: BTreeMap::from([(("vc-1".to_owned(), "east".to_owned()), "borrowed".to_owned())]),
         deleted: deleted.iter().map(|key| (*key).to_owned()).collect(),
     }
 }
@@ -63,6 +64,15 @@ fn a_look_alike_may_not_be_written_or_deleted_by_any_but_the_test() {
 }
 
 #[test]
+fn a_pod_with_the_identity_in_a_namespace_that_another_borrows_may_not_be_touched() {
+    let (key, pod) = ("/registry/pods/elsewhere/p", json!({"metadata": {"labels": ours()}}));
+    let mut touched = pod.clone();
+    touched["metadata"]["managedFields"] = written(json!({"f:status": {"f:phase": {}}}));
+    let violations = judge(&[put(1, key, pod), put(2, key, touched), delete(3, key)], &story(&[])).violations;
+    assert_eq!(violations.len(), 2, "{violations:?}");
+}
+
+#[test]
 fn of_a_machine_the_policy_and_the_claim_are_written_and_no_claim_of_another_is_taken() {
     let key = "/registry/minions/w1";
     let free = json!({"metadata": {}});
@@ -92,4 +102,28 @@ fn pods_and_leases_of_virtual_nodes_are_ours_and_those_of_nodes_that_only_look_s
     // The program's own leases are no one's node.
     let own = "/registry/leases/topoloom-system/topoloom-binding-x";
     assert_eq!(judge(&[put(1, own, json!({"metadata": {}})), delete(2, own)], &story(&[])), Judged::default());
+}
+
+#[test]
+fn of_other_kinds_only_status_and_finalizer_of_our_own_and_events_are_written() {
+    let touched = |fields: Value| json!({"metadata": {"managedFields": written(fields)}});
+    let status = || touched(json!({"f:status": {".": {}, "f:phase": {}}}));
+    let finalizer = touched(json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"topoloom.dev/binding\"": {}}}}));
+    let (binding, policy) =
+        ("/registry/topoloom.dev/clusterbindings/east", "/registry/topoloom.dev/resourceleasingpolicies/nights");
+    let event = touched(json!({"f:reason": {}}));
+    let history = [
+        put(1, binding, finalizer),
+        put(2, binding, status()),
+        put(3, policy, status()),
+        put(4, "/registry/events/default/e", event),
+    ];
+    assert_eq!(judge(&history, &story(&[])), Judged::default());
+    for (key, value) in [
+        (policy, touched(json!({"f:spec": {"f:timeZone": {}}}))),
+        ("/registry/secrets/topoloom-system/east", touched(json!({"f:data": {"f:kubeconfig": {}}}))),
+        ("/registry/configmaps/default/m", status()),
+    ] {
+        assert_eq!(judge(&[put(1, key, value)], &story(&[])).violations.len(), 1, "{key}");
+    }
 }
