@@ -25,6 +25,7 @@ use topoloom_cluster::events::{Events, Urgency};
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
@@ -176,8 +177,9 @@ impl<L: Leases> Nodes<L> {
     /// Carries out what was decided.
     #[tracing::instrument(level = "debug", name = "lend", skip_all, fields(binding = &*self.binding, node = &**name, why = work.why, orders = work.orders.len()))]
     async fn follow(&self, name: &PhysicalName, work: &NodeWork, evidence: &mut Evidence) -> Result<Then, NodeError> {
+        let mut answered = None;
         for order in &work.orders {
-            match self.carry(name, work, order, evidence).await {
+            match self.carry(name, work, order, evidence, &mut answered).await {
                 Ok(Then::Next) => {}
                 Ok(Then::Decide) => return Ok(Then::Decide),
                 Err(_) if order.may_fail() => {}
@@ -248,6 +250,8 @@ impl<L: Leases> Nodes<L> {
         }
     }
 
+    /// Carries out one order. `answered` is the version of the virtual node in the answer to the order before: what the view knows by
+    /// now may be a write of another client, which this order has not seen.
     #[tracing::instrument(level = "debug", name = "order", skip_all, fields(kind = word(order), result = Empty, otel.status_code = Empty))]
     async fn carry(
         &self,
@@ -255,7 +259,9 @@ impl<L: Leases> Nodes<L> {
         work: &NodeWork,
         order: &NodeOrder,
         evidence: &mut Evidence,
+        answered: &mut Option<ResourceVersion>,
     ) -> Result<Then, NodeError> {
+        let before = answered.take();
         let stored = match order {
             NodeOrder::RemovePods(pods) => {
                 self.remove(name, work, pods).await?;
@@ -266,8 +272,7 @@ impl<L: Leases> Nodes<L> {
                 Stored::Nothing
             }
             other => {
-                let before = work.lent.as_ref().and_then(|lent| self.version_of(lent));
-                let sent = self.requests.send(name, other, before.as_deref()).await;
+                let sent = self.requests.send(name, other, before.as_ref()).await;
                 let sent = if let Some(thing) = thing(other) { self.told(thing, sent) } else { sent };
                 if let Some((kind, why)) = written(work, order) {
                     self.counted.wrote(kind, why, &sent);
@@ -298,7 +303,10 @@ impl<L: Leases> Nodes<L> {
             view.carried(name, work, order, now);
             match stored {
                 Stored::Physical(node) => drop(view.physical_node(name, *node)),
-                Stored::Lent(lent, node) => drop(view.lent_node(&lent, *node)),
+                Stored::Lent(lent, node) => {
+                    *answered = Some(node.version.clone());
+                    drop(view.lent_node(&lent, *node));
+                }
                 Stored::LentGone(lent) => drop(view.lent_node_gone(&lent)),
                 Stored::Nothing => {}
             }
@@ -327,10 +335,6 @@ impl<L: Leases> Nodes<L> {
             Ownership::Ours | Ownership::OursOfEarlierBinding(_) => drop(view.lent_node(lent, node)),
             Ownership::Foreign(_) | Ownership::None => evidence.existing = Some(Arc::new(node)),
         }
-    }
-
-    fn version_of(&self, lent: &str) -> Option<String> {
-        self.view().lent(lent).map(|node| node.version.to_string())
     }
 
     /// A request about a node was refused.
