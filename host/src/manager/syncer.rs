@@ -36,6 +36,7 @@ use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process, Records, Shown};
 use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubelet::{self, Kubelet, Uses};
+use topoloom_syncer::nodes::Pace;
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 use topoloom_syncer::shared::LentWatches;
 
@@ -188,6 +189,7 @@ impl Parts {
             beats: self.metrics.beats.clone(),
             pods: self.metrics.pods.clone(),
             metrics: self.metrics.bindings.clone(),
+            pace: Pace::default(),
             work: self.work.clone(),
             now,
             clock: heartbeats::Clock::machine(),

@@ -13,6 +13,7 @@
 //! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds.
 
 mod notices;
+mod pace;
 mod requests;
 mod written;
 
@@ -29,12 +30,13 @@ use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
-use topoloom_sync::liveness::Lease;
+use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
 pub(crate) use self::notices::{Notice, Notices};
+pub use self::pace::Pace;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
@@ -99,6 +101,7 @@ pub struct Nodes<L> {
     notices: Notices,
     counted: Counted,
     troubles: Troubles,
+    pace: Pace,
     binding: BindingName,
     now: fn() -> Now,
 }
@@ -128,7 +131,7 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        Self { view, requests, leases, notices, counted, troubles, binding, now }
+        Self { view, requests, leases, notices, counted, troubles, pace: Pace::default(), binding, now }
     }
 
     /// The same, which counts here what it does.
@@ -141,6 +144,12 @@ impl<L: Leases> Nodes<L> {
     #[must_use]
     pub fn telling(self, troubles: Troubles) -> Self {
         Self { troubles, ..self }
+    }
+
+    /// The same, which taints the nodes of a cluster that does not answer at this pace.
+    #[must_use]
+    pub fn pacing(self, pace: Pace) -> Self {
+        Self { pace, ..self }
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -272,6 +281,7 @@ impl<L: Leases> Nodes<L> {
                 Stored::Nothing
             }
             other => {
+                self.wait_for_turn(other).await;
                 let sent = self.requests.send(name, other, before.as_ref()).await;
                 let sent = if let Some(thing) = thing(other) { self.told(thing, sent) } else { sent };
                 if let Some((kind, why)) = written(work, order) {
@@ -326,6 +336,17 @@ impl<L: Leases> Nodes<L> {
             }
         }
         Ok(Then::Next)
+    }
+
+    /// While the physical cluster does not answer the taint is all that is written of a spec, and for all its nodes at one moment.
+    async fn wait_for_turn(&self, order: &NodeOrder) {
+        let is_gone = || matches!(self.view().reach, Reach::Unreachable { .. });
+        if matches!(order, NodeOrder::PatchSpec { .. }) && is_gone() {
+            let wait = self.pace.reserve((self.now)().steady);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
     }
 
     /// A node of that name exists already. One that may be ours the watch shows, too.

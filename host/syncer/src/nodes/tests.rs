@@ -138,6 +138,36 @@ async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answere
     assert_eq!(*scene.judged.lock().unwrap(), ["20", "40"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn s5_the_taint_of_a_cluster_that_does_not_answer_waits_for_its_turn_and_the_same_of_one_that_answers_does_not() {
+    for (reach, bars, waits) in [
+        (Reach::Unreachable { since: Duration::from_secs(900) }, vec![Bar::Unreachable], 2),
+        (Reach::Reachable, vec![], 0),
+    ] {
+        let mut view = examples::view(1);
+        examples::lend(&mut view, 1);
+        let mut machine = view.physical("w1").unwrap().clone();
+        machine.version = "8".into();
+        machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
+        view.physical_node(&"w1".into(), machine);
+        (view.reach, view.bars) = (reach, bars.into_iter().collect());
+        let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+        let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
+        let scene = Scene::served(view, move |asked| match asked {
+            "PATCH /api/v1/nodes/vnode-east-w1/status" => (200, stored.clone()),
+            _ => refused(409, "Conflict", LENT),
+        });
+        // Nodes of other bindings were first.
+        for _ in 0..200 {
+            scene.nodes.pace.reserve(examples::now().steady);
+        }
+        let begin = tokio::time::Instant::now();
+        assert!(scene.nodes.work(&"w1".into()).await.is_err());
+        assert_eq!(scene.asked().last().map(String::as_str), Some("PATCH /api/v1/nodes/vnode-east-w1"));
+        assert_eq!(begin.elapsed().as_secs(), waits, "{reach:?}");
+    }
+}
+
 #[tokio::test]
 async fn s12_a_patch_of_which_no_version_is_known_is_not_sent() {
     let scene = Scene::of(examples::view(1));
