@@ -145,12 +145,26 @@ impl Connection {
         stack(&config, bounds, Carries::Streams, &gate, metrics, &limit, &lane)
     }
 
-    /// The same, whose writes go in a lane.
+    /// The same as [`Self::behind`], whose writes go in a lane, and wait for no limit.
     ///
     /// # Errors
     /// As [`Self::behind`].
     pub fn in_lane(&self, lane: &Lane, gate: &Gate, metrics: &requests::Metrics) -> Result<kube::Client, ConnectError> {
-        stack(&self.config, self.bounds, Carries::Requests, gate, metrics, &RateLimit::default(), lane)
+        self.in_lanes(lane, gate, metrics, &RateLimit::default())
+    }
+
+    /// The same, whose requests wait for a limit, too.
+    ///
+    /// # Errors
+    /// As [`Self::behind`].
+    pub fn in_lanes(
+        &self,
+        lanes: &Lane,
+        gate: &Gate,
+        metrics: &requests::Metrics,
+        limit: &RateLimit,
+    ) -> Result<kube::Client, ConnectError> {
+        stack(&self.config, self.bounds, Carries::Requests, gate, metrics, limit, lanes)
     }
 }
 

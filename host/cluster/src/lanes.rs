@@ -1,8 +1,8 @@
 //! The writes that one API server gets per second, in lanes: what is urgent does not wait behind what is much.
 //!
 //! Owns a budget per server that its lanes share. While a write of an earlier lane waits, none of a later lane goes. Reads wait
-//! for nothing here. When the server answers 429, every lane pauses for as long as it asks. Never tries a write again: its caller
-//! sees the 429 and decides anew.
+//! for nothing here. When the server answers 429, every lane pauses for as long as it asks; the 429 of an eviction is that of a
+//! disruption budget, and says nothing about the server. Never tries a write again: its caller sees the 429 and decides anew.
 //!
 //! # Failure story
 //!
@@ -25,6 +25,8 @@ use tower::{Layer, Service};
 pub const LANES: usize = 4;
 /// How long a server that answers 429 without a time is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How the path of an eviction ends.
+const EVICTION: &str = "/eviction";
 /// At most, whatever it asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -56,6 +58,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     bucket: Bucket,
+    /// That of the last lane, where it has one of its own.
+    last: Option<Bucket>,
     /// Until then the server wants no write.
     paused: Duration,
     waiting: [usize; LANES],
@@ -79,17 +83,24 @@ impl Budget {
     /// So many writes per second, and so many at once after a pause. Neither is zero: one is the least.
     #[must_use]
     pub fn with_burst(per_second: u32, burst: u32) -> Self {
-        Self::of(Bucket::new(Duration::from_secs(1) / per_second.max(1), burst.max(1)))
+        Self::of(bucket(per_second, burst), None)
     }
 
     /// As many writes as come, until the server says that it has enough. Those of earlier lanes go first then.
     #[must_use]
     pub fn unlimited() -> Self {
-        Self::of(Bucket::new(Duration::ZERO, 1))
+        Self::of(Bucket::new(Duration::ZERO, 1), None)
     }
 
-    fn of(bucket: Bucket) -> Self {
-        let state = State { bucket, paused: Duration::ZERO, waiting: [0; LANES] };
+    /// The same, but for the last lane: it has so many writes per second, and as many at once after a pause as come in a quarter of a
+    /// second.
+    #[must_use]
+    pub fn limited_at_last(per_second: u32) -> Self {
+        Self::of(Bucket::new(Duration::ZERO, 1), Some(bucket(per_second, per_second / 4)))
+    }
+
+    fn of(bucket: Bucket, last: Option<Bucket>) -> Self {
+        let state = State { bucket, last, paused: Duration::ZERO, waiting: [0; LANES] };
         Self(Arc::new(Shared {
             began: Instant::now(),
             state: Mutex::new(state),
@@ -107,7 +118,13 @@ impl Budget {
     /// A lane of it, counted from 0, the first one. Beyond the last it is the last.
     #[must_use]
     pub fn lane(&self, number: usize) -> Lane {
-        Lane(Some((self.clone(), number.min(LANES - 1))))
+        Lane(Some((self.clone(), Picks::One(number))))
+    }
+
+    /// All lanes of it: each write goes in the one that this says, by its method and path.
+    #[must_use]
+    pub fn lanes(&self, pick: fn(&Method, &str) -> usize) -> Lane {
+        Lane(Some((self.clone(), Picks::Each(pick))))
     }
 
     /// Waits for the turn of a write.
@@ -152,12 +169,14 @@ impl Shared {
         if now < state.paused {
             return Turn::At(state.paused);
         }
-        let mut bucket = state.bucket;
-        let wait = bucket.reserve(now);
+        let State { bucket, last, .. } = &mut *state;
+        let bucket = if lane + 1 == LANES { last.as_mut().unwrap_or(bucket) } else { bucket };
+        let mut after = *bucket;
+        let wait = after.reserve(now);
         if !wait.is_zero() {
             return Turn::At(now + wait);
         }
-        state.bucket = bucket;
+        *bucket = after;
         Turn::Now
     }
 }
@@ -186,9 +205,32 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// One lane of a budget. The default has no budget: nothing waits in it.
+/// One lane of a budget, or all of them. The default has no budget: nothing waits in it.
 #[derive(Debug, Clone, Default)]
-pub struct Lane(Option<(Budget, usize)>);
+pub struct Lane(Option<(Budget, Picks)>);
+
+/// In which lane a write goes.
+#[derive(Debug, Clone, Copy)]
+enum Picks {
+    /// In this one.
+    One(usize),
+    /// In the one that this says.
+    Each(fn(&Method, &str) -> usize),
+}
+
+impl Picks {
+    fn lane(self, method: &Method, path: &str) -> usize {
+        let lane = match self {
+            Self::One(lane) => lane,
+            Self::Each(pick) => pick(method, path),
+        };
+        lane.min(LANES - 1)
+    }
+}
+
+fn bucket(per_second: u32, burst: u32) -> Bucket {
+    Bucket::new(Duration::from_secs(1) / per_second.max(1), burst.max(1))
+}
 
 impl<S> Layer<S> for Lane {
     type Service = InLane<S>;
@@ -223,13 +265,15 @@ where
         let fresh = self.inner.clone();
         // The one that was made ready, and another in its place.
         let mut inner = std::mem::replace(&mut self.inner, fresh);
-        let Some((budget, lane)) = self.lane.0.clone().filter(|_| is_write(request.method())) else {
+        let Some((budget, picks)) = self.lane.0.clone().filter(|_| is_write(request.method())) else {
             return Box::pin(inner.call(request));
         };
+        let path = request.uri().path();
+        let (lane, is_eviction) = (picks.lane(request.method(), path), path.ends_with(EVICTION));
         Box::pin(async move {
             budget.turn(lane).await;
             let answer = inner.call(request).await?;
-            if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+            if answer.status() == StatusCode::TOO_MANY_REQUESTS && !is_eviction {
                 budget.pause(retry_after(&answer));
             }
             Ok(answer)
@@ -275,6 +319,10 @@ mod tests {
         }
 
         fn send(&self, lane: usize, method: &str, name: &str) -> BoxFuture<'static, StatusCode> {
+            self.send_in(&self.budget.lane(lane), method, name)
+        }
+
+        fn send_in(&self, lane: &Lane, method: &str, name: &str) -> BoxFuture<'static, StatusCode> {
             let (went, began) = (Arc::clone(&self.went), self.budget.0.began);
             let (refused, asks) = (Arc::clone(&self.refused), self.asks.clone());
             let serve = move |request: Request<()>| {
@@ -290,7 +338,7 @@ mod tests {
                 async move { Ok::<_, Infallible>(answer) }
             };
             let request = Request::builder().method(method).uri(format!("/{name}")).body(()).unwrap();
-            let client = self.budget.lane(lane).layer(tower::service_fn(serve));
+            let client = lane.layer(tower::service_fn(serve));
             async move { client.oneshot(request).await.unwrap().status() }.boxed()
         }
 
@@ -335,6 +383,40 @@ mod tests {
         futures::future::join(many, claims).await;
         let names: Vec<String> = server.went().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["pod0", "pod1", "claim0", "claim1", "pod2", "pod3", "pod4", "pod5"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s21_each_write_goes_in_its_own_lane_and_the_last_one_alone_has_a_rate_of_its_own() {
+        let server = Server { budget: Budget::limited_at_last(10), ..Server::new(1) };
+        let lanes = server.budget.lanes(|method, path| match path {
+            "/first" if *method == Method::PATCH => 0,
+            "/second" => 1,
+            _ => 99,
+        });
+        let send = |method: &str, name: &str| server.send_in(&lanes, method, name);
+        // Two at once, and ten per second from then on; nothing else waits.
+        let many = (0..4).map(|_| send("PATCH", "other")).chain((0..50).map(|_| send("PATCH", "first")));
+        join_all(many).await;
+        let went = server.went();
+        assert_eq!(went.iter().filter(|(name, at)| name == "first" && *at == 0).count(), 50);
+        let others: Vec<u64> = went.iter().filter(|(name, _)| name == "other").map(|(_, at)| *at).collect();
+        assert_eq!(others, [0, 0, 10, 20]);
+        // The server has enough: what is urgent is first afterwards, whatever came first.
+        server.refused.store(1, Ordering::SeqCst);
+        send("PATCH", "second").await;
+        let (second, first) = (send("PATCH", "second"), send("PATCH", "first"));
+        futures::future::join(second, first).await;
+        let names: Vec<String> = server.went().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["second", "first", "second"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s10_a_disruption_budget_that_allows_nothing_is_no_server_that_has_enough() {
+        let server = Server::new(10);
+        server.refused.store(1, Ordering::SeqCst);
+        assert_eq!(server.send(3, "POST", "pods/p/eviction").await, StatusCode::TOO_MANY_REQUESTS);
+        server.send(0, "PATCH", "node").await;
+        assert_eq!(server.went(), [row("pods/p/eviction", 0), row("node", 0)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,14 +26,6 @@ impl RateLimit {
         Self { bucket: Some(Arc::new(Mutex::new((Instant::now(), Bucket::new(interval, burst))))) }
     }
 
-    /// Waits for its turn. For what has to be decided when its turn has come, and not before.
-    pub async fn turn(&self) {
-        let wait = self.reserve();
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
-    }
-
     /// Takes a place in the line; says how long it is.
     fn reserve(&self) -> Duration {
         let Some(bucket) = &self.bucket else { return Duration::ZERO };

@@ -36,6 +36,7 @@ use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process, Records, Shown};
 use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubelet::{self, Kubelet, Uses};
+use topoloom_syncer::nodes::Pace;
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 use topoloom_syncer::shared::LentWatches;
 
@@ -47,6 +48,7 @@ use crate::cluster::client::chain;
 use crate::cluster::deadline::answered;
 use crate::cluster::events::Events;
 use crate::cluster::gate::{Gate, boot_time};
+use crate::cluster::lanes::Lane;
 use crate::cluster::pause::Pauses;
 use crate::cluster::rate::RateLimit;
 use crate::cluster::{Check, Connection, Refusal, RefusalReason, Restores, Side, requests};
@@ -117,6 +119,8 @@ pub(super) struct Parts {
     requests: requests::Metrics,
     /// For the writes of groups in this cluster.
     limit: RateLimit,
+    /// Which of them go first, over all groups.
+    lanes: Lane,
     /// Lists, watches and probes. They wait in no bucket: what is known of nodes decides about their leases (decision M3).
     reads: kube::Client,
     restores: Restores,
@@ -147,6 +151,7 @@ impl Parts {
             connection: context.connection.clone(),
             requests: context.requests.clone(),
             limit: context.limit.clone(),
+            lanes: topoloom_syncer::lanes::lanes(),
             reads: reads.map_err(|error| InitError(error.to_string()))?,
             restores: context.restores.clone(),
             namespace: context.options.namespace.clone(),
@@ -188,6 +193,7 @@ impl Parts {
             beats: self.metrics.beats.clone(),
             pods: self.metrics.pods.clone(),
             metrics: self.metrics.bindings.clone(),
+            pace: Pace::default(),
             work: self.work.clone(),
             now,
             clock: heartbeats::Clock::machine(),
@@ -238,8 +244,8 @@ impl Parts {
         Ok(Holding {
             name: held.binding.name.to_string(),
             gate: held.gate.clone(),
-            lent: self.client(&held.gate, &self.limit).await?,
-            beats: self.client(&held.heartbeats, &RateLimit::default()).await?,
+            lent: self.client(&held.gate, &self.limit, &self.lanes).await?,
+            beats: self.client(&held.heartbeats, &RateLimit::default(), &Lane::default()).await?,
             lease,
             tell: Arc::new(move |why: Option<&str>| report.trouble(BINDING, why)),
         })
@@ -247,10 +253,10 @@ impl Parts {
 
     /// A client with connections of its own behind a gate. It is made beside the workers: certificates are read for it, and a program
     /// may be asked for a credential.
-    async fn client(&self, gate: &Gate, limit: &RateLimit) -> Result<kube::Client, String> {
-        let (connection, gate) = (self.connection.clone(), gate.clone());
+    async fn client(&self, gate: &Gate, limit: &RateLimit, lanes: &Lane) -> Result<kube::Client, String> {
+        let (connection, gate, lanes) = (self.connection.clone(), gate.clone(), lanes.clone());
         let (requests, limit) = (self.requests.clone(), limit.clone());
-        match tokio::task::spawn_blocking(move || connection.behind(&gate, &requests, &limit)).await {
+        match tokio::task::spawn_blocking(move || connection.in_lanes(&lanes, &gate, &requests, &limit)).await {
             Ok(made) => made.map_err(|error| error.to_string()),
             // It panicked, or the process ends.
             Err(error) => Err(error.to_string()),

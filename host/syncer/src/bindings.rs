@@ -82,6 +82,7 @@ pub use self::requests::LeaseName;
 pub use self::shown::Shown;
 use crate::convert::binding::{self, Reading, Surroundings};
 use crate::kubeconfig::Loopback;
+use crate::nodes::Pace;
 use crate::physical::{Registry, Signs, probe};
 use crate::shared::LentWatches;
 use crate::troubles::{Thing, Troubles};
@@ -121,6 +122,8 @@ pub struct Process {
     pub pods: pods::metrics::Metrics,
     /// Metrics of everything else that is done for bindings, and of how they are.
     pub metrics: metrics::Metrics,
+    /// How fast nodes of clusters that do not answer are tainted.
+    pub pace: Pace,
     /// How the queues are worked on.
     pub work: work::Options,
     /// Both clocks.

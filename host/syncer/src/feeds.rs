@@ -31,7 +31,7 @@ pub use self::machines::Machines;
 pub use self::named::{Feed, LentNodes, Named, NamedList, PhysicalNodes};
 use crate::ledger::{PhysicalName, PodStock, PodWatch, Touched};
 use crate::pods::Inbox;
-use crate::shared::{ListMark, Shown, Step, Stock, Subscription};
+use crate::shared::{ListMark, Reading, Shown, Step, Stock, Subscription};
 use crate::slices::pod::{KnownPod, PodName};
 use crate::view::View;
 
@@ -110,7 +110,8 @@ impl PodList {
         Self { history: *restores.changes().borrow(), ..Self::default() }
     }
 
-    /// The list shows a pod in another version than the one that is known.
+    /// The list shows a pod in another version than the one that is known. Of one that cannot be read it shows nothing: what is known
+    /// of it by the watch may be older than an answer to a request.
     fn older(&mut self, found: Option<(ResourceVersion, ResourceVersion)>) {
         let Some((known, shown)) = found else { return };
         if self.older.as_ref().is_none_or(|(lowest, _)| known.is_older_than(lowest)) {
@@ -212,7 +213,9 @@ impl Index<Shown<KnownPod>> for OurPods {
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
         list.seen.insert(uid(&shown));
         let Some(pod) = shown.object else { return };
-        list.older(self.inbox.older_physical(&pod));
+        if shown.reading == Reading::Current {
+            list.older(self.inbox.older_physical(&pod));
+        }
         list.touched.append(&mut self.take(&pod));
     }
 
@@ -283,7 +286,9 @@ impl Index<Shown<KnownPod>> for LentPods {
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
         list.seen.insert(uid(&shown));
         let Some(pod) = shown.object.filter(|pod| self.may_be_ours(pod)) else { return };
-        list.older(self.inbox.older_twin(&pod));
+        if shown.reading == Reading::Current {
+            list.older(self.inbox.older_twin(&pod));
+        }
         list.touched.append(&mut self.take(&pod));
     }
 

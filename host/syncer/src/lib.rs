@@ -15,6 +15,7 @@
 //! | [`physical`] | connections to physical API servers |
 //! | [`kubelet`] | logs, exec, attach and port-forward of lent pods, as a kubelet serves them |
 //! | [`heartbeats`] | the leases of virtual nodes |
+//! | [`lanes`] | which writes of the virtual cluster go first |
 //! | [`nodes`] | the controller of nodes |
 //! | [`pods`] | the controller of pods |
 //! | [`csi`] | the controller of CSINodes |
@@ -34,6 +35,7 @@ pub mod group;
 pub mod heartbeats;
 pub mod kubeconfig;
 pub mod kubelet;
+pub mod lanes;
 pub mod ledger;
 pub mod metrics;
 pub mod nodes;

@@ -13,6 +13,7 @@
 //! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds.
 
 mod notices;
+mod pace;
 mod requests;
 mod written;
 
@@ -22,20 +23,20 @@ use std::time::Duration;
 
 use topoloom_api::Reason;
 use topoloom_cluster::events::{Events, Urgency};
-use topoloom_cluster::rate::RateLimit;
 use topoloom_cluster::work::{Work, WorkFailure, WorkOutcome};
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::bars::Bar;
+use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
-use topoloom_sync::liveness::{Lease, MARKS_PER_SECOND};
+use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
 pub(crate) use self::notices::{Notice, Notices};
+pub use self::pace::Pace;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
@@ -92,6 +93,15 @@ enum Then {
     Decide,
 }
 
+/// What a write meets whose turn has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// All is as it was decided.
+    Come,
+    /// The cluster answers again: it may not be needed any more.
+    Past,
+}
+
 /// The controller of the nodes of one binding.
 pub struct Nodes<L> {
     view: Arc<Mutex<View>>,
@@ -100,9 +110,8 @@ pub struct Nodes<L> {
     notices: Notices,
     counted: Counted,
     troubles: Troubles,
+    pace: Pace,
     binding: BindingName,
-    /// How fast nodes are marked when their cluster does not answer any more.
-    marks: RateLimit,
     now: fn() -> Now,
 }
 
@@ -131,8 +140,7 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        let marks = RateLimit::new(MARKS_PER_SECOND, 1);
-        Self { view, requests, leases, notices, counted, troubles, binding, marks, now }
+        Self { view, requests, leases, notices, counted, troubles, pace: Pace::default(), binding, now }
     }
 
     /// The same, which counts here what it does.
@@ -147,6 +155,12 @@ impl<L: Leases> Nodes<L> {
         Self { troubles, ..self }
     }
 
+    /// The same, which taints the nodes of a cluster that does not answer at this pace.
+    #[must_use]
+    pub fn pacing(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,7 +169,7 @@ impl<L: Leases> Nodes<L> {
     async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
         let mut evidence = Evidence::default();
         for _ in 0..QUESTIONS {
-            let work = self.decided(name, &evidence).await;
+            let work = self.view().decide(name, &evidence, (self.now)());
             if let [NodeOrder::Ask(question)] = &work.orders[..] {
                 self.answer(name, &work, question, &mut evidence).await?;
                 continue;
@@ -178,24 +192,12 @@ impl<L: Leases> Nodes<L> {
         Err(NodeError::Unanswered(self.view().decide(name, &evidence, (self.now)()).state))
     }
 
-    /// What follows for a node. Where its cluster does not answer, a mark on it waits for its turn (decision S5) and is decided anew
-    /// then: the cluster may have come back.
-    async fn decided(&self, name: &PhysicalName, evidence: &Evidence) -> NodeWork {
-        let work = self.view().decide(name, evidence, (self.now)());
-        let is_mark = work.orders.iter().any(|order| matches!(order, NodeOrder::PatchSpec { .. }));
-        let is_gone = self.view().bars.iter().any(|bar| bar == Bar::Unreachable);
-        if !is_mark || !is_gone {
-            return work;
-        }
-        self.marks.turn().await;
-        self.view().decide(name, evidence, (self.now)())
-    }
-
     /// Carries out what was decided.
     #[tracing::instrument(level = "debug", name = "lend", skip_all, fields(binding = &*self.binding, node = &**name, why = work.why, orders = work.orders.len()))]
     async fn follow(&self, name: &PhysicalName, work: &NodeWork, evidence: &mut Evidence) -> Result<Then, NodeError> {
+        let mut answered = None;
         for order in &work.orders {
-            match self.carry(name, work, order, evidence).await {
+            match self.carry(name, work, order, evidence, &mut answered).await {
                 Ok(Then::Next) => {}
                 Ok(Then::Decide) => return Ok(Then::Decide),
                 Err(_) if order.may_fail() => {}
@@ -266,6 +268,8 @@ impl<L: Leases> Nodes<L> {
         }
     }
 
+    /// Carries out one order. `answered` is the version of the virtual node in the answer to the order before: what the view knows by
+    /// now may be a write of another client, which this order has not seen.
     #[tracing::instrument(level = "debug", name = "order", skip_all, fields(kind = word(order), result = Empty, otel.status_code = Empty))]
     async fn carry(
         &self,
@@ -273,7 +277,9 @@ impl<L: Leases> Nodes<L> {
         work: &NodeWork,
         order: &NodeOrder,
         evidence: &mut Evidence,
+        answered: &mut Option<ResourceVersion>,
     ) -> Result<Then, NodeError> {
+        let before = answered.take();
         let stored = match order {
             NodeOrder::RemovePods(pods) => {
                 self.remove(name, work, pods).await?;
@@ -284,8 +290,10 @@ impl<L: Leases> Nodes<L> {
                 Stored::Nothing
             }
             other => {
-                let before = work.lent.as_ref().and_then(|lent| self.version_of(lent));
-                let sent = self.requests.send(name, other, before.as_deref()).await;
+                if self.wait_for_turn(other).await == Turn::Past {
+                    return Ok(Then::Decide);
+                }
+                let sent = self.requests.send(name, other, before.as_ref()).await;
                 let sent = if let Some(thing) = thing(other) { self.told(thing, sent) } else { sent };
                 if let Some((kind, why)) = written(work, order) {
                     self.counted.wrote(kind, why, &sent);
@@ -316,7 +324,10 @@ impl<L: Leases> Nodes<L> {
             view.carried(name, work, order, now);
             match stored {
                 Stored::Physical(node) => drop(view.physical_node(name, *node)),
-                Stored::Lent(lent, node) => drop(view.lent_node(&lent, *node)),
+                Stored::Lent(lent, node) => {
+                    *answered = Some(node.version.clone());
+                    drop(view.lent_node(&lent, *node));
+                }
                 Stored::LentGone(lent) => drop(view.lent_node_gone(&lent)),
                 Stored::Nothing => {}
             }
@@ -338,6 +349,20 @@ impl<L: Leases> Nodes<L> {
         Ok(Then::Next)
     }
 
+    /// While the physical cluster does not answer the taint is all that is written of a spec, and for all its nodes at one moment. When
+    /// its turn has come the cluster may answer again.
+    async fn wait_for_turn(&self, order: &NodeOrder) -> Turn {
+        let is_gone = || matches!(self.view().reach, Reach::Unreachable { .. });
+        if matches!(order, NodeOrder::PatchSpec { .. }) && is_gone() {
+            let wait = self.pace.reserve((self.now)().steady);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+                return if is_gone() { Turn::Come } else { Turn::Past };
+            }
+        }
+        Turn::Come
+    }
+
     /// A node of that name exists already. One that may be ours the watch shows, too.
     fn exists(&self, lent: &NodeName, node: LentNode, evidence: &mut Evidence) {
         let mut view = self.view();
@@ -345,10 +370,6 @@ impl<L: Leases> Nodes<L> {
             Ownership::Ours | Ownership::OursOfEarlierBinding(_) => drop(view.lent_node(lent, node)),
             Ownership::Foreign(_) | Ownership::None => evidence.existing = Some(Arc::new(node)),
         }
-    }
-
-    fn version_of(&self, lent: &str) -> Option<String> {
-        self.view().lent(lent).map(|node| node.version.to_string())
     }
 
     /// A request about a node was refused.

@@ -41,7 +41,7 @@ pub use self::kinds::{
     makes_unknown,
 };
 pub use self::room::Most;
-pub use self::store::{ListMark, Shown, Step};
+pub use self::store::{ListMark, Reading, Shown, Step};
 pub use self::watch::{Kind, Running, SharedWatch, Stock, Subscription};
 
 /// Pods that use no room, which need not be watched unless they are ours.

@@ -25,6 +25,7 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::{self, Holding, LeaseName, Process, Shown};
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
+use topoloom_syncer::nodes::Pace;
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
 use topoloom_syncer::shared::LentWatches;
 use topoloom_syncer::{heartbeats, pods};
@@ -276,6 +277,7 @@ pub(super) async fn process_with(
         beats: heartbeats::metrics::Metrics::register(&mut metrics),
         pods: pods::metrics::Metrics::register(&mut metrics),
         metrics: topoloom_syncer::metrics::Metrics::register(&mut metrics),
+        pace: Pace::default(),
         work: work::Options::default(),
         now,
         clock,

@@ -314,10 +314,6 @@ pub struct Liveness {
     pub next: Option<Duration>,
 }
 
-/// How many virtual nodes of a binding are marked in a second at most, when its physical cluster does not answer any more: each of
-/// these writes goes to every watcher of nodes.
-pub const MARKS_PER_SECOND: f32 = 100.0;
-
 /// How long node-lifecycle has to say Unknown itself, before we do.
 pub const SAY_UNKNOWN_AFTER: Duration = Duration::from_secs(60);
 

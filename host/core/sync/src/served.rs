@@ -59,6 +59,26 @@ pub fn place(stored: &str) -> Option<(&str, &str)> {
     (is_namespace && is_object_name(name).is_ok()).then_some((namespace, name))
 }
 
+/// Why the name of this installation could not be written into the status of a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unnamed {
+    /// Another write was first, and it may be that of another installation.
+    Outrun,
+    /// The write was refused for another reason, or not answered.
+    Refused,
+}
+
+/// Whether a binding is served by an installation whose name is not in its status, where this many virtual nodes of the binding are
+/// known. Those need their leases: where they are not renewed pods are evicted. Where there is none nothing is lost by waiting, and
+/// another installation may be first.
+#[must_use]
+pub fn serves_unnamed(why: Unnamed, nodes: usize) -> bool {
+    match why {
+        Unnamed::Outrun => false,
+        Unnamed::Refused => nodes > 0,
+    }
+}
+
 /// What a look shows of the Lease of another installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseLook {
@@ -151,6 +171,13 @@ mod tests {
         assert_eq!(server(Some("a/x"), "a/x"), Server::Us);
         assert_eq!(server(Some("b/x"), "a/x"), Server::Another("b/x"));
         assert_eq!(place("b/x.y"), Some(("b", "x.y")));
+    }
+
+    #[test]
+    fn s11_without_its_name_in_the_status_an_installation_goes_on_with_nodes_that_exist_and_begins_nothing() {
+        assert!(serves_unnamed(Unnamed::Refused, 1));
+        assert!(!serves_unnamed(Unnamed::Refused, 0));
+        assert!(!serves_unnamed(Unnamed::Outrun, 100), "another one was first");
     }
 
     #[test]

@@ -125,7 +125,8 @@ pub(super) async fn live(
         now,
     )
     .counting(writes.clone())
-    .telling(troubles.clone());
+    .telling(troubles.clone())
+    .pacing(process.pace.clone());
     let pod_clients = PodClients { physical: forward.reads(), orphans: forward.others(), lent: holding.lent.clone() };
     let events = process.events.clone().unattended();
     let pods = Pods::new(Arc::clone(&view), inbox.clone(), pod_clients, events, troubles.clone(), counted, now)

@@ -12,6 +12,7 @@ use topoloom_cluster::deadline::answered;
 use topoloom_cluster::eviction::evict;
 use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::node::{LentNode, LentPod, LiveLent, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
 
@@ -94,8 +95,13 @@ impl NodeRequests {
         Ok(pods.items.into_iter().map(PodSlice::lent).collect())
     }
 
-    /// Carries out an order about a node. `before` is the version of the virtual node that the last answer showed.
-    pub(super) async fn send(&self, name: &str, order: &NodeOrder, before: Option<&str>) -> Result<Stored, Refusal> {
+    /// Carries out an order about a node. `before` is the version of the virtual node in the answer to the order before.
+    pub(super) async fn send(
+        &self,
+        name: &str,
+        order: &NodeOrder,
+        before: Option<&ResourceVersion>,
+    ) -> Result<Stored, Refusal> {
         let merge = PatchParams::default();
         match order {
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
@@ -109,10 +115,9 @@ impl NodeRequests {
                 lent(name, answered(PATIENCE, self.lent().patch_status(name, &merge, &Patch::Merge(body))).await?)
             }
             NodeOrder::PatchSpec { name, version, body } => {
-                let body = match (version, before) {
-                    (None, Some(before)) => with_version(body, before),
-                    _ => body.clone(),
-                };
+                // Without a version nothing is written: it could be anybody's state that this replaces.
+                let version = version.as_ref().or(before).ok_or_else(unversioned)?;
+                let body = with_version(body, version);
                 lent(name, answered(PATIENCE, self.lent().patch(name, &merge, &Patch::Merge(&body))).await?)
             }
             NodeOrder::RemoveFinalizer { name, body } => {
@@ -211,6 +216,14 @@ fn with_version(body: &Value, version: &str) -> Value {
         metadata.insert("resourceVersion".to_owned(), version.into());
     }
     body
+}
+
+fn unversioned() -> Refusal {
+    Refusal {
+        reason: RefusalReason::Conflict,
+        message: "no answer says in which version the node is".to_owned(),
+        retry_after: None,
+    }
 }
 
 fn unreadable(error: &dyn std::error::Error) -> Refusal {

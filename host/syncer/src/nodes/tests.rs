@@ -13,6 +13,7 @@ use topoloom_sync::keys;
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
+use topoloom_sync::taints::{Effect, Taint};
 
 use super::*;
 use crate::view::examples;
@@ -39,6 +40,8 @@ struct Scene {
     view: Arc<Mutex<View>>,
     leases: Remembered,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The version in each patch.
+    judged: Arc<Mutex<Vec<Value>>>,
     /// Reason and note of each Event.
     events: Arc<Mutex<Vec<String>>>,
     counted: Counted,
@@ -54,13 +57,15 @@ impl Scene {
     /// Each request has the answer that this gives to its method, path and selector.
     fn served(view: View, answers: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
         let (asked, events) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-        let (seen, sent) = (Arc::clone(&asked), Arc::clone(&events));
+        let judged = Arc::new(Mutex::new(Vec::new()));
+        let (seen, sent, patched) = (Arc::clone(&asked), Arc::clone(&events), Arc::clone(&judged));
         let serve = move |request: Request<Body>| {
             let uri = request.uri();
             let selector = uri.query().filter(|query| query.contains("fieldSelector")).unwrap_or_default();
             let line = format!("{} {}{selector}", request.method(), uri.path());
             let (code, body) = answers(&line);
             let sent = is_event(&line).then(|| Arc::clone(&sent));
+            let patched = line.starts_with("PATCH").then(|| Arc::clone(&patched));
             seen.lock().unwrap().push(line);
             let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
             async move {
@@ -69,6 +74,10 @@ impl Scene {
                     let event: Value = serde_json::from_slice(&event).unwrap();
                     let text = |key: &str| event[key].as_str().unwrap().to_owned();
                     sent.lock().unwrap().push(format!("{}: {}", text("reason"), text("note")));
+                } else if let Some(patched) = patched {
+                    let patch = request.into_body().collect_bytes().await.unwrap();
+                    let patch: Value = serde_json::from_slice(&patch).unwrap();
+                    patched.lock().unwrap().push(patch["metadata"]["resourceVersion"].clone());
                 }
                 Ok::<_, Infallible>(answer)
             }
@@ -80,7 +89,7 @@ impl Scene {
         let nodes = Nodes::new(Arc::clone(&view), requests, leases.clone(), Events::new(client), examples::now);
         let (counted, troubles) = (Counted::default(), Troubles::default());
         let nodes = nodes.counting(counted.clone()).telling(troubles.clone());
-        Self { nodes, view, leases, asked, events, counted, troubles }
+        Self { nodes, view, leases, asked, judged, events, counted, troubles }
     }
 
     /// What was asked since the last call.
@@ -95,6 +104,96 @@ impl Scene {
         assert!(asked.iter().all(|request| request.ends_with("/events")), "{asked:?}");
         std::mem::take(&mut *self.leases.0.lock().unwrap())
     }
+}
+
+#[tokio::test]
+async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answered_with_and_no_newer_one_of_another() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let mut machine = view.physical("w1").unwrap().clone();
+    machine.version = "8".into();
+    machine.labels.insert("rack".to_owned(), "r1".to_owned());
+    machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
+    view.physical_node(&"w1".into(), machine);
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
+    // While the first patch is answered the watch shows what a user has written after it.
+    let shown: Arc<Mutex<Option<Arc<Mutex<View>>>>> = Arc::default();
+    let shows = Arc::clone(&shown);
+    let scene = Scene::served(view, move |asked| match asked {
+        "PATCH /api/v1/nodes/vnode-east-w1/status" => {
+            let view = shows.lock().unwrap().clone().unwrap();
+            let mut newer = view.lock().unwrap().lent(LENT).unwrap().clone();
+            newer.version = "50".into();
+            newer.metadata.taints.push(Taint::new("user", "", Effect::NoSchedule));
+            view.lock().unwrap().lent_node(&LENT.into(), newer);
+            (200, stored.clone())
+        }
+        "PATCH /api/v1/nodes/vnode-east-w1" => refused(409, "Conflict", LENT),
+        other => panic!("{other}"),
+    });
+    *shown.lock().unwrap() = Some(Arc::clone(&scene.view));
+    assert!(scene.nodes.work(&"w1".into()).await.is_err(), "it is decided again");
+    assert_eq!(scene.asked(), ["PATCH /api/v1/nodes/vnode-east-w1/status", "PATCH /api/v1/nodes/vnode-east-w1"]);
+    assert_eq!(*scene.judged.lock().unwrap(), ["20", "40"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_the_taint_of_a_cluster_that_does_not_answer_waits_for_its_turn_and_the_same_of_one_that_answers_does_not() {
+    for (reach, bars, waits) in [
+        (Reach::Unreachable { since: Duration::from_secs(900) }, vec![Bar::Unreachable], 2),
+        (Reach::Reachable, vec![], 0),
+    ] {
+        let mut view = examples::view(1);
+        examples::lend(&mut view, 1);
+        let mut machine = view.physical("w1").unwrap().clone();
+        machine.version = "8".into();
+        machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
+        view.physical_node(&"w1".into(), machine);
+        (view.reach, view.bars) = (reach, bars.into_iter().collect());
+        let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+        let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
+        let scene = Scene::served(view, move |asked| match asked {
+            "PATCH /api/v1/nodes/vnode-east-w1/status" => (200, stored.clone()),
+            _ => refused(409, "Conflict", LENT),
+        });
+        // Nodes of other bindings were first.
+        for _ in 0..200 {
+            scene.nodes.pace.reserve(examples::now().steady);
+        }
+        let begin = tokio::time::Instant::now();
+        assert!(scene.nodes.work(&"w1".into()).await.is_err());
+        assert_eq!(scene.asked().last().map(String::as_str), Some("PATCH /api/v1/nodes/vnode-east-w1"));
+        assert_eq!(begin.elapsed().as_secs(), waits, "{reach:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_a_taint_whose_turn_comes_after_the_cluster_answers_again_is_decided_anew() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    (view.reach, view.bars) =
+        (Reach::Unreachable { since: Duration::from_secs(900) }, [Bar::Unreachable].into_iter().collect());
+    let scene = Scene::served(view, |asked| panic!("{asked}"));
+    for _ in 0..200 {
+        scene.nodes.pace.reserve(examples::now().steady);
+    }
+    let (node, comes_back) = ("w1".into(), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut view = scene.view.lock().unwrap();
+        (view.reach, view.bars) = (Reach::Reachable, [].into_iter().collect());
+    });
+    let (worked, ()) = tokio::join!(scene.nodes.work(&node), comes_back);
+    assert_eq!(worked.unwrap(), WorkOutcome::Done);
+    assert_eq!(scene.asked(), [""; 0], "no taint for a cluster that answers");
+}
+
+#[tokio::test]
+async fn s12_a_patch_of_which_no_version_is_known_is_not_sent() {
+    let scene = Scene::of(examples::view(1));
+    let order = NodeOrder::PatchSpec { name: LENT.into(), version: None, body: json!({"metadata": {}, "spec": {}}) };
+    let refusal = scene.nodes.requests.send("w1", &order, None).await.unwrap_err();
+    assert_eq!((refusal.reason, scene.asked()), (RefusalReason::Conflict, Vec::new()));
 }
 
 #[tokio::test]
@@ -137,25 +236,6 @@ async fn s15_the_sweep_looks_at_every_node_of_both_caches_and_asks_for_nothing_w
     assert_eq!(all, ["w1", "w2", "w3"].map(PhysicalName::from));
     assert_eq!(scene.nodes.work(&all[0]).await.unwrap(), WorkOutcome::Done);
     assert_eq!(scene.asked(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn s5_the_nodes_of_a_cluster_that_is_gone_are_marked_at_most_100_in_a_second() {
-    let mut view = examples::view(30);
-    examples::lend(&mut view, 30);
-    view.bars = [Bar::Unreachable].into_iter().collect();
-    view.reach = Reach::Unreachable { since: examples::now().steady };
-    let scene = Scene::served(view, |asked| {
-        let Some(name) = asked.strip_prefix("PATCH /api/v1/nodes/") else { panic!("{asked}") };
-        (200, json!({"metadata": {"name": name, "uid": name, "resourceVersion": "40"}}))
-    });
-    let began = tokio::time::Instant::now();
-    for number in 1..=30 {
-        scene.nodes.work(&format!("w{number}").into()).await.unwrap();
-    }
-    let took = began.elapsed().as_millis();
-    assert_eq!(scene.asked().len(), 30);
-    assert!((280..1_000).contains(&took), "{took} ms");
 }
 
 fn pod() -> Value {

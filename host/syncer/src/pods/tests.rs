@@ -22,7 +22,7 @@ use super::metrics::{Metrics, PodOutcome};
 use super::staged::Api;
 use super::*;
 use crate::feeds::{LentPods, OurPods, PhysicalPods};
-use crate::shared::{self, Kind as _, Shown};
+use crate::shared::{self, Kind as _, Reading, Shown};
 use crate::slices::pod::KnownPod;
 use crate::view::examples;
 

@@ -80,6 +80,10 @@ impl Kind for OtherPods {
         KnownPod::of_others(&slice, &mut self.0).map(Arc::new)
     }
 
+    fn kept(pod: &KnownPod) -> usize {
+        pod.weight()
+    }
+
     fn place(pod: &KnownPod) -> Option<&Arc<str>> {
         pod.node()
     }
@@ -141,6 +145,10 @@ impl Kind for OurPods {
     fn read(&mut self, slice: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
         // Nothing depends on what it tolerates, and how much that is is the lender's to choose.
         self.0.read(slice.without_tolerations())
+    }
+
+    fn kept(pod: &KnownPod) -> usize {
+        pod.weight()
     }
 
     fn place(pod: &KnownPod) -> Option<&Arc<str>> {
@@ -221,6 +229,10 @@ impl Kind for Policies {
         Ok(Arc::new(policy))
     }
 
+    fn kept(policy: &ResourceLeasingPolicy) -> usize {
+        serde_json::to_vec(policy).map_or(0, |json| json.len())
+    }
+
     fn forgets(reason: RefusalReason) -> bool {
         makes_unknown(reason)
     }
@@ -242,6 +254,7 @@ pub fn makes_unknown(reason: RefusalReason) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use topoloom_sync::keys;
 
     use super::*;
 
@@ -265,6 +278,47 @@ mod tests {
             "status": status,
         });
         serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn s21_what_another_party_writes_into_pods_and_policies_counts_as_far_as_it_is_kept() {
+        let ours = |edit: fn(&mut Value)| {
+            let mut pod = json!({
+                "metadata": {"namespace": "a", "name": "p", "uid": "u"},
+                "spec": {"nodeName": "w1", "containers": [{"name": "c"}]},
+            });
+            edit(&mut pod);
+            OurPods::kept(&OurPods::default().read(serde_json::from_value(pod).unwrap()).unwrap())
+        };
+        let plain = ours(|_| ());
+        assert!(plain < 200, "{plain}");
+        let label = |pod: &mut Value| pod["metadata"]["labels"] = json!({"app": "x".repeat(10_000)});
+        let note = |pod: &mut Value| pod["metadata"]["annotations"] = json!({"note": "x".repeat(10_000)});
+        assert_eq!((ours(label), ours(note)), (plain, plain), "they are not kept");
+        assert_eq!(ours(|pod| pod["metadata"]["name"] = "x".repeat(1_001).into()), plain + 1_000);
+        let named = ours(|pod| {
+            let annotations = [keys::VIRTUAL_POD_NAMESPACE, keys::VIRTUAL_POD_NAME, keys::VIRTUAL_POD_UID];
+            let annotations = annotations.map(|key| (key.to_owned(), Value::from("x".repeat(1_000))));
+            pod["metadata"]["annotations"] = Value::Object(annotations.into_iter().collect());
+        });
+        assert!(named >= plain + 3_000, "{named}");
+        let others = |resources: usize| {
+            let requests: serde_json::Map<String, Value> =
+                (0..resources).map(|number| (format!("example.com/r{number}"), Value::from("1"))).collect();
+            let pod = json!({
+                "metadata": {"namespace": "a", "name": "p", "uid": "u"},
+                "spec": {"nodeName": "w1", "containers": [{"name": "c", "resources": {"requests": requests}}]},
+            });
+            let pod: PodSlice = serde_json::from_value(pod).unwrap();
+            OtherPods::kept(&OtherPods::default().read(pod).unwrap())
+        };
+        assert!(others(1_000) > others(0) + 1_000 * "example.com/r".len(), "{}", others(1_000));
+        let policy = |note: &str| {
+            let metadata = json!({"name": "p", "annotations": {"note": note}, "managedFields": [{"manager": note}]});
+            let policy = serde_json::from_value(json!({"metadata": metadata, "spec": {"cluster": "east"}})).unwrap();
+            Policies::kept(&Policies.read(policy).unwrap())
+        };
+        assert_eq!(policy(&"x".repeat(1_000)) - policy(""), 1_000);
     }
 
     #[test]

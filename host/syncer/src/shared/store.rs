@@ -36,18 +36,36 @@ pub struct Shown<T> {
     pub key: Arc<str>,
     /// What is known of it; nothing where it was never readable.
     pub object: Option<Arc<T>>,
+    /// Whether that is its state.
+    pub reading: Reading,
+}
+
+/// Whether what is known of an object is its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It was read as the server has shown it.
+    Current,
+    /// It cannot be read as the server has shown it. This was read of it before, so its version is not the one that was shown.
+    Earlier,
+}
+
+impl Reading {
+    fn of<T>(object: Option<&T>) -> Self {
+        if object.is_some() { Self::Current } else { Self::Earlier }
+    }
 }
 
 impl<T> Shown<T> {
-    /// An object under this key.
+    /// An object under this key, as it was read.
     pub fn new(key: &str, object: Option<Arc<T>>) -> Self {
-        Self { key: key.into(), object }
+        let reading = Reading::of(object.as_ref());
+        Self { key: key.into(), object, reading }
     }
 }
 
 impl<T> Clone for Shown<T> {
     fn clone(&self) -> Self {
-        Self { key: Arc::clone(&self.key), object: self.object.clone() }
+        Self { key: Arc::clone(&self.key), object: self.object.clone(), reading: self.reading }
     }
 }
 
@@ -118,12 +136,15 @@ pub(super) struct Store<T> {
     refusal: Option<Refusal>,
     /// Which bound was met last, and how often one was.
     given_up: Option<(Refusal, u64)>,
+    /// No list has begun since.
+    is_given_up: bool,
     /// Nothing will be shown any more: its watch crashed.
     has_crashed: bool,
 }
 
 struct Entry<T> {
     object: Option<Arc<T>>,
+    reading: Reading,
     /// The number of its last change.
     changed: u64,
     /// The list that has shown it last, or the one after which a change did.
@@ -221,6 +242,7 @@ impl<T> Store<T> {
             news: 0,
             refusal: None,
             given_up: None,
+            is_given_up: false,
             has_crashed: false,
         }
     }
@@ -231,6 +253,7 @@ impl<T> Store<T> {
             // What was given up.
             self.forget();
         }
+        self.is_given_up = false;
         self.begun += 1;
         let mark = ListMark { history, epoch, number: self.begun };
         self.list = Some(List { mark, began: self.head, whole: None });
@@ -241,6 +264,7 @@ impl<T> Store<T> {
     /// bytes.
     pub(super) fn put(&mut self, key: &str, object: Option<Arc<T>>, weight: usize) {
         let TakenOut { key, object: before, weight: known } = self.take_out(key);
+        let reading = Reading::of(object.as_ref());
         // One that cannot be read stays what it was, and as large.
         let weight = if object.is_some() { weight } else { weight.max(known) };
         let object = object.or_else(|| before.clone());
@@ -248,14 +272,15 @@ impl<T> Store<T> {
         self.log(Logged::Changed(Arc::clone(&key)));
         self.all.add(weight);
         self.listed.add(weight);
-        self.objects.insert(key, Entry { object, changed: self.head, list: self.begun, weight });
+        self.objects.insert(key, Entry { object, reading, changed: self.head, list: self.begun, weight });
     }
 
     /// An object is gone. This was its last state, where that can be read, with so many bytes of texts.
     pub(super) fn remove(&mut self, key: &str, last: Option<Arc<T>>, weight: usize) {
         let TakenOut { key, object: before, weight: known } = self.take_out(key);
         self.relocate(&key, before.as_deref(), None);
-        self.log(Logged::Gone(Shown { key, object: last.or(before) }, weight.max(known)));
+        let (reading, object) = (Reading::of(last.as_ref()), last.or(before));
+        self.log(Logged::Gone(Shown { key, object, reading }, weight.max(known)));
     }
 
     /// The list is whole: what it did not name is gone.
@@ -286,6 +311,7 @@ impl<T> Store<T> {
         self.refusal = None;
         let times = self.given_up.as_ref().map_or(0, |(_, times)| *times);
         self.given_up = Some((refusal, times + 1));
+        self.is_given_up = true;
     }
 
     /// The watch was refused, or not answered.
@@ -370,16 +396,18 @@ impl<T> Store<T> {
         }
     }
 
-    /// Before a list that came after it. One that was shown nothing, and sees a later list, does not have to know it.
+    /// Before a list that came after it. A follower that was shown nothing has to know it only where it is why there is no list.
     fn show_given_up(&self, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
         let Some((refusal, times)) = self.given_up.as_ref().filter(|(_, times)| *times != cursor.given_up) else {
             return;
         };
         cursor.given_up = *times;
-        if cursor.list > 0 || self.list.is_none() {
+        if cursor.list > 0 || self.is_given_up {
             cursor.is_whole = false;
-            // What came before it, first: the bound is why nothing is known.
-            self.show_news(cursor, steps);
+            // In the order in which they came, since the last one is why nothing is known: a refusal that is still one came after it.
+            if self.refusal.is_none() {
+                self.show_news(cursor, steps);
+            }
             steps.push(Step::GivenUp(refusal.clone()));
         }
     }
@@ -391,12 +419,8 @@ impl<T> Store<T> {
             return;
         }
         if cursor.is_whole && !is_behind {
-            // The list does not show in which state something ended before it.
-            let before = self.since(cursor.at).take_while(|(number, _)| *number <= list.began);
-            steps.extend(before.filter_map(|(_, logged)| match logged {
-                Logged::Changed(_) => None,
-                Logged::Gone(shown, _) => Some(Step::Gone(shown.clone())),
-            }));
+            // The list does not show in which state something ended before it, and it may never come to its end.
+            self.show_changes(cursor.at, list.began, steps);
         }
         (cursor.list, cursor.is_whole, cursor.at) = (list.mark.number, false, list.began);
         steps.push(Step::Begins(list.mark));
@@ -407,24 +431,20 @@ impl<T> Store<T> {
         }
     }
 
-    /// Each change since, in its latest state, and the end of the list.
+    /// Each change since, in its latest state; and of a list that it was not shown whole, what it has named, and its end.
     fn show(&self, list: &List, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
-        let (mut unseen, mut ended) = (HashSet::new(), Vec::new());
+        if cursor.is_whole {
+            self.show_changes(cursor.at, self.head, steps);
+            cursor.at = self.head;
+            return;
+        }
+        let mut ended = Vec::new();
         for (number, logged) in self.since(cursor.at) {
             match logged {
-                Logged::Changed(key) => match self.objects.get(key).filter(|entry| entry.changed == number) {
-                    Some(entry) if cursor.is_whole => steps.push(Step::Changed(entry.shown(key))),
-                    Some(entry) => steps.push(Step::Listed(entry.shown(key))),
-                    // A later change shows it, or its end.
-                    None => {
-                        unseen.insert(key);
-                    }
-                },
-                Logged::Gone(shown, _) if cursor.is_whole => {
-                    if unseen.remove(&shown.key) {
-                        steps.push(Step::Changed(shown.clone()));
-                    }
-                    steps.push(Step::Gone(shown.clone()));
+                Logged::Changed(key) => {
+                    // A later change shows it otherwise, or its end.
+                    let latest = self.objects.get(key).filter(|entry| entry.changed == number);
+                    steps.extend(latest.map(|entry| Step::Listed(entry.shown(key))));
                 }
                 // It was in the list, and ended after that was whole.
                 Logged::Gone(shown, _) => {
@@ -434,12 +454,35 @@ impl<T> Store<T> {
             }
         }
         cursor.at = self.head;
-        if let Some(version) = list.whole.as_ref().filter(|_| !cursor.is_whole) {
+        if let Some(version) = &list.whole {
             cursor.is_whole = true;
             steps.push(Step::Whole(list.mark, version.clone()));
             // What came again under its key is there.
             ended.retain(|shown| !self.objects.contains_key(&shown.key));
             steps.extend(ended.into_iter().map(Step::Gone));
+        }
+    }
+
+    /// The changes after this number and until that one, to a follower that knows what was before: of each object the latest state,
+    /// unless it changed after those, and each end.
+    fn show_changes(&self, after: u64, until: u64, steps: &mut Vec<Step<T>>) {
+        let mut unseen = HashSet::new();
+        for (number, logged) in self.since(after).take_while(|(number, _)| *number <= until) {
+            match logged {
+                Logged::Changed(key) => match self.objects.get(key).filter(|entry| entry.changed == number) {
+                    Some(entry) => steps.push(Step::Changed(entry.shown(key))),
+                    // A later change shows it, or its end.
+                    None => {
+                        unseen.insert(key);
+                    }
+                },
+                Logged::Gone(shown, _) => {
+                    if unseen.remove(&shown.key) {
+                        steps.push(Step::Changed(shown.clone()));
+                    }
+                    steps.push(Step::Gone(shown.clone()));
+                }
+            }
         }
     }
 
@@ -499,7 +542,7 @@ impl<T> Store<T> {
 
 impl<T> Entry<T> {
     fn shown(&self, key: &Arc<str>) -> Shown<T> {
-        Shown { key: Arc::clone(key), object: self.object.clone() }
+        Shown { key: Arc::clone(key), object: self.object.clone(), reading: self.reading }
     }
 }
 

@@ -57,6 +57,11 @@ pub trait Kind: Default + Send + 'static {
         0
     }
 
+    /// The bytes of what is kept of one whose size another party chooses, of kinds of which a part is kept.
+    fn kept(_: &Self::Object) -> usize {
+        0
+    }
+
     /// What there is to know of it.
     ///
     /// # Errors
@@ -406,27 +411,28 @@ impl<K: Kind> Source<K> {
 
     fn put(&mut self, slice: K::Slice) {
         if K::is_kept(&slice) {
-            let weight = K::weight(&slice);
-            let (key, object) = self.read(slice);
+            let (key, object, weight) = self.read(slice);
             self.stock.store().put(&key, object, weight);
         }
     }
 
     fn remove(&mut self, slice: K::Slice) {
         if K::is_kept(&slice) {
-            let weight = K::weight(&slice);
-            let (key, last) = self.read(slice);
+            let (key, last, weight) = self.read(slice);
             self.stock.store().remove(&key, last, weight);
         }
     }
 
-    fn read(&mut self, slice: K::Slice) -> (String, Option<Arc<K::Object>>) {
-        let key = K::key(&slice).to_owned();
+    /// Under what it is known, what there is to know of it, and its bytes.
+    fn read(&mut self, slice: K::Slice) -> (String, Option<Arc<K::Object>>, usize) {
+        let (key, weight) = (K::key(&slice).to_owned(), K::weight(&slice));
         let read = self.kind.read(slice).inspect_err(|error| {
             let kind = K::KIND;
             tracing::warn!(kind, key, %error, "an object cannot be read; what was read of it before counts");
         });
-        (key, read.ok())
+        let object = read.ok();
+        let kept = object.as_deref().map_or(0, K::kept);
+        (key, object, weight.saturating_add(kept))
     }
 }
 

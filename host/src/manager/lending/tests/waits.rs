@@ -146,20 +146,24 @@ async fn s11_a_process_for_bindings_alone_is_not_ready_while_it_may_not_read_the
     assert!(ready && text.contains(waits), "{text}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn s11_s26_what_a_replica_serves_begins_with_it_and_what_it_keeps_warm_with_the_first_binding() {
-    let (answer, replica) = (Arc::new(Mutex::new(ABSENT)), Replica::new());
-    let parts = LendingParts {
+/// The controller of this replica, beside others, at a server that answers this.
+fn parts(replica: &Replica, answer: &Arc<Mutex<Answer>>) -> LendingParts {
+    LendingParts {
         office: Arc::clone(&replica.office),
         own: None,
-        reads: server(&answer),
-        client: server(&answer),
+        reads: server(answer),
+        client: server(answer),
         restores: Restores::default(),
         check: replica.health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
         work: Work::BesideOthers,
-    };
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_s26_what_a_replica_serves_begins_with_it_and_what_it_keeps_warm_with_the_first_binding() {
+    let (answer, replica) = (Arc::new(Mutex::new(ABSENT)), Replica::new());
     let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
-    tasks.spawn_fallible("lending", parts.run(stop.clone()));
+    tasks.spawn_fallible("lending", parts(&replica, &answer).run(stop.clone()));
     tokio::time::sleep(60 * S).await;
     assert_eq!(replica.groups.told(), ["serving begins"]);
     *answer.lock().unwrap() = Answer::Listed(json!([object("east", "u1")]));
@@ -179,17 +183,8 @@ async fn s11_s26_what_a_replica_serves_begins_with_it_and_what_it_keeps_warm_wit
 async fn s22_what_bindings_have_left_is_looked_for_once_bindings_can_be_listed_also_where_there_is_none() {
     let (answer, replica) = (Arc::new(Mutex::new(ABSENT)), Replica::new());
     *replica.groups.recorded.lock().unwrap() = vec![id("east", "u1")];
-    let parts = LendingParts {
-        office: Arc::clone(&replica.office),
-        own: None,
-        reads: server(&answer),
-        client: server(&answer),
-        restores: Restores::default(),
-        check: replica.health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER).into(),
-        work: Work::BesideOthers,
-    };
     let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
-    tasks.spawn_fallible("lending", parts.run(stop.clone()));
+    tasks.spawn_fallible("lending", parts(&replica, &answer).run(stop.clone()));
     tokio::time::sleep(60 * S).await;
     assert_eq!((replica.ballot.counts(), replica.groups.told().len()), ((0, 0), 1), "nothing is known of bindings");
     *answer.lock().unwrap() = Answer::Listed(json!([]));

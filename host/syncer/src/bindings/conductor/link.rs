@@ -14,6 +14,7 @@ use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
+use topoloom_sync::served::{Unnamed, serves_unnamed};
 use topoloom_sync::witness::{Pair, Store, hash};
 
 use super::{Conductor, TICK, replace};
@@ -170,17 +171,17 @@ impl Conductor {
     }
 
     /// The name of this installation is in the status before anything else is written: of two that come at once one has written it.
+    /// Where it could not be written that is a trouble already, and tried again.
     async fn claim_binding(&mut self) -> Result<(), Refusal> {
         let is_ours = self.object.status.lease.as_ref() == Some(&self.served_with);
         if is_ours || self.gate.check().is_err() {
             // What may not be written now is written with the next status.
             return Ok(());
         }
-        match self.store_status().await {
-            Err(refusal) if refusal.reason == RefusalReason::Conflict => Err(refusal),
-            // It is a trouble already, and no other installation has been first.
-            Ok(()) | Err(_) => Ok(()),
-        }
+        let Err(refusal) = self.store_status().await else { return Ok(()) };
+        let why = if refusal.reason == RefusalReason::Conflict { Unnamed::Outrun } else { Unnamed::Refused };
+        let nodes = self.view().size().nodes;
+        if serves_unnamed(why, nodes) { Ok(()) } else { Err(refusal) }
     }
 
     /// What the nodes of the binding need if it is deleted by force is in its Lease before the first of them is made (decision S22).

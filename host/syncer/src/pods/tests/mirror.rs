@@ -435,6 +435,26 @@ async fn s25_a_list_of_pods_that_goes_back_shows_a_store_that_was_set_back() {
 }
 
 #[tokio::test]
+async fn s25_what_was_read_of_a_pod_before_it_could_not_be_read_is_no_sign_of_a_store_that_was_set_back() {
+    let mut scene = Scene::new();
+    let older = [scene.physicals.put(scene.physical(running())), scene.virtuals.put(scene.virtual_pod(running()))];
+    scene.show_physical(scene.physical(json!({"phase": "Succeeded"})));
+    scene.show_virtual(scene.virtual_pod(json!({"phase": "Succeeded"})));
+    // What is known is newer than what the watch has read last, and in the list neither can be read.
+    let version = "5000".into();
+    for (reading, sets_back) in [(Reading::Earlier, [0, 0]), (Reading::Current, [1, 1])] {
+        let [physical, twin] = older.each_ref().map(|pod| Shown { reading, ..whole(pod) });
+        let mut listed = scene.ours.begin(Earlier::Valid);
+        scene.ours.list(&mut listed, physical);
+        scene.ours.reset(listed, &version);
+        let mut listed = scene.lent.begin(Earlier::Valid);
+        scene.lent.list(&mut listed, twin);
+        scene.lent.reset(listed, &version);
+        assert_eq!(scene.set_back(), sets_back, "{reading:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_pod_whose_last_state_is_not_held_is_gone() {
     let mut scene = Scene::new();
     scene.running().await;

@@ -27,11 +27,15 @@ fn what_is_too_large_is_said_with_the_bound_and_what_lending_is_built_for_fits()
     let said = |most: Most, held: Held| most.refuse(held, "nodes").map(|refusal| refusal.to_string());
     let built_for = Held { objects: 5_000, bytes: 5_000 * (20 << 10) };
     assert_eq!(said(Most::NODES, built_for), None);
-    assert_eq!(said(Most::PODS, Held { objects: 100_000, bytes: 0 }), None);
+    assert_eq!(said(Most::PODS, Held { objects: 100_000, bytes: 100_000 * 1_000 }), None);
+    assert_eq!(said(Most::POLICIES, Held { objects: 10_000, bytes: 10_000 * 5_000 }), None);
+    for most in [Most::NODES, Most::PODS, Most::POLICIES] {
+        assert!(said(most, Held { objects: 1, bytes: usize::MAX }).is_some(), "another party chooses how large one is");
+    }
     let many = Held { objects: 10_001, bytes: 0 };
     assert_eq!(said(Most::NODES, many).as_deref(), Some("there are more than 10000 nodes, and no more are read"));
     let heavy = Held { objects: 1, bytes: (128 << 20) + 1 };
-    let wanted = "its nodes have more than 128 MiB of labels, annotations and status";
+    let wanted = "what is kept of its nodes is more than 128 MiB";
     assert_eq!(said(Most::NODES, heavy).as_deref(), Some(wanted));
     assert_eq!(said(Most::ALL, Held { objects: usize::MAX, bytes: usize::MAX }), None);
 }

@@ -129,6 +129,25 @@ fn a_list_replaces_what_is_known_and_one_that_breaks_off_changes_nothing_else() 
 }
 
 #[test]
+fn s21_what_changed_just_before_a_list_began_is_shown_also_where_that_list_never_comes_to_its_end() {
+    let (mut store, mut slow) = (store(), cursor());
+    listed(&mut store, &[("a", 1), ("b", 1), ("c", 1)]);
+    words(&store, &mut slow);
+    store.put("a", pod("w1", 2), 0);
+    store.put("a", pod("w1", 3), 0);
+    store.put("b", pod("w1", 2), 0);
+    store.put("d", pod("w1", 1), 0);
+    store.remove("d", pod("w1", 2), 0);
+    store.begin(0, Epoch::default());
+    store.put("b", pod("w1", 3), 0);
+    // One life that was whole, the latest state of each, and in the list what it shows itself.
+    let seen = words(&store, &mut slow);
+    assert_eq!(seen, ["changed a=3", "changed d=2", "gone d=2", "begins 2", "listed b=3"]);
+    store.failed(&refusal("no"));
+    assert_eq!(words(&store, &mut slow), ["failed no"]);
+}
+
+#[test]
 fn what_comes_again_under_its_key_while_a_follower_is_behind_is_not_gone() {
     let mut store = store();
     listed(&mut store, &[("w1", 1)]);
@@ -223,6 +242,24 @@ fn what_is_given_up_is_shown_to_each_follower_before_the_next_list_and_not_to_on
 }
 
 #[test]
+fn the_last_of_what_a_follower_is_shown_is_why_nothing_is_known_and_no_bound_that_was_met_before() {
+    let (mut store, mut slow) = (store(), cursor());
+    listed(&mut store, &[("a", 1)]);
+    words(&store, &mut slow);
+    // The list after it is refused.
+    store.give_up(refusal("too large"));
+    store.failed(&refusal("no"));
+    assert_eq!(words(&store, &mut slow), ["given up too large", "failed no"]);
+    assert_eq!(words(&store, &mut cursor()), ["given up too large", "failed no"]);
+    // It fits again, and then it may not be read any more.
+    listed(&mut store, &[("a", 1)]);
+    store.failed(&refusal("never"));
+    store.forget();
+    assert_eq!(words(&store, &mut cursor()), ["failed never"], "that bound is met no more");
+    assert_eq!(words(&store, &mut slow), ["failed never"]);
+}
+
+#[test]
 fn what_is_held_follows_each_list_change_and_end_also_of_what_cannot_be_read() {
     let mut store = store();
     let held = |objects: usize, bytes: usize| Held { objects, bytes };
@@ -281,6 +318,25 @@ fn an_object_that_cannot_be_read_is_there_and_stays_what_it_was() {
     assert_eq!(words(&store, &mut cursor), ["changed a=1", "changed b=?"]);
     store.remove("a", None, 0);
     assert_eq!(words(&store, &mut cursor), ["gone a=1"]);
+}
+
+#[test]
+fn s25_what_was_read_of_an_object_before_is_shown_as_that_and_not_as_its_state() {
+    let (mut store, mut late) = (store(), cursor());
+    listed(&mut store, &[("a", 1), ("b", 1)]);
+    store.put("a", None, 0);
+    store.remove("b", None, 0);
+    let readings = |store: &Store<Pod>, cursor: &mut Cursor| -> Vec<(String, Reading)> {
+        let shown = store.take(cursor).into_iter().filter_map(|step| match step {
+            Step::Listed(shown) | Step::Changed(shown) | Step::Gone(shown) => Some(shown),
+            Step::Begins(_) | Step::Whole(..) | Step::Opened | Step::Failed(_) | Step::GivenUp(_) => None,
+        });
+        shown.map(|shown| (shown.key.to_string(), shown.reading)).collect()
+    };
+    let earlier = |key: &str| (key.to_owned(), Reading::Earlier);
+    assert_eq!(readings(&store, &mut late), [earlier("a"), earlier("b"), earlier("b")]);
+    store.put("a", pod("w1", 2), 0);
+    assert_eq!(readings(&store, &mut late), [("a".to_owned(), Reading::Current)]);
 }
 
 #[test]

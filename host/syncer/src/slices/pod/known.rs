@@ -82,6 +82,21 @@ impl Lending {
     pub fn existence(&self) -> Existence {
         if self.deletion.is_some() { Existence::Terminating } else { Existence::Alive }
     }
+
+    fn weight(&self) -> usize {
+        let of_virtual = |named: &VirtualPodRef| named.namespace.len() + named.name.len() + named.uid.len();
+        let of_physical = |named: &PhysicalPodRef| {
+            named.namespace.len() + named.name.len() + named.uid.as_ref().map_or(0, |uid| uid.len())
+        };
+        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let placeholder = |placeholder: &Placeholder| {
+            let labels: usize = placeholder.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+            placeholder.name.len() + placeholder.uid.len() + labels
+        };
+        let names = self.names.as_deref().map_or(0, of_virtual) + self.names_physical.as_deref().map_or(0, of_physical);
+        let placeholder = self.placeholder.as_deref().map_or(0, placeholder);
+        self.namespace.len() + self.name.len() + self.version.len() + labels + names + placeholder
+    }
 }
 
 impl KnownPod {
@@ -161,6 +176,20 @@ impl KnownPod {
     #[must_use]
     pub fn lending(&self) -> Option<&Lending> {
         self.lending.as_deref()
+    }
+
+    /// The bytes that are kept of it and differ from pod to pod: how many they are is the choice of those who write it. Texts have a
+    /// room of their own.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let request = |(name, _): &(ResourceName, Quantity)| size_of::<(ResourceName, Quantity)>() + name.len();
+        let requests: usize = self.requests.iter().map(request).sum();
+        let lending = self.lending.as_deref().map_or(0, Lending::weight);
+        self.uid.len()
+            + self.node.as_ref().map_or(0, |node| node.len())
+            + requests
+            + size_of_val(&*self.ports)
+            + lending
     }
 
     /// As a pod of a virtual node.

@@ -1,0 +1,56 @@
+//! In which lane a write of the virtual cluster goes (decision S21): taints before the status of nodes, that before the status of pods,
+//! and all else behind them, at a rate of its own.
+//!
+//! Owns the order and the rate. Leases are in no lane: their connections are their own ([`heartbeats`](crate::heartbeats)). The lanes are
+//! those of a process, since the API server is one for all its bindings.
+//!
+//! # Failure story
+//!
+//! An API server that has enough says so to one write, and all wait for as long as it asks; then what keeps pods away from a node goes
+//! before what only shows something.
+
+use http::Method;
+use topoloom_cluster::lanes::{Budget, Lane};
+
+/// How many other writes per second.
+const OTHERS: u32 = 200;
+
+/// The lanes of a process. Clones are the same.
+#[must_use]
+pub fn lanes() -> Lane {
+    Budget::limited_at_last(OTHERS).lanes(lane)
+}
+
+/// The lane of a write with this method and path, counted from 0, the first one.
+fn lane(method: &Method, path: &str) -> usize {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    match (*method == Method::PATCH, parts.as_slice()) {
+        // Taints, the cordon, and what goes with them.
+        (true, ["api", "v1", "nodes", _]) => 0,
+        (_, ["api", "v1", "nodes"] | ["api", "v1", "nodes", _, "status"]) => 1,
+        (_, ["api", "v1", "namespaces", _, "pods", _, "status"]) => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s21_taints_go_before_the_status_of_nodes_that_before_pods_and_all_else_is_last() {
+        for (method, path, wanted) in [
+            (Method::PATCH, "/api/v1/nodes/vnode-east-w1", 0),
+            (Method::POST, "/api/v1/nodes", 1),
+            (Method::PATCH, "/api/v1/nodes/vnode-east-w1/status", 1),
+            (Method::PATCH, "/api/v1/namespaces/shop/pods/web-0/status", 2),
+            (Method::DELETE, "/api/v1/nodes/vnode-east-w1", 3),
+            (Method::DELETE, "/api/v1/namespaces/shop/pods/web-0", 3),
+            (Method::POST, "/api/v1/namespaces/shop/pods/web-0/eviction", 3),
+            (Method::PATCH, "/apis/storage.k8s.io/v1/csinodes/vnode-east-w1", 3),
+            (Method::PATCH, "/apis/topoloom.dev/v1alpha1/clusterbindings/east/status", 3),
+        ] {
+            assert_eq!(lane(&method, path), wanted, "{method} {path}");
+        }
+    }
+}
