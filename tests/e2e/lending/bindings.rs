@@ -15,6 +15,7 @@ use topoloom_api::names::{CONFIRM_ANNOTATION, DRAIN_ANNOTATION, PAUSE_ANNOTATION
 use topoloom_simulator::Authority;
 use topoloom_sync::guard::GATHER;
 use topoloom_sync::keys;
+use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::lending::kubelets::NewNode;
 use topoloom_tests::scene::PATIENCE;
@@ -64,8 +65,11 @@ async fn a_binding_and_a_secret_alone_lend_nodes_and_its_deletion_takes_everythi
     // A status is written where something differs, and at no other time.
     let before = lent.virtual_plane.requests().await?;
     lent.annotate("east", "example.com/note", Some("a")).await?;
-    lent.kubelets.register([NewNode::named("w3")]).await?;
-    lent.until_nodes(&["vnode-east-w1", "vnode-east-w2", "vnode-east-w3"]).await;
+    // The whole name of its virtual node would be longer than the value of a label may be.
+    let machine = "gpu-a100-80gb-rack07-slot12.eu-west-1.compute.internal";
+    lent.kubelets.register([NewNode::named(machine)]).await?;
+    let long = virtual_node_name(&ClusterId::parse("east")?, machine)?.to_string();
+    lent.until_nodes(&[long.as_str(), "vnode-east-w1", "vnode-east-w2"]).await;
     let has_nodes = |binding: &Value| is_ready(binding) && binding["status"]["nodes"]["ready"] == 3;
     lent.until_binding("east", "is ready with three nodes", has_nodes).await;
     let written = lent.virtual_plane.requests().await?.since(&before).writes(PLURAL, "status");

@@ -28,6 +28,7 @@ fn what_is_too_large_is_said_with_the_bound_and_what_lending_is_built_for_fits()
     let built_for = Held { objects: 5_000, bytes: 5_000 * (20 << 10) };
     assert_eq!(said(Most::NODES, built_for), None);
     assert_eq!(said(Most::PODS, Held { objects: 100_000, bytes: 0 }), None);
+    assert_eq!(said(Most::POLICIES, Held { objects: 10_000, bytes: 0 }), None);
     let many = Held { objects: 10_001, bytes: 0 };
     assert_eq!(said(Most::NODES, many).as_deref(), Some("there are more than 10000 nodes, and no more are read"));
     let heavy = Held { objects: 1, bytes: (128 << 20) + 1 };
