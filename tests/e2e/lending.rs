@@ -1,6 +1,6 @@
 //! Lending on real API servers: the world of the bottom-up syncer by itself (the kubelets and the top-down half that its tests rely
-//! on), one binding in this process, streams to lent pods, host ports, the command line, rights, and the program as an operator
-//! runs it.
+//! on), one binding in this process, streams to lent pods, host ports, what a borrower sees of all that, the command line, rights,
+//! and the program as an operator runs it.
 
 mod accounts;
 mod bindings;
@@ -23,6 +23,7 @@ mod replicas;
 mod rights;
 mod several;
 mod verbs;
+mod whole;
 mod wrong;
 
 use k8s_openapi::api::core::v1::Pod;

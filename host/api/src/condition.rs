@@ -307,6 +307,9 @@ words! {
         NodeLeaving,
         /// Pods were evicted or deleted from a virtual node; the message says why.
         PodsRemoved,
+        /// A virtual node lacks labels or annotations that its machine has, or keeps some that it has not; the message names
+        /// them.
+        MetadataIncomplete,
     }
 }
 

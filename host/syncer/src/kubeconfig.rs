@@ -167,6 +167,12 @@ impl Access {
         self.dial
     }
 
+    /// What its credential is; several, where it has several.
+    #[must_use]
+    pub fn kinds(&self) -> &[CredentialKind] {
+        &self.kinds
+    }
+
     /// When its credential ends; the earliest end, where there are several.
     #[must_use]
     pub fn end(&self) -> Option<CredentialEnd> {

@@ -17,6 +17,7 @@ mod pace;
 mod requests;
 mod written;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -112,6 +113,8 @@ pub struct Nodes<L> {
     troubles: Troubles,
     pace: Pace,
     binding: BindingName,
+    /// What was said of the labels and annotations of nodes that lack some. Few do.
+    remarked: Mutex<HashMap<NodeName, String>>,
     now: fn() -> Now,
 }
 
@@ -140,7 +143,8 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        Self { view, requests, leases, notices, counted, troubles, pace: Pace::default(), binding, now }
+        let (pace, remarked) = (Pace::default(), Mutex::default());
+        Self { view, requests, leases, notices, counted, troubles, pace, binding, remarked, now }
     }
 
     /// The same, which counts here what it does.
@@ -180,6 +184,7 @@ impl<L: Leases> Nodes<L> {
                 let note = format!("physical node {name}: {conflict}");
                 self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
             }
+            self.remark(&work).await;
             // A node at rest has no trace.
             if work.orders.is_empty() {
                 return Ok(work);
@@ -438,6 +443,30 @@ impl<L: Leases> Nodes<L> {
         self.counted.evicted(why);
         tracing::info!(node = %lent, pod = %removal.pod, why, state = work.state, "a lent pod was {word}");
         Ok(())
+    }
+
+    /// What the labels and annotations of a virtual node lack is said once, and again when it is something else.
+    async fn remark(&self, work: &NodeWork) {
+        let Some(lent) = &work.lent else { return };
+        // Of one that is made now it is said with the next look, which follows at once: then there is an object to say it of.
+        if work.remark.is_some() && self.view().lent(lent).is_none() {
+            return;
+        }
+        let is_known = match &work.remark {
+            Some(remark) => self.remarks().insert(lent.clone(), remark.clone()).is_some_and(|known| known == *remark),
+            None => {
+                self.remarks().remove(lent);
+                true
+            }
+        };
+        if let (Some(remark), false) = (&work.remark, is_known) {
+            tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
+            self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
+        }
+    }
+
+    fn remarks(&self) -> MutexGuard<'_, HashMap<NodeName, String>> {
+        self.remarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The virtual node is marked from now on: no pod comes to it any more, and those that are there go.

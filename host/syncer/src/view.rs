@@ -35,8 +35,8 @@ use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::{
-    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
-    PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
+    Binding, Details, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now,
+    Physical, PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -92,6 +92,8 @@ pub struct NodeWork {
     pub cause: Option<Cause>,
     /// That another's object has the name that the virtual node would have, where that is news.
     pub conflict: Option<String>,
+    /// What a person should know of its labels and annotations.
+    pub remark: Option<String>,
     /// Whether the status patch among the orders makes the node larger.
     pub grows: bool,
 }
@@ -604,6 +606,7 @@ impl NodeWork {
         let details = decision.details.as_deref();
         let grows = details.is_some_and(|details| matches!(details.pace, Pace::Write { growth: Grows::Some, .. }));
         let growth = details.map(|details| details.growth);
+        let remark = details.and_then(Details::remark);
         let leaving = match decision.state {
             NodeState::Leaving(cause) => Some(cause),
             NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent => None,
@@ -617,6 +620,7 @@ impl NodeWork {
             leaving,
             cause: None,
             conflict: None,
+            remark,
             grows,
             orders: decision.orders,
         };

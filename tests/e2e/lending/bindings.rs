@@ -2,16 +2,20 @@
 
 use std::fs::read_to_string;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use topoloom_api::cluster_binding::PLURAL;
 use topoloom_api::names::{CONFIRM_ANNOTATION, DRAIN_ANNOTATION, PAUSE_ANNOTATION};
+use topoloom_simulator::Authority;
 use topoloom_sync::guard::GATHER;
 use topoloom_sync::keys;
+use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::lending::kubelets::NewNode;
 use topoloom_tests::scene::PATIENCE;
@@ -61,8 +65,11 @@ async fn a_binding_and_a_secret_alone_lend_nodes_and_its_deletion_takes_everythi
     // A status is written where something differs, and at no other time.
     let before = lent.virtual_plane.requests().await?;
     lent.annotate("east", "example.com/note", Some("a")).await?;
-    lent.kubelets.register([NewNode::named("w3")]).await?;
-    lent.until_nodes(&["vnode-east-w1", "vnode-east-w2", "vnode-east-w3"]).await;
+    // The whole name of its virtual node would be longer than the value of a label may be.
+    let machine = "gpu-a100-80gb-rack07-slot12.eu-west-1.compute.internal";
+    lent.kubelets.register([NewNode::named(machine)]).await?;
+    let long = virtual_node_name(&ClusterId::parse("east")?, machine)?.to_string();
+    lent.until_nodes(&[long.as_str(), "vnode-east-w1", "vnode-east-w2"]).await;
     let has_nodes = |binding: &Value| is_ready(binding) && binding["status"]["nodes"]["ready"] == 3;
     lent.until_binding("east", "is ready with three nodes", has_nodes).await;
     let written = lent.virtual_plane.requests().await?.since(&before).writes(PLURAL, "status");
@@ -84,6 +91,55 @@ async fn a_binding_and_a_secret_alone_lend_nodes_and_its_deletion_takes_everythi
     lent.stop().await
 }
 
+/// Kubeconfigs that are refused, or that the API server does not suit: each is a condition and an Event with the field, and shows no
+/// credential.
+async fn unfit(lent: &Lent, kubeconfig: &str) -> Result<()> {
+    let right: Value = serde_json::from_str(kubeconfig)?;
+    let token = right["users"][0]["user"]["token"].as_str().context("it has a token")?;
+    let another = ByteString(Authority::generate()?.pem().as_bytes().to_vec());
+    for (place, value, reason, words) in [
+        (
+            "/users/0/user",
+            json!({"token": token, "exec": {"command": "aws-iam"}}),
+            "CredentialsInvalid",
+            ["].user.exec is \"aws-iam\"", "no program is run"],
+        ),
+        (
+            "/users/0/user",
+            json!({"token": token, "tokenFile": "/etc/token"}),
+            "CredentialsInvalid",
+            ["].user.tokenFile is \"/etc/token\"", "no file of this host is read"],
+        ),
+        (
+            "/clusters/0/cluster/certificate-authority-data",
+            json!(another),
+            "CredentialsInvalid",
+            ["cluster.certificate-authority-data", "invalid peer certificate"],
+        ),
+        ("/users/0/user/token", json!("another"), "Unauthorized", ["user.token", "that has not ended"]),
+    ] {
+        let mut wrong = right.clone();
+        *wrong.pointer_mut(place).context("it has this field")? = value;
+        lent.secret("east", &wrong.to_string()).await?;
+        let is_it = |binding: &Value| {
+            let [_, _, message] = condition(binding, "Ready");
+            says(binding, "Ready", "False", reason) && words.iter().all(|word| message.contains(word))
+        };
+        let binding = lent.until_binding("east", &format!("says {words:?}"), is_it).await;
+        assert!(!binding.to_string().contains(token), "{binding}");
+    }
+    let events: Api<Event> = Api::all(lent.virtual_plane.client());
+    let told = eventually("an Event about the last of them", PATIENCE, async || {
+        let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let told = serde_json::to_string(&all).map_err(|error| error.to_string())?;
+        if told.contains("Unauthorized") { Ok(told) } else { Err(told) }
+    })
+    .await;
+    assert!(told.contains("CredentialsInvalid") && !told.contains(token), "{told}");
+    lent.until_nodes(&[]).await;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn s20_a_secret_with_a_mistake_is_a_condition_and_its_correction_is_all_that_is_needed() -> Result<()> {
     let mut lent = Lent::new(&["w1"], now).await?;
@@ -96,6 +152,7 @@ async fn s20_a_secret_with_a_mistake_is_a_condition_and_its_correction_is_all_th
     let is_invalid = |binding: &Value| says(binding, "Ready", "False", "CredentialsInvalid");
     let binding = lent.until_binding("east", "has a Secret that is no kubeconfig", is_invalid).await;
     assert_eq!(binding["status"]["phase"], "Failed");
+    unfit(&lent, &physical).await?;
     assert_eq!(borrowers(&lent, BORROWED).await.unwrap_or_default().len(), 0);
 
     // A cluster lends nothing to itself.

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use topoloom_sync::keys;
@@ -25,6 +26,33 @@ pub(super) fn ready(node: &Value) -> &str {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
     ready.and_then(|ready| ready["status"].as_str()).unwrap_or_default()
+}
+
+/// S12, S13: another client breaks the record of what we wrote, and a machine has annotations at the limit of the server. Both are
+/// said, neither holds anything up, and what users added stays.
+async fn unreadable_and_too_large(lent: &Lent) -> Result<()> {
+    let broken = Patch::Merge(json!({"metadata": {"annotations": {keys::EXPECTED_METADATA: "{"}}}));
+    lent.lent().patch("vnode-east-w1", &PatchParams::default(), &broken).await?;
+    let large = json!({"annotations": {"example.com/large": "x".repeat(255_000)}, "labels": {"zone": "b"}});
+    let large = Patch::Merge(json!({"metadata": large}));
+    lent.machines().patch("w1", &PatchParams::default(), &large).await?;
+    let is_right = |node: &Value| {
+        let (labels, annotations) = (&node["metadata"]["labels"], &node["metadata"]["annotations"]);
+        let is_whole = annotations[keys::EXPECTED_METADATA].as_str().is_some_and(|record| record.len() > 1);
+        is_whole && annotations["example.com/large"].is_null() && labels["zone"] == "b" && labels["team"] == "a"
+    };
+    lent.until("vnode-east-w1", "has a record again, and what there is room for", is_right).await;
+    let events: Api<Event> = Api::all(lent.virtual_plane.client());
+    eventually("both are said", PATIENCE, async || {
+        let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let about = all.into_iter().filter(|event| event.reason.as_deref() == Some("MetadataIncomplete"));
+        let said: String = about.filter_map(|event| event.note).collect();
+        let is_said = |words: &&str| said.contains(words);
+        let words = [keys::EXPECTED_METADATA, "\"example.com/large\": it has 255017 bytes", "at most 262144"];
+        if words.iter().all(is_said) { Ok(()) } else { Err(said) }
+    })
+    .await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,6 +104,8 @@ async fn machines_are_lent_shrink_while_the_lender_uses_them_and_go_when_they_ar
     lent.until("vnode-east-w2", "is ready", |node| ready(node) == "True").await;
     let written = lent.virtual_plane.requests().await?.since(&before);
     assert_eq!(written.writes("nodes", "status"), 1, "one write for one change");
+
+    unreadable_and_too_large(&lent).await?;
 
     // The binding is deleted: nodes and claims go, and nothing is left.
     lent.bindings().delete("east", &DeleteParams::default()).await?;

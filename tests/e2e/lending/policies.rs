@@ -110,6 +110,10 @@ async fn d5_s8_a_typing_error_changes_nothing_and_a_policy_that_is_deleted_ends(
     lent.until_nodes(&[]).await;
     lent.policy("half", share(50)).await?;
     lent.until("vnode-east-w1", "is half again", |node| cpu(node) == half).await;
+    // What is right counts at once.
+    lent.policy("half", share(25)).await?;
+    lent.until("vnode-east-w1", "is a quarter", |node| cpu(node) == half / 2).await;
+    lent.until_policy("half", "keeps that", |policy| policy["status"]["lastValid"] == share(25)).await;
     lent.stop().await
 }
 

@@ -350,6 +350,8 @@ fn reason_of_problem(problem: &Problem) -> Reason {
         Problem::Kubeconfig(_) | Problem::Client(_) => Reason::CredentialsInvalid,
         Problem::Unwatched(refusal) => reason_of_refusal(refusal.reason),
         Problem::Contact(error) => reason_of_refusal(error.refusal.reason),
+        Problem::Unfit { error, .. } if error.refusal.reason == RefusalReason::Unauthorized => Reason::Unauthorized,
+        Problem::Unfit { .. } => Reason::CredentialsInvalid,
         Problem::ClusterChanged { .. } => Reason::AnotherCluster,
     }
 }

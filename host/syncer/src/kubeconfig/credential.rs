@@ -59,6 +59,17 @@ pub enum CredentialKind {
     Token,
 }
 
+impl CredentialKind {
+    /// The field of a kubeconfig that has it.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::ClientCertificate => CERTIFICATE,
+            Self::Token => TOKEN,
+        }
+    }
+}
+
 impl fmt::Display for CredentialKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

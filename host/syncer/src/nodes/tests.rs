@@ -1,6 +1,5 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 
 use http::{Request, Response};
@@ -439,6 +438,40 @@ async fn pods_that_are_evicted_are_counted_by_cause_and_named_in_one_event() {
     let scene = Scene::served(leaving(&[pod()]), |_| refused(429, "TooManyRequests", "web-0"));
     scene.nodes.work(&"w1".into()).await.unwrap();
     assert_eq!(scene.counted.lines(), ["refused pod-evict TooManyRequests 1"]);
+}
+
+#[tokio::test]
+async fn s13_what_a_virtual_node_cannot_have_of_its_machine_is_an_event_once_and_no_write() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let edited = |view: &mut View, version: &str, bytes: usize| {
+        let mut machine = view.physical("w1").unwrap().clone();
+        machine.version = version.into();
+        machine.annotations.insert("big".to_owned(), "x".repeat(bytes));
+        let _ = view.physical_node(&"w1".into(), machine);
+    };
+    edited(&mut view, "8", 300_000);
+    let scene = Scene::served(view, |_| (201, json!({"metadata": {}})));
+    let wanted = |bytes: usize| {
+        format!(
+            "MetadataIncomplete: annotations \"big\": it has {bytes} bytes, and all annotations together must have at most 262144"
+        )
+    };
+    for _ in 0..2 {
+        scene.look().await;
+        assert_eq!(*scene.events.lock().unwrap(), [wanted(300_003)]);
+    }
+    edited(&mut scene.view.lock().unwrap(), "9", 300_001);
+    scene.look().await;
+    assert_eq!(*scene.events.lock().unwrap(), [wanted(300_003), wanted(300_004)]);
+    // A machine that is gone leaves nothing behind.
+    {
+        let mut view = scene.view.lock().unwrap();
+        view.physical_node_gone("w1");
+        view.lent_node_gone("vnode-east-w1");
+    }
+    scene.look().await;
+    assert!(scene.nodes.remarks().is_empty());
 }
 
 /// An API server that refuses this for want of a right.

@@ -28,14 +28,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use topoloom_cluster::pause::{LONGEST, Pauses};
 use topoloom_cluster::watches::Heard;
-use topoloom_cluster::{Refusal, Restores, Side, single};
+use topoloom_cluster::{Refusal, RefusalReason, Restores, Side, single};
 use topoloom_core::names::Uid;
 use topoloom_sync::liveness::ContactTiming;
 
 use super::connection::Connection;
 use super::contact::{self, ContactError};
 use super::registry::{Physical, Registry};
-use crate::kubeconfig::{self, Access, Allowed, CredentialEnd, KubeconfigError};
+use crate::kubeconfig::{self, Access, Allowed, CredentialEnd, CredentialKind, KubeconfigError};
 
 /// What a binding says about its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,13 @@ pub enum Problem {
     Client(String),
     /// The server was not reached, or refuses us.
     Contact(ContactError),
+    /// The server and something that the kubeconfig says do not fit together, which a person has to correct.
+    Unfit {
+        /// Which field, and what would be right.
+        why: String,
+        /// What came of the contact.
+        error: ContactError,
+    },
     /// It leads to another cluster (`PhysicalClusterChanged`). Where the connection in use does, what was cached by it is worth
     /// nothing any more, also when the first cluster is back.
     ClusterChanged {
@@ -102,6 +109,7 @@ impl fmt::Display for Problem {
             Self::Kubeconfig(error) => error.fmt(f),
             Self::Client(error) => f.write_str(error),
             Self::Contact(error) => error.fmt(f),
+            Self::Unfit { why, error } => write!(f, "kubeconfig: {why}; {error}"),
             Self::ClusterChanged { known, found } => write!(
                 f,
                 "another physical cluster answers: its UID is {found}, and that of the known one is {known}; \
@@ -372,7 +380,9 @@ impl Following {
         let pause = match &problem {
             // Only a person or a name server ends this.
             Problem::ClusterChanged { .. } => LONGEST,
-            Problem::Contact(error) => self.pauses.failed(Instant::now(), error.refusal.retry_after),
+            Problem::Contact(error) | Problem::Unfit { error, .. } => {
+                self.pauses.failed(Instant::now(), error.refusal.retry_after)
+            }
             _ => self.pauses.failed(Instant::now(), None),
         };
         self.unmet = Some(problem);
@@ -412,11 +422,35 @@ impl Following {
 
 /// Makes a connection, and asks whether it leads anywhere and where.
 fn attempt(registry: &Arc<Registry>, access: &Access) -> BoxFuture<'static, Outcome> {
-    let opened = registry.open(access);
+    let (opened, credential) = (registry.open(access), (access.kinds().to_vec(), access.end()));
     async move {
         let connection = opened.map_err(|error| Problem::Client(error.to_string()))?;
-        let cluster = contact::first(connection.reads()).await.map_err(Problem::Contact)?;
+        let contact = contact::first(connection.reads()).await;
+        let cluster = contact.map_err(|error| met(error, &credential.0, credential.1))?;
         Ok((connection, cluster))
     }
     .boxed()
+}
+
+/// What TLS says where the certificate of a server does not prove what it has to prove.
+const UNPROVEN: &str = "invalid peer certificate";
+
+/// What is wrong where the first contact failed with such a credential.
+fn met(error: ContactError, kinds: &[CredentialKind], end: Option<CredentialEnd>) -> Problem {
+    let why = if error.refusal.reason == RefusalReason::Unauthorized {
+        let fields: Vec<&str> = kinds.iter().map(|kind| kind.field()).collect();
+        let end = end.map(|end| format!(" ({end})")).unwrap_or_default();
+        format!(
+            "users[].user.{}: the API server does not accept it{end}; allowed is a credential of that cluster that has not ended",
+            fields.join(" and ")
+        )
+    } else if error.refusal.reason == RefusalReason::Unreachable && error.refusal.message.contains(UNPROVEN) {
+        "clusters[].cluster.certificate-authority-data: the certificate of the API server is not proven by it; allowed is the \
+         authority that signed that certificate, which also has to be valid now and to have the name of server or \
+         tls-server-name"
+            .to_owned()
+    } else {
+        return Problem::Contact(error);
+    };
+    Problem::Unfit { why, error }
 }

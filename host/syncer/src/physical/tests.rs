@@ -575,6 +575,22 @@ async fn a_server_that_does_not_answer_is_tried_again_with_growing_pauses_until_
 }
 
 #[tokio::test(start_paused = true)]
+async fn s20_a_credential_that_a_server_does_not_accept_is_named_with_its_end_and_not_shown() {
+    // A token that ended a second after 1970 began.
+    let token = "e30.eyJleHAiOjF9.c2ln";
+    let refuses = Server { readyz: Answer::Code(401), version: Answer::Code(401), ..WELL };
+    let mut scene = Scene::new(World::of([("a", refuses)]), Expected::First);
+    scene.sees("a", token);
+    let sentence = scene.problem().await.to_string();
+    let wanted = "kubeconfig: users[].user.token: the API server does not accept it (the token of the kubeconfig ends at \
+                  1970-01-01T00:00:01Z); allowed is a credential of that cluster that has not ended; the API server is not ready: ";
+    assert!(sentence.starts_with(wanted) && !sentence.contains(token), "{sentence}");
+    // It may be accepted later, and is tried again.
+    scene.world.change("a", |server| *server = WELL);
+    scene.connected().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_secret_that_changes_ends_the_attempt_with_what_it_said_before() {
     let silent = Server { readyz: Answer::Silence, ..WELL };
     let mut scene = Scene::new(World::of([("silent", silent), ("a", WELL)]), Expected::First);

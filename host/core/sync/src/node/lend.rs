@@ -19,7 +19,7 @@ use crate::guard::{Act, Cause};
 use crate::identity::Claim;
 use crate::keys;
 use crate::liveness::{self, Lease, Liveness};
-use crate::merge::{Merge, Metadata, Wanted, merge};
+use crate::merge::{Merge, Metadata, Note, Wanted, merge};
 use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
@@ -61,9 +61,29 @@ pub struct Details {
     /// Its lease, and who writes its conditions.
     pub liveness: Liveness,
     /// What the merge has to report.
-    pub notes: Vec<crate::merge::Note>,
+    pub notes: Vec<Note>,
     /// What keeps something from being written.
     pub barred: BTreeSet<Bar>,
+}
+
+/// Labels and annotations that one remark names.
+const NAMED: usize = 5;
+
+impl Details {
+    /// What a person should know of labels and annotations: those that the machine has and the virtual node can not have, and
+    /// that an earlier record of ours can not be read. What is left out on purpose is no remark.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let broken = self.notes.iter().filter(|note| matches!(note, Note::Base(_))).map(ToString::to_string);
+        let lost = self.copied.left_out.iter().filter(|left| left.why.is_a_loss()).map(ToString::to_string);
+        let mut all = broken.chain(lost);
+        let mut named: Vec<String> = all.by_ref().take(NAMED).collect();
+        let more = all.count();
+        if more > 0 {
+            named.push(format!("and {more} more"));
+        }
+        (!named.is_empty()).then(|| named.join("; "))
+    }
 }
 
 /// Whether the windows of a node are open.

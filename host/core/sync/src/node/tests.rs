@@ -2,7 +2,7 @@ mod claims;
 mod scenarios;
 mod windows;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -698,9 +698,33 @@ fn on_pool_selector() -> NodeSelector {
 fn a_broken_annotation_of_an_earlier_write_stops_nothing() {
     let mut scene = Scene::lent();
     scene.edit_lent(json!({"metadata": {"annotations": {keys::EXPECTED_METADATA: "{"}}}));
+    let remark = scene.details().remark().unwrap();
+    assert!(remark.starts_with("annotation topoloom.dev/expected-metadata "), "{remark}");
     scene.settle();
+    assert_eq!(scene.details().remark(), None);
     assert!(scene.annotation(keys::EXPECTED_METADATA).unwrap().starts_with("{\"v\":1") || scene.sent.len() == 1);
     assert_eq!(scene.ordered(), Vec::<String>::new());
+}
+
+#[test]
+fn s13_annotations_at_the_limit_of_the_server_are_left_out_with_a_remark_and_hold_nothing_up() {
+    let mut scene = Scene::lent();
+    let many: BTreeMap<String, String> = (1..=9).map(|number| (format!("big-{number}"), "x".repeat(60_000))).collect();
+    scene.edit_physical(json!({"metadata": {"annotations": many, "labels": {"zone": "b"}}}));
+    scene.settle();
+    assert_eq!(scene.of_lent("/metadata/labels/zone"), json!("b"));
+    let annotations = scene.of_lent("/metadata/annotations");
+    let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap().len();
+    assert!(annotations.as_object().unwrap().iter().map(bytes).sum::<usize>() <= 256 * 1024);
+    let remark = scene.details().remark().unwrap();
+    let first =
+        "annotations \"big-1\": it has 60005 bytes, and all annotations together must have at most 262144; annotations";
+    assert!(remark.starts_with(first), "{remark}");
+    // Without them nothing is remarkable: what is never copied is left out on purpose.
+    let none: BTreeMap<&String, Value> = many.keys().map(|key| (key, Value::Null)).collect();
+    scene.edit_physical(json!({"metadata": {"annotations": none}}));
+    scene.settle();
+    assert_eq!(scene.details().remark(), None);
 }
 
 #[test]

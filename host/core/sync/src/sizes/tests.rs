@@ -115,6 +115,7 @@ fn d12_devices_are_rounded_down_once_after_all_limits() {
         "cpu=7 nvidia.com/gpu=3 pods=7"
     );
     assert_eq!(sizes(&[limit("pods", "2500m", 0)]), "cpu=7 nvidia.com/gpu=7 pods=2");
+    assert_eq!(sizes(&[limit("nvidia.com/gpu", "1500m", 0)]), "cpu=7 nvidia.com/gpu=1 pods=7");
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub(super) struct NodeExplained {
     pub(super) taints: Vec<TaintExplained>,
     /// Taints of the physical node that are not copied.
     pub(super) left_out: Vec<TaintExplained>,
+    /// Labels and annotations of the physical node that are not copied, each in a sentence.
+    pub(super) not_copied: Vec<String>,
     /// What happens to pods outside of the windows, each in a sentence.
     pub(super) reclaim: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

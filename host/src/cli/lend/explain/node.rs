@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_core::names::Uid;
-use topoloom_sync::copied::TaintLeftOut;
+use topoloom_sync::copied::{LeftOut, TaintLeftOut};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::{Conditions, Lease, Liveness};
 use topoloom_sync::naming::virtual_node_name;
@@ -58,6 +58,7 @@ pub(super) fn explained(facts: &Facts<'_>, decision: &NodeDecision<'_>, now: Now
         size: details.map(|details| size(details, lent)),
         taints: taints(lent, physical, details),
         left_out: details.map(left_out).unwrap_or_default(),
+        not_copied: details.map(not_copied).unwrap_or_default(),
         reclaim: details.map(reclaim).unwrap_or_default(),
         lease: decision.lease.map(|lease| self::lease(lease, details.map(|details| &details.liveness))),
         notes: details.into_iter().flat_map(|details| &details.notes).map(ToString::to_string).collect(),
@@ -161,6 +162,23 @@ fn left_out(details: &Details) -> Vec<TaintExplained> {
         there: false,
     };
     details.taints.left_out.iter().map(explained).collect()
+}
+
+/// Labels and annotations that are listed at most.
+const LISTED: usize = 50;
+
+/// Those of the machine that its virtual node does not get, first those that it cannot have. What we write on machines ourselves is
+/// none of them.
+fn not_copied(details: &Details) -> Vec<String> {
+    let of_machine = details.copied.left_out.iter().filter(|left| !left.key.starts_with(keys::PREFIX));
+    let (lost, others): (Vec<&LeftOut>, Vec<&LeftOut>) = of_machine.partition(|left| left.why.is_a_loss());
+    let mut all = lost.into_iter().chain(others);
+    let mut listed: Vec<String> = all.by_ref().take(LISTED).map(ToString::to_string).collect();
+    let more = all.count();
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    listed
 }
 
 fn reclaim(details: &Details) -> Vec<String> {

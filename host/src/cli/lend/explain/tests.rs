@@ -41,7 +41,7 @@ fn reading() -> Reading {
 fn machine() -> Value {
     json!({
         "metadata": {"name": "w1", "uid": "w1-uid", "resourceVersion": "5", "labels": {"zone": "a"},
-            "annotations": {"topoloom.dev/leased-by": identity().claim()}},
+            "annotations": {"topoloom.dev/leased-by": identity().claim(), "hami.io/devices": "x", "big": "x".repeat(300_000)}},
         "spec": {"taints": [
             {"key": "dedicated", "value": "lent", "effect": "NoSchedule"},
             {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"},
@@ -202,6 +202,16 @@ fn s23_policies_windows_and_taints_of_a_node_have_their_reasons() {
     let left: Vec<(&str, &str)> = explained.left_out.iter().map(|taint| (&*taint.taint, &*taint.reason)).collect();
     let why = "it follows from a condition of the node, and conditions are mirrored";
     assert_eq!(left, [("node.kubernetes.io/memory-pressure:NoSchedule", why)]);
+    let devices = "keys that begin with hami.io/ are not copied: it holds devices and node locks, which no device plugin of the \
+                   virtual node releases";
+    assert_eq!(
+        explained.not_copied,
+        [
+            "annotations \"big\": it has 300003 bytes, and all annotations together must have at most 262144"
+                .to_owned(),
+            format!("annotations \"hami.io/devices\": {devices}"),
+        ]
+    );
     assert!(explained.lease.as_ref().unwrap().sentence.starts_with("it is renewed; "), "{explained:?}");
     assert!(!explained.follows.is_empty());
 }

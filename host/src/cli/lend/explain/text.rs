@@ -56,6 +56,7 @@ fn node(text: &mut String, node: &NodeExplained) {
     }
     taints(text, "TAINTS", &node.taints, "; it is not there yet");
     taints(text, "TAINTS OF THE PHYSICAL NODE THAT ARE NOT COPIED", &node.left_out, "");
+    sentences(text, "LABELS AND ANNOTATIONS OF THE PHYSICAL NODE THAT ARE NOT COPIED", &node.not_copied);
     sentences(text, "PODS OUTSIDE OF THE WINDOWS", &node.reclaim);
     sentences(text, "CHANGED BY OTHER CLIENTS", &node.notes);
     sentences(text, "WHAT FOLLOWS NOW, IF THE GUARD ALLOWS IT", &node.follows);

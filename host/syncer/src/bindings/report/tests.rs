@@ -7,6 +7,7 @@ use super::*;
 use crate::convert::binding::tests::{around, binding};
 use crate::kubeconfig::tests::{SECRET, errors as kubeconfig_errors};
 use crate::kubeconfig::{CredentialKind, KubeconfigError};
+use crate::physical::contact::{ContactError, Question};
 
 const WELL: Link<'static> =
     Link { problem: None, sentence: None, reach: Some(Reach::Reachable), end: None, is_same_cluster: false };
@@ -123,6 +124,11 @@ fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
     let problems = invalid.problems.unwrap();
     let missing = Problem::Missing;
     let bad = Problem::Kubeconfig(KubeconfigError::NoKey);
+    let unfit = |reason| {
+        let refusal = Refusal { reason, message: "the physical cluster: no".to_owned(), retry_after: None };
+        Problem::Unfit { why: "a field".to_owned(), error: ContactError { asked: Question::Probe, refusal } }
+    };
+    let (unknown, unproven) = (unfit(RefusalReason::Unauthorized), unfit(RefusalReason::Unreachable));
     let borrower = Conflict::Borrower("its label is another's".to_owned());
     let same_id = Conflict::ClusterId("binding \"west\" has the same clusterID \"east\"".to_owned());
     let forbidden = [Refusal {
@@ -143,6 +149,8 @@ fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
         ),
         (Facts { link: unlinked(&missing), ..base() }, "CredentialsMissing", BindingPhase::Failed),
         (Facts { link: unlinked(&bad), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
+        (Facts { link: unlinked(&unknown), ..base() }, "Unauthorized", BindingPhase::Failed),
+        (Facts { link: unlinked(&unproven), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
         (Facts { link: Link { reach: None, ..WELL }, ..base() }, "Pending", BindingPhase::Pending),
         (Facts { conflict: Some(&borrower), ..base() }, "BorrowerLeaseTaken", BindingPhase::Failed),
         (Facts { conflict: Some(&same_id), ..base() }, "ClusterIdTaken", BindingPhase::Failed),

@@ -97,6 +97,7 @@ fn explained() -> NodeExplained {
             reason: "conditions are mirrored".into(),
             there: false,
         }],
+        not_copied: vec!["annotations \"big\": it has 300003 bytes".into()],
         reclaim: vec!["the time windows are open, or no policy is in force".into()],
         lease: Some(LeaseExplained { sentence: "it is renewed".into(), renewed: Some(seen("2026-03-05T11:29:56Z")) }),
         last_write: Some(seen("2026-03-05T11:29:00Z")),
@@ -154,6 +155,9 @@ node w1, virtual node vnode-east-w1, binding east
   TAINTS OF THE PHYSICAL NODE THAT ARE NOT COPIED
     TAINT        WHY
     a:NoExecute  conditions are mirrored
+
+  LABELS AND ANNOTATIONS OF THE PHYSICAL NODE THAT ARE NOT COPIED
+    annotations \"big\": it has 300003 bytes
 
   PODS OUTSIDE OF THE WINDOWS
     the time windows are open, or no policy is in force
