@@ -25,7 +25,7 @@ use crate::table::{Row, Table, Target, time};
 
 /// Bindings, two for each group of machines; and how many pods are measured in each run.
 const BINDINGS: u32 = 20;
-const TURNS: usize = 200;
+const TURNS: usize = 400;
 /// Lags may differ by ten percent.
 const RATIO: f64 = 1.1;
 /// What is watched in the physical cluster.
