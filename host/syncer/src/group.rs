@@ -54,7 +54,7 @@ use crate::feeds::{
 };
 use crate::heartbeats::{Heartbeats, Memory};
 use crate::ledger::{PhysicalName, PodStock, Touched};
-use crate::nodes::{Leases, Nodes};
+use crate::nodes::{self, Leases, Nodes};
 use crate::physical::Physical;
 use crate::pods::{self, Inbox, Pods};
 use crate::policies::{GonePolicies, PolicyFeed, PolicyName, PolicyStatuses};
@@ -189,9 +189,10 @@ impl Group {
     /// The workers of all queues, until they are stopped and what each does has ended.
     async fn workers(&self, stop: &CancellationToken) {
         let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
+        let of_nodes = work::Options { workers: nodes::WORKERS, ..self.work.clone() };
         let Lenders { queue: of_policies, work: lenders, statuses, .. } = &self.policies;
         tokio::join!(
-            run_workers(self.queue.clone(), self.work.clone(), Arc::clone(&self.nodes), stop.clone()),
+            run_workers(self.queue.clone(), of_nodes, Arc::clone(&self.nodes), stop.clone()),
             run_workers(of_policies.clone(), lenders.clone(), Arc::clone(statuses), stop.clone()),
             run_workers(self.pods.inbox().queue().clone(), of_pods, Arc::clone(&self.pods), stop.clone()),
             run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone()),

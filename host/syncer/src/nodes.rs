@@ -19,6 +19,7 @@ mod written;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,11 @@ use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
 use crate::view::{Evidence, NodeWork, View};
+
+/// How many nodes of a binding are looked at at once. A look waits for its requests, two of them to two API servers where a node is lent
+/// for the first time, and the boundary of a window touches all nodes of a policy at the same time. What a physical API server gets of
+/// it per second has a limit of its own, in its connection.
+pub const WORKERS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// How often a decision may ask for something before it is left to the next try. The longest way has four: the physical node is
 /// read, the bindings are listed, the pods are listed, and what follows is carried out.

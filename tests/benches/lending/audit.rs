@@ -38,7 +38,9 @@ impl Audit {
         let log = folder.join(name);
         let builder = builder
             .apiserver_arg(format!("--audit-policy-file={}", policy.display()))
-            .apiserver_arg(format!("--audit-log-path={}", log.display()));
+            .apiserver_arg(format!("--audit-log-path={}", log.display()))
+            // One file, however long it becomes: marks are places in it.
+            .apiserver_arg("--audit-log-maxsize=10000");
         Ok((Self { log }, builder))
     }
 

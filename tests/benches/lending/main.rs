@@ -41,6 +41,7 @@ mod stacks;
 mod table;
 
 use std::panic::AssertUnwindSafe;
+use std::time::Instant;
 
 use anyhow::Result;
 use futures::FutureExt;
@@ -79,16 +80,18 @@ fn runtime() -> tokio::runtime::Runtime {
 /// Measures one part after the other. A part that fails does not end the others.
 async fn measure(options: &Options, scale: &Scale, table: &mut Table) {
     part("counting runs", Box::pin(rows::counted(options, scale, table))).await;
-    part("start", Box::pin(rows::start(options, scale, table))).await;
     part("timing runs", Box::pin(rows::timed(options, scale, table))).await;
     part("takeover", Box::pin(rows::takeover(options, scale, table))).await;
     part("bindings", Box::pin(rows::bindings(options, scale, table))).await;
 }
 
+/// Measures one part. What it has added to the table is printed already, and stays.
 async fn part(what: &str, measured: impl Future<Output = Result<()>>) {
+    let began = Instant::now();
+    eprintln!("bench: {what} begins");
     // A wait of the harness that fails panics, with the last state.
     match AssertUnwindSafe(measured).catch_unwind().await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => eprintln!("bench: {what} took {:.0} s", began.elapsed().as_secs_f64()),
         Ok(Err(error)) => eprintln!("bench: {what}: not everything was measured: {error:#}"),
         Err(_) => {
             eprintln!("bench: {what}: not everything was measured: something did not happen in time, as said above")

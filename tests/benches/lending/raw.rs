@@ -6,12 +6,12 @@ mod reads;
 mod renewals;
 
 pub(crate) use births::{births, clear, taints};
-pub(crate) use reads::lists;
+pub(crate) use reads::{lists, machines};
 pub(crate) use renewals::run as run_renewals;
 
 /// The first argument of a process that renews leases, and nothing else.
 pub(crate) const RENEWER: &str = "raw-renewer";
 /// How the names of raw nodes begin.
 pub(crate) const RAW: &str = "raw-";
-/// Writes under way at once, as many as the host has workers for nodes and connections for leases.
-const AT_ONCE: usize = 64;
+/// Writes under way at once, as many as the host has workers for nodes.
+const AT_ONCE: usize = 32;

@@ -25,8 +25,10 @@ pub(crate) use leases::Leases;
 pub(crate) use nodes::{Nodes, milli};
 pub(crate) use pods::Pods;
 
-/// The pause between two looks of a wait.
-const LOOK: Duration = Duration::from_millis(10);
+/// The pause between two looks of a wait. It grows with the time that has passed, since a look may go through thousands of notes: the
+/// time of a change is not that of a look.
+const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+const PART: u32 = 50;
 
 /// Notes that the task of a watch writes. Clones are the same.
 pub(crate) struct Seen<T>(Arc<Mutex<T>>);
@@ -75,13 +77,14 @@ impl<T: Send + 'static> Seen<T> {
         patience: Duration,
         mut find: impl FnMut(&mut T) -> Option<R>,
     ) -> Result<R> {
-        let end = Instant::now() + patience;
+        let (begin, [least, most]) = (Instant::now(), LOOKS);
         loop {
             if let Some(found) = self.look(&mut find) {
                 return Ok(found);
             }
-            ensure!(Instant::now() < end, "not within {patience:?}: {what}");
-            sleep(LOOK).await;
+            let passed = begin.elapsed();
+            ensure!(passed < patience, "not within {patience:?}: {what}");
+            sleep((passed / PART).clamp(least, most)).await;
         }
     }
 }

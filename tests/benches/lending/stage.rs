@@ -213,11 +213,16 @@ impl Stage {
         Ok(host)
     }
 
-    /// Lends all machines; returns the host at rest.
+    /// Lends all machines, where that was not done before; returns the host at rest.
     pub(crate) async fn lend(&self) -> Result<Host> {
+        self.lend_with(&[]).await
+    }
+
+    /// The same with more arguments of the host.
+    pub(crate) async fn lend_with(&self, more: &[&str]) -> Result<Host> {
         self.secret(BINDING, &self.kubeconfig()?).await?;
         self.bind(BINDING, MOUNT, json!({})).await?;
-        let host = self.host("host", &[]).await?;
+        let host = self.host("host", more).await?;
         until_at_rest(&host, self.machines, 0).await?;
         Ok(host)
     }

@@ -1,27 +1,35 @@
-//! Lends all machines by the least requests: a claim on the machine, the Node, its lease. And taints Nodes.
+//! Lends all machines by the least requests: a claim on the machine, the Node, its lease, which is renewed from then on. And taints
+//! Nodes.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
+use tokio::time::sleep;
 use topoloom_sync::keys::{OUT_OF_WINDOWS_TAINT, PREFIX};
+use topoloom_tests::lending::Background;
 
 use super::{AT_ONCE, RAW};
-use crate::stage::{BINDING, LEASES, Stage, machine, virtual_node};
+use crate::seen::Nodes;
+use crate::stage::{BINDING, LEASES, PATIENCE, Stage, machine, virtual_node};
 
 /// The label of raw nodes and leases.
 const LABEL: &str = "example.com/raw";
 /// The claim: no program copies annotations with this prefix.
 const CLAIM: &str = "hami.io/raw";
+/// Between two renewals.
+const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Makes a raw node with its lease for each machine. A node of the host is the pattern, so that they have the same size. The host
-/// does not run meanwhile.
+/// Makes a raw node with its lease for each machine; leases are renewed until all are there. A node of the host is the pattern, so
+/// that they have the same size. The host does not run meanwhile.
 pub(crate) async fn births(stage: &Stage) -> Result<()> {
     let machines: Api<Node> = Api::all(stage.physical_plane.client());
     let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
@@ -30,8 +38,10 @@ pub(crate) async fn births(stage: &Stage) -> Result<()> {
     let (node, lease) = (nodes.get(&name).await?, leases.get(&name).await?);
     let patterns =
         (&Node { metadata: pattern(node.metadata), ..node }, &Lease { metadata: pattern(lease.metadata), ..lease });
+    let renewing = Mutex::new(Background::new());
     let lend = |number: u32| {
         let (machines, nodes, leases, (node, lease)) = (&machines, &nodes, &leases, patterns);
+        let renewing = &renewing;
         async move {
             let (mut node, mut lease) = (node.clone(), lease.clone());
             let name = format!("{RAW}{}", machine(number));
@@ -39,12 +49,28 @@ pub(crate) async fn births(stage: &Stage) -> Result<()> {
             let claim = Patch::Merge(json!({"metadata": {"annotations": {CLAIM: "raw"}}}));
             machines.patch_metadata(&machine(number), &PatchParams::default(), &claim).await?;
             nodes.create(&PostParams::default(), &node).await?;
-            leases.create(&PostParams::default(), &lease).await?;
+            let lease = leases.create(&PostParams::default(), &lease).await?;
+            renewing.lock().unwrap_or_else(PoisonError::into_inner).spawn(renew(leases.clone(), lease));
             anyhow::Ok(())
         }
     };
     let lending = stream::iter(0..stage.machines).map(lend).buffer_unordered(AT_ONCE);
-    lending.try_for_each(async |()| Ok(())).await.context("the raw client was refused")
+    let lent = lending.try_for_each(async |()| Ok(())).await.context("the raw client was refused");
+    renewing.into_inner().unwrap_or_else(PoisonError::into_inner).stop().await;
+    lent
+}
+
+/// Renews a lease until it is refused.
+async fn renew(leases: Api<Lease>, mut lease: Lease) {
+    let name = lease.metadata.name.clone().unwrap_or_default();
+    loop {
+        sleep(INTERVAL).await;
+        lease.spec.get_or_insert_default().renew_time = Some(MicroTime(Timestamp::now()));
+        match leases.replace(&name, &PostParams::default(), &lease).await {
+            Ok(stored) => lease = stored,
+            Err(error) => return eprintln!("bench: the raw client cannot renew {name}: {error}"),
+        }
+    }
 }
 
 /// What of the metadata of an object another one of its kind has, too.
@@ -80,16 +106,30 @@ pub(crate) async fn taints(stage: &Stage) -> Result<()> {
     tainting.try_for_each(async |()| Ok(())).await.context("the raw client was refused")
 }
 
-/// Removes what it has made.
+/// Removes what it has made, one by one: to remove thousands in one request would take longer than a request may.
 pub(crate) async fn clear(stage: &Stage) -> Result<()> {
     let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
     let leases: Api<Lease> = Api::namespaced(stage.virtual_plane.client(), LEASES);
-    nodes.delete_collection(&DeleteParams::default(), &of_raw()).await?;
-    leases.delete_collection(&DeleteParams::default(), &of_raw()).await?;
-    stage
-        .nodes
-        .until("no raw node is left", crate::stage::PATIENCE, |nodes| nodes.named(RAW).next().is_none().then_some(()))
-        .await
+    let remove = |number: u32| {
+        let (nodes, leases) = (&nodes, &leases);
+        async move {
+            let name = format!("{RAW}{}", machine(number));
+            gone(nodes.delete(&name, &DeleteParams::default()).await)?;
+            gone(leases.delete(&name, &DeleteParams::default()).await)
+        }
+    };
+    let removing = stream::iter(0..stage.machines).map(remove).buffer_unordered(AT_ONCE);
+    removing.try_for_each(async |()| Ok(())).await.context("what the raw client made cannot be removed")?;
+    let is_left = |nodes: &mut Nodes| nodes.named(RAW).next().is_none().then_some(());
+    stage.nodes.until("no raw node is left", PATIENCE, is_left).await
+}
+
+/// What is not there is gone.
+fn gone<T>(answer: kube::Result<T>) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        answer => Ok(answer.map(drop)?),
+    }
 }
 
 fn of_raw() -> ListParams {

@@ -56,6 +56,12 @@ pub(crate) async fn lists(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// Reads the list of the machines alone.
+pub(crate) async fn machines(stage: &Stage) -> Result<()> {
+    let read = pages(stage.physical_plane.client(), "/api/v1/nodes", ListParams::default());
+    read.await.context("the raw client cannot list the machines")
+}
+
 /// The selector of what is of the binding, and the identity of the virtual cluster.
 fn selectors(identity: &Identity) -> (String, String) {
     let labels = identity.labels();

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tokio::time::{Instant, sleep};
-use topoloom_tests::host::Host;
 
 use super::{SETTLES, node_writes, per_second, whole};
 use crate::naive;
-use crate::program::until_at_rest;
 use crate::scale::{Naive, Scale};
 use crate::seen::Nodes;
 use crate::stage::{Stage, Stream, VIRTUAL};
@@ -31,51 +29,43 @@ struct Written {
     most: u32,
 }
 
-/// Stops the host and starts another one in between; returns the one that runs at the end.
-pub(super) async fn measure(stage: &Stage, host: Host, scale: &Scale, table: &mut Table) -> Result<Host> {
+pub(super) async fn measure(stage: &Stage, scale: &Scale, table: &mut Table) -> Result<()> {
+    let host = stage.lend().await?;
+    sleep(SETTLES).await;
     let machines = stage.machines.min(MACHINES);
     let rate = (RATE * machines / MACHINES).max(1);
     let stream = Stream { rate, life: LIFE, time: scale.stream, machines };
     let tenants = tenants(stage, stream).await?;
+    let come = f64::from(tenants.pods) / tenants.time.as_secs_f64();
+    let writes = tenants.nodes as f64 / tenants.time.as_secs_f64();
+    let what = format!("{come:.0} pods of the lender a second come and go on {machines} nodes");
+    let row = Row::new(format!("{what}: node writes"), per_second(writes));
+    let most = f64::from(machines);
+    table.add(row.target(writes, Target::AtMost(most), |most| format!("{most:.0}/s, one per node")));
+    let row = Row::new("  writes of the node that was written most", tenants.most.to_string());
+    table.add(row.target(tenants.most.into(), Target::AtMost(tenants.time.as_secs_f64()), whole));
+
     sleep(SETTLES).await;
     let before = stage.virtual_plane.requests().await?;
     let ours = Stream { rate: OUR_RATE.min(rate), life: OUR_LIFE, time: scale.stream, machines };
     let came = stage.stream_work(ours).await?;
     sleep(SETTLES).await;
     let of_ours = node_writes(&stage.virtual_plane.requests().await?.since(&before));
-    host.stop().await?;
-    let naive = match scale.naive {
-        Naive::Measured => {
-            let naive = naive::start(stage).await?;
-            let written = self::tenants(stage, stream).await?;
-            naive.stop().await?;
-            Some(written)
-        }
-        Naive::LeftOut => None,
-    };
-
-    let come = f64::from(tenants.pods) / tenants.time.as_secs_f64();
-    let writes = tenants.nodes as f64 / tenants.time.as_secs_f64();
-    let what = format!("{come:.0} pods of the lender a second come and go on {machines} nodes");
-    let mut row = Row::new(format!("{what}: node writes"), per_second(writes));
-    if let Some(naive) = &naive {
-        let others = naive.nodes as f64 / naive.time.as_secs_f64();
-        row = row.beside("naive", writes, others, per_second, Target::None);
-    }
-    let most = f64::from(machines);
-    table.add(row.target(writes, Target::AtMost(most), |most| format!("{most:.0}/s, one per node")));
-    let row = Row::new("  writes of the node that was written most", tenants.most.to_string());
-    table.add(row.target(tenants.most.into(), Target::AtMost(tenants.time.as_secs_f64()), whole));
-    if let Some(naive) = naive {
-        let come = f64::from(naive.pods) / naive.time.as_secs_f64();
-        table.add(Row::new("  with the naive mode came", format!("{come:.0} pods a second")));
-    }
     let row = Row::new(format!("{came} pods of ours come and go: node writes"), of_ours.to_string());
     table.add(row.exactly(of_ours == 0, "0".to_owned()));
-    let host = stage.host("host", &[]).await?;
-    until_at_rest(&host, stage.machines, 0).await?;
-    sleep(SETTLES).await;
-    Ok(host)
+    host.stop().await?;
+
+    if scale.naive == Naive::Measured {
+        let naive = naive::start(stage).await?;
+        let written = self::tenants(stage, stream).await?;
+        naive.stop().await?;
+        let others = written.nodes as f64 / written.time.as_secs_f64();
+        let row = Row::new(format!("{what}: node writes"), per_second(writes));
+        table.add(row.beside("naive", writes, others, per_second, Target::None));
+        let come = f64::from(written.pods) / written.time.as_secs_f64();
+        table.add(Row::new("  with the naive mode came", format!("{come:.0} pods a second")));
+    }
+    Ok(())
 }
 
 async fn tenants(stage: &Stage, stream: Stream) -> Result<Written> {

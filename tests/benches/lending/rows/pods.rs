@@ -13,12 +13,10 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use topoloom_sync::naming::physical_pod_name;
-use topoloom_tests::host::Host;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::Health;
 
 use super::SETTLES;
-use crate::program::until_at_rest;
 use crate::sample::Sample;
 use crate::seen::{Pods, Seen};
 use crate::stage::{AT_ONCE, BINDING, MOUNT, PATIENCE, Stage, WORK, create_all, machine, pod, virtual_node};
@@ -58,10 +56,11 @@ impl Run {
     }
 }
 
-/// Stops the host and starts another one in between; returns the one that runs at the end.
-pub(super) async fn measure(stage: &Stage, host: Host, table: &mut Table) -> Result<Host> {
+/// The kubelets are silent from now on.
+pub(super) async fn measure(stage: &Stage, table: &mut Table) -> Result<()> {
+    let host = stage.lend().await?;
     let count = stage.machines * PODS;
-    silence(stage, Health::Silent);
+    silence(stage);
     let mut watching = Background::new();
     let seen = Run::ALL.map(|run| Stage::follow_pods(&mut watching, stage.work(), run.prefix()));
     for (run, seen) in Run::ALL.into_iter().zip(&seen) {
@@ -79,42 +78,39 @@ pub(super) async fn measure(stage: &Stage, host: Host, table: &mut Table) -> Res
     for phase in PHASES {
         produce(stage, Run::Fast, count, phase).await?;
     }
-    let took = until_all(fast, count, PHASES[1]).await? - begin;
+    let took = until_all(fast, count, PHASES[1]).await?.saturating_duration_since(begin);
     sleep(SETTLES).await;
     let writes = stage.virtual_plane.requests().await?.since(&before).writes("pods", "status");
+    let changes = count * 2;
+    let what = format!("{count} pods Running, then Succeeded: {changes} changes");
+    table.add(Row::new(what.clone(), time(took)));
+    // Succeeded may follow before Running was written: then one write shows both.
+    let row = Row::new("  writes of pod status, one per change that shows", writes.to_string());
+    table.add(row.target(writes as f64, Target::AtMost(changes.into()), super::whole));
+
     let sample = lags(stage, paced, count).await?;
+    for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(LAG))] {
+        let value = sample.percentile(percent);
+        let row = Row::new(format!("lag of a pod's status at {RATE} changes a second, {which}"), time(value));
+        table.add(row.target(value.as_secs_f64(), target, seconds));
+    }
     host.stop().await?;
 
     let begin = Instant::now();
     for phase in PHASES {
         produce(stage, Run::Raw, count, phase).await?;
     }
-    let raw = until_all(raws, count, PHASES[1]).await? - begin;
-
-    let changes = count * 2;
-    let row = Row::new(format!("{count} pods Running, then Succeeded: {changes} changes"), time(took));
-    table.add(row.against("raw", took, raw, Target::AtMost(RATIO)));
+    let raw = until_all(raws, count, PHASES[1]).await?.saturating_duration_since(begin);
+    table.add(Row::new(what, time(took)).against("raw", took, raw, Target::AtMost(RATIO)));
     let shown = |time: Duration| format!("{:.0}/s", f64::from(changes) / time.as_secs_f64());
     table.add(Row::new("  changes a second, and of the raw client", format!("{}, {}", shown(took), shown(raw))));
-    // Succeeded may follow before Running was written: then one write shows both.
-    let row = Row::new("  writes of pod status, one per change that shows", writes.to_string());
-    table.add(row.target(writes as f64, Target::AtMost(changes.into()), super::whole));
-    for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(LAG))] {
-        let value = sample.percentile(percent);
-        let row = Row::new(format!("lag of a pod's status at {RATE} changes a second, {which}"), time(value));
-        table.add(row.target(value.as_secs_f64(), target, seconds));
-    }
     watching.stop().await;
-    silence(stage, Health::Ready);
-    let host = stage.host("host", &[]).await?;
-    until_at_rest(&host, stage.machines, 0).await?;
-    sleep(SETTLES).await;
-    Ok(host)
+    Ok(())
 }
 
-fn silence(stage: &Stage, health: Health) {
+fn silence(stage: &Stage) {
     for number in 0..stage.machines {
-        stage.kubelets.set(&machine(number), health);
+        stage.kubelets.set(&machine(number), Health::Silent);
     }
 }
 

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep};
 
 use super::{SETTLES, node_writes};
 use crate::options::Options;
-use crate::raw::RAW;
 use crate::sample::Sample;
 use crate::seen::Nodes;
 use crate::stage::{BINDING, Stage, machine, pod, virtual_node};
@@ -25,6 +24,8 @@ const SMALLER: f64 = 0.3;
 const LARGER: f64 = 11.0;
 /// What each pod requests, in thousandths of a core.
 const CORE: i64 = 1_000;
+/// The node of the raw client.
+const RAW: &str = "size-raw";
 /// Between two deletions.
 const PACE: Duration = Duration::from_millis(50);
 /// How long a change may take.
@@ -40,11 +41,12 @@ struct Changed {
 
 pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
     let turns = u32::try_from(options.runs(TURNS))?.min(stage.machines);
-    let raw = format!("{RAW}size");
+    let host = stage.lend().await?;
+    sleep(SETTLES).await;
     let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
-    let body = json!({"metadata": {"name": raw}, "status": {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}});
+    let body = json!({"metadata": {"name": RAW}, "status": {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}});
     nodes.create(&PostParams::default(), &serde_json::from_value(body)?).await?;
-    stage.until_born(&raw, 1).await?;
+    stage.until_born(RAW, 1).await?;
 
     let before = stage.virtual_plane.requests().await?;
     let (mut smaller, mut patches, mut changed) = (Sample::default(), Sample::default(), Vec::new());
@@ -52,7 +54,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
         let (took, change) = shrink(stage, BINDING, turn, "z").await?;
         smaller.push(took);
         changed.push(change);
-        patches.push(patch(stage, &nodes, &raw, turn).await?);
+        patches.push(patch(stage, &nodes, RAW, turn).await?);
     }
     sleep(SETTLES).await;
     let since = stage.virtual_plane.requests().await?.since(&before);
@@ -74,8 +76,8 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     let row = Row::new(format!("pod of the lender gone → node larger, p99 of {turns}"), time(value));
     table.add(row.target(value.as_secs_f64(), Target::AtMost(LARGER), seconds));
     report_writes(writes, turns, table);
-    nodes.delete(&raw, &DeleteParams::default()).await?;
-    Ok(())
+    nodes.delete(RAW, &DeleteParams::default()).await?;
+    host.stop().await
 }
 
 fn report_writes(writes: u64, turns: u32, table: &mut Table) {

@@ -46,13 +46,30 @@ pub(super) async fn measure(stage: &mut Stage, scale: &Scale, table: &mut Table)
     let taken = stage.taken_over().await?;
     let elected = Duration::try_from(taken.duration_since(wall)).unwrap_or_default();
     let converged = at_rest.saturating_duration_since(launched + elected);
+    let what = format!("start on {} nodes and {} pods, {ours} of them ours", stage.machines, scale.pods);
+    table.add(Row::new(format!("{what}: process start to take-over"), time(elected)));
+    table.add(Row::new("  converged after the take-over", time(converged)));
     let renewed = stage.leases.until("all leases are renewed", PATIENCE, |leases| leases.all_renewed()).await?;
-    let renewed = renewed.duration_since(taken).as_secs_f64();
+    let renewed = renewed.duration_since(taken).as_secs_f64().max(0.0);
+    let row = Row::new("  last lease renewed after the take-over", crate::table::seconds(renewed));
+    table.add(row.target(renewed, Target::AtMost(RENEWED), crate::table::seconds));
+
     sleep(REST).await;
     let since = stage.virtual_plane.requests().await?.since(&before[0]);
-    let claims = stage.physical_plane.requests().await?.since(&before[1]).writes("nodes", "");
+    // The kubelets write there, too: the status of nodes and pods.
+    let there = stage.physical_plane.requests().await?.since(&before[1]);
+    let policies = there.count(|request| request.is_write() && request.resource == "resourceleasingpolicies");
+    let there = there.writes("nodes", "") + policies;
+    let writes = since.count(|request| request.is_write() && request.resource != "leases") + there;
+    let row = Row::new("  writes but leases, both clusters", writes.to_string());
+    table.add(row.exactly(writes == 0, "0".to_owned()));
+    table.add(Row::new("  of them in the virtual cluster", other_writes(&since)));
     let id = program::id(&host)?;
     let (memory, peak) = (held(id)?.resident, peak_mib(id)?);
+    let most = if scale.size == Size::Full { MEMORY[1] } else { MEMORY[0] };
+    let row = Row::new(format!("memory at rest, {} nodes and {} pods", stage.machines, scale.pods), mib(memory));
+    table.add(row.target(memory, Target::AtMost(most), mib));
+    table.add(Row::new("  its peak", mib(peak)));
     host.stop().await?;
 
     let mut reads = Sample::default();
@@ -61,29 +78,16 @@ pub(super) async fn measure(stage: &mut Stage, scale: &Scale, table: &mut Table)
         raw::lists(stage).await?;
         reads.push(begin.elapsed());
     }
-
-    let what = format!("start on {} nodes and {} pods, {ours} of them ours", stage.machines, scale.pods);
-    table.add(Row::new(format!("{what}: process start to take-over"), time(elected)));
-    let row = Row::new("  last lease renewed after the take-over", crate::table::seconds(renewed));
-    table.add(row.target(renewed, Target::AtMost(RENEWED), crate::table::seconds));
     let row = Row::new("  converged after the take-over", time(converged));
     table.add(row.against("raw: the lists", converged, reads.median(), Target::AtMost(RATIO)));
-    let writes = since.count(|request| request.is_write() && request.resource != "leases") + claims;
-    let row = Row::new("  writes but leases, both clusters", writes.to_string());
-    table.add(row.exactly(writes == 0, "0".to_owned()));
-    table.add(Row::new("  of them in the virtual cluster", other_writes(&since)));
 
-    let most = if scale.size == Size::Full { MEMORY[1] } else { MEMORY[0] };
-    let row = Row::new(format!("memory at rest, {} nodes and {} pods", stage.machines, scale.pods), mib(memory));
-    table.add(row.target(memory, Target::AtMost(most), mib));
-    table.add(Row::new("  its peak", mib(peak)));
     if scale.naive == Naive::Measured {
         let naive = naive::start(stage).await?;
         sleep(REST).await;
         let other = held(naive.id()?)?.resident;
-        naive.stop().await?;
         let row = Row::new("  memory at rest", mib(memory));
         table.add(row.beside("naive", memory, other, mib, Target::AtMost(PART_OF_NAIVE)));
+        naive.stop().await?;
     }
     drop(player);
     Ok(())

@@ -9,11 +9,9 @@ use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use topoloom_tests::host::Host;
 
 use super::SETTLES;
 use crate::naive;
-use crate::program::until_at_rest;
 use crate::raw::{RAW, births, clear, taints};
 use crate::scale::{Naive, Scale};
 use crate::seen::{Leases, Nodes};
@@ -49,54 +47,47 @@ impl Closing {
 
 /// On the largest cluster: what is written is counted.
 pub(super) async fn counted(stage: &Stage, table: &mut Table) -> Result<()> {
+    let host = stage.lend().await?;
+    sleep(SETTLES).await;
     let closing = close(stage).await?;
-    open(stage).await?;
-    let what = format!("window closes on {} nodes", stage.machines);
-    table.add(Row::new(format!("{what}: first taint after the boundary"), time(closing.first)));
-    table.add(Row::new("  last taint after the boundary", time(closing.last)));
     report(&closing, stage.machines, table);
-    Ok(())
+    open(stage).await?;
+    host.stop().await
 }
 
-/// Stops the host and starts another one in between; returns the one that runs at the end.
-pub(super) async fn timed(stage: &Stage, host: Host, scale: &Scale, table: &mut Table) -> Result<Host> {
+/// Beside the raw client and the naive mode.
+pub(super) async fn timed(stage: &Stage, scale: &Scale, table: &mut Table) -> Result<()> {
+    let host = stage.lend().await?;
+    sleep(SETTLES).await;
     let closing = close(stage).await?;
+    report(&closing, stage.machines, table);
     open(stage).await?;
     host.stop().await?;
+
     births(stage).await?;
     taints(stage).await?;
     let (raw_first, raw_last) = until_outside(stage, RAW).await?;
-    clear(stage).await?;
-    let raw = raw_last - raw_first;
-    let naive = match scale.naive {
-        Naive::Measured => {
-            let naive = naive::start(stage).await?;
-            let closing = close(stage).await?;
-            naive.stop().await?;
-            open_policies(stage).await?;
-            Some(closing)
-        }
-        Naive::LeftOut => None,
-    };
-
-    let what = format!("window closes on {} nodes", stage.machines);
-    let row = Row::new(format!("{what}: first taint after the boundary"), time(closing.first));
-    table.add(row.target(closing.first.as_secs_f64(), Target::AtMost(FIRST), seconds));
+    let raw = raw_last.saturating_duration_since(raw_first);
     let row = Row::new("  from the first taint to the last", time(closing.spread()));
     table.add(row.against("raw patches", closing.spread(), raw, Target::AtMost(RATIO)));
-    let mut row = Row::new("  last taint after the boundary", time(closing.last));
-    if let Some(naive) = naive {
-        row = row.against("naive", closing.last, naive.last, Target::None);
+    clear(stage).await?;
+
+    if scale.naive == Naive::Measured {
+        let naive = naive::start(stage).await?;
+        let seen = close(stage).await?;
+        let row = Row::new("  last taint after the boundary", time(closing.last));
+        table.add(row.against("naive", closing.last, seen.last, Target::None));
+        naive.stop().await?;
+        open_policies(stage).await?;
     }
-    table.add(row);
-    report(&closing, stage.machines, table);
-    let host = stage.host("host", &[]).await?;
-    stage.nodes.until("every node is open", PATIENCE, |nodes| (nodes.outside(VIRTUAL) == 0).then_some(())).await?;
-    until_at_rest(&host, stage.machines, 0).await?;
-    Ok(host)
+    Ok(())
 }
 
 fn report(closing: &Closing, machines: u32, table: &mut Table) {
+    let row =
+        Row::new(format!("window closes on {machines} nodes: first taint after the boundary"), time(closing.first));
+    table.add(row.target(closing.first.as_secs_f64(), Target::AtMost(FIRST), seconds));
+    table.add(Row::new("  last taint after the boundary", time(closing.last)));
     let [spec, status] = closing.writes;
     let row = Row::new("  writes of nodes, one for each", format!("{spec} of spec + {status} of status"));
     table.add(row.exactly(spec + status == u64::from(machines), machines.to_string()));

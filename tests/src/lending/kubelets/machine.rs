@@ -26,6 +26,10 @@ const RENEWALS: i32 = 4;
 const PORT: u16 = 10_250;
 /// Into how many parts the first interval is divided.
 const SPREAD: u32 = 16;
+/// The same of the interval between two statuses, which is longer; a number without a divisor in common with it spreads machines that
+/// follow one another.
+const STATUS_SPREAD: u32 = 128;
+const STATUS_STEP: u32 = 79;
 /// How often the status is written although nothing has changed.
 const STATUS: SignedDuration = SignedDuration::from_mins(5);
 
@@ -54,6 +58,8 @@ pub(super) struct Machine {
     born: Timestamp,
     /// Which part of the first interval passes before the second renewal.
     first: Option<f64>,
+    /// The same before the second status.
+    first_status: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,6 +90,9 @@ impl Machine {
             gaps: Gaps::default(),
             born: now,
             first: Some(f64::from(number % SPREAD + 1) / f64::from(SPREAD)),
+            first_status: Some(
+                f64::from((number % STATUS_SPREAD * STATUS_STEP) % STATUS_SPREAD + 1) / f64::from(STATUS_SPREAD),
+            ),
         };
         machine.see(node);
         machine
@@ -130,6 +139,12 @@ impl Machine {
     /// made together do not renew together for ever.
     pub(super) fn part(&mut self) -> f64 {
         self.first.take().unwrap_or(1.0)
+    }
+
+    /// The same before the next status: thousands of machines that were made within seconds would all write it within seconds, every
+    /// five minutes.
+    pub(super) fn status_part(&mut self) -> f64 {
+        self.first_status.take().unwrap_or(1.0)
     }
 
     /// Whether the API server has something else than this kubelet says.
@@ -389,6 +404,20 @@ mod tests {
         let mut machine = machine(&node);
         let parts = [machine.part(), machine.part()];
         assert!(parts[0] > 0.0 && parts[0] < 1.0 && parts[1] >= 1.0, "{parts:?}");
+    }
+
+    #[test]
+    fn machines_that_follow_one_another_write_their_status_apart() {
+        let node = node(Value::Null, Value::Null);
+        let parts = (0..256).map(|number| Machine::new(&node, number, &Amounts::new(), at(0)).status_part());
+        let parts: Vec<f64> = parts.collect();
+        let different: std::collections::BTreeSet<u64> = parts.iter().map(|part| part.to_bits()).collect();
+        assert_eq!(different.len(), 128);
+        assert!(parts.iter().all(|part| *part > 0.0 && *part <= 1.0), "{parts:?}");
+        assert!(parts.windows(2).all(|two| (two[0] - two[1]).abs() > 0.3), "{parts:?}");
+        let mut machine = machine(&node);
+        let parts = [machine.status_part(), machine.status_part()];
+        assert!(parts[0] < 1.0 && parts[1] >= 1.0, "{parts:?}");
     }
 
     #[test]

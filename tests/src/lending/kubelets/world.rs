@@ -316,9 +316,10 @@ impl World {
                 let part = self.machines.get_mut(node).map_or(1.0, Machine::part);
                 Some(renewal(self.faster).mul_f64(part))
             }
-            (Key::Node(_), done) => {
+            (Key::Node(node), done) => {
                 self.record(key, &done);
-                Some(heartbeat(self.faster))
+                let part = self.machines.get_mut(node).map_or(1.0, Machine::status_part);
+                Some(heartbeat(self.faster).mul_f64(part))
             }
             (Key::Pod(uid), done) => {
                 self.record(key, &done);

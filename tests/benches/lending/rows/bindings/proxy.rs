@@ -16,13 +16,6 @@ use topoloom_tests::lending::Background;
 const LATE: Duration = Duration::from_secs(30);
 const PIECE: usize = 64 << 10;
 
-/// How a server is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    Usual,
-    Slow,
-}
-
 /// A server. It ends with the value.
 pub(super) struct Proxy {
     port: u16,
@@ -45,8 +38,9 @@ impl Proxy {
         self.port
     }
 
-    pub(super) fn set(&self, pace: Pace) {
-        self.slow.store(pace == Pace::Slow, Ordering::Relaxed);
+    /// From now on it answers half a minute late.
+    pub(super) fn slow_down(&self) {
+        self.slow.store(true, Ordering::Relaxed);
     }
 
     pub(super) async fn stop(self) {
