@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Compiler, Load, Plugin, RoundInput, Runtime};
@@ -35,12 +35,28 @@ pub(crate) static GLUTTON: LazyLock<Arc<[u8]>> =
 pub(crate) static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Runtime::start(Compiler::Child { exe: host() }).unwrap());
 
+/// Plugins that many tests load. Machine code without a user is dropped, and each test would compile it again.
+static KEPT: Mutex<Vec<Plugin>> = Mutex::new(Vec::new());
+
+/// Keeps the code of a plugin until the process ends, if it is one that many tests load.
+pub(crate) fn keep(plugin: &Plugin) {
+    let known: [&LazyLock<Arc<[u8]>>; 3] = [&VILLAIN, &MUTE_VILLAIN, &GLUTTON];
+    if known.into_iter().any(|bytes| Arc::ptr_eq(plugin.bytes(), bytes)) {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.iter().any(|other| other.digest() == plugin.digest()) {
+            kept.push(plugin.clone());
+        }
+    }
+}
+
 pub(crate) fn source() -> SourceName {
     "test".parse().unwrap()
 }
 
 pub(crate) async fn load(bytes: &Arc<[u8]>, limits: Limits) -> Plugin {
-    RUNTIME.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap()
+    let plugin = RUNTIME.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap();
+    keep(&plugin);
+    plugin
 }
 
 pub(crate) async fn villain() -> Plugin {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use topoloom::plugin::{Load, LoadError};
 use topoloom_core::plugin::{Amount, CallError, Limit, LimitSetting, Limits, Profile, Usage};
 
-use crate::guests::{MUTE_VILLAIN, RUNTIME, nodes, round, source};
+use crate::guests::{MUTE_VILLAIN, RUNTIME, load, nodes, round, source};
 
 /// How a test proves a row.
 enum Scenario {
@@ -212,7 +212,7 @@ async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
 async fn run(bytes: &Arc<[u8]>, act: Act, limits: Limits) -> (Result<(), CallError>, Usage) {
     // The `describe` of this villain never returns, in any configuration.
     let bytes = if matches!(act, Act::Describe) { &MUTE_VILLAIN } else { bytes };
-    let plugin = RUNTIME.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap();
+    let plugin = load(bytes, limits).await;
     let source = source();
     match act {
         Act::Describe => {

@@ -1,13 +1,6 @@
 //! A Kubernetes control plane for one test: an etcd and a kube-apiserver that no other test uses while it runs.
 //!
-//! ```no_run
-//! # async fn example() -> anyhow::Result<()> {
-//! use topoloom_tests::controlplane::ControlPlane;
-//! let plane = ControlPlane::start().await?;
-//! plane.create_nodes((0..8).map(|i| (format!("node-{i}"), [("rack", "r1")]))).await?;
-//! plane.stop().await
-//! # }
-//! ```
+//! [`ControlPlane::start`] starts one, [`ControlPlane::create_nodes`] and the like fill it, and [`ControlPlane::stop`] ends it.
 //!
 //! It lives in a temporary folder and on free ports of 127.0.0.1, and it ends with the test, also with one that panics or
 //! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.

@@ -21,9 +21,9 @@ const READY: Duration = Duration::from_secs(60);
 /// How long a host may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 /// Short, so that a test that kills its host does not wait long for the lease; but a host must keep its lease when the
-/// machine stands still for seconds.
+/// machine stands still for seconds. Each renewal costs the servers more than what most hosts do meanwhile.
 const LEASES: [&str; 3] =
-    ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"];
+    ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"];
 /// As the chart starts the first Deployment: the bottom-up syncer has one of its own, with other rights.
 const CONTROLLERS: [&str; 1] = ["--controllers=*,-bottomup-syncer"];
 /// Log lines that are printed when a test fails.

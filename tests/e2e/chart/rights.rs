@@ -15,16 +15,11 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, Scene};
 
-/// One source of each kind that needs a right of its own: labels, a plugin from a ConfigMap, a fabric manager that does not
-/// answer, a document in a ConfigMap.
-const DOCUMENT: &str = "networkTopologyDiscovery:
+/// One source of each kind that needs a right of its own: labels, a fabric manager that does not answer, a document in a ConfigMap.
+const SOURCES: &str = "networkTopologyDiscovery:
 - source: label
   enabled: true
   config: {networkTopologyTypes: {gpu: [{nodeLabel: ex.io/rack}, {nodeLabel: kubernetes.io/hostname}]}}
-- source: acme
-  enabled: true
-  plugin: {configMap: {name: acme-plugin, key: plugin.wasm}}
-  permissions: {nodeLabels: [example.com/rack]}
 - source: ufm
   enabled: true
   credentials: {secretRef: {name: ufm}}
@@ -34,6 +29,26 @@ const DOCUMENT: &str = "networkTopologyDiscovery:
   enabled: true
   config: {configMap: wiring}
 ";
+
+/// A plugin from a ConfigMap.
+const PLUGIN: &str = "- source: acme
+  enabled: true
+  plugin: {configMap: {name: acme-plugin, key: plugin.wasm}}
+  permissions: {nodeLabels: [example.com/rack]}
+";
+
+/// All of them.
+fn document() -> String {
+    format!("{SOURCES}{PLUGIN}")
+}
+
+/// Whether a host may miss a rule for the plugin from a ConfigMap alone. Each host compiles that plugin, so those that need other
+/// rules have none.
+fn is_for_plugins(rule: &Rule) -> Result<bool> {
+    let of_all = ["nodes", "hypernodes", "discoverysources", "leases"];
+    let resource = resource(rule)?;
+    Ok(!of_all.contains(&resource.split('/').next().unwrap_or_default()))
+}
 
 /// Whether the host keeps modules that were active.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,12 +117,14 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
         });
         chart::apply(&scene, &[object]).await?;
     }
-    scene.configure(DOCUMENT).await?;
+    scene.configure(&document()).await?;
     let rules = chart::rules(&installed.objects);
     assert!(rules.len() >= 12, "{rules:#?}");
     for rule in &rules {
+        scene.configure(&if is_for_plugins(rule)? { document() } else { SOURCES.to_owned() }).await?;
         each_verb(&scene, &installed, rule).await?;
     }
+    scene.configure(&document()).await?;
     preflight_names_each(&scene, &installed, &rules, later).await?;
     let others: Vec<_> = rules.into_iter().map(|rule| rule.rule).collect();
     let installed = chart::install(&scene, values(Kept::Yes)).await?;

@@ -11,6 +11,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use topoloom_cluster::Side;
@@ -228,16 +230,16 @@ pub(super) async fn live(
         beginning,
     );
     let secret = terms.secret.clone();
-    let works = async { tokio::join!(Box::pin(group.run(stop.clone())), renewer.run(stop.clone())) };
+    let works = async { tokio::join!(apart(Box::pin(group.run(stop.clone()))), apart(renewer.run(stop.clone()))) };
     let follows = async {
         tokio::join!(
-            Box::pin(follow.run(process.secrets.clone(), &secret, &process.restores)),
-            keeper.run(),
+            apart(Box::pin(follow.run(process.secrets.clone(), &secret, &process.restores))),
+            apart(keeper.run()),
             absent.keep()
         )
     };
     let conducts = async {
-        match stop.run_until_cancelled(Box::pin(conductor.run(objects))).await {
+        match stop.run_until_cancelled(apart(Box::pin(conductor.run(objects)))).await {
             Some(ended) => Some(ended),
             // What is under way ends first, and with it all the rest.
             None => std::future::pending().await,
@@ -247,6 +249,18 @@ pub(super) async fn live(
         ended = conducts => ended,
         _ = works => None,
         _ = follows => None,
+    }
+}
+
+/// A part of a task that is polled only when something has woken it. The parts of a task share one waker: each renewal of a lease
+/// would poll all watches and workers of the binding.
+async fn apart<F: Future>(part: F) -> F::Output {
+    let mut alone = FuturesUnordered::new();
+    alone.push(part);
+    match alone.next().await {
+        Some(output) => output,
+        // It has one part.
+        None => std::future::pending().await,
     }
 }
 
@@ -274,5 +288,34 @@ fn beat_news(binding: &str, news: &BeatNews, troubles: &Troubles) {
         }
         BeatNews::NoRight { sent, refusal } => troubles.met(thing(sent), refusal, Side::Virtual),
         BeatNews::Right { sent } => troubles.over(thing(sent)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_nothing_has_woken_is_not_polled_with_the_others() {
+        let polled = AtomicUsize::new(0);
+        let waits = poll_fn(|_| -> Poll<()> {
+            polled.fetch_add(1, Ordering::Relaxed);
+            Poll::Pending
+        });
+        let works = async {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = apart(waits) => unreachable!("it never ends"),
+            () = apart(works) => {}
+        }
+        assert_eq!(polled.load(Ordering::Relaxed), 1);
     }
 }
