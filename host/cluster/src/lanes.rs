@@ -161,8 +161,9 @@ impl Shared {
     }
 
     fn take(&self, lane: usize) -> Turn {
-        let now = self.began.elapsed();
         let mut state = self.state();
+        // Read under the lock: to a bucket it must not go back, or a write would wait where nothing is limited.
+        let now = self.began.elapsed();
         if state.waiting.iter().take(lane).any(|waiting| *waiting > 0) {
             return Turn::Behind;
         }
@@ -269,7 +270,9 @@ where
             return Box::pin(inner.call(request));
         };
         let path = request.uri().path();
-        let (lane, is_eviction) = (picks.lane(request.method(), path), path.ends_with(EVICTION));
+        // A pod may have that name.
+        let is_eviction = *request.method() == Method::POST && path.ends_with(EVICTION);
+        let lane = picks.lane(request.method(), path);
         Box::pin(async move {
             budget.turn(lane).await;
             let answer = inner.call(request).await?;
@@ -417,6 +420,12 @@ mod tests {
         assert_eq!(server.send(3, "POST", "pods/p/eviction").await, StatusCode::TOO_MANY_REQUESTS);
         server.send(0, "PATCH", "node").await;
         assert_eq!(server.went(), [row("pods/p/eviction", 0), row("node", 0)]);
+        // One that deletes a pod of that name is another.
+        let server = Server::new(10);
+        server.refused.store(1, Ordering::SeqCst);
+        assert_eq!(server.send(3, "DELETE", "pods/eviction").await, StatusCode::TOO_MANY_REQUESTS);
+        server.send(0, "PATCH", "node").await;
+        assert_eq!(server.went(), [row("pods/eviction", 0), row("node", 100)]);
     }
 
     #[tokio::test(start_paused = true)]

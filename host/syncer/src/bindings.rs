@@ -122,7 +122,7 @@ pub struct Process {
     pub pods: pods::metrics::Metrics,
     /// Metrics of everything else that is done for bindings, and of how they are.
     pub metrics: metrics::Metrics,
-    /// How fast nodes of clusters that do not answer are tainted.
+    /// How fast nodes of clusters that do not answer are tainted, and pods of nodes removed.
     pub pace: Pace,
     /// How the queues are worked on.
     pub work: work::Options,

@@ -1,5 +1,6 @@
 //! In which lane a write of the virtual cluster goes (decision S21): taints before the status of nodes, that before the status of pods,
-//! and all else behind them, at a rate of its own.
+//! and all else behind them, at a rate of its own. What a binding writes about itself, its object and its Lease, goes with the status
+//! of pods: that is little, and evictions wait for its counter (decision S25), so it must not wait behind evictions.
 //!
 //! Owns the order and the rate. Leases are in no lane: their connections are their own ([`heartbeats`](crate::heartbeats)). The lanes are
 //! those of a process, since the API server is one for all its bindings.
@@ -28,7 +29,12 @@ fn lane(method: &Method, path: &str) -> usize {
         // Taints, the cordon, and what goes with them.
         (true, ["api", "v1", "nodes", _]) => 0,
         (_, ["api", "v1", "nodes"] | ["api", "v1", "nodes", _, "status"]) => 1,
-        (_, ["api", "v1", "namespaces", _, "pods", _, "status"]) => 2,
+        (
+            _,
+            ["api", "v1", "namespaces", _, "pods", _, "status"]
+            | ["apis", "topoloom.dev", _, "clusterbindings", ..]
+            | ["apis", "coordination.k8s.io", _, "namespaces", _, "leases", ..],
+        ) => 2,
         _ => 3,
     }
 }
@@ -48,7 +54,10 @@ mod tests {
             (Method::DELETE, "/api/v1/namespaces/shop/pods/web-0", 3),
             (Method::POST, "/api/v1/namespaces/shop/pods/web-0/eviction", 3),
             (Method::PATCH, "/apis/storage.k8s.io/v1/csinodes/vnode-east-w1", 3),
-            (Method::PATCH, "/apis/topoloom.dev/v1alpha1/clusterbindings/east/status", 3),
+            (Method::PATCH, "/apis/topoloom.dev/v1alpha1/resourceleasingpolicies/nights/status", 3),
+            (Method::PATCH, "/apis/topoloom.dev/v1alpha1/clusterbindings/east/status", 2),
+            (Method::PATCH, "/apis/coordination.k8s.io/v1/namespaces/topoloom/leases/topoloom-binding-0", 2),
+            (Method::POST, "/apis/coordination.k8s.io/v1/namespaces/topoloom/leases", 2),
         ] {
             assert_eq!(lane(&method, path), wanted, "{method} {path}");
         }

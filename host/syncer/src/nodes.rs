@@ -10,7 +10,8 @@
 //! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
 //! request that was not answered counts for the guard as one that was carried out. A right that is missing is missing for every
-//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds.
+//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds. What is due for many nodes at one moment
+//! has a [pace](Pace): a node that waits for its turn is put aside, so that no other waits behind it, and decided about anew then.
 
 mod notices;
 mod pace;
@@ -39,13 +40,14 @@ use tracing::field::Empty;
 
 pub(crate) use self::notices::{Notice, Notices};
 pub use self::pace::Pace;
+use self::pace::Turns;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
-use crate::view::{Evidence, NodeWork, View};
+use crate::view::{Evidence, NodeWork, Remark, View};
 
 /// How many nodes of a binding are looked at at once. A look waits for its requests, two of them to two API servers where a node is lent
 /// for the first time, and the boundary of a window touches all nodes of a policy at the same time. What a physical API server gets of
@@ -55,6 +57,10 @@ pub const WORKERS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 /// How often a decision may ask for something before it is left to the next try. The longest way has four: the physical node is
 /// read, the bindings are listed, the pods are listed, and what follows is carried out.
 const QUESTIONS: usize = 6;
+
+/// For how long pods are removed because of one decision. What forbids it, or makes it needless, counts for those that are left then:
+/// each removal waits for its place in a lane, and a node may have hundreds.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// The leases of virtual nodes, as the controller of nodes needs them.
 pub trait Leases: Send + Sync + 'static {
@@ -100,15 +106,6 @@ enum Then {
     Decide,
 }
 
-/// What a write meets whose turn has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// All is as it was decided.
-    Come,
-    /// The cluster answers again: it may not be needed any more.
-    Past,
-}
-
 /// The controller of the nodes of one binding.
 pub struct Nodes<L> {
     view: Arc<Mutex<View>>,
@@ -118,6 +115,10 @@ pub struct Nodes<L> {
     counted: Counted,
     troubles: Troubles,
     pace: Pace,
+    /// The nodes whose taint waits for its turn.
+    taints: Turns,
+    /// The nodes whose pods wait for theirs.
+    removals: Turns,
     binding: BindingName,
     /// What was said of the labels and annotations of nodes that lack some. Few do.
     remarked: Mutex<HashMap<NodeName, String>>,
@@ -149,8 +150,9 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        let (pace, remarked) = (Pace::default(), Mutex::default());
-        Self { view, requests, leases, notices, counted, troubles, pace, binding, remarked, now }
+        let (pace, taints, removals) = (Pace::default(), Turns::default(), Turns::default());
+        let remarked = Mutex::default();
+        Self { view, requests, leases, notices, counted, troubles, pace, taints, removals, binding, remarked, now }
     }
 
     /// The same, which counts here what it does.
@@ -165,7 +167,7 @@ impl<L: Leases> Nodes<L> {
         Self { troubles, ..self }
     }
 
-    /// The same, which taints the nodes of a cluster that does not answer at this pace.
+    /// The same, which taints the nodes of a cluster that does not answer, and removes pods, at this pace.
     #[must_use]
     pub fn pacing(self, pace: Pace) -> Self {
         Self { pace, ..self }
@@ -179,7 +181,7 @@ impl<L: Leases> Nodes<L> {
     async fn look(&self, name: &PhysicalName) -> Result<NodeWork, NodeError> {
         let mut evidence = Evidence::default();
         for _ in 0..QUESTIONS {
-            let work = self.view().decide(name, &evidence, (self.now)());
+            let mut work = self.view().decide(name, &evidence, (self.now)());
             if let [NodeOrder::Ask(question)] = &work.orders[..] {
                 self.answer(name, &work, question, &mut evidence).await?;
                 continue;
@@ -191,6 +193,10 @@ impl<L: Leases> Nodes<L> {
                 self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
             }
             self.remark(&work).await;
+            if let Some((at, left)) = self.waits(name, &work) {
+                work.orders.truncate(at);
+                work.again = Some(work.again.map_or(left, |again| again.min(left)));
+            }
             // A node at rest has no trace.
             if work.orders.is_empty() {
                 return Ok(work);
@@ -301,9 +307,6 @@ impl<L: Leases> Nodes<L> {
                 Stored::Nothing
             }
             other => {
-                if self.wait_for_turn(other).await == Turn::Past {
-                    return Ok(Then::Decide);
-                }
                 let sent = self.requests.send(name, other, before.as_ref()).await;
                 let sent = if let Some(thing) = thing(other) { self.told(thing, sent) } else { sent };
                 if let Some((kind, why)) = written(work, order) {
@@ -360,18 +363,26 @@ impl<L: Leases> Nodes<L> {
         Ok(Then::Next)
     }
 
-    /// While the physical cluster does not answer the taint is all that is written of a spec, and for all its nodes at one moment. When
-    /// its turn has come the cluster may answer again.
-    async fn wait_for_turn(&self, order: &NodeOrder) -> Turn {
-        let is_gone = || matches!(self.view().reach, Reach::Unreachable { .. });
-        if matches!(order, NodeOrder::PatchSpec { .. }) && is_gone() {
-            let wait = self.pace.reserve((self.now)().steady);
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-                return if is_gone() { Turn::Come } else { Turn::Past };
-            }
+    /// Which of the orders waits for its turn, and for how long: it is left out with all that is behind it.
+    fn waits(&self, name: &PhysicalName, work: &NodeWork) -> Option<(usize, Duration)> {
+        let now = (self.now)().steady;
+        // While the physical cluster does not answer, the taint is all that is written of a spec.
+        let is_gone = matches!(self.view().reach, Reach::Unreachable { .. });
+        let is_taint = |order: &NodeOrder| is_gone && matches!(order, NodeOrder::PatchSpec { .. });
+        let taint = work.orders.iter().position(is_taint);
+        let removal = work.orders.iter().enumerate().find_map(|(at, order)| {
+            if let NodeOrder::RemovePods(pods) = order { Some((at, pods.len())) } else { None }
+        });
+        let taint = taint.map(|at| (at, self.taints.left(name, now, || self.pace.taint(now))));
+        let removal = removal.map(|(at, pods)| (at, self.removals.left(name, now, || self.pace.removal(pods, now))));
+        // What is not wanted any more waits for nothing.
+        if taint.is_none() {
+            self.taints.forget(name);
         }
-        Turn::Come
+        if removal.is_none() {
+            self.removals.forget(name);
+        }
+        [taint, removal].into_iter().flatten().filter(|(_, left)| !left.is_zero()).min()
     }
 
     /// A node of that name exists already. One that may be ours the watch shows, too.
@@ -395,11 +406,16 @@ impl<L: Leases> Nodes<L> {
         NodeError::Refused { order: order.to_string(), refusal }
     }
 
-    /// Removes pods, each by itself: one that cannot be removed holds up no other.
+    /// Removes pods, each by itself: one that cannot be removed holds up no other. Those that are left when the decision is not fresh any
+    /// more are decided about anew.
     async fn remove(&self, name: &PhysicalName, work: &NodeWork, pods: &[PodRemoval]) -> Result<(), NodeError> {
         let Some(lent) = &work.lent else { return Ok(()) };
         let (mut failed, mut removed) = (None, Vec::new());
+        let begun = (self.now)().steady;
         for removal in pods {
+            if (self.now)().steady.saturating_sub(begun) >= FRESH {
+                break;
+            }
             match self.remove_pod(name, lent, work, removal).await {
                 Ok(()) => removed.push(removal),
                 Err(refusal) if refusal.reason == RefusalReason::TooManyRequests => {
@@ -454,21 +470,24 @@ impl<L: Leases> Nodes<L> {
     /// What the labels and annotations of a virtual node lack is said once, and again when it is something else.
     async fn remark(&self, work: &NodeWork) {
         let Some(lent) = &work.lent else { return };
-        // Of one that is made now it is said with the next look, which follows at once: then there is an object to say it of.
-        if work.remark.is_some() && self.view().lent(lent).is_none() {
-            return;
-        }
-        let is_known = match &work.remark {
-            Some(remark) => self.remarks().insert(lent.clone(), remark.clone()).is_some_and(|known| known == *remark),
-            None => {
+        // Of one that is made now it is said with the next look, which follows at once: then there is an object to say it of. Of one that
+        // is gone nothing is remembered.
+        let is_there = self.view().lent(lent).is_some();
+        let remark = match &work.remark {
+            Remark::Says(remark) if is_there => remark,
+            // A cluster that is not listed for a moment is no reason to say the same of all its nodes again.
+            Remark::Unknown if is_there => return,
+            Remark::Says(_) | Remark::Unknown | Remark::None => {
                 self.remarks().remove(lent);
-                true
+                return;
             }
         };
-        if let (Some(remark), false) = (&work.remark, is_known) {
-            tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
-            self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
+        let before = self.remarks().insert(lent.clone(), remark.clone());
+        if before.as_ref() == Some(remark) {
+            return;
         }
+        tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
+        self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
     }
 
     fn remarks(&self) -> MutexGuard<'_, HashMap<NodeName, String>> {

@@ -35,8 +35,8 @@ use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::{
-    Binding, Details, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now,
-    Physical, PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
+    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
+    PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -93,9 +93,20 @@ pub struct NodeWork {
     /// That another's object has the name that the virtual node would have, where that is news.
     pub conflict: Option<String>,
     /// What a person should know of its labels and annotations.
-    pub remark: Option<String>,
+    pub remark: Remark,
     /// Whether the status patch among the orders makes the node larger.
     pub grows: bool,
+}
+
+/// What a person should know of the labels and annotations of a virtual node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remark {
+    /// Nothing was decided about them, so what was said before is not known to have changed.
+    Unknown,
+    /// All is right.
+    None,
+    /// This.
+    Says(String),
 }
 
 /// Everything that is known for one binding.
@@ -606,7 +617,7 @@ impl NodeWork {
         let details = decision.details.as_deref();
         let grows = details.is_some_and(|details| matches!(details.pace, Pace::Write { growth: Grows::Some, .. }));
         let growth = details.map(|details| details.growth);
-        let remark = details.and_then(Details::remark);
+        let remark = details.map_or(Remark::Unknown, |details| details.remark().map_or(Remark::None, Remark::Says));
         let leaving = match decision.state {
             NodeState::Leaving(cause) => Some(cause),
             NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent => None,

@@ -153,7 +153,10 @@ impl<K: WorkKey> WorkQueue<K> {
 
     /// See [`Queue::succeeded`].
     pub fn succeeded(&self, key: &K) {
-        self.shared.lock().succeeded(key);
+        let mut line = self.shared.lock();
+        let now = self.shared.now();
+        // The end of the work follows, and has a worker look at what came due.
+        line.succeeded(key, now);
     }
 
     /// See [`Queue::forget`].

@@ -22,6 +22,8 @@ enum Step {
     /// The oldest, second oldest, ... work that is under way.
     Done(usize),
     Failed(usize),
+    /// The same work succeeds.
+    Succeeded(usize),
     Forget(u8),
     Revive,
     Pass(u16),
@@ -37,6 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => Just(Step::Next),
         5 => (0_usize..3).prop_map(Step::Done),
         4 => (0_usize..3).prop_map(Step::Failed),
+        3 => (0_usize..3).prop_map(Step::Succeeded),
         1 => key.prop_map(Step::Forget),
         1 => Just(Step::Revive),
         5 => (0_u16..60).prop_map(Step::Pass),
@@ -52,6 +55,8 @@ struct Model {
     line: Vec<u8>,
     busy: Vec<(u8, bool)>,
     later: Vec<(u64, u8)>,
+    /// The keys for which a time was asked for since they were taken.
+    asked: BTreeSet<u8>,
     dropped: BTreeSet<u8>,
     failures: BTreeMap<u8, u32>,
     /// Milliseconds of tokens in the bucket.
@@ -103,7 +108,17 @@ impl Model {
             return Ok(self.arrive(key));
         }
         let at = self.now + pause;
-        if self.later.iter().any(|(known, other)| *other == key && *known <= at) {
+        let is_busy = self.busy.iter().any(|(busy, _)| *busy == key);
+        if is_busy {
+            self.asked.insert(key);
+        }
+        let known = self.later.iter().find(|(known, other)| *other == key && *known <= at).copied();
+        if let Some(known) = known {
+            if is_busy {
+                // Of keys with one time it is the last one.
+                self.later.retain(|(_, other)| *other != key);
+                self.later.push(known);
+            }
             return Ok(Added::Known);
         }
         self.later.retain(|(_, other)| *other != key);
@@ -140,6 +155,7 @@ impl Model {
         }
         let key = self.line.remove(0);
         self.busy.push((key, false));
+        self.asked.remove(&key);
         Next::Take(key)
     }
 
@@ -150,6 +166,15 @@ impl Model {
         } else if dropped {
             self.dropped.insert(key);
         }
+    }
+
+    fn succeeded(&mut self, nth: usize) {
+        let (key, _) = self.busy[nth];
+        if !self.asked.contains(&key) {
+            self.later.retain(|(_, other)| *other != key);
+        }
+        self.failures.remove(&key);
+        self.end(nth, false);
     }
 
     fn failed(&mut self, nth: usize) -> RetryVerdict {
@@ -235,6 +260,17 @@ impl Both {
                 assert_eq!(verdict, self.model.failed(nth));
                 if matches!(verdict, RetryVerdict::AgainAfter(_)) {
                     self.owed.insert(key);
+                }
+            }
+            Step::Succeeded(nth) => {
+                let Some(key) = busy(&self.model, nth) else { return };
+                self.queue.succeeded(&key, now);
+                self.queue.done(&key, now);
+                self.model.succeeded(nth);
+                let is_awaited =
+                    self.model.line.contains(&key) || self.model.later.iter().any(|(_, later)| *later == key);
+                if !is_awaited {
+                    self.owed.remove(&key);
                 }
             }
             Step::Forget(key) => {

@@ -95,19 +95,22 @@ impl<K: Ord + Clone> Queue<K> {
         }
         self.wake(now);
         self.admit(&key)?;
-        let at = now.saturating_add(pause);
+        let asked = now.saturating_add(pause);
         let item = self.items.entry(key.clone()).or_default();
-        match item.later {
-            Some((known, _)) if known <= at => return Ok(Added::Known),
+        let is_worked_on = matches!(item.place, LinePlace::Processing { .. });
+        let (at, added) = match item.later {
+            Some((known, _)) if known <= asked && !is_worked_on => return Ok(Added::Known),
             Some((known, sequence)) => {
                 self.later.remove(&(known, sequence, key.clone()));
+                // The earlier time stays, and is one that was given meanwhile: the work that is under way has not judged this.
+                if known <= asked { (known, Added::Known) } else { (asked, Added::Queued) }
             }
-            None => {}
-        }
+            None => (asked, Added::Queued),
+        };
         self.sequence += 1;
         item.later = Some((at, self.sequence));
         self.later.insert((at, self.sequence, key));
-        Ok(Added::Queued)
+        Ok(added)
     }
 
     /// Counts a failure of a key and adds it after its pause, which is returned.
@@ -164,9 +167,10 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// The work on a key succeeded, so nothing of what was before it counts any more: neither failures nor a time at which the key was
-    /// to be added, since this work has judged when there is something to do next. A time that was given meanwhile stays. The caller
-    /// gives that next time and ends the work after this.
-    pub fn succeeded(&mut self, key: &K) {
+    /// to be added, since this work has judged when there is something to do next. A time that was given meanwhile stays, and one that
+    /// came meanwhile is work to do. The caller gives that next time and ends the work after this.
+    pub fn succeeded(&mut self, key: &K, now: Duration) {
+        self.wake(now);
         if let Some(item) = self.items.get_mut(key)
             && let LinePlace::Processing { sequence: taken, .. } = item.place
             && let Some((at, sequence)) = item.later

@@ -14,7 +14,8 @@ use topoloom_core::nodelock::PodId;
 
 /// So many Events within a span.
 const MOST: usize = 100;
-/// So many of these at most that are good to know: what a person has to act on is not left out because of them.
+/// So many of these at most that are good to know, or that all nodes of a cluster may have at once: what a person has to act on is not
+/// left out because of them.
 const MOST_NORMAL: usize = 60;
 /// The span.
 const SPAN: Duration = Duration::from_secs(60);
@@ -45,7 +46,9 @@ impl Notices {
     /// Sends it, unless there were too many lately.
     pub(crate) async fn send(&self, notice: &Notice<'_>, now: Duration) {
         let Notice { node, uid, urgency, reason, note } = *notice;
-        if !self.has_room(urgency, now) {
+        // A process that begins says it of every node that lacks some, and each of them is lent all the same.
+        let room = if reason == Reason::MetadataIncomplete { Urgency::Normal } else { urgency };
+        if !self.has_room(room, now) {
             tracing::debug!(%node, %reason, note, "an Event about a virtual node is left out: there were many within a minute");
             return;
         }
@@ -101,6 +104,28 @@ mod tests {
         assert_eq!(sent(Urgency::Normal, 2_000), MOST_NORMAL);
         assert_eq!(sent(Urgency::Warning, 2_001), MOST - MOST_NORMAL);
         assert_eq!([Urgency::Normal, Urgency::Warning].map(|urgency| sent(urgency, 2_002)), [0, 0]);
+    }
+
+    #[tokio::test]
+    async fn s13_what_thousands_of_nodes_lack_leaves_room_for_what_a_person_has_to_act_on() {
+        let posted = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&posted);
+        let serve = move |request: Request<Body>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            async move { Ok::<_, Infallible>(Response::new(request.into_body())) }
+        };
+        let notices = Notices::new(Events::new(kube::Client::new(tower::service_fn(serve), "default")));
+        let now = Duration::from_secs(1_000);
+        for number in 0..2 * MOST {
+            let node = NodeName::from(format!("vnode-east-w{number}"));
+            let (urgency, reason) = (Urgency::Warning, Reason::MetadataIncomplete);
+            notices.send(&Notice { node: &node, uid: None, urgency, reason, note: "it lacks a label" }, now).await;
+        }
+        assert_eq!(posted.load(Ordering::SeqCst), MOST_NORMAL);
+        let node = NodeName::from("vnode-east-w1");
+        let (urgency, reason) = (Urgency::Warning, Reason::WriteRefused);
+        notices.send(&Notice { node: &node, uid: None, urgency, reason, note: "refused" }, now).await;
+        assert_eq!(posted.load(Ordering::SeqCst), MOST_NORMAL + 1);
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::{Request, Response};
 use kube::client::Body;
@@ -9,7 +10,7 @@ use topoloom_sync::bars::Bar;
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::guard::{Safety, Spent};
 use topoloom_sync::keys;
-use topoloom_sync::liveness::Reach;
+use topoloom_sync::liveness::{Doubt, Reach};
 use topoloom_sync::policy::in_force::Synced;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 use topoloom_sync::taints::{Effect, Taint};
@@ -137,53 +138,77 @@ async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answere
     assert_eq!(*scene.judged.lock().unwrap(), ["20", "40"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn s5_the_taint_of_a_cluster_that_does_not_answer_waits_for_its_turn_and_the_same_of_one_that_answers_does_not() {
-    for (reach, bars, waits) in [
-        (Reach::Unreachable { since: Duration::from_secs(900) }, vec![Bar::Unreachable], 2),
-        (Reach::Reachable, vec![], 0),
-    ] {
-        let mut view = examples::view(1);
-        examples::lend(&mut view, 1);
-        let mut machine = view.physical("w1").unwrap().clone();
-        machine.version = "8".into();
-        machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
-        view.physical_node(&"w1".into(), machine);
-        (view.reach, view.bars) = (reach, bars.into_iter().collect());
-        let labels = view.lent(LENT).unwrap().metadata.labels.clone();
-        let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
-        let scene = Scene::served(view, move |asked| match asked {
-            "PATCH /api/v1/nodes/vnode-east-w1/status" => (200, stored.clone()),
-            _ => refused(409, "Conflict", LENT),
-        });
-        // Nodes of other bindings were first.
-        for _ in 0..200 {
-            scene.nodes.pace.reserve(examples::now().steady);
-        }
-        let begin = tokio::time::Instant::now();
-        assert!(scene.nodes.work(&"w1".into()).await.is_err());
-        assert_eq!(scene.asked().last().map(String::as_str), Some("PATCH /api/v1/nodes/vnode-east-w1"));
-        assert_eq!(begin.elapsed().as_secs(), waits, "{reach:?}");
-    }
+/// Three seconds after the others.
+fn later() -> Now {
+    let (now, passed) = (examples::now(), Duration::from_secs(3));
+    Now { wall: now.wall.checked_add(passed).unwrap(), steady: now.steady + passed }
 }
 
-#[tokio::test(start_paused = true)]
-async fn s5_a_taint_whose_turn_comes_after_the_cluster_answers_again_is_decided_anew() {
+/// A view of one node that has to be tainted because its cluster does not answer.
+fn unreachable() -> View {
     let mut view = examples::view(1);
     examples::lend(&mut view, 1);
     (view.reach, view.bars) =
         (Reach::Unreachable { since: Duration::from_secs(900) }, [Bar::Unreachable].into_iter().collect());
-    let scene = Scene::served(view, |asked| panic!("{asked}"));
+    view
+}
+
+const TAINTED: &str = "PATCH /api/v1/nodes/vnode-east-w1";
+
+#[tokio::test]
+async fn s5_the_taint_of_a_cluster_that_does_not_answer_waits_for_its_turn_and_no_worker_waits_with_it() {
+    let mut scene = Scene::served(unreachable(), |_| refused(409, "Conflict", LENT));
+    // Nodes of other bindings were first.
     for _ in 0..200 {
-        scene.nodes.pace.reserve(examples::now().steady);
+        scene.nodes.pace.taint(examples::now().steady);
     }
-    let (node, comes_back) = ("w1".into(), async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        let worked = scene.nodes.work(&"w1".into()).await.unwrap();
+        assert_eq!(worked, WorkOutcome::Again(Duration::from_secs(2)), "an earlier look does not lose its place");
+        assert_eq!(scene.asked(), [""; 0]);
+    }
+    // Its lease does not wait for it.
+    assert_eq!(scene.leases.0.lock().unwrap().first().map(String::as_str), Some("stop vnode-east-w1"));
+    scene.nodes.now = later;
+    assert!(scene.nodes.work(&"w1".into()).await.is_err());
+    assert_eq!(scene.asked(), [TAINTED]);
+}
+
+#[tokio::test]
+async fn s5_what_is_written_of_a_node_whose_cluster_answers_waits_for_no_turn() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let mut machine = view.physical("w1").unwrap().clone();
+    machine.version = "8".into();
+    machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
+    view.physical_node(&"w1".into(), machine);
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
+    let scene = Scene::served(view, move |asked| match asked {
+        "PATCH /api/v1/nodes/vnode-east-w1/status" => (200, stored.clone()),
+        _ => refused(409, "Conflict", LENT),
+    });
+    for _ in 0..200 {
+        scene.nodes.pace.taint(examples::now().steady);
+    }
+    assert!(scene.nodes.work(&"w1".into()).await.is_err());
+    assert_eq!(scene.asked().last().map(String::as_str), Some(TAINTED));
+}
+
+#[tokio::test]
+async fn s5_a_taint_whose_turn_comes_after_the_cluster_answers_again_is_decided_anew() {
+    let mut scene = Scene::served(unreachable(), |asked| panic!("{asked}"));
+    for _ in 0..200 {
+        scene.nodes.pace.taint(examples::now().steady);
+    }
+    let worked = scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(worked, WorkOutcome::Again(Duration::from_secs(2)));
+    {
         let mut view = scene.view.lock().unwrap();
         (view.reach, view.bars) = (Reach::Reachable, [].into_iter().collect());
-    });
-    let (worked, ()) = tokio::join!(scene.nodes.work(&node), comes_back);
-    assert_eq!(worked.unwrap(), WorkOutcome::Done);
+    }
+    scene.nodes.now = later;
+    assert_eq!(scene.nodes.work(&"w1".into()).await.unwrap(), WorkOutcome::Done);
     assert_eq!(scene.asked(), [""; 0], "no taint for a cluster that answers");
 }
 
@@ -440,6 +465,60 @@ async fn pods_that_are_evicted_are_counted_by_cause_and_named_in_one_event() {
     assert_eq!(scene.counted.lines(), ["refused pod-evict TooManyRequests 1"]);
 }
 
+fn evicted() -> (u16, Value) {
+    (201, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
+}
+
+#[tokio::test]
+async fn s21_pods_of_a_node_wait_for_their_turn_and_go_when_it_comes() {
+    let mut scene = Scene::served(leaving(&[pod()]), |asked| match asked {
+        asked if asked.ends_with("/eviction") => evicted(),
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
+        other => panic!("{other}"),
+    });
+    // Pods of other nodes were first: 50 at once, and 300 in two seconds.
+    scene.nodes.pace.removal(350, examples::now().steady);
+    for _ in 0..2 {
+        let worked = scene.nodes.work(&"w1".into()).await.unwrap();
+        let WorkOutcome::Again(left) = worked else { panic!("{worked:?}") };
+        assert_eq!((left.as_millis(), scene.asked()), (2_006, Vec::new()));
+    }
+    scene.nodes.now = later;
+    assert_eq!(scene.nodes.work(&"w1".into()).await.unwrap(), WorkOutcome::Again(Duration::ZERO));
+    assert_eq!(scene.asked()[0], "POST /api/v1/namespaces/shop/pods/web-0/eviction");
+}
+
+/// A clock that goes on by 0.7 s each time that it is read.
+fn slow() -> Now {
+    static READ: AtomicU32 = AtomicU32::new(0);
+    let passed = Duration::from_millis(700) * READ.fetch_add(1, Ordering::Relaxed);
+    let now = examples::now();
+    Now { wall: now.wall.checked_add(passed).unwrap(), steady: now.steady + passed }
+}
+
+#[tokio::test]
+async fn s5_pods_that_are_left_after_some_time_are_decided_about_anew() {
+    let pods = [0, 1, 2].map(|number| {
+        let mut pod = pod();
+        pod["metadata"]["name"] = format!("web-{number}").into();
+        pod["metadata"]["uid"] = format!("v-uid-{number}").into();
+        pod
+    });
+    let mut scene = Scene::served(leaving(&pods), |asked| match asked {
+        asked if asked.ends_with("/eviction") => evicted(),
+        asked if is_event(asked) => (201, json!({"metadata": {}})),
+        other => panic!("{other}"),
+    });
+    scene.nodes.now = slow;
+    assert_eq!(scene.nodes.work(&"w1".into()).await.unwrap(), WorkOutcome::Again(Duration::ZERO));
+    let evictions = |asked: Vec<String>| asked.iter().filter(|asked| asked.ends_with("/eviction")).count();
+    assert_eq!(evictions(scene.asked()), 1);
+    // Meanwhile the physical cluster is suspect.
+    scene.view.lock().unwrap().bars = [Bar::Suspect].into_iter().collect();
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(evictions(scene.asked()), 0);
+}
+
 #[tokio::test]
 async fn s13_what_a_virtual_node_cannot_have_of_its_machine_is_an_event_once_and_no_write() {
     let mut view = examples::view(1);
@@ -458,6 +537,16 @@ async fn s13_what_a_virtual_node_cannot_have_of_its_machine_is_an_event_once_and
         )
     };
     for _ in 0..2 {
+        scene.look().await;
+        assert_eq!(*scene.events.lock().unwrap(), [wanted(300_003)]);
+    }
+    // While the machines have to be listed again nothing is known, and afterwards all is as it was said.
+    for (reach, bars) in [(Reach::Suspect(Doubt::NotListed), vec![Bar::Suspect]), (Reach::Reachable, vec![])] {
+        {
+            let mut view = scene.view.lock().unwrap();
+            view.listed_again();
+            (view.reach, view.bars) = (reach, bars.into_iter().collect());
+        }
         scene.look().await;
         assert_eq!(*scene.events.lock().unwrap(), [wanted(300_003)]);
     }

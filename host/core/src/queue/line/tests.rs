@@ -251,7 +251,7 @@ fn work_that_succeeds_ends_the_time_that_was_set_before_it_and_not_one_that_was_
         if key == "meanwhile" {
             queue.add_after(key, 500 * MS, MS).unwrap();
         }
-        queue.succeeded(&key);
+        queue.succeeded(&key, MS);
         if key == "window" {
             // A later time than the earlier one, which does not count any more.
             queue.add_after(key, 2000 * MS, MS).unwrap();
@@ -265,8 +265,34 @@ fn work_that_succeeds_ends_the_time_that_was_set_before_it_and_not_one_that_was_
     assert_eq!(served(&mut queue, 2001 * MS), ["window"]);
     // Of a key that is not worked on only the failures are forgotten.
     queue.add_rate_limited("gone", 2001 * MS).unwrap();
-    queue.succeeded(&"gone");
+    queue.succeeded(&"gone", 2001 * MS);
     assert_eq!((queue.counts().later, queue.requeues(&"gone")), (1, 0));
+}
+
+#[test]
+fn a_time_that_is_asked_for_during_work_is_not_lost_with_an_earlier_one_of_before_it() {
+    let mut queue = queue(1);
+    queue.add_after("a", 1000 * MS, ZERO).unwrap();
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    // What asks for this has happened since the work began, so the work may not have seen it.
+    assert_eq!(queue.add_after("a", 2000 * MS, ZERO), Ok(Added::Known));
+    queue.succeeded(&"a", ZERO);
+    queue.done(&"a", ZERO);
+    assert_eq!(served(&mut queue, 999 * MS), [""; 0]);
+    assert_eq!(served(&mut queue, 1000 * MS), ["a"], "the earlier of the two times counts");
+    assert_eq!(queue.counts().later, 0);
+}
+
+#[test]
+fn a_time_that_comes_during_work_is_not_lost_with_its_success() {
+    let mut queue = queue(1);
+    queue.add_after("a", 10 * MS, ZERO).unwrap();
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    queue.succeeded(&"a", 10 * MS);
+    queue.done(&"a", 10 * MS);
+    assert_eq!(served(&mut queue, 10 * MS), ["a"], "the work may have judged before that time");
 }
 
 #[test]
