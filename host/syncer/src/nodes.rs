@@ -10,14 +10,14 @@
 //! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
 //! request that was not answered counts for the guard as one that was carried out. A right that is missing is missing for every
-//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds.
+//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds. A lease of another is never touched: a
+//! person is notified by an Event on the node.
 
 mod notices;
 mod pace;
 mod requests;
 mod written;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,11 +37,13 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
+use self::notices::Said;
 pub(crate) use self::notices::{Notice, Notices};
 pub use self::pace::Pace;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
+use crate::heartbeats::NAMESPACE;
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
@@ -68,6 +70,10 @@ pub trait Leases: Send + Sync + 'static {
     fn forget(&self, node: &NodeName) -> impl Future<Output = ()> + Send {
         self.stop(node)
     }
+
+    /// Why the lease of this virtual node is another's, and is not renewed, where it is. A node of which this becomes known has to be
+    /// looked at.
+    fn foreign(&self, node: &NodeName) -> Option<String>;
 }
 
 /// Live reads of physical nodes.
@@ -119,8 +125,10 @@ pub struct Nodes<L> {
     troubles: Troubles,
     pace: Pace,
     binding: BindingName,
-    /// What was said of the labels and annotations of nodes that lack some. Few do.
-    remarked: Mutex<HashMap<NodeName, String>>,
+    /// What was said of the labels and annotations of nodes that lack some.
+    remarked: Said,
+    /// What was said of the leases of nodes that are another's.
+    foreign: Said,
     now: fn() -> Now,
 }
 
@@ -149,8 +157,8 @@ impl<L: Leases> Nodes<L> {
     pub fn new(view: Arc<Mutex<View>>, requests: NodeRequests, leases: L, events: Events, now: fn() -> Now) -> Self {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
-        let (pace, remarked) = (Pace::default(), Mutex::default());
-        Self { view, requests, leases, notices, counted, troubles, pace, binding, remarked, now }
+        let (pace, remarked, foreign) = (Pace::default(), Said::default(), Said::default());
+        Self { view, requests, leases, notices, counted, troubles, pace, binding, remarked, foreign, now }
     }
 
     /// The same, which counts here what it does.
@@ -276,6 +284,17 @@ impl<L: Leases> Nodes<L> {
             (None, None) => self.leases.forget(name).await,
             (None, Some(_)) => self.leases.stop(name).await,
             (Some(Lease::Renew), None) => {}
+        }
+        self.lease_of_another(name).await;
+    }
+
+    /// That another has the lease of a node is said once, and again when that is for another reason.
+    async fn lease_of_another(&self, lent: &NodeName) {
+        let why = self.leases.foreign(lent);
+        if let (true, Some(why)) = (self.foreign.is_news(lent, why.as_deref()), why) {
+            let note =
+                format!("its Lease in the namespace {NAMESPACE} is not renewed, so the node will be Unknown: {why}");
+            self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
         }
     }
 
@@ -458,21 +477,11 @@ impl<L: Leases> Nodes<L> {
         if work.remark.is_some() && self.view().lent(lent).is_none() {
             return;
         }
-        let is_known = match &work.remark {
-            Some(remark) => self.remarks().insert(lent.clone(), remark.clone()).is_some_and(|known| known == *remark),
-            None => {
-                self.remarks().remove(lent);
-                true
-            }
-        };
-        if let (Some(remark), false) = (&work.remark, is_known) {
+        let is_news = self.remarked.is_news(lent, work.remark.as_deref());
+        if let (Some(remark), true) = (&work.remark, is_news) {
             tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
             self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
         }
-    }
-
-    fn remarks(&self) -> MutexGuard<'_, HashMap<NodeName, String>> {
-        self.remarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The virtual node is marked from now on: no pod comes to it any more, and those that are there go.
