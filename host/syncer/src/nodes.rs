@@ -43,7 +43,6 @@ pub use self::pace::Pace;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
 pub(crate) use self::requests::{binding_uids, create, create_in};
 use self::written::{word, written};
-use crate::heartbeats::NAMESPACE;
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
@@ -292,8 +291,7 @@ impl<L: Leases> Nodes<L> {
     async fn lease_of_another(&self, lent: &NodeName) {
         let why = self.leases.foreign(lent);
         if let (true, Some(why)) = (self.foreign.is_news(lent, why.as_deref()), why) {
-            let note =
-                format!("its Lease in the namespace {NAMESPACE} is not renewed, so the node will be Unknown: {why}");
+            let note = format!("its Lease in kube-node-lease is not renewed, so the node will be Unknown: {why}");
             self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
         }
     }

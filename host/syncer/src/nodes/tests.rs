@@ -486,9 +486,7 @@ async fn s1_a_lease_of_another_is_an_event_on_its_node_once_for_each_reason() {
     examples::lend(&mut view, 1);
     let scene = Scene::served(view, |_| (201, json!({"metadata": {}})));
     let wanted = |why: &str| {
-        format!(
-            "NameTaken: its Lease in the namespace kube-node-lease is not renewed, so the node will be Unknown: {why}"
-        )
+        format!("NameTaken: its Lease in kube-node-lease is not renewed, so the node will be Unknown: {why}")
     };
     for (why, events) in [
         (None, vec![]),
