@@ -139,6 +139,10 @@ impl Leases for Heartbeats {
     async fn forget(&self, node: &NodeName) {
         Self::stop(self, node, Memory::Dropped).await;
     }
+
+    fn foreign(&self, node: &NodeName) -> Option<String> {
+        self.foreign_of(node).map(|why| why.to_string())
+    }
 }
 
 impl Group {

@@ -192,6 +192,12 @@ impl Heartbeats {
         self.shared.book().foreign()
     }
 
+    /// Why the lease of this virtual node is another's, where it is.
+    #[must_use]
+    pub fn foreign_of(&self, node: &str) -> Option<WhyForeign> {
+        self.shared.book().foreign_of(node)
+    }
+
     /// The times and numbers that hold here.
     #[must_use]
     pub fn options(&self) -> Options {

@@ -80,6 +80,14 @@ pub struct Access {
     kinds: Vec<CredentialKind>,
     end: Option<CredentialEnd>,
     fingerprint: Fingerprint,
+    places: Places,
+}
+
+/// Where in a kubeconfig its cluster and its user stand, with the names of their entries: for a person who corrects it.
+#[derive(Debug, Clone)]
+struct Places {
+    cluster: Box<str>,
+    user: Box<str>,
 }
 
 /// A hash of everything that makes two connections differ: address, authorities, credential. Shows eight digits of itself.
@@ -113,7 +121,8 @@ pub fn judge(bytes: &[u8], allowed: Allowed) -> Result<Access, KubeconfigError> 
     let fingerprint = Fingerprint::of(&server, &credential, dial);
     let config = config(&server, &credential);
     credential::check_pair(&config, &user)?;
-    Ok(Access { config, dial, kinds: credential.kinds(), end: credential.end(), fingerprint })
+    let places = Places { cluster: cluster.path().into(), user: user.path().into() };
+    Ok(Access { config, dial, kinds: credential.kinds(), end: credential.end(), fingerprint, places })
 }
 
 /// What is dialled for a physical cluster.
@@ -177,6 +186,18 @@ impl Access {
     #[must_use]
     pub fn end(&self) -> Option<CredentialEnd> {
         self.end
+    }
+
+    /// Where in the kubeconfig the cluster stands, with the name of its entry: `clusters["east"].cluster`.
+    #[must_use]
+    pub fn place_of_cluster(&self) -> &str {
+        &self.places.cluster
+    }
+
+    /// Where in the kubeconfig the user stands, with the name of its entry: `users["syncer"].user`.
+    #[must_use]
+    pub fn place_of_user(&self) -> &str {
+        &self.places.user
     }
 
     /// What it has in common with another one that leads to the same connection.

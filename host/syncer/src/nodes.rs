@@ -10,15 +10,15 @@
 //! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
 //! request that was not answered counts for the guard as one that was carried out. A right that is missing is missing for every
-//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds. What is due for many nodes at one moment
-//! has a [pace](Pace): a node that waits for its turn is put aside, so that no other waits behind it, and decided about anew then.
+//! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds. A lease of another is never touched: a
+//! person is notified by an Event on the node. What is due for many nodes at one moment has a [pace](Pace): a node that waits for its
+//! turn is put aside, so that no other waits behind it, and decided about anew then.
 
 mod notices;
 mod pace;
 mod requests;
 mod written;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,7 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
+use self::notices::Said;
 pub(crate) use self::notices::{Notice, Notices};
 pub use self::pace::Pace;
 use self::pace::Turns;
@@ -74,6 +75,10 @@ pub trait Leases: Send + Sync + 'static {
     fn forget(&self, node: &NodeName) -> impl Future<Output = ()> + Send {
         self.stop(node)
     }
+
+    /// Why the lease of this virtual node is another's, and is not renewed, where it is. A node of which this becomes known has to be
+    /// looked at.
+    fn foreign(&self, node: &NodeName) -> Option<String>;
 }
 
 /// Live reads of physical nodes.
@@ -120,8 +125,10 @@ pub struct Nodes<L> {
     /// The nodes whose pods wait for theirs.
     removals: Turns,
     binding: BindingName,
-    /// What was said of the labels and annotations of nodes that lack some. Few do.
-    remarked: Mutex<HashMap<NodeName, String>>,
+    /// What was said of the labels and annotations of nodes that lack some.
+    remarked: Said,
+    /// What was said of the leases of nodes that are another's.
+    foreign: Said,
     now: fn() -> Now,
 }
 
@@ -151,8 +158,22 @@ impl<L: Leases> Nodes<L> {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
         let (pace, taints, removals) = (Pace::default(), Turns::default(), Turns::default());
-        let remarked = Mutex::default();
-        Self { view, requests, leases, notices, counted, troubles, pace, taints, removals, binding, remarked, now }
+        let (remarked, foreign) = (Said::default(), Said::default());
+        Self {
+            view,
+            requests,
+            leases,
+            notices,
+            counted,
+            troubles,
+            pace,
+            taints,
+            removals,
+            binding,
+            remarked,
+            foreign,
+            now,
+        }
     }
 
     /// The same, which counts here what it does.
@@ -282,6 +303,16 @@ impl<L: Leases> Nodes<L> {
             (None, None) => self.leases.forget(name).await,
             (None, Some(_)) => self.leases.stop(name).await,
             (Some(Lease::Renew), None) => {}
+        }
+        self.lease_of_another(name).await;
+    }
+
+    /// That another has the lease of a node is said once, and again when that is for another reason.
+    async fn lease_of_another(&self, lent: &NodeName) {
+        let why = self.leases.foreign(lent);
+        if let (true, Some(why)) = (self.foreign.is_news(lent, why.as_deref()), why) {
+            let note = format!("its Lease in kube-node-lease is not renewed, so the node will be Unknown: {why}");
+            self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
         }
     }
 
@@ -474,24 +505,16 @@ impl<L: Leases> Nodes<L> {
         // is gone nothing is remembered.
         let is_there = self.view().lent(lent).is_some();
         let remark = match &work.remark {
-            Remark::Says(remark) if is_there => remark,
+            Remark::Says(remark) if is_there => Some(remark),
             // A cluster that is not listed for a moment is no reason to say the same of all its nodes again.
             Remark::Unknown if is_there => return,
-            Remark::Says(_) | Remark::Unknown | Remark::None => {
-                self.remarks().remove(lent);
-                return;
-            }
+            Remark::Says(_) | Remark::Unknown | Remark::None => None,
         };
-        let before = self.remarks().insert(lent.clone(), remark.clone());
-        if before.as_ref() == Some(remark) {
-            return;
+        let is_news = self.remarked.is_news(lent, remark.map(String::as_str));
+        if let (Some(remark), true) = (remark, is_news) {
+            tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
+            self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
         }
-        tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
-        self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
-    }
-
-    fn remarks(&self) -> MutexGuard<'_, HashMap<NodeName, String>> {
-        self.remarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The virtual node is marked from now on: no pod comes to it any more, and those that are there go.

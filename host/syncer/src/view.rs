@@ -393,6 +393,12 @@ impl View {
         self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
     }
 
+    /// The physical node of a virtual one that is known.
+    #[must_use]
+    pub fn machine_of(&self, lent: &str) -> Option<PhysicalName> {
+        self.physical_of(lent, self.lent(lent)?)
+    }
+
     /// A live list of the bindings does not have this one, which had our name: pods that it made use no room beside their virtual ones.
     pub fn earlier_is_gone(&mut self, binding: &Uid) {
         let touched = self.ledger.earlier_is_gone(binding);

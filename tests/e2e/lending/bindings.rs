@@ -91,12 +91,23 @@ async fn a_binding_and_a_secret_alone_lend_nodes_and_its_deletion_takes_everythi
     lent.stop().await
 }
 
+/// A client certificate that has ended, and its key.
+fn ended() -> Result<(ByteString, ByteString)> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut fields = rcgen::CertificateParams::new(vec!["syncer".to_owned()])?;
+    fields.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    fields.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let certificate = fields.self_signed(&key)?.pem();
+    Ok((ByteString(certificate.into_bytes()), ByteString(key.serialize_pem().into_bytes())))
+}
+
 /// Kubeconfigs that are refused, or that the API server does not suit: each is a condition and an Event with the field, and shows no
 /// credential.
 async fn unfit(lent: &Lent, kubeconfig: &str) -> Result<()> {
     let right: Value = serde_json::from_str(kubeconfig)?;
     let token = right["users"][0]["user"]["token"].as_str().context("it has a token")?;
     let another = ByteString(Authority::generate()?.pem().as_bytes().to_vec());
+    let (certificate, key) = ended()?;
     for (place, value, reason, words) in [
         (
             "/users/0/user",
@@ -116,7 +127,13 @@ async fn unfit(lent: &Lent, kubeconfig: &str) -> Result<()> {
             "CredentialsInvalid",
             ["cluster.certificate-authority-data", "invalid peer certificate"],
         ),
-        ("/users/0/user/token", json!("another"), "Unauthorized", ["user.token", "that has not ended"]),
+        ("/users/0/user/token", json!("another"), "Unauthorized", ["].user.token: ", "that has not ended"]),
+        (
+            "/users/0/user",
+            json!({"client-certificate-data": certificate, "client-key-data": key}),
+            "Unauthorized",
+            ["].user.client-certificate-data: ", "ends at 2021-01-01T00:00:00Z"],
+        ),
     ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(place).context("it has this field")? = value;

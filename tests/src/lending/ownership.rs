@@ -7,9 +7,12 @@
 //! finalizer of a binding, Events, and its own leases.
 //!
 //! Who wrote a field stands in the object: the API server takes the name of a manager from the user agent of the program. A deletion
-//! has no manager; so each one has to be the test's.
+//! has no manager; so each one has to be the test's. Which of several installations did something is in the audit log alone
+//! ([`senders`]).
 //!
 //! Nothing is known of objects that existed before the first write, until they are written.
+
+pub mod senders;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -53,6 +53,8 @@ pub(in crate::cli) struct LendPlanArgs {
 
 /// Exit code where the guard would hold a part of the plan.
 const HELD: u8 = 2;
+/// Exit code where a binding has no plan.
+const FAILED: u8 = 1;
 
 /// Prints the plan of every binding.
 pub(super) async fn run(args: LendPlanArgs) -> anyhow::Result<ExitCode> {
@@ -97,13 +99,18 @@ pub(super) async fn run(args: LendPlanArgs) -> anyhow::Result<ExitCode> {
     }
     let rows = if args.all { Rows::All } else { Rows::First };
     args.output.print(&plans, |plans| text::text(plans, rows))?;
-    Ok(if plans.has_failed() {
-        ExitCode::FAILURE
+    Ok(ExitCode::from(code(&plans)))
+}
+
+/// The exit code. That a binding has no plan weighs more: what would be held of it is not known.
+fn code(plans: &LendPlans) -> u8 {
+    if plans.has_failed() {
+        FAILED
     } else if plans.is_held() {
-        ExitCode::from(HELD)
+        HELD
     } else {
-        ExitCode::SUCCESS
-    })
+        0
+    }
 }
 
 async fn planned(
@@ -137,7 +144,15 @@ fn find<'a>(bindings: &'a [ClusterBinding], name: &str) -> Option<&'a ClusterBin
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use topoloom_sync::guard::{BrokenLimit, HeldBatch, Size, Spent};
+
+    use super::document::PlanTime;
     use super::*;
+    use crate::cli::lend::amounts::Moment;
+    use crate::cli::lend::parts::Held;
 
     #[test]
     fn s23_what_an_operator_ends_keeps_no_plan_from_being_made() {
@@ -145,5 +160,35 @@ mod tests {
         let (ended, others) = split(&all);
         assert_eq!(ended.iter().collect::<Vec<_>>(), [Bar::Paused, Bar::Observing]);
         assert_eq!(others.iter().count(), Bar::ALL.len() - 2);
+    }
+
+    fn held() -> Held {
+        Held::of(&HeldBatch {
+            hash: "4f0c".into(),
+            nodes: 2,
+            pods: 3,
+            size: Size { nodes: 3, pods: 9 },
+            spent: Spent::default(),
+            causes: BTreeMap::new(),
+            broken: vec![BrokenLimit::Nodes { percent: 20 }],
+        })
+    }
+
+    /// A plan in which the guard holds this at each of these times.
+    fn plan(times: Vec<Option<Held>>) -> BindingPlan {
+        let time = Moment::seen(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        let at = |held| PlanTime { time: time.clone(), opens: Vec::new(), closes: Vec::new(), held };
+        BindingPlan { times: times.into_iter().map(at).collect(), ..BindingPlan::default() }
+    }
+
+    #[test]
+    fn s9_s23_what_the_guard_would_hold_now_or_later_and_what_has_no_plan_are_exit_codes_of_their_own() {
+        let of = |bindings: Vec<BindingPlan>| code(&LendPlans { time: String::new(), bindings });
+        let free = || plan(vec![None, None]);
+        assert_eq!([of(vec![]), of(vec![free(), free()])], [0, 0]);
+        for times in [vec![Some(held()), None], vec![None, Some(held())]] {
+            assert_eq!(of(vec![free(), plan(times.clone())]), 2, "{times:?}");
+            assert_eq!(of(vec![plan(times), BindingPlan::failed("no".to_owned())]), 1);
+        }
     }
 }

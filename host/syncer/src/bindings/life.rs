@@ -8,12 +8,12 @@
 //! A life that ends leaves leases and nodes as they are: the next one, in this process or in another, takes them over.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use topoloom_cluster::Side;
 use topoloom_cluster::work::WorkQueue;
@@ -49,6 +49,8 @@ const NODES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 const POLICIES: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 /// The same for pods.
 const PODS: NonZeroUsize = NonZeroUsize::new(500_000).unwrap();
+/// Nodes with leases of another that wait for a look.
+const FOREIGN: usize = 1_024;
 /// After a failure of one node: from a second to five minutes (`bottomup-syncer.md` section 12).
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
@@ -102,13 +104,21 @@ pub(super) async fn live(
     let hindrances = watch::Sender::new(Hindrances { mode: terms.mode, is_orphaned, ..Hindrances::default() });
 
     let (name, refused) = (holding.name.clone(), troubles.clone());
+    let (tells, foreign) = mpsc::channel(FOREIGN);
+    let looks = look_where_foreign(foreign, Arc::clone(&view), nodes_queue.clone());
     let (beats, renewer) = Heartbeats::new(
         holding.beats.clone(),
         identity,
         terms.heartbeats,
         &process.beats,
         process.clock.clone(),
-        Box::new(move |news| beat_news(&name, &news, &refused)),
+        Box::new(move |news| {
+            beat_news(&name, &news, &refused);
+            if let BeatNews::Foreign { node, .. } = news {
+                // Where there are too many, the sweep looks at the rest.
+                let _refused = tells.try_send(node);
+            }
+        }),
     );
     let sources = Sources {
         view: Arc::clone(&view),
@@ -230,7 +240,10 @@ pub(super) async fn live(
         beginning,
     );
     let secret = terms.secret.clone();
-    let works = async { tokio::join!(apart(Box::pin(group.run(stop.clone()))), apart(renewer.run(stop.clone()))) };
+    // The renewer ends the looks with it.
+    let works = async {
+        tokio::join!(apart(Box::pin(group.run(stop.clone()))), apart(renewer.run(stop.clone())), apart(looks))
+    };
     let follows = async {
         tokio::join!(
             apart(Box::pin(follow.run(process.secrets.clone(), &secret, &process.restores))),
@@ -269,6 +282,17 @@ fn queue<K: topoloom_cluster::work::WorkKey>(name: &'static str, capacity: NonZe
     WorkQueue::new(name, capacity, limiter)
 }
 
+/// Looks at the nodes whose leases are another's: the controller of nodes notifies a person.
+async fn look_where_foreign(mut foreign: mpsc::Receiver<NodeName>, view: SharedView, queue: WorkQueue<PhysicalName>) {
+    while let Some(node) = foreign.recv().await {
+        let machine = view.lock().unwrap_or_else(PoisonError::into_inner).machine_of(&node);
+        if let Some(machine) = machine {
+            // One that is not taken is looked at by the sweep.
+            let _refused = queue.add(machine);
+        }
+    }
+}
+
 /// What a person should know of the heartbeats of a binding.
 fn beat_news(binding: &str, news: &BeatNews, troubles: &Troubles) {
     let thing = |sent: &Sent| match sent {
@@ -297,7 +321,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Poll;
 
+    use futures::FutureExt as _;
+
     use super::*;
+    use crate::view::examples;
 
     #[tokio::test]
     async fn a_part_that_nothing_has_woken_is_not_polled_with_the_others() {
@@ -317,5 +344,20 @@ mod tests {
             () = apart(works) => {}
         }
         assert_eq!(polled.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn s1_a_node_whose_lease_is_anothers_is_looked_at_and_one_that_is_not_known_is_not() {
+        let mut view = examples::view(2);
+        examples::lend(&mut view, 2);
+        let (tells, foreign) = mpsc::channel(FOREIGN);
+        for node in ["vnode-east-w9", "vnode-east-w2"] {
+            tells.try_send(node.into()).unwrap();
+        }
+        drop(tells);
+        let nodes = queue::<PhysicalName>("nodes", NODES);
+        look_where_foreign(foreign, Arc::new(Mutex::new(view)), nodes.clone()).await;
+        assert_eq!(nodes.next().now_or_never().flatten(), Some("w2".into()));
+        assert_eq!(nodes.next().now_or_never(), None);
     }
 }

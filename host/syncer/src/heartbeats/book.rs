@@ -433,6 +433,12 @@ impl Book {
         wanted.filter_map(|(node, entry)| Some((node.clone(), entry.foreign.clone()?))).collect()
     }
 
+    /// Why this lease is another's, where it is.
+    pub(super) fn foreign_of(&self, node: &str) -> Option<WhyForeign> {
+        let entry = self.leases.get(node).filter(|entry| entry.wanted == Wanted::Renewed)?;
+        entry.foreign.clone()
+    }
+
     /// No answer comes any more.
     pub(super) fn end(&mut self) {
         for entry in self.leases.values_mut() {

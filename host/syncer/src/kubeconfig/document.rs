@@ -109,6 +109,11 @@ impl Document {
 }
 
 impl<'a> Section<'a> {
+    /// Where it stands.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The path of a field of it.
     pub(super) fn place(&self, field: &str) -> String {
         if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) }

@@ -52,6 +52,12 @@ pub(crate) fn secret(server: &str, token: &str) -> Value {
     json!({"kubeconfig": STANDARD.encode(text)})
 }
 
+/// The same with a client certificate that ends when this year begins.
+pub(crate) fn secret_with_certificate(server: &str, ends: i32) -> Value {
+    let text = document(json!({"server": server}), with_identity(identity(ends))).to_string();
+    json!({"kubeconfig": STANDARD.encode(text)})
+}
+
 /// Why kubeconfigs are refused that have [`SECRET`] in one place or in several.
 pub(crate) fn errors() -> Vec<KubeconfigError> {
     let mut texts: Vec<String> = [
@@ -111,6 +117,8 @@ fn s20_a_token_or_a_certificate_with_its_key_is_a_credential() {
     assert_eq!((token.kinds.as_slice(), token.end()), ([CredentialKind::Token].as_slice(), None));
     assert!(token.config().auth_info.client_certificate_data.is_none() && token.config().root_cert.is_none());
     assert!(!token.config().accept_invalid_certs);
+    let places = (token.place_of_cluster(), token.place_of_user());
+    assert_eq!(places, ("clusters[\"east\"].cluster", "users[\"syncer\"].user"));
     let pair = identity(2031);
     let both = read(&document(cluster(), with(with_identity(pair.clone()), "token", SECRET)), STRICT).unwrap();
     assert_eq!(both.kinds, [CredentialKind::ClientCertificate, CredentialKind::Token]);

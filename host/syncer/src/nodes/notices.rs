@@ -4,6 +4,7 @@
 //! by one. Each controller that sends such Events has a limit of its own. That the same text about one object is one series is the
 //! recorder's ([`Events`]). Everything that is left out here is in the log.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,28 @@ pub(crate) struct Notice<'a> {
     pub(crate) urgency: Urgency,
     pub(crate) reason: Reason,
     pub(crate) note: &'a str,
+}
+
+/// What was said of each node last, so that it is said once. Few nodes have anything to say of.
+#[derive(Default)]
+pub(super) struct Said(Mutex<HashMap<NodeName, String>>);
+
+impl Said {
+    /// Whether this is news of the node: something else was said of it last, or nothing. That there is nothing to say any more is none.
+    pub(super) fn is_news(&self, node: &NodeName, what: Option<&str>) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(what) = what else {
+            said.remove(node);
+            return false;
+        };
+        said.insert(node.clone(), what.to_owned()).is_none_or(|known| known != what)
+    }
+
+    /// Whether there is nothing to say of any node.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
 }
 
 /// Sends the Events of one controller of a binding.

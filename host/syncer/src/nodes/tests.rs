@@ -1,5 +1,6 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,8 +19,9 @@ use topoloom_sync::taints::{Effect, Taint};
 use super::*;
 use crate::view::examples;
 
+/// What became of leases, and why another has them, where one has.
 #[derive(Clone, Default)]
-struct Remembered(Arc<Mutex<Vec<String>>>);
+struct Remembered(Arc<Mutex<Vec<String>>>, Arc<Mutex<Option<&'static str>>>);
 
 impl Leases for Remembered {
     fn start(&self, node: &NodeName, uid: &Uid) {
@@ -32,6 +34,10 @@ impl Leases for Remembered {
 
     async fn forget(&self, node: &NodeName) {
         self.0.lock().unwrap().push(format!("forget {node}"));
+    }
+
+    fn foreign(&self, _: &NodeName) -> Option<String> {
+        self.1.lock().unwrap().map(str::to_owned)
     }
 }
 
@@ -560,7 +566,29 @@ async fn s13_what_a_virtual_node_cannot_have_of_its_machine_is_an_event_once_and
         view.lent_node_gone("vnode-east-w1");
     }
     scene.look().await;
-    assert!(scene.nodes.remarks().is_empty());
+    assert!(scene.nodes.remarked.is_empty());
+}
+
+#[tokio::test]
+async fn s1_a_lease_of_another_is_an_event_on_its_node_once_for_each_reason() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let scene = Scene::served(view, |_| (201, json!({"metadata": {}})));
+    let wanted = |why: &str| {
+        format!("NameTaken: its Lease in kube-node-lease is not renewed, so the node will be Unknown: {why}")
+    };
+    for (why, events) in [
+        (None, vec![]),
+        (Some("a kubelet holds it"), vec![wanted("a kubelet holds it")]),
+        (Some("a kubelet holds it"), vec![wanted("a kubelet holds it")]),
+        (Some("it has no owner"), vec![wanted("a kubelet holds it"), wanted("it has no owner")]),
+        (None, vec![wanted("a kubelet holds it"), wanted("it has no owner")]),
+    ] {
+        *scene.leases.1.lock().unwrap() = why;
+        assert_eq!(scene.look().await, ["start vnode-east-w1 v1"], "it is tried again, and nothing else is done");
+        assert_eq!(*scene.events.lock().unwrap(), events, "{why:?}");
+    }
+    assert!(scene.nodes.foreign.is_empty());
 }
 
 /// An API server that refuses this for want of a right.

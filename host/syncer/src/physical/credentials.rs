@@ -35,7 +35,7 @@ use topoloom_sync::liveness::ContactTiming;
 use super::connection::Connection;
 use super::contact::{self, ContactError};
 use super::registry::{Physical, Registry};
-use crate::kubeconfig::{self, Access, Allowed, CredentialEnd, CredentialKind, KubeconfigError};
+use crate::kubeconfig::{self, Access, Allowed, CredentialEnd, KubeconfigError};
 
 /// What a binding says about its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -422,11 +422,11 @@ impl Following {
 
 /// Makes a connection, and asks whether it leads anywhere and where.
 fn attempt(registry: &Arc<Registry>, access: &Access) -> BoxFuture<'static, Outcome> {
-    let (opened, credential) = (registry.open(access), (access.kinds().to_vec(), access.end()));
+    let (opened, access) = (registry.open(access), access.clone());
     async move {
         let connection = opened.map_err(|error| Problem::Client(error.to_string()))?;
         let contact = contact::first(connection.reads()).await;
-        let cluster = contact.map_err(|error| met(error, &credential.0, credential.1))?;
+        let cluster = contact.map_err(|error| met(error, &access))?;
         Ok((connection, cluster))
     }
     .boxed()
@@ -435,20 +435,22 @@ fn attempt(registry: &Arc<Registry>, access: &Access) -> BoxFuture<'static, Outc
 /// What TLS says where the certificate of a server does not prove what it has to prove.
 const UNPROVEN: &str = "invalid peer certificate";
 
-/// What is wrong where the first contact failed with such a credential.
-fn met(error: ContactError, kinds: &[CredentialKind], end: Option<CredentialEnd>) -> Problem {
+/// What is wrong where the first contact by what a kubeconfig says failed.
+fn met(error: ContactError, access: &Access) -> Problem {
     let why = if error.refusal.reason == RefusalReason::Unauthorized {
-        let fields: Vec<&str> = kinds.iter().map(|kind| kind.field()).collect();
-        let end = end.map(|end| format!(" ({end})")).unwrap_or_default();
+        let fields: Vec<&str> = access.kinds().iter().map(|kind| kind.field()).collect();
+        let end = access.end().map(|end| format!(" ({end})")).unwrap_or_default();
         format!(
-            "users[].user.{}: the API server does not accept it{end}; allowed is a credential of that cluster that has not ended",
+            "{}.{}: the API server does not accept it{end}; allowed is a credential of that cluster that has not ended",
+            access.place_of_user(),
             fields.join(" and ")
         )
     } else if error.refusal.reason == RefusalReason::Unreachable && error.refusal.message.contains(UNPROVEN) {
-        "clusters[].cluster.certificate-authority-data: the certificate of the API server is not proven by it; allowed is the \
-         authority that signed that certificate, which also has to be valid now and to have the name of server or \
-         tls-server-name"
-            .to_owned()
+        format!(
+            "{}.certificate-authority-data: the certificate of the API server is not proven by it; allowed is the authority that \
+             signed that certificate, which also has to be valid now and to have the name of server or tls-server-name",
+            access.place_of_cluster()
+        )
     } else {
         return Problem::Contact(error);
     };

@@ -19,7 +19,7 @@ use topoloom_core::names::Uid;
 use topoloom_sync::liveness::{ContactTiming, Doubt, Reach};
 
 use super::*;
-use crate::kubeconfig::tests::{access, secret};
+use crate::kubeconfig::tests::{access, secret, secret_with_certificate};
 use crate::kubeconfig::{Access, Allowed, Insecure, Loopback};
 
 const S: Duration = Duration::from_secs(1);
@@ -418,8 +418,12 @@ impl Scene {
     }
 
     fn sees(&self, host: &str, token: &str) {
-        let secret = json!({"data": secret(&format!("https://{host}:6443"), token)});
-        self.secrets.unbounded_send(Ok(Some(serde_json::from_value(secret).unwrap()))).unwrap();
+        self.sees_secret(&secret(&format!("https://{host}:6443"), token));
+    }
+
+    fn sees_secret(&self, data: &Value) {
+        let secret = serde_json::from_value(json!({"data": data})).unwrap();
+        self.secrets.unbounded_send(Ok(Some(secret))).unwrap();
     }
 
     fn expect(&self, uid: &str) {
@@ -582,12 +586,26 @@ async fn s20_a_credential_that_a_server_does_not_accept_is_named_with_its_end_an
     let mut scene = Scene::new(World::of([("a", refuses)]), Expected::First);
     scene.sees("a", token);
     let sentence = scene.problem().await.to_string();
-    let wanted = "kubeconfig: users[].user.token: the API server does not accept it (the token of the kubeconfig ends at \
-                  1970-01-01T00:00:01Z); allowed is a credential of that cluster that has not ended; the API server is not ready: ";
+    let wanted = "kubeconfig: users[\"syncer\"].user.token: the API server does not accept it (the token of the kubeconfig ends \
+                  at 1970-01-01T00:00:01Z); allowed is a credential of that cluster that has not ended; the API server is not \
+                  ready: ";
     assert!(sentence.starts_with(wanted) && !sentence.contains(token), "{sentence}");
     // It may be accepted later, and is tried again.
     scene.world.change("a", |server| *server = WELL);
     scene.connected().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s20_a_client_certificate_that_has_ended_is_named_with_its_end_and_not_shown() {
+    let refuses = Server { readyz: Answer::Code(401), version: Answer::Code(401), ..WELL };
+    let mut scene = Scene::new(World::of([("a", refuses)]), Expected::First);
+    let data = secret_with_certificate("https://a:6443", 2021);
+    scene.sees_secret(&data);
+    let sentence = scene.problem().await.to_string();
+    let wanted = "kubeconfig: users[\"syncer\"].user.client-certificate-data: the API server does not accept it (the client \
+                  certificate of the kubeconfig ends at 2021-01-01T00:00:00Z); allowed is a credential of that cluster that has \
+                  not ended; ";
+    assert!(sentence.starts_with(wanted) && !sentence.contains("BEGIN"), "{sentence}");
 }
 
 #[tokio::test(start_paused = true)]

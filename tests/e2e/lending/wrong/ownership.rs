@@ -1,6 +1,6 @@
 //! Ownership: two installations and look-alikes that were made by hand share one physical cluster, and one of the virtual clusters is
 //! a physical one for the other. Whatever happens at random, nothing without the identity of a binding is updated, evicted or deleted
-//! in any of the three (decisions S1, S6 and S7).
+//! in any of the three, and neither installation touches what is the other's (decisions S1, S6 and S7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -8,18 +8,20 @@ use std::fs::read_to_string;
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use topoloom_api::ClusterBinding;
 use topoloom_api::names::PAUSE_ANNOTATION;
 use topoloom_sync::keys;
-use topoloom_tests::controlplane::{ControlPlane, KEEPERS, SCALED, Wanted};
+use topoloom_tests::controlplane::{ControlPlane, KEEPERS, SCALED, Wanted, eventually};
 use topoloom_tests::dice::Dice;
 use topoloom_tests::host::Host;
 use topoloom_tests::lending::kubelets::{self, Kubelets, NewNode};
+use topoloom_tests::lending::ownership::senders::{Replicas, judge_senders};
 use topoloom_tests::lending::ownership::{Story, judge};
-use topoloom_tests::scene::Scene;
+use topoloom_tests::scene::{PATIENCE, Scene};
 
 use super::super::lent::{ELSEWHERE, Lent, SYSTEM, binding, cluster, namespace, now, policy, says, secret, until};
 use super::super::pair::BORROWED;
@@ -34,6 +36,14 @@ const CROSSED: &str = "crossed";
 const MACHINES: usize = 6;
 /// Pods with the identity of the first installation where the second one has its pods, and the other way round.
 const STRAYS: [(&str, &str); 2] = [("stray-1", ELSEWHERE), ("stray-2", BORROWED)];
+/// A pod of each installation whose virtual pod does not exist, and which nothing happens to at random.
+const LEFT: &str = "left";
+/// Where the physical pods of the two installations are in the cluster that both borrow from.
+const MOUNTS: [&str; 2] = [BORROWED, ELSEWHERE];
+/// The names of the two replicas.
+const REPLICAS: [&str; 2] = ["one", "two"];
+/// A virtual node whose Lease another client holds, in either cluster that borrows.
+const HELD: &str = "vnode-east-w8";
 
 /// Three clusters. `lent` has the first and the physical one; `second` borrows from both.
 struct Play {
@@ -75,7 +85,8 @@ fn fields(loan: &str, mount: &str) -> Value {
 
 impl Play {
     async fn new() -> Result<Self> {
-        let [first, second, physical] = Scene::planes([Wanted::Shared, Wanted::Shared, Wanted::Shared]).await?;
+        // Both installations write to the first and to the third.
+        let [first, second, physical] = Scene::planes([Wanted::Audited, Wanted::Shared, Wanted::Audited]).await?;
         let mut lent = Lent::between([first, physical], &[], now).await?;
         lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
         second.apply(&[namespace(SYSTEM)]).await?;
@@ -86,12 +97,21 @@ impl Play {
 
         let identities = [cluster(&lent.virtual_plane).await?.to_string(), cluster(&second).await?.to_string()];
         let machines = (0..MACHINES).map(|number| NewNode::named(format!("w{number}")).label("loan", "yes"));
-        lent.kubelets.register(machines.chain([NewNode::named("w9").label("loan", "yes")])).await?;
+        let others_names = ["w8", "w9"].map(|name| NewNode::named(name).label("loan", "yes"));
+        lent.kubelets.register(machines.chain(others_names)).await?;
         look_alikes(&lent, &identities).await?;
+        for (mount, identity) in MOUNTS.into_iter().zip(&identities) {
+            orphan(&lent, mount, LEFT, identity, "w9").await?;
+        }
         let physical = read_to_string(lent.physical_plane.kubeconfig())?;
         for plane in [&lent.virtual_plane, &second] {
             switch(plane).await?;
             secret(plane, "east", &physical).await?;
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "another"},
+                "metadata": {"name": HELD, "namespace": "kube-node-lease"},
+            });
+            plane.apply(&[lease]).await?;
         }
         secret(&second, "cross", &read_to_string(lent.virtual_plane.kubeconfig())?).await?;
         lent.virtual_plane.apply(&[binding("east", &fields("yes", BORROWED))]).await?;
@@ -99,7 +119,8 @@ impl Play {
         let mut crossing = fields("cross", CROSSED);
         crossing["clusterID"] = "cross".into();
         second.apply(&[binding("cross", &crossing)]).await?;
-        let hosts = [Some(unlimited(&lent.virtual_plane, "one").await?), Some(unlimited(&second, "two").await?)];
+        let [one, two] = REPLICAS;
+        let hosts = [Some(unlimited(&lent.virtual_plane, one).await?), Some(unlimited(&second, two).await?)];
         let (lenders, deleted) = (BTreeSet::new(), BTreeSet::new());
         Ok(Self { lent, second, others, hosts, identities, dice: Dice::new(SEED), made: 0, lenders, deleted })
     }
@@ -196,11 +217,7 @@ impl Play {
     /// A physical pod of ours whose virtual pod does not exist.
     async fn an_orphan(&mut self) -> Result<()> {
         let (at, name, machine) = (self.one_virtual(), self.name("orphan"), self.machine());
-        let labels = json!({
-            keys::MANAGED_BY_LABEL: keys::MANAGED_BY, keys::VIRTUAL_CLUSTER: self.identities[at], keys::BINDING: "east",
-        });
-        let mount = [BORROWED, ELSEWHERE][at];
-        carried(&self.lent, mount, &name, labels, Some(&machine)).await
+        orphan(&self.lent, MOUNTS[at], &name, &self.identities[at], &machine).await
     }
 
     async fn restart(&mut self) -> Result<()> {
@@ -208,7 +225,7 @@ impl Play {
         if let Some(host) = self.hosts[at].take() {
             host.kill().await?;
         }
-        let next = unlimited(self.virtual_planes()[at], ["one", "two"][at]).await?;
+        let next = unlimited(self.virtual_planes()[at], REPLICAS[at]).await?;
         self.hosts[at] = Some(next);
         Ok(())
     }
@@ -242,6 +259,33 @@ impl Play {
         Ok(())
     }
 
+    /// Each installation has removed the pod that it had to remove, and has said whose Lease it does not renew.
+    async fn until_done(&self) {
+        for mount in MOUNTS {
+            let pods: Api<Pod> = Api::namespaced(self.lent.physical_plane.client(), mount);
+            eventually(&format!("the orphan in {mount} goes"), PATIENCE, async || match pods.get_opt(LEFT).await {
+                Ok(Some(pod)) if pod.metadata.deletion_timestamp.is_none() => Err("it is there".to_owned()),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            })
+            .await;
+        }
+        let events = self.virtual_planes().map(|plane| Api::<Event>::all(plane.client()));
+        eventually("an Event about the Lease that another holds", PATIENCE, async || {
+            let mut said = Vec::new();
+            for events in &events {
+                said.extend(events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items);
+            }
+            let is_it = |event: &Event| {
+                let about = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+                let note = event.note.as_deref().unwrap_or_default();
+                about == Some(HELD) && event.reason.as_deref() == Some("NameTaken") && note.contains("\"another\"")
+            };
+            if said.iter().any(is_it) { Ok(()) } else { Err(format!("none among {}", said.len())) }
+        })
+        .await;
+    }
+
     async fn stop(self) -> Result<()> {
         for host in self.hosts.into_iter().flatten() {
             host.stop().await?;
@@ -266,6 +310,14 @@ async fn carried(lent: &Lent, mount: &str, name: &str, labels: Value, machine: O
     });
     let pods: Api<Pod> = Api::namespaced(lent.physical_plane.client(), mount);
     passed(pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await).map(drop)
+}
+
+/// A physical pod of this virtual cluster whose virtual pod does not exist.
+async fn orphan(lent: &Lent, mount: &str, name: &str, identity: &str, machine: &str) -> Result<()> {
+    let labels = json!({
+        keys::MANAGED_BY_LABEL: keys::MANAGED_BY, keys::VIRTUAL_CLUSTER: identity, keys::BINDING: "east",
+    });
+    carried(lent, mount, name, labels, Some(machine)).await
 }
 
 /// What looks like ours, and is not.
@@ -319,6 +371,7 @@ async fn s1_s6_s7_nothing_without_our_identity_is_touched_whatever_happens_to_th
         play.happen().await.with_context(|| format!("turn {turn} of seed {SEED}"))?;
     }
     play.rest().await.with_context(|| format!("after {turns} turns of seed {SEED}"))?;
+    play.until_done().await;
 
     let [one, two] = play.identities.clone().map(|cluster| move |name: &str| (cluster.clone(), name.to_owned()));
     let lender = Story {
@@ -331,17 +384,31 @@ async fn s1_s6_s7_nothing_without_our_identity_is_touched_whatever_happens_to_th
         mounts: BTreeMap::from([(two("cross"), CROSSED.to_owned())]),
         deleted: BTreeSet::new(),
     };
+    let of = |name: &str, identities: [(String, String); 2]| (name.to_owned(), BTreeSet::from(identities));
+    let replicas: Replicas =
+        [of(REPLICAS[0], [one("east"), one("east")]), of(REPLICAS[1], [two("east"), two("cross")])].into();
     let borrower = Story { identities: BTreeSet::from([two("east"), two("cross")]), ..Story::default() };
     for (what, plane, story) in [
         ("the lender's cluster", &play.lent.physical_plane, lender),
         ("the cluster in both roles", &play.lent.virtual_plane, crossed),
         ("the borrower's cluster", &play.second, borrower),
     ] {
-        let judged = judge(&plane.writes_in_order("/registry/").await?, &story);
-        assert_eq!(judged.violations, [""; 0], "{what}, seed {SEED}");
         let has_claims = what != "the borrower's cluster";
+        // Before the writes: each of its requests has one.
+        let log = if has_claims { plane.audit_log()? } else { Vec::new() };
+        let writes = plane.writes_in_order("/registry/").await?;
+        let judged = judge(&writes, &story);
+        assert_eq!(judged.violations, [""; 0], "{what}, seed {SEED}");
+        let sent = judge_senders(&log, &writes, &replicas);
+        assert_eq!(sent.violations, [""; 0], "{what}, seed {SEED}");
+        assert_eq!(sent.written.len(), if has_claims { 2 } else { 0 }, "{what}: {sent:?}");
+        assert!(what != "the lender's cluster" || sent.removed.len() == 2, "{sent:?}");
         assert!(judged.ours > 0 && (judged.claims > 0 || !has_claims), "{what}: {judged:?}");
         assert!(judged.foreign > 0 || !has_claims, "{what}: {judged:?}");
+    }
+    for plane in play.virtual_planes() {
+        let writes = plane.writes_in_order(&format!("/registry/leases/kube-node-lease/{HELD}")).await?;
+        assert_eq!(writes.len(), 1, "{writes:#?}");
     }
     for (name, mount) in STRAYS {
         let pods: Api<Pod> = Api::namespaced(play.lent.physical_plane.client(), mount);

@@ -7,6 +7,7 @@ use super::*;
 use crate::convert::binding::tests::{around, binding};
 use crate::kubeconfig::tests::{SECRET, errors as kubeconfig_errors};
 use crate::kubeconfig::{CredentialKind, KubeconfigError};
+use crate::physical::CredentialState;
 use crate::physical::contact::{ContactError, Question};
 
 const WELL: Link<'static> =
@@ -219,6 +220,27 @@ fn s20_a_secret_that_is_not_used_and_a_credential_that_ends_soon_show_while_the_
         let status = first(&Facts { link: Link { end: Some(end), ..WELL }, ..facts(&kept) });
         assert_eq!(condition(&status, ConditionType::Connected), wanted);
         assert_eq!(status.connection.unwrap().credentials_end, Some(end.at.to_string()));
+    }
+}
+
+#[test]
+fn s20_a_credential_that_has_ended_is_in_the_conditions_with_its_field_and_its_end() {
+    let kept = kept();
+    let field = "users[\"syncer\"].user.client-certificate-data";
+    let why =
+        format!("{field}: the API server does not accept it (the client certificate ends at 2021-01-01T00:00:00Z)");
+    let refusal = Refusal { reason: RefusalReason::Unauthorized, message: "no".to_owned(), retry_after: None };
+    let problem = Problem::Unfit { why: why.clone(), error: ContactError { asked: Question::Probe, refusal } };
+    let state = CredentialState { problem: Some(problem.clone()), ..CredentialState::default() };
+    let sentence = state.sentence().unwrap();
+    // Before there is a connection, and while an earlier one is kept.
+    for (reach, wanted) in [(None, "False Unauthorized"), (Some(Reach::Reachable), "True Unauthorized")] {
+        let link = Link { problem: Some(&problem), sentence: Some(&sentence), reach, ..WELL };
+        let status = first(&Facts { link, ..facts(&kept) });
+        assert_eq!(condition(&status, ConditionType::Connected), wanted);
+        let is_connected = |condition: &&Condition| condition.type_ == ConditionType::Connected.as_str();
+        let connected = status.conditions.iter().find(is_connected).unwrap();
+        assert!(connected.message.contains(&why), "{}", connected.message);
     }
 }
 

@@ -275,6 +275,8 @@ async fn s1_a_lease_of_another_is_reported_once_left_alone_and_taken_when_it_is_
         scene.hearts.foreign().into_keys().map(|node| node.to_string()).collect::<Vec<_>>(),
         ["bare", "held", "west"]
     );
+    let why = |node: &str| scene.hearts.foreign_of(node).map(|why| why.to_string());
+    assert_eq!(why("held").as_deref(), Some("its holder is \"another\" and not the node"));
     assert_eq!(scene.metric("virtual_node_leases_foreign"), 3.0);
     assert_eq!(scene.metric("virtual_node_lease_oldest_seconds"), 0.0, "they are not ours to renew");
     // The other one lets go of it, and of the next one its owner becomes ours.
@@ -285,5 +287,5 @@ async fn s1_a_lease_of_another_is_reported_once_left_alone_and_taken_when_it_is_
         assert_eq!(api.lease(node).unwrap()["spec"]["holderIdentity"], node);
         assert_eq!(api.lease(node).unwrap()["metadata"]["labels"], labels());
     }
-    assert_eq!(scene.hearts.foreign().len(), 1);
+    assert_eq!((scene.hearts.foreign().len(), why("held")), (1, None));
 }

@@ -1,4 +1,4 @@
-//! A pod as it is kept and shared by all that follow it: little more than a hundred bytes where only its room counts (decision S21).
+//! A pod as it is kept and shared by all that follow it: at most 120 bytes where only its room counts (decision S21).
 //!
 //! Owns what is kept of each pod that a watch shows. What many pods have in common is held once ([`Commons`]). What is copied of a
 //! pod of lending is a text beside it, until the binding whose pod it is has taken it ([`Texts`]).
@@ -24,7 +24,7 @@ use topoloom_sync::keys;
 use topoloom_sync::node::LentPod;
 use topoloom_sync::phase::Phase;
 use topoloom_sync::ports::{HostPort, Placeholder};
-use topoloom_sync::quantity::Quantity;
+use topoloom_sync::quantity::{Format, Quantity};
 use topoloom_sync::reclaim::PodRef;
 use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
 use topoloom_sync::taints::Toleration;
@@ -36,14 +36,29 @@ const LABELS: [&str; 3] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_U
 /// So much is held in common before what no pod has any more is looked for.
 const CLEANS_AT: usize = 1_024;
 
-/// A pod.
+/// A pod. There may be a hundred thousand of them: what many have in common is held once, and what few have stands apart.
 #[derive(Debug)]
 pub struct KnownPod {
     uid: Uid,
     node: Option<Arc<str>>,
+    room: Arc<Room>,
+    more: Option<Box<More>>,
+}
+
+/// What pods have in common that were made alike.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Room {
     phase: Phase,
     /// What it requests in total.
-    requests: Box<[(ResourceName, Quantity)]>,
+    requests: Box<[Requested]>,
+}
+
+/// An amount of a resource, in billionths, and how it is written: two amounts that are written otherwise are not the same here.
+type Requested = (ResourceName, i128, Format);
+
+/// What most pods of others do not have.
+#[derive(Debug, Default)]
+struct More {
     ports: Box<[HostPort]>,
     lending: Option<Box<Lending>>,
 }
@@ -113,8 +128,9 @@ impl KnownPod {
     /// # Errors
     /// One of its amounts is no quantity.
     pub fn of_lending(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
-        let pod = Self::of_others(slice, commons)?;
-        Ok(Self { lending: Some(Box::new(lending(slice, commons))), ..pod })
+        let mut pod = Self::of_others(slice, commons)?;
+        pod.more.get_or_insert_default().lending = Some(Box::new(lending(slice, commons)));
+        Ok(pod)
     }
 
     /// Of a pod of which only its room counts.
@@ -123,20 +139,22 @@ impl KnownPod {
     /// One of its amounts is no quantity.
     pub fn of_others(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
         let requests = slice.requests()?.into_iter().filter(|(_, amount)| amount.nanos() > 0);
+        let requests: Box<[Requested]> =
+            requests.map(|(name, amount)| (commons.resource(&name), amount.nanos(), amount.format())).collect();
+        let ports = slice.host_ports().into_boxed_slice();
         Ok(Self {
             uid: slice.metadata().uid.as_deref().unwrap_or_default().into(),
             node: slice.node().map(|node| commons.names.share(node)),
-            phase: Phase::read(slice.phase()),
-            requests: requests.map(|(name, amount)| (commons.resource(&name), amount)).collect(),
-            ports: slice.host_ports().into_boxed_slice(),
-            lending: None,
+            room: commons.rooms.share(Room { phase: Phase::read(slice.phase()), requests }),
+            more: (!ports.is_empty()).then(|| Box::new(More { ports, lending: None })),
         })
     }
 
     /// The same with a text, which counts in its room from now on.
     #[must_use]
     pub fn with_text(mut self, text: Option<Arc<str>>, texts: &Texts) -> Self {
-        if let (Some(lending), Some(text)) = (&mut self.lending, text) {
+        let lending = self.more.as_mut().and_then(|more| more.lending.as_mut());
+        if let (Some(lending), Some(text)) = (lending, text) {
             lending.text = texts.slot(text);
         }
         self
@@ -157,38 +175,42 @@ impl KnownPod {
     /// Its phase; a word that is none is [`Phase::Unknown`].
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.room.phase
     }
 
     /// What it requests in total, as the scheduler of its cluster counts it: what is more than zero.
     #[must_use]
     pub fn requests(&self) -> ResourceList {
-        self.requests.iter().cloned().collect()
+        let requests = self.room.requests.iter();
+        requests.map(|(name, nanos, format)| (name.clone(), Quantity::from_nanos(*nanos, *format))).collect()
     }
 
     /// The ports of the machine that it holds.
     #[must_use]
     pub fn ports(&self) -> &[HostPort] {
-        &self.ports
+        match &self.more {
+            Some(more) => &more.ports,
+            None => &[],
+        }
     }
 
     /// What matters of it as a pod of lending.
     #[must_use]
     pub fn lending(&self) -> Option<&Lending> {
-        self.lending.as_deref()
+        self.more.as_ref()?.lending.as_deref()
     }
 
     /// The bytes that are kept of it and differ from pod to pod: how many they are is the choice of those who write it. Texts have a
     /// room of their own.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let request = |(name, _): &(ResourceName, Quantity)| size_of::<(ResourceName, Quantity)>() + name.len();
-        let requests: usize = self.requests.iter().map(request).sum();
-        let lending = self.lending.as_deref().map_or(0, Lending::weight);
+        let request = |(name, ..): &Requested| size_of::<Requested>() + name.len();
+        let requests: usize = self.room.requests.iter().map(request).sum();
+        let lending = self.lending().map_or(0, Lending::weight);
         self.uid.len()
             + self.node.as_ref().map_or(0, |node| node.len())
             + requests
-            + size_of_val(&*self.ports)
+            + size_of_val(self.ports())
             + lending
     }
 
@@ -200,7 +222,7 @@ impl KnownPod {
             pod: PodRef { namespace: lending.namespace.to_string(), name: lending.name.clone(), uid: self.uid.clone() },
             version: lending.version.clone(),
             class: lending.class,
-            phase: self.phase,
+            phase: self.phase(),
             existence: lending.existence(),
             tolerations: lending.tolerations.to_vec(),
             refused: None,
@@ -251,6 +273,7 @@ fn lending(slice: &PodSlice, commons: &mut Commons) -> Lending {
 pub struct Commons {
     /// Of nodes, namespaces and resources.
     names: Pool<str>,
+    rooms: Pool<Room>,
     labels: Pool<BTreeMap<String, String>>,
     tolerations: Pool<[Toleration]>,
 }
@@ -409,6 +432,55 @@ mod tests {
         let [one, two] = ["p", "q"].map(|uid| KnownPod::of_lending(&slice(uid, |_| ()), &mut commons).unwrap());
         let (one, two) = (one.lending().unwrap(), two.lending().unwrap());
         assert!(Arc::ptr_eq(&one.labels, &two.labels) && Arc::ptr_eq(&one.tolerations, &two.tolerations));
+    }
+
+    /// A pod of others as most are: with a UID as Kubernetes makes it, three requests and no port of the machine.
+    fn typical(number: u32, edit: impl FnOnce(&mut Value)) -> PodSlice {
+        slice(&format!("3f2a9c1e-0b7d-4c55-9e1a-{number:012}"), |pod| {
+            pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
+            let requests = json!({"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1"});
+            pod["spec"]["containers"][0]["resources"]["requests"] = requests;
+            edit(pod);
+        })
+    }
+
+    /// What a shared value of this size takes of the heap: two counts stand before it.
+    fn in_arc(bytes: usize) -> usize {
+        (2 * size_of::<usize>() + bytes).next_multiple_of(align_of::<usize>())
+    }
+
+    #[test]
+    fn s21_of_each_pod_of_others_at_most_120_bytes_are_kept() {
+        let mut commons = Commons::default();
+        let mut known = |slice: &PodSlice| Arc::new(KnownPod::of_others(slice, &mut commons).unwrap());
+        let [one, two] = [1, 2].map(|number| known(&typical(number, |_| ())));
+        // Each field has to be named here: another one would be counted, too.
+        let KnownPod { uid, node, room, more } = &*one;
+        let own = in_arc(size_of_val(&*one)) + in_arc(uid.len());
+        assert!(uid.len() == 36 && own <= 120, "{own}");
+        // All the rest is held once for all pods that are alike, or is not there.
+        assert!(Arc::ptr_eq(node.as_ref().unwrap(), two.node().unwrap()));
+        assert!(Arc::ptr_eq(room, &two.room) && more.is_none());
+        assert_eq!(
+            one.requests(),
+            read_list([("cpu", "2"), ("memory", "4Gi"), ("nvidia.com/gpu", "1"), ("pods", "1")])
+        );
+    }
+
+    #[test]
+    fn s21_pods_that_are_not_alike_share_no_room_and_an_amount_stays_as_it_is_written() {
+        let mut commons = Commons::default();
+        let mut known = |slice: &PodSlice| KnownPod::of_others(slice, &mut commons).unwrap();
+        let first = known(&typical(1, |_| ()));
+        let pending = known(&typical(2, |pod| pod["status"]["phase"] = "Pending".into()));
+        let memory =
+            |pod: &mut Value| pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "4294967296".into();
+        let bytes = known(&typical(3, memory));
+        assert_eq!((first.phase(), pending.phase()), (Phase::Running, Phase::Pending));
+        assert_eq!(first.requests(), bytes.requests());
+        assert_eq!([first, bytes].map(|pod| pod.requests()["memory"].to_string()), ["4Gi", "4294967296"]);
+        let with_port = known(&slice("p", |_| ()));
+        assert_eq!((with_port.ports().len(), with_port.lending().is_none()), (1, true));
     }
 
     #[test]

@@ -58,6 +58,10 @@ impl Leases for NoLeases {
     fn start(&self, _: &NodeName, _: &Uid) {}
 
     async fn stop(&self, _: &NodeName) {}
+
+    fn foreign(&self, _: &NodeName) -> Option<String> {
+        None
+    }
 }
 
 /// What a binding and its policies say now.
