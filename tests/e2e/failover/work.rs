@@ -15,7 +15,7 @@ use topoloom_tests::scene::{Scene, describe};
 use super::churn::{RACK, topology_of};
 
 /// A leader that has something to write pauses for less than this, also on a busy machine.
-const SHORT: SignedDuration = SignedDuration::from_millis(500);
+const SHORT: SignedDuration = SignedDuration::from_secs(2);
 
 /// What the leader did at each fault, in the order of the faults.
 pub(super) struct Work(Vec<Doing>);

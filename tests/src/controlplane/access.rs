@@ -19,7 +19,7 @@ use super::ControlPlane;
 
 /// The name under which every kubeconfig file here knows cluster, user and context.
 const NAME: &str = "topoloom-test";
-const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+const TOKEN_SECONDS: i64 = 30 * 24 * 60 * 60;
 /// The names of an apiserver: its address, and what pods call its Service.
 const NAMES: [&str; 5] = ["127.0.0.1", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 

@@ -296,12 +296,18 @@ mod tests {
         let note = |pod: &mut Value| pod["metadata"]["annotations"] = json!({"note": "x".repeat(10_000)});
         assert_eq!((ours(label), ours(note)), (plain, plain), "they are not kept");
         assert_eq!(ours(|pod| pod["metadata"]["name"] = "x".repeat(1_001).into()), plain + 1_000);
-        let named = ours(|pod| {
-            let annotations = [keys::VIRTUAL_POD_NAMESPACE, keys::VIRTUAL_POD_NAME, keys::VIRTUAL_POD_UID];
-            let annotations = annotations.map(|key| (key.to_owned(), Value::from("x".repeat(1_000))));
-            pod["metadata"]["annotations"] = Value::Object(annotations.into_iter().collect());
-        });
-        assert!(named >= plain + 3_000, "{named}");
+        let named = |length: usize| {
+            let parts = [keys::VIRTUAL_POD_NAMESPACE, keys::VIRTUAL_POD_NAME, keys::VIRTUAL_POD_UID];
+            let annotations = parts.map(|key| (key.to_owned(), Value::from("x".repeat(length))));
+            let pod: WholePod = serde_json::from_value(json!({
+                "metadata": {"namespace": "a", "name": "p", "uid": "u", "annotations": Value::Object(annotations.into_iter().collect())},
+                "spec": {"nodeName": "w1", "containers": [{"name": "c"}]},
+            }))
+            .unwrap();
+            OurPods::kept(&OurPods::default().read(pod).unwrap())
+        };
+        assert!(named(36) >= plain + 3 * 36, "{}", named(36));
+        assert_eq!(named(1_000), plain, "what can be no name is not kept");
         let others = |resources: usize| {
             let requests: serde_json::Map<String, Value> =
                 (0..resources).map(|number| (format!("example.com/r{number}"), Value::from("1"))).collect();

@@ -91,7 +91,9 @@ impl Play {
         lent.virtual_plane.start_controllers_with(&KEEPERS, &SCALED)?;
         second.apply(&[namespace(SYSTEM)]).await?;
         lent.virtual_plane.apply(&[namespace(CROSSED)]).await?;
-        let (others, run) = Kubelets::new(lent.virtual_plane.client(), &kubelets::Settings::default());
+        // They renew their leases within the grace of kube-controller-manager.
+        let faster = kubelets::Settings { faster: 10, ..kubelets::Settings::default() };
+        let (others, run) = Kubelets::new(lent.virtual_plane.client(), &faster);
         lent.background.spawn(run);
         others.register(["own-1", "own-2"].map(|name| NewNode::named(name).label("loan", "cross"))).await?;
 
@@ -100,9 +102,6 @@ impl Play {
         let others_names = ["w8", "w9"].map(|name| NewNode::named(name).label("loan", "yes"));
         lent.kubelets.register(machines.chain(others_names)).await?;
         look_alikes(&lent, &identities).await?;
-        for (mount, identity) in MOUNTS.into_iter().zip(&identities) {
-            orphan(&lent, mount, LEFT, identity, "w9").await?;
-        }
         let physical = read_to_string(lent.physical_plane.kubeconfig())?;
         for plane in [&lent.virtual_plane, &second] {
             switch(plane).await?;
@@ -119,6 +118,13 @@ impl Play {
         let mut crossing = fields("cross", CROSSED);
         crossing["clusterID"] = "cross".into();
         second.apply(&[binding("cross", &crossing)]).await?;
+        for ((plane, mount), identity) in [&lent.virtual_plane, &second].into_iter().zip(MOUNTS).zip(&identities) {
+            let bindings: Api<ClusterBinding> = Api::all(plane.client());
+            let uid = bindings.get("east").await?.metadata.uid.context("a stored object has a UID")?;
+            let mut labels = of_east(identity);
+            labels[keys::BINDING_UID] = uid.into();
+            carried(&lent, mount, LEFT, labels, Some("w9")).await?;
+        }
         let [one, two] = REPLICAS;
         let hosts = [Some(unlimited(&lent.virtual_plane, one).await?), Some(unlimited(&second, two).await?)];
         let (lenders, deleted) = (BTreeSet::new(), BTreeSet::new());
@@ -312,12 +318,14 @@ async fn carried(lent: &Lent, mount: &str, name: &str, labels: Value, machine: O
     passed(pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await).map(drop)
 }
 
-/// A physical pod of this virtual cluster whose virtual pod does not exist.
+/// The labels of a physical pod of this virtual cluster.
+fn of_east(identity: &str) -> Value {
+    json!({keys::MANAGED_BY_LABEL: keys::MANAGED_BY, keys::VIRTUAL_CLUSTER: identity, keys::BINDING: "east"})
+}
+
+/// A physical pod of this virtual cluster whose virtual pod does not exist. It does not name its binding, so it may be adopted.
 async fn orphan(lent: &Lent, mount: &str, name: &str, identity: &str, machine: &str) -> Result<()> {
-    let labels = json!({
-        keys::MANAGED_BY_LABEL: keys::MANAGED_BY, keys::VIRTUAL_CLUSTER: identity, keys::BINDING: "east",
-    });
-    carried(lent, mount, name, labels, Some(machine)).await
+    carried(lent, mount, name, of_east(identity), Some(machine)).await
 }
 
 /// What looks like ours, and is not.
@@ -334,8 +342,7 @@ async fn look_alikes(lent: &Lent, identities: &[String; 2]) -> Result<()> {
         carried(lent, BORROWED, &format!("look-{number}"), labels, None).await?;
     }
     for ((name, mount), identity) in STRAYS.into_iter().zip(identities) {
-        let labels = json!({keys::MANAGED_BY_LABEL: ours, keys::VIRTUAL_CLUSTER: identity, keys::BINDING: "east"});
-        carried(lent, mount, name, labels, None).await?;
+        carried(lent, mount, name, of_east(identity), None).await?;
     }
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "another"},
