@@ -97,7 +97,7 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("topoloom-bench-").tempdir()?;
         let server = |name: &str| {
             let builder = ControlPlane::builder()
-                .memory(if scale.size == Size::Full { "4GiB" } else { "2GiB" })
+                .memory(if scale.size == Size::Full { "5GiB" } else { "4GiB" })
                 // As servers are run: tests keep the history of etcd, and read it.
                 .apiserver_arg("--storage-media-type=application/vnd.kubernetes.protobuf")
                 .apiserver_arg("--etcd-compaction-interval=5m0s");
