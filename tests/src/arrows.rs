@@ -137,6 +137,7 @@ const SYNCER: Rooms = Rooms {
     root: "crate::",
     allowed: &[
         ("heartbeats", &[]),
+        ("lanes", &[]),
         ("kubeconfig", &[]),
         ("slices", &[]),
         ("convert", &["heartbeats", "kubeconfig"]),

@@ -18,9 +18,7 @@ use super::super::group::ready;
 use super::super::lent::{Lent, now};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
-use super::{
-    bound, chart, claim, effects, has_taint, host, is_terminating, player, plays, pods, states, switch, within,
-};
+use super::{bound, chart, claim, effects, has_taint, host, is_terminating, player, plays, pods, states, within};
 
 /// The node that is drained, and the one whose windows close.
 const DRAINED: &str = "vnode-east-d1";
