@@ -18,7 +18,7 @@
 - apiGroups: [""]
   resources: [nodes]
   {{- if not $v.readOnly }}
-  # patch: taints, the cordon and the finalizer. Every write carries the version that it was decided on.
+  # patch: taints with labels and annotations, the cordon and the finalizer. Every write carries the version that it was decided on.
   {{- end }}
   verbs: [get, list, watch{{ if not $v.readOnly }}, create, patch, delete{{ end }}]
 # Pods of every namespace that are bound to virtual nodes.

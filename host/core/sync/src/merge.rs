@@ -13,8 +13,9 @@
 //! was copied is removed in that round. The state that only the syncer writes (its own taints, the times of deletion and
 //! reclaim) is ours by its key alone, so that a broken annotation cannot leave a node closed for ever.
 //!
-//! A patch belongs into one request. Where the metadata has to travel with a status, [`MetadataPatch::in_two`] gives two
-//! requests between which the process may die: the next pass still knows which taints and which cordon were its own.
+//! A patch belongs into one request. Where it [changes the spec](MetadataPatch::changes_spec) and a status has to be written, too,
+//! [`MetadataPatch::in_two`] gives two requests between which the process may die: the next pass still knows which taints and which
+//! cordon were its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -148,6 +149,12 @@ pub struct MetadataPatch {
 }
 
 impl MetadataPatch {
+    /// Whether it changes taints or the cordon, which a request about a status does not write.
+    #[must_use]
+    pub fn changes_spec(&self) -> bool {
+        self.taints.is_some() || self.cordon.is_some()
+    }
+
     /// The same as two requests: metadata, which can go with a status, and then the spec with the metadata that belongs to
     /// it. Either is `None` if nothing is left for it.
     ///

@@ -118,7 +118,8 @@ async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answere
     examples::lend(&mut view, 1);
     let mut machine = view.physical("w1").unwrap().clone();
     machine.version = "8".into();
-    machine.labels.insert("rack".to_owned(), "r1".to_owned());
+    // A change of the status beside a taint: otherwise both are one request.
+    machine.conditions[0].reason = "KubeletStarted".to_owned();
     machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
     view.physical_node(&"w1".into(), machine);
     let labels = view.lent(LENT).unwrap().metadata.labels.clone();
@@ -188,17 +189,33 @@ async fn s5_what_is_written_of_a_node_whose_cluster_answers_waits_for_no_turn() 
     machine.version = "8".into();
     machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
     view.physical_node(&"w1".into(), machine);
-    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
-    let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
-    let scene = Scene::served(view, move |asked| match asked {
-        "PATCH /api/v1/nodes/vnode-east-w1/status" => (200, stored.clone()),
-        _ => refused(409, "Conflict", LENT),
-    });
+    let scene = Scene::served(view, |_| refused(409, "Conflict", LENT));
     for _ in 0..200 {
         scene.nodes.pace.taint(examples::now().steady);
     }
     assert!(scene.nodes.work(&"w1".into()).await.is_err());
-    assert_eq!(scene.asked().last().map(String::as_str), Some(TAINTED));
+    assert_eq!(scene.asked(), [TAINTED], "one request, and at once");
+}
+
+#[tokio::test]
+async fn s12_s17_taints_and_metadata_alone_are_one_request_in_the_version_that_was_looked_at() {
+    let mut view = examples::view(1);
+    examples::lend(&mut view, 1);
+    let mut machine = view.physical("w1").unwrap().clone();
+    machine.version = "8".into();
+    machine.labels.insert("rack".to_owned(), "r1".to_owned());
+    machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
+    view.physical_node(&"w1".into(), machine);
+    let labels = view.lent(LENT).unwrap().metadata.labels.clone();
+    let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
+    let scene = Scene::served(view, move |asked| match asked {
+        TAINTED => (200, stored.clone()),
+        other => panic!("{other}"),
+    });
+    scene.nodes.work(&"w1".into()).await.unwrap();
+    assert_eq!(scene.asked(), [TAINTED]);
+    assert_eq!(*scene.judged.lock().unwrap(), ["20"]);
+    assert_eq!(scene.counted.lines(), ["wrote node-spec lent 1"]);
 }
 
 #[tokio::test]

@@ -223,7 +223,7 @@ pub enum WriteKind {
     Create,
     /// Its status and its metadata.
     Status,
-    /// Its taints, its cordon, and the metadata that belongs to them.
+    /// Its taints, its cordon, and the metadata that goes with them.
     Spec,
     /// Pods are removed.
     Pods,

@@ -356,8 +356,10 @@ fn s12_a_process_that_dies_between_two_requests_leaves_no_taint_and_no_cordon_fo
     let existing = written(&deleting);
     let wanted = Wanted { labels: map([("zone", "a")]), ..Wanted::default() };
     let patch = merge(&wanted, &existing).patch.unwrap();
+    assert!(patch.changes_spec());
     let (first, second) = patch.clone().in_two();
     let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!((first.changes_spec(), second.changes_spec()), (false, true));
     assert_eq!((first.taints.is_none(), first.cordon), (true, None));
     let between = first.onto(&existing);
     assert_eq!(second.onto(&between), patch.onto(&existing));

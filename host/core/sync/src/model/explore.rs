@@ -55,13 +55,19 @@ fn explore(world: &World, path: &mut Vec<usize>, count: &mut usize) -> Option<(S
 
 #[test]
 fn no_order_of_two_processes_and_one_trouble_of_each_kind_breaks_it() {
-    let mut world = World::new(Mutation::None);
-    BEFORE.iter().for_each(|deed| world.deed(*deed));
-    world.deed(Deed::Pass(31));
-    let mut count = 0;
-    let found = explore(&world, &mut Vec::new(), &mut count);
-    println!("{count} states");
-    assert_eq!(found.map(|(broken, path)| format!("{broken}: {path:?}")), None);
+    // The taint is one request, and the second of two where the kubelet is not ready, too, which is a status to write.
+    for (first, requests) in [(None, 1), (Some(Deed::Lender(Lender::Ready(0, "False"))), 2)] {
+        let mut world = World::new(Mutation::None);
+        first.into_iter().chain(BEFORE).for_each(|deed| world.deed(deed));
+        world.deed(Deed::Pass(31));
+        let mut decided = world.clone();
+        decided.deed(Deed::Look(0, 0));
+        assert_eq!(decided.processes[0].plan.as_ref().map(|plan| plan.orders.len()), Some(requests));
+        let mut count = 0;
+        let found = explore(&world, &mut Vec::new(), &mut count);
+        println!("{count} states");
+        assert_eq!(found.map(|(broken, path)| format!("{broken}: {path:?}")), None);
+    }
 }
 
 /// Where a cluster is set back at each step of a small history, everything comes to rest after an operator has looked.

@@ -19,7 +19,7 @@ use crate::guard::{Act, Cause};
 use crate::identity::Claim;
 use crate::keys;
 use crate::liveness::{self, Lease, Liveness};
-use crate::merge::{Merge, Metadata, Note, Wanted, merge};
+use crate::merge::{Merge, Metadata, MetadataPatch, Note, Wanted, merge};
 use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
@@ -456,7 +456,6 @@ impl<'a> Lending<'a> {
             return Vec::new();
         }
         let Merge { patch, riders, notes } = merge(wanted, &lent.metadata);
-        let (first, second) = patch.map(crate::merge::MetadataPatch::in_two).unwrap_or_default();
         let status = objects::status_changes(
             lent,
             &objects::Status {
@@ -467,20 +466,24 @@ impl<'a> Lending<'a> {
                 info: &self.physical.info,
             },
         );
-        let has_status = first.is_some() || status.is_some() || lacks_finalizer(lent);
-        if has_status {
+        let (name, version) = (self.name.clone(), lent.version.clone());
+        let also_status = status.is_some() || lacks_finalizer(lent);
+        // Taints and all metadata go in one request: a boundary of windows is one write for each node (decision S17).
+        if let Some(whole) = patch.as_ref().filter(|patch| patch.changes_spec() && !also_status) {
+            let body = objects::spec_patch(Some(&version), whole);
+            decision.orders.push(NodeOrder::PatchSpec { name, version: Some(version), body });
+            return notes;
+        }
+        let (first, second) = patch.map(MetadataPatch::in_two).unwrap_or_default();
+        if first.is_some() || also_status {
             let body = objects::status_patch(lent, first.as_ref(), &riders, status);
-            decision.orders.push(NodeOrder::PatchStatus {
-                name: self.name.clone(),
-                version: lent.version.clone(),
-                body,
-                heals: self.liveness.conditions == liveness::Conditions::Heal,
-            });
+            let heals = self.liveness.conditions == liveness::Conditions::Heal;
+            decision.orders.push(NodeOrder::PatchStatus { name, version, body, heals });
         }
         if let Some(second) = second {
-            let version = (!has_status).then(|| lent.version.clone());
-            let body = objects::spec_patch(version.as_ref(), &second);
-            decision.orders.push(NodeOrder::PatchSpec { name: self.name.clone(), version, body });
+            // The answer about the status says in which version the node is then.
+            let body = objects::spec_patch(None, &second);
+            decision.orders.push(NodeOrder::PatchSpec { name: self.name.clone(), version: None, body });
         }
         notes
     }

@@ -118,7 +118,7 @@ pub(super) fn status_patch(
     patch
 }
 
-/// The patch of a virtual node's spec with the metadata that belongs to it.
+/// The patch of a virtual node's spec with all metadata of the change, or with what [`MetadataPatch::in_two`] leaves for it.
 pub(super) fn spec_patch(version: Option<&ResourceVersion>, change: &MetadataPatch) -> Value {
     let mut spec = Map::new();
     if let Some(all) = &change.taints {

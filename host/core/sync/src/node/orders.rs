@@ -30,7 +30,7 @@ pub enum NodeOrder {
         /// The whole object with its status.
         body: Value,
     },
-    /// Patch `status` of the virtual node, with its metadata.
+    /// Patch `status` of the virtual node, with its metadata. Also metadata alone.
     PatchStatus {
         /// Its name.
         name: NodeName,
@@ -41,7 +41,8 @@ pub enum NodeOrder {
         /// Whether node-lifecycle had set the node to Unknown: then the status of each of its pods is written again.
         heals: bool,
     },
-    /// Patch `spec` of the virtual node, with the metadata that belongs to it.
+    /// Patch `spec` of the virtual node, with its metadata; behind a patch of its status, with what of the metadata belongs to
+    /// the spec.
     PatchSpec {
         /// Its name.
         name: NodeName,

@@ -3,9 +3,11 @@
 use jiff::SignedDuration;
 
 use super::*;
+use crate::merge::{Expected, decode};
 use crate::policy::announced::{Announced, Announcement};
 
-fn closing() -> Scene {
+/// A node whose windows close at this moment, before anything is written of that.
+fn boundary() -> Scene {
     let mut scene = Scene::new();
     scene.policy(|policy| {
         policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
@@ -18,6 +20,11 @@ fn closing() -> Scene {
     scene.sent.clear();
     assert_eq!(scene.next(), Some(at("2026-08-03T08:01:00Z")));
     scene.now.wall = at("2026-08-03T08:01:00Z");
+    scene
+}
+
+fn closing() -> Scene {
+    let mut scene = boundary();
     scene.settle();
     scene
 }
@@ -38,13 +45,80 @@ fn d3_s17_a_window_closes_with_no_schedule_then_no_execute_and_the_pods_are_dele
     assert_eq!(acts.len(), 2, "the taint and the pod: {acts:?}");
     scene.sent.clear();
     scene.step();
-    assert_eq!(
-        scene.sent,
-        ["patch status of node vnode-east-w1", "patch node vnode-east-w1", "remove pod team/p by deletion"]
-    );
+    assert_eq!(scene.sent, ["patch node vnode-east-w1", "remove pod team/p by deletion"]);
     assert_eq!(scene.taints()[1..], [EXECUTES]);
     scene.settle();
     assert!(scene.pods.is_empty());
+}
+
+/// The base in a patch.
+fn base(body: &Value) -> Expected {
+    decode(body["metadata"]["annotations"][keys::EXPECTED_METADATA].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn s12_s17_a_window_that_closes_is_one_write_of_the_node() {
+    let mut scene = boundary();
+    let orders = scene.look(|_, decision| decision.orders);
+    let [NodeOrder::PatchSpec { version: Some(version), body, .. }] = &orders[..] else { panic!("{orders:?}") };
+    assert_eq!(scene.of_lent("/metadata/resourceVersion"), **version);
+    assert_eq!(body["metadata"]["resourceVersion"], **version);
+    assert!(body.get("status").is_none(), "{body}");
+    assert_eq!(body["spec"]["taints"][1]["key"], keys::OUT_OF_WINDOWS_TAINT);
+    // The base is the last one, and what only goes with another change comes along.
+    assert!(base(body).hash.is_some(), "{body}");
+    assert_eq!(body["metadata"]["annotations"][keys::RECLAIM_GRACE], "600");
+    assert_eq!(body["metadata"]["annotations"][keys::LAST_SYNC_TIME], "2026-08-03T08:01:00Z");
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"]);
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+    scene.now.wall = at("2026-08-04T06:00:00Z");
+    scene.sent.clear();
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"], "and so is one that opens");
+    assert_eq!(scene.taints().len(), 1);
+}
+
+#[test]
+fn s12_s17_a_label_that_changes_with_the_window_goes_in_the_same_write() {
+    let mut scene = boundary();
+    scene.edit_physical(json!({"metadata": {"labels": {"rack": "r2", "pool": null}}}));
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"]);
+    let labels = scene.of_lent("/metadata/labels");
+    assert_eq!((&labels["rack"], labels.get("pool")), (&json!("r2"), None));
+    assert_eq!(scene.taints()[1..], [CLOSED]);
+}
+
+#[test]
+fn s12_a_status_that_changes_beside_a_taint_is_a_request_before_it_and_the_process_may_die_between_the_two() {
+    let mut scene = boundary();
+    scene.usage = amounts(&[("cpu", "1")]);
+    let orders = scene.look(|_, decision| decision.orders);
+    let [NodeOrder::PatchStatus { body: first, .. }, NodeOrder::PatchSpec { version: None, body: second, .. }] =
+        &orders[..]
+    else {
+        panic!("{orders:?}")
+    };
+    assert_eq!((&first["status"]["allocatable"]["cpu"], first.get("spec")), (&json!("3"), None));
+    assert_eq!((base(first).hash, base(second).hash.is_some()), (None, true));
+    assert_eq!(second["spec"]["taints"][1]["key"], keys::OUT_OF_WINDOWS_TAINT);
+    // The second one is never sent.
+    scene.edit_lent(first.clone());
+    assert_eq!(scene.details().notes, [], "no other client has changed anything");
+    scene.settle();
+    assert_eq!(scene.sent, ["patch node vnode-east-w1"], "of the status nothing is left to write");
+    assert_eq!((scene.taints()[1].as_str(), scene.of_lent("/status/allocatable/cpu")), (CLOSED, json!("3")));
+}
+
+#[test]
+fn s12_a_finalizer_that_another_client_took_off_comes_back_before_the_taint() {
+    let mut scene = boundary();
+    scene.edit_lent(json!({"metadata": {"finalizers": []}}));
+    scene.settle();
+    assert_eq!(scene.sent, ["patch status of node vnode-east-w1", "patch node vnode-east-w1"]);
+    assert_eq!(scene.of_lent("/metadata/finalizers"), json!([keys::VNODE_FINALIZER]));
+    assert_eq!(scene.taints()[1..], [CLOSED]);
 }
 
 #[test]
