@@ -257,6 +257,8 @@ impl LendingParts {
 struct Keepers {
     office: Arc<Office>,
     wanted: BTreeMap<BindingName, Uid>,
+    /// The UIDs of all that were listed last, also of those that are not served.
+    listed: BTreeSet<Uid>,
     /// How many more there are than are served.
     more: usize,
     /// Those for which there can be no lease: they are in the log.
@@ -278,6 +280,7 @@ impl Keepers {
         Self {
             office,
             wanted: BTreeMap::new(),
+            listed: BTreeSet::new(),
             more: 0,
             refused: BTreeSet::new(),
             kept: BTreeMap::new(),
@@ -296,6 +299,11 @@ impl Keepers {
                 "there are more bindings than one process serves: the newest are not served"
             );
         }
+        let listed: BTreeSet<Uid> = bindings.values().map(|seen| seen.uid.clone()).collect();
+        if !listed.is_subset(&self.listed) {
+            self.office.groups.added();
+        }
+        self.listed = listed;
         let by_age = bindings.into_iter().map(|(name, Seen { uid, created })| (created, name, uid));
         let mut oldest: Vec<(Option<Timestamp>, BindingName, Uid)> = by_age.collect();
         oldest.sort();

@@ -33,7 +33,7 @@ use topoloom_core::rules::is_label_value;
 use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming;
 use topoloom_sync::node::Now;
-use topoloom_syncer::bindings::{self, Holding, LeaseName, LentBindings, Process, Records, Shown};
+use topoloom_syncer::bindings::{self, Added, Holding, LeaseName, LentBindings, Process, Records, Shown};
 use topoloom_syncer::heartbeats;
 use topoloom_syncer::kubelet::{self, Kubelet, Uses};
 use topoloom_syncer::nodes::Pace;
@@ -88,6 +88,10 @@ impl BindingGroups for Syncer {
         async move { Box::pin(parts.run(held, stop)).await }.boxed()
     }
 
+    fn added(&self) {
+        self.0.added.note();
+    }
+
     fn recorded(&self, leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
         let parts = Arc::clone(&self.0);
         async move { parts.recorded(leases).await }.boxed()
@@ -132,6 +136,8 @@ pub(super) struct Parts {
     metrics: Lending,
     /// The bindings that streams are passed on for.
     lent: LentBindings,
+    /// How often bindings were added.
+    added: Added,
     /// Whether it is known which cluster this is.
     identified: Check,
     /// Whether logs and exec are served, where they are to be.
@@ -160,6 +166,7 @@ impl Parts {
             work: context.work.clone(),
             metrics: Lending::register(context.metrics),
             lent: LentBindings::default(),
+            added: Added::default(),
             identified: Check::from(context.health.optional("virtual-cluster")),
             serves,
             process: OnceCell::new(),
@@ -197,6 +204,7 @@ impl Parts {
             work: self.work.clone(),
             now,
             clock: heartbeats::Clock::machine(),
+            added: self.added.clone(),
             witness: bindings::WITNESS,
             shown: Shown::default(),
         })

@@ -8,6 +8,7 @@
 //! | `keeper` | that the view has these bars at once, whatever the conductor waits for |
 //! | `life` | the tasks of one binding, of one UID |
 //! | `orphans` | what is kept of a binding for the nodes that it leaves if it is deleted by force |
+//! | `others` | whether another binding has the same `clusterID`, and when that is looked at |
 //! | `elsewhere` | another installation that serves a binding, or whose name is in its status |
 //! | [`once`] | the same judgement for a command, which looks once and serves no binding |
 //! | `borrower` | the Lease in `mountNamespace` |
@@ -45,6 +46,7 @@ mod life;
 mod news;
 pub mod once;
 mod orphans;
+mod others;
 mod report;
 mod requests;
 mod shown;
@@ -77,6 +79,7 @@ use topoloom_sync::served::{Server, server};
 use self::elsewhere::Rivals;
 pub use self::lent::LentBindings;
 pub use self::orphans::Records;
+pub use self::others::Added;
 use self::report::Kept;
 pub use self::requests::LeaseName;
 pub use self::shown::Shown;
@@ -130,6 +133,8 @@ pub struct Process {
     pub now: fn() -> Now,
     /// The same for heartbeats.
     pub clock: heartbeats::Clock,
+    /// How often bindings were added, as the watch of all bindings shows. What runs that watch counts them.
+    pub added: Added,
     /// How often the witness makes a round: each minute.
     pub witness: Duration,
     /// What each binding shows of itself.

@@ -349,6 +349,12 @@ impl Troubles {
         refused.objects.retain(|thing, _| things.contains(thing));
     }
 
+    /// Whether this was refused last, whatever the object.
+    #[must_use]
+    pub fn is_met(&self, thing: Thing) -> bool {
+        self.refused().things.contains_key(&thing)
+    }
+
     /// All of them, the most basic first.
     #[must_use]
     pub fn all(&self) -> Vec<Refusal> {
@@ -411,12 +417,16 @@ mod tests {
         let troubles = Troubles::default();
         troubles.met(Thing::Policies, &refusal(RefusalReason::Unreachable), Side::Physical);
         assert_eq!(troubles.all(), []);
+        assert!(!troubles.is_met(Thing::Policies));
         troubles.met(Thing::Policies, &refusal(RefusalReason::Forbidden), Side::Physical);
+        assert!(troubles.is_met(Thing::Policies) && !troubles.is_met(Thing::LentPods));
         troubles.met(Thing::LentPods, &refusal(RefusalReason::Forbidden), Side::Virtual);
         assert_eq!(sentences(&troubles), ["the virtual cluster: no", "the physical cluster: no"]);
         troubles.over(Thing::LentPods);
         troubles.over(Thing::LentNodes);
         assert_eq!(troubles.all().len(), 1);
+        troubles.over(Thing::Policies);
+        assert!(!troubles.is_met(Thing::Policies));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::liveness::ContactTiming;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
-use topoloom_syncer::bindings::{self, Holding, LeaseName, Process, Shown};
+use topoloom_syncer::bindings::{self, Added, Holding, LeaseName, Process, Shown};
 use topoloom_syncer::kubeconfig::{KEY, Loopback};
 use topoloom_syncer::nodes::Pace;
 use topoloom_syncer::physical::{Clock, Dialer, Registry, Signs};
@@ -281,6 +281,8 @@ pub(super) async fn process_with(
         work: work::Options::default(),
         now,
         clock,
+        // The watch of all bindings is the manager's. A binding that is younger than another finds it when it begins.
+        added: Added::default(),
         witness: WITNESS,
         shown: Shown::default(),
     }))

@@ -92,6 +92,9 @@ pub trait BindingGroups: Send + Sync + 'static {
     /// later, or up to ten minutes later where the group has ended by itself before; other replicas may take it at once.
     fn start_group(&self, held: HeldBinding, stop: CancellationToken) -> BoxFuture<'static, Result<(), String>>;
 
+    /// The watch of all bindings shows one that it did not show before. Called before a group of that one can begin. It must not wait.
+    fn added(&self) {}
+
     /// The bindings of which something may be left, besides those that exist: what is kept of each stands in its lease. Without an
     /// election the group knows where its leases are. It ends as soon as that is known.
     fn recorded(&self, _leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {

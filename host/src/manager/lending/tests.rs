@@ -114,6 +114,8 @@ struct Counting {
     told: Arc<Mutex<Vec<String>>>,
     /// What each group was begun with.
     held: Mutex<Vec<HeldBinding>>,
+    /// How often bindings were added.
+    added: AtomicUsize,
 }
 
 /// One task of a group, for as long as it runs.
@@ -204,6 +206,10 @@ impl BindingGroups for Counting {
         .boxed()
     }
 
+    fn added(&self) {
+        self.added.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn recorded(&self, leases: Option<LeasesOfBindings>) -> BoxFuture<'static, Vec<BindingId>> {
         assert_eq!(leases, Some(LeasesOfBindings { namespace: "n".to_owned(), base: "l".to_owned() }));
         std::future::ready(self.recorded.lock().unwrap().clone()).boxed()
@@ -252,6 +258,7 @@ impl Replica {
             tasks: Arc::default(),
             told: Arc::default(),
             held: Mutex::default(),
+            added: AtomicUsize::default(),
         });
         let crew = Crew::new(&identity, Arc::new(move || 1000 * S + begun.elapsed()));
         let health = Health::default();

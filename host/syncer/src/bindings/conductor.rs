@@ -43,12 +43,12 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
-pub(super) use self::link::earlier_of_same_id;
 pub(super) use self::status::{notify, unusable};
 use super::bars::Hindrances;
 use super::elsewhere::Rivalry;
 use super::going::{self, Left};
 use super::news::News;
+use super::others::SameId;
 use super::report::{Conflict, Going, Kept, reason_of_batch};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
@@ -133,6 +133,8 @@ pub(super) struct Conductor {
     elsewhere: Option<Uid>,
     /// The namespace is ours.
     is_taken: bool,
+    /// When it is looked at whether another binding has the same `clusterID`.
+    same_id: SameId,
     verbs: Verbs,
     held: Option<HeldBatch>,
     is_recalling: bool,
@@ -192,6 +194,7 @@ impl Conductor {
             is_same_cluster: false,
             elsewhere: None,
             is_taken: false,
+            same_id: SameId::new(&process.added),
             verbs: Verbs::default(),
             held: None,
             is_recalling: false,
@@ -259,6 +262,7 @@ impl Conductor {
                 Woke::News => news_at = None,
                 Woke::Changed => {}
                 Woke::VirtualSetBack => {
+                    self.same_id.forget();
                     let why = "the virtual API server went back to an earlier version";
                     self.is_set_back(StoredSide::Virtual, why.to_owned(), None);
                 }

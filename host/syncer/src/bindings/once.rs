@@ -17,7 +17,7 @@ use topoloom_sync::liveness::{Doubt, Reach};
 
 use super::bars::{Hindrances, Reaches, bars};
 use super::borrower::{Access, Taken, take};
-use super::conductor::earlier_of_same_id;
+use super::others::earlier_of_same_id;
 use super::report::Kept;
 use super::requests::Clients;
 use super::verbs::Verbs;

@@ -19,6 +19,8 @@ struct Store {
     objects: BTreeMap<String, Value>,
     version: u64,
     writes: Vec<String>,
+    /// The lists since they were counted last.
+    lists: usize,
     /// So many writes are answered, and the next one is not.
     dies_after: Option<usize>,
     /// Reads whose path ends so are refused for want of a right: this verb on this resource.
@@ -57,6 +59,11 @@ impl Server {
         self.0.lock().unwrap().forbidden = Some((verb, resource));
     }
 
+    /// No right is missing any more.
+    pub(super) fn allow(&self) {
+        self.0.lock().unwrap().forbidden = None;
+    }
+
     pub(super) fn remove(&self, path: &str) {
         self.0.lock().unwrap().objects.remove(path);
     }
@@ -64,6 +71,11 @@ impl Server {
     /// The writes since the last call.
     pub(super) fn writes(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().writes)
+    }
+
+    /// How many lists were answered since the last call.
+    pub(super) fn lists(&self) -> usize {
+        std::mem::take(&mut self.0.lock().unwrap().lists)
     }
 
     /// The server is set back to what it kept then.
@@ -143,7 +155,7 @@ impl Store {
         (200, self.store(object, patched))
     }
 
-    fn read(&self, path: &str) -> (u16, Value) {
+    fn read(&mut self, path: &str) -> (u16, Value) {
         if let Some(object) = self.objects.get(path) {
             return (200, object.clone());
         }
@@ -151,6 +163,7 @@ impl Store {
         if !lists.iter().any(|plural| path.ends_with(plural)) {
             return absent(path);
         }
+        self.lists += 1;
         let below = format!("{path}/");
         let items: Vec<&Value> =
             self.objects.iter().filter(|(path, _)| path.starts_with(&below)).map(|(_, object)| object).collect();

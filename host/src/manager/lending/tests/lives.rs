@@ -447,3 +447,26 @@ async fn s11_what_a_group_says_is_shown_for_as_long_as_it_runs() {
     let (ready, said) = says();
     assert!(ready && said.starts_with("[!] binding east: the lease is lost: ") && !said.contains("41 s"), "{said}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn s7_groups_are_notified_of_each_binding_that_is_added_and_of_no_other_change() {
+    let replica = Replica::new();
+    let mut keepers = replica.keepers();
+    let added = || replica.groups.added.load(Ordering::SeqCst);
+    let (east, west) = (("east", "u1"), ("west", "u2"));
+    keepers.want(bindings(&[east]));
+    assert_eq!(added(), 1);
+    keepers.want(bindings(&[east]));
+    assert_eq!(added(), 1);
+    keepers.want(bindings(&[east, west]));
+    assert_eq!(added(), 2);
+    keepers.want(bindings(&[west]));
+    assert_eq!(added(), 2, "one that is gone takes nothing from another");
+    // Applied again it is another one; and one that a server shows again that was set back.
+    keepers.want(bindings(&[("east", "u3"), west]));
+    assert_eq!(added(), 3);
+    keepers.want(bindings(&[west]));
+    keepers.want(bindings(&[("east", "u3"), west]));
+    assert_eq!(added(), 4);
+    keepers.stop().await;
+}

@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
-use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as StoredSide};
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
@@ -21,9 +19,9 @@ use super::{Conductor, TICK, replace};
 use crate::bindings::borrower::{Access, Taken, take};
 use crate::bindings::life::link_terms;
 use crate::bindings::orphans;
+use crate::bindings::others::Look;
 use crate::bindings::report::{self, Conflict};
 use crate::bindings::witness::{self, Found, Places, Why};
-use crate::convert::binding::Terms;
 use crate::metrics::WriteKind;
 use crate::physical::{CredentialState, Expected, Physical, Problem};
 use crate::troubles::Thing;
@@ -221,7 +219,7 @@ impl Conductor {
 
     async fn take_namespace(&mut self) -> Result<(), Refusal> {
         // One that does not exist stands in the way of no other.
-        if !self.is_gone && self.shares_id().await? {
+        if !self.is_gone && self.shares_id(Look::Now).await? {
             return Ok(());
         }
         let access = if self.observes() || self.is_gone { Access::Look } else { Access::Write };
@@ -242,10 +240,10 @@ impl Conductor {
     }
 
     /// Whether another binding that was made earlier has the same `clusterID`.
-    async fn shares_id(&mut self) -> Result<bool, Refusal> {
-        let all = self.parts.clients.all_bindings().await;
-        let all = self.told(Thing::AllBindings, all)?;
-        let Some(other) = earlier_of_same_id(&self.object, &self.terms, &all) else { return Ok(false) };
+    async fn shares_id(&mut self, look: Look) -> Result<bool, Refusal> {
+        let looked = self.same_id.earlier(look, &self.parts.clients, &self.object, &self.terms).await;
+        let Some(other) = looked else { return Ok(false) };
+        let Some(other) = self.told(Thing::AllBindings, other)? else { return Ok(false) };
         let id = &*self.terms.binding.cluster;
         self.conflict = Some(Conflict::ClusterId(format!("ClusterBinding {other} has the same clusterID {id:?}")));
         self.is_taken = false;
@@ -268,7 +266,7 @@ impl Conductor {
         answer
     }
 
-    /// What is looked at each minute: who has what the binding needs, and whether a cluster was set back.
+    /// What is looked at each minute: who has what the binding needs, where that may have changed, and whether a cluster was set back.
     pub(super) async fn minute(&mut self) {
         if self.is_gone {
             return;
@@ -278,7 +276,9 @@ impl Conductor {
             self.again = None;
             return;
         }
-        match self.shares_id().await {
+        // A list that was refused to any part of the binding is tried until it succeeds: the refusal is shown for so long.
+        let is_refused = self.parts.troubles.is_met(Thing::AllBindings);
+        match self.shares_id(if is_refused { Look::Now } else { Look::WhenDue }).await {
             Ok(true) => {}
             Ok(false) => self.round(Why::Time).await,
             Err(refusal) => {
@@ -388,22 +388,6 @@ impl Conductor {
         self.again = None;
         self.say_what_hinders();
     }
-}
-
-/// Another binding that has the same `clusterID` and had it first.
-pub(in crate::bindings) fn earlier_of_same_id(
-    ours: &ClusterBinding,
-    terms: &Terms,
-    all: &[ClusterBinding],
-) -> Option<String> {
-    let age = |binding: &ClusterBinding| {
-        let created = binding.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
-        (created, binding.metadata.uid.clone().unwrap_or_default())
-    };
-    let has_same =
-        |binding: &&ClusterBinding| binding.spec.as_ref().is_ok_and(|spec| spec.cluster_id == *terms.binding.cluster);
-    let is_earlier = |binding: &&ClusterBinding| binding.metadata.uid != ours.metadata.uid && age(binding) < age(ours);
-    all.iter().filter(has_same).find(is_earlier).map(|binding| binding.metadata.name.clone().unwrap_or_default())
 }
 
 /// Whether both are the same connection.
