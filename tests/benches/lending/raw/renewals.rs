@@ -1,5 +1,8 @@
 //! Renews the leases of virtual nodes, each ten seconds after the last time, evenly spread: one PUT each, in the version that the
 //! answer before has shown.
+//!
+//! A renewal that fails is counted and printed. The lease is renewed again when its turn comes, and read before that: a request that was
+//! not answered in time may have been carried out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,6 +41,10 @@ struct AnsweredMetadata {
 struct Beat {
     path: String,
     body: Value,
+    /// A renewal is under way.
+    is_sent: bool,
+    /// The last one failed, so it is not known which version the lease has.
+    is_doubtful: bool,
 }
 
 /// Renews until the process ends.
@@ -50,7 +57,7 @@ pub(crate) async fn run(arguments: &[String]) -> Result<()> {
     anyhow::ensure!(!beats.is_empty(), "there is no lease of a virtual node");
     println!("{READY}");
     let begin = Instant::now();
-    let mut sent = FuturesUnordered::new();
+    let (mut sent, mut failed) = (FuturesUnordered::new(), 0_u64);
     for turn in 0_usize.. {
         let due = begin + INTERVAL.mul_f64(turn as f64 / beats.len() as f64);
         loop {
@@ -59,24 +66,55 @@ pub(crate) async fn run(arguments: &[String]) -> Result<()> {
                 Some((index, answered)) = sent.next() => {
                     let answered: Result<String> = answered;
                     let beat: &mut Beat = &mut beats[index];
-                    beat.body["metadata"]["resourceVersion"] = Value::String(answered?);
+                    (beat.is_sent, beat.is_doubtful) = (false, answered.is_err());
+                    match answered {
+                        Ok(version) => beat.body["metadata"]["resourceVersion"] = Value::String(version),
+                        Err(error) => {
+                            failed += 1;
+                            eprintln!("bench: the raw client could not renew {}, failure {failed}: {error:#}", beat.path);
+                        }
+                    }
                 }
                 () = sleep_until(due) => break,
             }
         }
         let index = turn % beats.len();
         let beat = &mut beats[index];
+        if beat.is_sent {
+            // The one before is not answered yet, and its version would be the wrong one.
+            continue;
+        }
+        beat.is_sent = true;
         // As Kubernetes writes a MicroTime.
         beat.body["spec"]["renewTime"] = Value::String(format!("{:.6}", Timestamp::now()));
-        let request = Request::put(&beat.path).header("content-type", "application/json");
-        let request = request.body(serde_json::to_vec(&beat.body)?)?;
+        let request = put(&beat.path, &beat.body)?;
+        let doubtful = beat.is_doubtful.then(|| (beat.path.clone(), beat.body.clone()));
         let client = client.clone();
-        sent.push(async move { (index, put(client, request).await) });
+        sent.push(async move { (index, renew(&client, request, doubtful).await) });
     }
     Ok(())
 }
 
-async fn put(client: Client, request: Request<Vec<u8>>) -> Result<String> {
+/// Sends a renewal; of a lease in an unknown version, after a look at it.
+async fn renew(client: &Client, request: Request<Vec<u8>>, doubtful: Option<(String, Value)>) -> Result<String> {
+    let request = match doubtful {
+        None => request,
+        Some((path, mut body)) => {
+            let version = send(client, Request::get(&path).body(Vec::new())?).await.context("it cannot be read")?;
+            body["metadata"]["resourceVersion"] = Value::String(version);
+            put(&path, &body)?
+        }
+    };
+    send(client, request).await
+}
+
+fn put(path: &str, body: &Value) -> Result<Request<Vec<u8>>> {
+    let request = Request::put(path).header("content-type", "application/json");
+    Ok(request.body(serde_json::to_vec(body)?)?)
+}
+
+/// Returns the version in the answer.
+async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<String> {
     let answer: Answer = client.request(request).await?;
     Ok(answer.metadata.resource_version)
 }
@@ -97,5 +135,5 @@ fn beat(lease: &Lease) -> Option<Result<Beat>> {
         }))
     };
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases/{name}");
-    Some(body().map(|body| Beat { path, body }))
+    Some(body().map(|body| Beat { path, body, is_sent: false, is_doubtful: false }))
 }
