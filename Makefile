@@ -69,8 +69,9 @@ $(DENY):
 	@echo "topoloom: building cargo-deny $(DENY_VERSION) once (some minutes)"
 	cargo install --quiet --locked --debug --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
+# The program that is measured is built with what measures it, since cargo bench builds no program.
 bench: controlplane ## Print the measured table, side by side with what it is compared to; LENDING_NODES=300 for a small one of lending
-	cargo build --profile bench --workspace --bin topoloom
+	cargo build --profile bench --workspace --bin topoloom --bench bench --bench placing --bench lending
 	cargo bench --workspace --bench bench --bench placing --bench lending
 
 soak: controlplane ## Live through MINUTES=20 of trouble (PART=topology, lending, partition), then play each failover FAULTS=50 times

@@ -13,8 +13,22 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the verbs of the Makefile build: the arguments of `make bins` and of `make build`.
-const BUILDS: [&[&str]; 2] = [&["--workspace", "--bins"], &["--release", "--package", "topoloom"]];
+/// What the verbs of the Makefile build: the arguments of `make bins`, of `make build` and of `make bench`.
+const BUILDS: [&[&str]; 3] = [&["--workspace", "--bins"], &["--release", "--package", "topoloom"], &BENCH];
+/// Also with each other: the program that is measured is linked of the libraries that measure it.
+const BENCH: [&str; 11] = [
+    "--profile",
+    "bench",
+    "--workspace",
+    "--bin",
+    "topoloom",
+    "--bench",
+    "bench",
+    "--bench",
+    "placing",
+    "--bench",
+    "lending",
+];
 
 /// The plan of a build, in a format of cargo that is not stable: `rust-toolchain.toml` names the one version that is read.
 #[derive(Debug, Deserialize)]

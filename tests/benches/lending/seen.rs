@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use topoloom_tests::lending::Background;
 
-pub(crate) use leases::Leases;
+pub(crate) use leases::{Gaps, Leases};
 pub(crate) use nodes::{Nodes, milli};
 pub(crate) use pods::Pods;
 
