@@ -144,10 +144,8 @@ fn find<'a>(bindings: &'a [ClusterBinding], name: &str) -> Option<&'a ClusterBin
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use jiff::Timestamp;
-    use topoloom_sync::guard::{BrokenLimit, HeldBatch, Size, Spent};
+    use topoloom_sync::guard::{BrokenLimit, Cause, HeldBatch, Size, Spent};
 
     use super::document::PlanTime;
     use super::*;
@@ -162,14 +160,15 @@ mod tests {
         assert_eq!(others.iter().count(), Bar::ALL.len() - 2);
     }
 
-    fn held() -> Held {
+    /// A batch that the guard holds.
+    pub(super) fn held() -> Held {
         Held::of(&HeldBatch {
             hash: "4f0c".into(),
             nodes: 2,
             pods: 3,
             size: Size { nodes: 3, pods: 9 },
             spent: Spent::default(),
-            causes: BTreeMap::new(),
+            causes: [(Cause::Selector, 2)].into(),
             broken: vec![BrokenLimit::Nodes { percent: 20 }],
         })
     }

@@ -2,8 +2,8 @@
 //!
 //! etcd does not say who deleted an object, and the manager of a field is the program, whichever installation runs it. The user agent
 //! of a request ends with the name of the replica that sent it. Owns what of another installation's may not be touched: an object with
-//! its identity, a pod or a lease of a virtual node with its identity, and a claim of its cluster. What has no identity is for
-//! [`judge`](super::judge), whoever wrote it; here it only may not be removed.
+//! its identity, a pod or a lease of a virtual node with its identity, and a claim of its cluster. Of an object without an identity only
+//! the removal is a violation here; [`judge`](super::judge) checks its other writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

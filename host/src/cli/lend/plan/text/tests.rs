@@ -1,6 +1,5 @@
 use jiff::Timestamp;
 use topoloom_sync::bars::{Bar, Bars};
-use topoloom_sync::guard::{HeldBatch, Size, Spent};
 use topoloom_sync::resources::read_list;
 use topoloom_syncer::survey::plan::Fate;
 
@@ -8,6 +7,7 @@ use super::*;
 use crate::cli::lend::amounts::{Moment, amounts};
 use crate::cli::lend::parts::{BarInForce, Held, Windows};
 use crate::cli::lend::plan::document::{Count, Later, Leaving, Means, PlannedWrite};
+use crate::cli::lend::plan::tests::held;
 
 const NOW: &str = "2026-03-05T11:30:00Z";
 const CLOSING: &str = "2026-03-05T18:00:00Z";
@@ -59,18 +59,6 @@ fn node(name: &str, fate: Fate, steps: Vec<Step>) -> NodePlan {
         barred: Vec::new(),
         steps,
     }
-}
-
-fn held() -> Held {
-    Held::of(&HeldBatch {
-        hash: "4f0c".into(),
-        nodes: 2,
-        pods: 3,
-        size: Size { nodes: 3, pods: 9 },
-        spent: Spent::default(),
-        causes: [(topoloom_sync::guard::Cause::Selector, 2)].into(),
-        broken: vec![topoloom_sync::guard::BrokenLimit::Nodes { percent: 20 }],
-    })
 }
 
 fn plan(nodes: Vec<NodePlan>, times: Vec<PlanTime>) -> BindingPlan {
