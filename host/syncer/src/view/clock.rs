@@ -6,15 +6,15 @@
 //!
 //! # Failure story
 //!
-//! A process that ends before it has moved all times that an earlier one wrote leaves the others as they are: the next one sees its
-//! leases, and not those of the earlier one. A grace is off by the difference of the two clocks then, by two hours at most: where
-//! it was more, a time that is not in our future was never of the clock that was ahead, and stays as it is.
+//! A process may end before it has moved all times that an earlier one wrote: the next one sees its leases, and not those of the
+//! earlier one. If its clock was ahead, the times that it did move, and what it wrote with them, are of our future, and are moved
+//! back; all others stay as they are. A grace may be longer by the difference of the two clocks then, and is never shorter.
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use topoloom_sync::node::Now;
-use topoloom_sync::wall::{Difference, Judged, MOST, TakeOver};
+use topoloom_sync::wall::{Difference, Judged, TakeOver};
 
 use super::View;
 
@@ -62,12 +62,13 @@ impl Clocks {
         Self { last: now, steps: zero, taken: zero, shift: zero, judged, unsaid: zero, difference: None }
     }
 
-    /// How far it had been set, as it is counted here, when a time was written that an earlier process left. `wall` is what it
-    /// shows now.
+    /// How far it had been set, as it is counted here, when a time was written that an earlier process left. `written` is the
+    /// latest of what the node has of that process, and `wall` what the clock shows now.
     pub(super) fn of_earlier(&self, written: Timestamp, wall: Timestamp) -> SignedDuration {
-        // A clock that was ahead by so much writes times of our future. Moved back by it, any other one would be over long ago.
-        let is_of_another = self.shift.saturating_add(MOST).is_negative() && written <= wall;
-        if is_of_another { self.taken } else { self.taken.saturating_sub(self.shift) }
+        // A clock that was ahead wrote times of our future. What is not may be of a process before that one, which had no time to
+        // move it; moved back now, it would end a grace too early.
+        let may_be_of_another = self.shift.is_negative() && written <= wall;
+        if may_be_of_another { self.taken } else { self.taken.saturating_sub(self.shift) }
     }
 
     /// By how much the wall clock was set since the last look, if it was.
