@@ -30,7 +30,7 @@ const BUSY: &str = "failover::";
 /// with the times of all tests has the sum of each module.
 const BESIDE_BUSY: [&str; 7] = ["guard::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::"];
 /// The same where there are three processes.
-const BESIDE_BUSY_OF_THREE: [&str; 3] = ["fabric::roce::", "guard::", "swaps::"];
+const BESIDE_BUSY_OF_THREE: [&str; 2] = ["fabric::roce::", "swaps::"];
 /// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
 /// there are planes for it they have a process of their own, so that both kinds run beside each other from the beginning to the
 /// end. In the order of their names all that compute would come first, and two processors would be idle after that.

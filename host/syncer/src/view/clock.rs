@@ -14,7 +14,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use topoloom_sync::node::Now;
-use topoloom_sync::wall::{Difference, Judged, TakeOver};
+use topoloom_sync::wall::{Difference, Judged, STEP, TakeOver};
 
 use super::View;
 
@@ -67,7 +67,9 @@ impl Clocks {
     pub(super) fn of_earlier(&self, written: Timestamp, wall: Timestamp) -> SignedDuration {
         // A clock that was ahead wrote times of our future. What is not may be of a process before that one, which had no time to
         // move it; moved back now, it would end a grace too early.
-        let may_be_of_another = self.shift.is_negative() && written <= wall;
+        let wall = wall.saturating_sub(self.steps.saturating_sub(self.taken)).unwrap_or(wall);
+        // Times in taints are rounded up to whole seconds; and what is less than a step of the clock is no difference.
+        let may_be_of_another = self.shift.is_negative() && written.duration_since(wall) <= STEP;
         if may_be_of_another { self.taken } else { self.taken.saturating_sub(self.shift) }
     }
 

@@ -90,9 +90,11 @@ async fn s17_s24_leases_count_and_a_grace_goes_on_whatever_the_clock_of_a_new_le
     }
 
     let plane = &lent.virtual_plane;
-    for state in states(plane, &format!("/registry/minions/{NODE}"), revision).await? {
-        assert!(is_closed(&state), "{state}");
-    }
+    let states = states(plane, &format!("/registry/minions/{NODE}"), revision).await?;
+    // With all states, since the writer of the wrong one may have followed an earlier one.
+    let told = |state: &Value| json!([state["spec"]["taints"], state["metadata"]["annotations"]]).to_string();
+    let history: Vec<String> = states.iter().map(told).collect();
+    assert!(states.iter().all(is_closed), "{}", history.join("\n"));
     assert!(pods(plane).get("web").await?.metadata.deletion_timestamp.is_none());
     // Each renewal is later than the one before: node-lifecycle counts no others.
     let writes = plane.writes_since(&format!("/registry/leases/kube-node-lease/{NODE}"), revision + 1).await?;

@@ -164,6 +164,10 @@ fn s17_a_clock_that_was_ahead_moves_back_what_it_has_written_and_no_grace_of_a_p
         // The process that was ahead ended before it had moved this one. Earlier by as much, its grace would be over.
         assert_eq!(seen(written, Some(written)), None, "{ahead}");
         assert_eq!(seen(written, None), None, "{ahead}");
+        // It was written in this second, which is rounded up. That it is in our future is put right.
+        let rounded_up = now().wall + SignedDuration::from_secs(1);
+        let stamped = seen(rounded_up, Some(now().wall)).map(|time| time.parse::<Timestamp>().unwrap());
+        assert_eq!(stamped, Some(now().wall), "{ahead}");
     }
 }
 
