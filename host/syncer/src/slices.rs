@@ -9,6 +9,7 @@
 //! counted as nothing it would make a node larger than it is.
 
 pub mod csi;
+mod metadata;
 pub mod node;
 pub mod pod;
 

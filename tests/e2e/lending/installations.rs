@@ -62,8 +62,7 @@ impl Installation {
         .await;
         let process = process_with(plane, &client, home, now, Clock::machine()).await?;
         let said = Arc::<Mutex<String>>::default();
-        let mut holding = holding_in(plane, home, "east").await?;
-        (holding.lent, holding.beats) = (client.clone(), client);
+        let mut holding = holding_in(plane, &client, home, "east").await?;
         let hears = Arc::clone(&said);
         holding.tell = Arc::new(move |why: Option<&str>| {
             *hears.lock().unwrap_or_else(PoisonError::into_inner) = why.unwrap_or_default().to_owned();
@@ -135,7 +134,7 @@ async fn s11_an_installation_whose_lease_may_not_be_read_is_left_alone_while_it_
     lent.until_binding("east", "is of the first", |binding| first.has(binding)).await;
 
     // The name of one that does not exist, and whose Lease may not be read. The group goes on, and writes its own again.
-    let name = Patch::Merge(json!({"status": {"lease": "nowhere/topoloom-binding-east"}}));
+    let name = Patch::Merge(json!({"status": {"lease": "nowhere/topoloom-syncer-binding-east"}}));
     lent.bindings().patch_status("east", &PatchParams::default(), &name).await?;
     first.until_says("its status has the name of another installation").await;
     lent.until_binding("east", "is of the first again", |binding| first.has(binding)).await;

@@ -34,7 +34,7 @@ use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
 use topoloom_tests::scene::{PATIENCE, Scene};
 
-use super::accounts::of_grant;
+use super::accounts::{self, of_grant};
 use super::pair::BORROWED;
 
 /// Where the pods of a second binding would be.
@@ -162,7 +162,7 @@ impl Lent {
 
     /// Serves a binding by this replica until it is stopped.
     pub(super) async fn serve_by(&mut self, process: Arc<Process>, name: &str, stop: CancellationToken) -> Result<()> {
-        let holding = holding(&self.virtual_plane, name).await?;
+        let holding = holding(&self.virtual_plane, &process.lent, name).await?;
         self.background.spawn(bindings::run(process, holding, stop));
         Ok(())
     }
@@ -238,14 +238,14 @@ impl Lent {
     }
 }
 
-/// What a replica serves bindings of this virtual cluster with.
+/// What a replica serves bindings of this virtual cluster with: it has the rights that the chart gives the syncer.
 pub(super) async fn process(
     plane: &ControlPlane,
     holder: &str,
     now: fn() -> Now,
     clock: heartbeats::Clock,
 ) -> Result<Arc<Process>> {
-    process_with(plane, &plane.client(), holder, now, clock).await
+    process_with(plane, &accounts::replica(plane).await?, holder, now, clock).await
 }
 
 /// The same with a client of this virtual cluster that has other rights.
@@ -288,14 +288,19 @@ pub(super) async fn process_with(
     }))
 }
 
-/// What comes with the lease of a binding, which is made if there is none.
-pub(super) async fn holding(plane: &ControlPlane, name: &str) -> Result<Holding> {
-    holding_in(plane, SYSTEM, name).await
+/// What comes with the lease of a binding, which is made if there is none, for a replica with this client.
+pub(super) async fn holding(plane: &ControlPlane, client: &kube::Client, name: &str) -> Result<Holding> {
+    holding_in(plane, client, SYSTEM, name).await
 }
 
 /// The same of an installation in this namespace.
-pub(super) async fn holding_in(plane: &ControlPlane, namespace: &str, name: &str) -> Result<Holding> {
-    let lease = LeaseName { namespace: namespace.to_owned(), name: format!("topoloom-binding-{name}") };
+pub(super) async fn holding_in(
+    plane: &ControlPlane,
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Holding> {
+    let lease = LeaseName { namespace: namespace.to_owned(), name: format!("topoloom-syncer-binding-{name}") };
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {"holderIdentity": "replica-0"},
@@ -304,8 +309,8 @@ pub(super) async fn holding_in(plane: &ControlPlane, namespace: &str, name: &str
     Ok(Holding {
         name: name.to_owned(),
         gate: Gate::none(),
-        lent: plane.client(),
-        beats: plane.client(),
+        lent: client.clone(),
+        beats: client.clone(),
         lease,
         tell: Arc::new(|_: Option<&str>| {}),
     })

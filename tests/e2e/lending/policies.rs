@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
 
+use super::accounts::replica_with;
 use super::lent::{Lent, condition, now, policy, says};
 
 /// The processors of a virtual node, in thousandths.
@@ -142,6 +143,7 @@ async fn s18_of_two_policies_for_one_node_the_other_one_says_that_it_is_shadowed
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_policies_of_the_virtual_cluster_count_where_the_binding_says_so() -> Result<()> {
     let mut lent = Lent::new(&["w1"], now).await?;
+    replica_with(&lent.virtual_plane, json!({"virtualPolicies": true})).await?;
     lent.policy("half", share(50)).await?;
     lent.virtual_plane.apply(&[policy("quarter", share(25))]).await?;
     lent.bind("east", json!({})).await?;

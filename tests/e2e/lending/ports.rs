@@ -8,6 +8,7 @@ use topoloom_sync::keys;
 use topoloom_tests::controlplane::{WriteKind, eventually};
 use topoloom_tests::scene::PATIENCE;
 
+use super::accounts::replica_with;
 use super::group::ready;
 use super::lent::{Lent, now};
 use super::pair::namespace;
@@ -81,6 +82,7 @@ async fn section_11_2_a_host_port_that_the_lender_uses_is_taken_for_the_virtual_
     let scheduler = lent.virtual_plane.scheduler(&[]).await?;
     holds(&lent, "web", 8080).await?;
     holds(&lent, "exporter", 9100).await?;
+    replica_with(&lent.virtual_plane, json!({"hostPorts": true})).await?;
     lent.bind("east", json!({"hostPorts": "mirror"})).await?;
     lent.until(NODE, "is ready", |node| ready(node) == "True").await;
     let placeholders: Api<Pod> = Api::namespaced(lent.virtual_plane.client(), keys::HOST_PORT_NAMESPACE);

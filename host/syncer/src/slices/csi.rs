@@ -31,6 +31,7 @@ const NODE_ID: usize = 256;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct CsiNodeSlice {
+    #[serde(deserialize_with = "super::metadata::read")]
     metadata: ObjectMeta,
     spec: Spec,
 }

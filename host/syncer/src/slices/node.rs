@@ -19,6 +19,7 @@ use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, of_texts, of_val
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct NodeSlice {
+    #[serde(deserialize_with = "super::metadata::read")]
     metadata: ObjectMeta,
     spec: Spec,
     status: Status,

@@ -38,6 +38,7 @@ const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodSlice {
+    #[serde(deserialize_with = "super::metadata::read")]
     metadata: ObjectMeta,
     spec: Spec,
     status: Status,

@@ -56,7 +56,7 @@ impl Second {
     async fn bind(&self, lent: &mut Lent, name: &str, fields: Value) -> Result<()> {
         secret(&self.plane, name, &self.kubeconfig).await?;
         self.plane.apply(&[binding(name, &fields)]).await?;
-        let holding = holding(&self.plane, name).await?;
+        let holding = holding(&self.plane, &self.process.lent, name).await?;
         lent.background.spawn(bindings::run(Arc::clone(&self.process), holding, CancellationToken::new()));
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::slices::{Amounts, TolerationSlice, slice_of};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct WholePod {
+    #[serde(deserialize_with = "super::super::metadata::read")]
     metadata: ObjectMeta,
     spec: WholeSpec,
     status: Value,
