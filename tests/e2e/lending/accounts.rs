@@ -78,8 +78,8 @@ pub(super) async fn replica_with(plane: &ControlPlane, of_syncer: Value) -> Resu
 }
 
 /// The bindings that replicas of test processes serve.
-const BINDINGS: [&str; 11] =
-    ["east", "west", "south", "twin", "dash", "breaks", "pods", "people", "job", "edit", "rights"];
+const BINDINGS: [&str; 12] =
+    ["east", "west", "south", "north", "twin", "dash", "breaks", "pods", "people", "job", "edit", "rights"];
 
 /// What the chart renders of the syncer by which an API server judges its requests. Helm runs once for the same values.
 async fn of_syncer_in(values: Value) -> Result<Vec<Value>> {
