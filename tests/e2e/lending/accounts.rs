@@ -56,7 +56,7 @@ pub(super) async fn of_chart(plane: &ControlPlane, config_map: &str, of_syncer: 
 /// The account of the chart in a virtual cluster whose bindings have the Secrets of [`BINDINGS`]: for a replica of this process.
 pub(super) async fn replica(plane: &ControlPlane) -> Result<kube::Client> {
     let client = client_from(&replica_with(plane, json!({})).await?).await?;
-    // A rule that is missing for the first moments is a trouble that an operator is told.
+    // Before that the syncer would report missing rules to operators.
     let (nodes, secrets): (Api<Node>, Api<Secret>) =
         (Api::all(client.clone()), Api::namespaced(client.clone(), SYSTEM));
     eventually("the rules of the chart are in force", PATIENCE, async || {
