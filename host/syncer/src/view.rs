@@ -183,14 +183,8 @@ impl Remembered {
         let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
         let added = closing.filter_map(|taint| taint.time_added).min();
         if self.closing.map(|(time, _)| time) != added {
-            let last_write = || {
-                let text = lent?.metadata.annotations.get(keys::LAST_SYNC_TIME)?;
-                text.parse::<jiff::Timestamp>().ok()
-            };
-            let of_earlier =
-                |time: jiff::Timestamp| clocks.of_earlier(last_write().map_or(time, |written| written.max(time)), wall);
-            let is_known = self.is_known;
-            self.closing = added.map(|time| (time, if is_known { clocks.steps } else { of_earlier(time) }));
+            let set_when = |time| if self.is_known { clocks.steps } else { clocks.of_earlier(time, wall) };
+            self.closing = added.map(|time| (time, set_when(time)));
         }
         self.is_known |= lent.is_some();
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| clocks.steps.saturating_sub(then));

@@ -5,7 +5,7 @@ mod births;
 mod reads;
 mod renewals;
 
-pub(crate) use births::{births, clear, taints};
+pub(crate) use births::{Pattern, births, clear, remove_leases, taints};
 pub(crate) use reads::{lists, machines};
 pub(crate) use renewals::run as run_renewals;
 

@@ -38,7 +38,7 @@ pub(crate) async fn counted(options: &Options, scale: &Scale, table: &mut Table)
     }
     let mut stage = Stage::new(scale.counted, scale).await?;
     if options.wants("birth") {
-        part("birth", Box::pin(birth::measure(&stage, table))).await;
+        part("birth", Box::pin(birth::measure(&stage, options, scale, table))).await;
     }
     if options.wants("idle") {
         part("idle", Box::pin(idle::measure(&stage, scale, table))).await;

@@ -150,6 +150,7 @@ enum Order {
     Health(Arc<str>, Health),
     Pressure { node: Arc<str>, pressure: Pressure, evicted: usize },
     Relief(Arc<str>),
+    Beats(Beats),
 }
 
 /// A Node to be made.
@@ -240,6 +241,12 @@ impl Kubelets {
     /// Ends every pressure of a node.
     pub fn relieve(&self, node: &str) {
         self.order(Order::Relief(node.into()));
+    }
+
+    /// Switches what all of them write although nothing has changed. Leases that were not renewed before are, evenly spread over
+    /// the time of one renewal.
+    pub fn beat(&self, beats: Beats) {
+        self.order(Order::Beats(beats));
     }
 
     /// What must not happen: requests of kubelets that were refused, and annotations that cannot be read.

@@ -233,8 +233,13 @@ impl fmt::Display for HeldBatch {
         if *spent != Spent::default() {
             write!(f, ", counting {spent} that went shortly before")?;
         }
+        let all: usize = self.causes.values().sum();
         for (index, (cause, count)) in self.causes.iter().enumerate() {
-            write!(f, "{} {cause} ({count})", if index == 0 { ":" } else { "," })?;
+            write!(f, "{} {cause}", if index == 0 { ":" } else { "," })?;
+            // Of a single cause the sentence has said how much it is.
+            if *count != all {
+                write!(f, " ({count} of {all} writes)")?;
+            }
         }
         for broken in &self.broken {
             match broken {

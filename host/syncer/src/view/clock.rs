@@ -7,8 +7,8 @@
 //! # Failure story
 //!
 //! A process may end before it has moved all times that an earlier one wrote: the next one sees its leases, and not those of the
-//! earlier one. If its clock was ahead, the times that it did move, and what it wrote with them, are of our future, and are moved
-//! back; all others stay as they are. A grace may be longer by the difference of the two clocks then, and is never shorter.
+//! earlier one. If its clock was ahead, only a time of our future is surely its own, and is moved back; all others stay as they are.
+//! A grace may be longer by the difference of the two clocks then, and is never shorter.
 
 use std::fmt;
 
@@ -62,14 +62,14 @@ impl Clocks {
         Self { last: now, steps: zero, taken: zero, shift: zero, judged, unsaid: zero, difference: None }
     }
 
-    /// How far it had been set, as it is counted here, when a time was written that an earlier process left. `written` is the
-    /// latest of what the node has of that process, and `wall` what the clock shows now.
-    pub(super) fn of_earlier(&self, written: Timestamp, wall: Timestamp) -> SignedDuration {
+    /// How far it had been set, as it is counted here, when an earlier process wrote `time`; `wall` is what the clock shows now.
+    pub(super) fn of_earlier(&self, time: Timestamp, wall: Timestamp) -> SignedDuration {
         // A clock that was ahead wrote times of our future. What is not may be of a process before that one, which had no time to
-        // move it; moved back now, it would end a grace too early.
+        // move it; moved back now, it would end a grace too early. Nothing else that the node shows says which of the two wrote it:
+        // the last write of a node may be older or younger than the time in its taint.
         let wall = wall.saturating_sub(self.steps.saturating_sub(self.taken)).unwrap_or(wall);
         // Times in taints are rounded up to whole seconds; and what is less than a step of the clock is no difference.
-        let may_be_of_another = self.shift.is_negative() && written.duration_since(wall) <= STEP;
+        let may_be_of_another = self.shift.is_negative() && time.duration_since(wall) <= STEP;
         if may_be_of_another { self.taken } else { self.taken.saturating_sub(self.shift) }
     }
 

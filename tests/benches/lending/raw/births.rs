@@ -2,6 +2,7 @@
 //! Nodes.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use kube::Error;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::sleep;
 use topoloom_sync::keys::{OUT_OF_WINDOWS_TAINT, PREFIX};
@@ -28,23 +31,36 @@ const CLAIM: &str = "hami.io/raw";
 /// Between two renewals.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Makes a raw node with its lease for each machine; leases are renewed until all are there. A node of the host is the pattern, so
-/// that they have the same size. The host does not run meanwhile.
-pub(crate) async fn births(stage: &Stage) -> Result<()> {
+/// What a raw node and its lease look like.
+pub(crate) struct Pattern {
+    node: Node,
+    lease: Lease,
+}
+
+impl Pattern {
+    /// As the host has made them, so that they have the same size.
+    pub(crate) async fn of_the_host(stage: &Stage) -> Result<Self> {
+        let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
+        let leases: Api<Lease> = Api::namespaced(stage.virtual_plane.client(), LEASES);
+        let name = virtual_node(BINDING, 0);
+        let (node, lease) = (nodes.get(&name).await?, leases.get(&name).await?);
+        let node = Node { metadata: pattern(node.metadata), ..node };
+        Ok(Self { node, lease: Lease { metadata: pattern(lease.metadata), ..lease } })
+    }
+}
+
+/// Makes a raw node with its lease for each machine; leases are renewed until all are there. The host does not run meanwhile.
+pub(crate) async fn births(stage: &Stage, pattern: &Pattern) -> Result<()> {
     let machines: Api<Node> = Api::all(stage.physical_plane.client());
     let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
     let leases: Api<Lease> = Api::namespaced(stage.virtual_plane.client(), LEASES);
-    let name = virtual_node(BINDING, 0);
-    let (node, lease) = (nodes.get(&name).await?, leases.get(&name).await?);
-    let patterns =
-        (&Node { metadata: pattern(node.metadata), ..node }, &Lease { metadata: pattern(lease.metadata), ..lease });
     let renewing = Mutex::new(Background::new());
     let lend = |number: u32| {
-        let (machines, nodes, leases, (node, lease)) = (&machines, &nodes, &leases, patterns);
+        let (machines, nodes, leases, Pattern { node, lease }) = (&machines, &nodes, &leases, pattern);
         let renewing = &renewing;
         async move {
             let (mut node, mut lease) = (node.clone(), lease.clone());
-            let name = format!("{RAW}{}", machine(number));
+            let name = raw_node(number);
             (node.metadata.name, lease.metadata.name) = (Some(name.clone()), Some(name));
             let claim = Patch::Merge(json!({"metadata": {"annotations": {CLAIM: "raw"}}}));
             machines.patch_metadata(&machine(number), &PatchParams::default(), &claim).await?;
@@ -60,7 +76,7 @@ pub(crate) async fn births(stage: &Stage) -> Result<()> {
     lent
 }
 
-/// Renews a lease until it is refused.
+/// Renews a lease until it is gone.
 async fn renew(leases: Api<Lease>, mut lease: Lease) {
     let name = lease.metadata.name.clone().unwrap_or_default();
     loop {
@@ -68,7 +84,9 @@ async fn renew(leases: Api<Lease>, mut lease: Lease) {
         lease.spec.get_or_insert_default().renew_time = Some(MicroTime(Timestamp::now()));
         match leases.replace(&name, &PostParams::default(), &lease).await {
             Ok(stored) => lease = stored,
-            Err(error) => return eprintln!("bench: the raw client cannot renew {name}: {error}"),
+            Err(Error::Api(status)) if status.code == 404 => return,
+            // The next turn tries it again, as the host does.
+            Err(error) => eprintln!("bench: the raw client cannot renew {name}: {error}"),
         }
     }
 }
@@ -109,25 +127,34 @@ pub(crate) async fn taints(stage: &Stage) -> Result<()> {
 /// Removes what it has made, one by one: to remove thousands in one request would take longer than a request may.
 pub(crate) async fn clear(stage: &Stage) -> Result<()> {
     let nodes: Api<Node> = Api::all(stage.virtual_plane.client());
-    let leases: Api<Lease> = Api::namespaced(stage.virtual_plane.client(), LEASES);
-    let remove = |number: u32| {
-        let (nodes, leases) = (&nodes, &leases);
-        async move {
-            let name = format!("{RAW}{}", machine(number));
-            gone(nodes.delete(&name, &DeleteParams::default()).await)?;
-            gone(leases.delete(&name, &DeleteParams::default()).await)
-        }
-    };
-    let removing = stream::iter(0..stage.machines).map(remove).buffer_unordered(AT_ONCE);
-    removing.try_for_each(async |()| Ok(())).await.context("what the raw client made cannot be removed")?;
+    remove(stage.machines, &nodes, raw_node).await?;
+    remove_leases(stage, raw_node).await?;
     let is_left = |nodes: &mut Nodes| nodes.named(RAW).next().is_none().then_some(());
     stage.nodes.until("no raw node is left", PATIENCE, is_left).await
+}
+
+/// Removes the leases of nodes, as the garbage collector would, which does not run here.
+pub(crate) async fn remove_leases(stage: &Stage, name: impl Fn(u32) -> String + Copy) -> Result<()> {
+    remove(stage.machines, &Api::<Lease>::namespaced(stage.virtual_plane.client(), LEASES), name).await
+}
+
+async fn remove<K>(count: u32, api: &Api<K>, name: impl Fn(u32) -> String + Copy) -> Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let one = |number: u32| async move { gone(api.delete(&name(number), &DeleteParams::default()).await) };
+    let removing = stream::iter(0..count).map(one).buffer_unordered(AT_ONCE);
+    removing.try_for_each(async |()| Ok(())).await.context("what the benchmark made cannot be removed")
+}
+
+fn raw_node(number: u32) -> String {
+    format!("{RAW}{}", machine(number))
 }
 
 /// What is not there is gone.
 fn gone<T>(answer: kube::Result<T>) -> Result<()> {
     match answer {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
         answer => Ok(answer.map(drop)?),
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::SETTLES;
 use crate::naive;
-use crate::raw::{RAW, births, clear, taints};
+use crate::raw::{Pattern, RAW, births, clear, taints};
 use crate::scale::{Naive, Scale};
 use crate::seen::{Leases, Nodes};
 use crate::stage::{PATIENCE, POLICIES, Stage, VIRTUAL};
@@ -64,7 +64,7 @@ pub(super) async fn timed(stage: &Stage, scale: &Scale, table: &mut Table) -> Re
     open(stage).await?;
     host.stop().await?;
 
-    births(stage).await?;
+    births(stage, &Pattern::of_the_host(stage).await?).await?;
     taints(stage).await?;
     let (raw_first, raw_last) = until_outside(stage, RAW).await?;
     let raw = raw_last.saturating_duration_since(raw_first);

@@ -191,6 +191,7 @@ impl World {
     pub(super) fn order(&mut self, order: Order, now: Timestamp) {
         let node = match &order {
             Order::Health(node, _) | Order::Pressure { node, .. } | Order::Relief(node) => Arc::clone(node),
+            Order::Beats(beats) => return self.beat(*beats, now),
         };
         let standing = self.standings.entry(Arc::clone(&node)).or_default();
         standing.since = Some(now);
@@ -201,8 +202,19 @@ impl World {
                 standing.pressures.insert(pressure);
                 self.evict(&node, pressure, evicted, now);
             }
+            Order::Beats(_) => {}
         }
         self.speaks(&node);
+    }
+
+    fn beat(&mut self, beats: Beats, now: Timestamp) {
+        if std::mem::replace(&mut self.beats, beats) == beats || beats == Beats::Status {
+            return;
+        }
+        let (renewal, count) = (renewal(self.faster), self.machines.len());
+        for (turn, node) in self.machines.keys().enumerate() {
+            self.agenda.at(Key::Lease(Arc::clone(node)), now + renewal.mul_f64(turn as f64 / count as f64));
+        }
     }
 
     /// The least important pods go first; of equals, those that request the most memory.

@@ -52,7 +52,7 @@ fn s9_a_batch_above_the_share_of_nodes_is_held_with_its_numbers_and_hash() {
         held.to_string(),
         format!(
             "60 of 100 nodes and 60 of 1000 running pods would be taken away: the selector of the binding does not select the \
-             node (120); safety.maxNodesPercent allows 20 %; confirm with hash {}, or take the cause back",
+             node; safety.maxNodesPercent allows 20 %; confirm with hash {}, or take the cause back",
             held.hash
         )
     );
@@ -75,6 +75,22 @@ fn s9_a_batch_says_how_many_of_its_nodes_and_pods_are_gone_already() {
     let wanted = "4 of 4 nodes and 12 of 12 running pods would be taken away, counting 1 node and 3 pods that went shortly \
                   before: the selector of the binding";
     assert!(held.to_string().starts_with(wanted), "{held}");
+}
+
+#[test]
+fn s9_of_several_causes_a_batch_says_how_many_writes_each_has() {
+    let mut guard = Guard::default();
+    let causes = [(Cause::Selector, 0..30), (Cause::Policy, 30..40)];
+    // The second time, what the first one gathered is judged.
+    for now in [at(0), at(0) + GATHER] {
+        for (cause, nodes) in causes.clone() {
+            nodes.for_each(|index| _ = guard.ask(&delete(index), cause, &Safety::default(), SIZE, now));
+        }
+    }
+    let held = guard.held().unwrap();
+    let wanted = ": the selector of the binding does not select the node (30 of 40 writes), no policy lends the node (10 of 40 \
+                  writes); safety.maxNodesPercent";
+    assert!(held.to_string().contains(wanted), "{held}");
 }
 
 #[test]

@@ -103,6 +103,20 @@ fn kubelets_that_write_the_status_alone_renew_no_lease() {
 }
 
 #[test]
+fn kubelets_that_renew_leases_again_do_it_evenly_spread() {
+    let mut stage = Stage::new();
+    stage.world.order(Order::Beats(Beats::Status), at(0));
+    (0..10).for_each(|number| stage.node(&format!("w{number}"), &format!("U{number}"), json!({})));
+    stage.does(0);
+    stage.world.order(Order::Beats(Beats::All), at(100));
+    let renewed = |stage: &mut Stage, second: i64| {
+        stage.world.agenda.wake(at(second));
+        std::iter::from_fn(|| stage.world.agenda.take()).filter(|key| matches!(key, Key::Lease(_))).count()
+    };
+    assert_eq!([99, 100, 104, 109].map(|second| renewed(&mut stage, second)), [0, 1, 4, 5]);
+}
+
+#[test]
 fn a_pod_is_taken_runs_and_ends() {
     let mut stage = Stage::new();
     stage.node("w", "U1", json!({}));

@@ -176,7 +176,7 @@ fn s9_s23_what_the_guard_would_hold_is_said_with_its_numbers() {
     for line in [
         "  now, at 2026-03-05T11:30:00Z: 1 taken away (1 held); nothing is written\n",
         "  HELD by the guard: 2 of 3 nodes and 3 of 9 running pods would be taken away: the selector of the binding does not \
-         select the node (2); safety.maxNodesPercent allows 20 %; confirm with hash 4f0c",
+         select the node; safety.maxNodesPercent allows 20 %; confirm with hash 4f0c",
         "w3    taken away, held  nights  26500m  112Gi",
     ] {
         assert!(said.contains(line), "{line:?} is not in\n{said}");
