@@ -2,7 +2,8 @@
 //!
 //! Trying again costs the API server one list of the whole kind and is paid by every replica, so a watch that stays
 //! refused must become quiet. The pauses restart when a list succeeded and the watch after it lasted for a moment: an
-//! API server that answers lists and ends every watch at once is as broken as one that answers nothing.
+//! API server that answers lists and ends every watch at once, with an error or without a word, is as broken as one that
+//! answers nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -30,12 +31,12 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// The API server answered with what was asked for: a whole list, or an event.
+    /// The API server answered with what was asked for: a whole list, an event, or a watch that lasted.
     pub fn succeeded(&mut self, now: Instant) {
         let _ = self.works.get_or_insert(now);
     }
 
-    /// It failed; how long to wait now, and no less than what the API server asked for.
+    /// It failed, or a watch ended at once; how long to wait now, and no less than what the API server asked for.
     pub fn failed(&mut self, now: Instant, asked: Option<Duration>) -> Duration {
         if self.works.take().is_some_and(|since| now.saturating_duration_since(since) >= STOOD) {
             self.failures = 0;

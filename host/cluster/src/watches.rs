@@ -38,6 +38,8 @@ const LOOK: Duration = Duration::from_secs(20);
 const SPREAD: f64 = 0.25;
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A watch that was open for less than this, and has shown nothing, is as good as refused.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// Is notified of something about a watch: see [`Config::heard`] and [`Config::opened`]. The default is notified of nothing.
 #[derive(Clone, Default)]
@@ -152,7 +154,8 @@ where
     paused(Watcher::new(api, config), Pauses::default())
 }
 
-/// The same for callers that cannot wait long: after every failure it continues after this pause.
+/// The same for callers that cannot wait long: after every failure, and every watch that ended at once, it continues after this
+/// pause.
 pub fn events_every<K>(
     api: Api<K>,
     config: Config,
@@ -164,7 +167,7 @@ where
     paused(Watcher::new(api, config), Always(pause))
 }
 
-/// When to continue after a failure.
+/// When to continue after a failure, or after a watch that ended at once.
 trait Waits: Send {
     fn succeeded(&mut self, now: Instant);
     fn failed(&mut self, now: Instant, asked: Option<Duration>) -> Duration;
@@ -195,26 +198,44 @@ fn paused<K>(watcher: Watcher<K>, waits: impl Waits) -> impl Stream<Item = Resul
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let begun = (watcher, waits, None);
-    stream::unfold(begun, |(mut watcher, mut waits, due)| async move {
-        if let Some(pause) = due {
-            tokio::time::sleep(pause).await;
-        }
-        let mut due = None;
-        let event = match watcher.next().await {
-            Ok(event) => {
-                if event.is_answer() {
-                    waits.succeeded(Instant::now());
+    let begun = (watcher, waits, None::<Duration>);
+    stream::unfold(begun, |(mut watcher, mut waits, mut due)| async move {
+        loop {
+            if let Some(pause) = due.take() {
+                tokio::time::sleep(pause).await;
+            }
+            match watcher.next().await {
+                Ok(Next::Event(event)) => {
+                    if event.is_answer() {
+                        waits.succeeded(Instant::now());
+                    }
+                    return Some((Ok(event), (watcher, waits, due)));
                 }
-                Ok(event)
+                Ok(Next::Ended(Life::Lived { since })) => waits.succeeded(since),
+                Ok(Next::Ended(Life::Brief)) => due = Some(waits.failed(Instant::now(), None)),
+                Err(refusal) => {
+                    due = Some(waits.failed(Instant::now(), refusal.retry_after));
+                    return Some((Err(refusal), (watcher, waits, due)));
+                }
             }
-            Err(refusal) => {
-                due = Some(waits.failed(Instant::now(), refusal.retry_after));
-                Err(refusal)
-            }
-        };
-        Some((event, (watcher, waits, due)))
+        }
     })
+}
+
+/// What comes next of a watch.
+enum Next<K> {
+    /// This has happened.
+    Event(Event<K>),
+    /// It ended, and is to be opened again.
+    Ended(Life),
+}
+
+/// How a watch was that ended without an error.
+enum Life {
+    /// It was open since then, and listened for a while or has shown something.
+    Lived { since: Instant },
+    /// It ended as soon as it was opened: without a pause, requests would follow each other as fast as they are answered.
+    Brief,
 }
 
 /// One watch, from list to list.
@@ -247,9 +268,19 @@ enum WatchState<K> {
 struct OpenWatch<K> {
     /// All up to this version is known.
     version: ResourceVersion,
+    opened: Instant,
+    /// Whether it has shown an event or a bookmark.
+    has_spoken: bool,
     stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
     /// If nothing arrives until then, the connection is broken.
     ends: Instant,
+}
+
+impl<K> OpenWatch<K> {
+    /// How it was, now that it has ended.
+    fn life(&self) -> Life {
+        if self.has_spoken || self.opened.elapsed() >= BRIEF { Life::Lived { since: self.opened } } else { Life::Brief }
+    }
 }
 
 /// What a step of a watch waited for.
@@ -278,7 +309,7 @@ where
         }
     }
 
-    async fn next(&mut self) -> Result<Event<K>, Refusal> {
+    async fn next(&mut self) -> Result<Next<K>, Refusal> {
         loop {
             if !matches!(self.state, WatchState::Empty) && self.member.is_outdated() {
                 self.state = WatchState::Empty;
@@ -291,25 +322,25 @@ where
                         self.look = None;
                     }
                     self.state = WatchState::Listing { objects: VecDeque::new(), token: None, version: None };
-                    return Ok(Event::Init(earlier));
+                    return Ok(Next::Event(Event::Init(earlier)));
                 }
                 WatchState::Listing { mut objects, token, version } => {
                     if let Some(object) = objects.pop_front() {
                         self.state = WatchState::Listing { objects, token, version };
-                        return Ok(Event::InitApply(object));
+                        return Ok(Next::Event(Event::InitApply(object)));
                     }
                     if let (None, Some(version)) = (&token, &version) {
                         self.member.listed();
                         self.look_at = self.next_look();
                         self.state = WatchState::Listed(version.clone());
-                        return Ok(Event::whole(version.clone()));
+                        return Ok(Next::Event(Event::whole(version.clone())));
                     }
                     self.page(token).await?;
                 }
                 WatchState::Listed(version) => self.open(version).await?,
                 WatchState::Watching(standing) => {
-                    if let Some(event) = self.listen(standing).await? {
-                        return Ok(event);
+                    if let Some(next) = self.listen(standing).await? {
+                        return Ok(next);
                     }
                 }
             }
@@ -364,8 +395,9 @@ where
         match self.api.watch(&self.config.watch(), &version).await {
             Ok(stream) => {
                 self.config.opened.now();
-                let ends = Instant::now() + self.config.time() + MARGIN;
-                self.state = WatchState::Watching(OpenWatch { version, stream: stream.boxed(), ends });
+                let (opened, stream) = (Instant::now(), stream.boxed());
+                let ends = opened + self.config.time() + MARGIN;
+                self.state = WatchState::Watching(OpenWatch { version, opened, has_spoken: false, stream, ends });
                 Ok(())
             }
             Err(error) => {
@@ -383,8 +415,8 @@ where
         }
     }
 
-    /// Waits for the next event of an open watch. `None` if the next step has to be another one.
-    async fn listen(&mut self, mut standing: OpenWatch<K>) -> Result<Option<Event<K>>, Refusal> {
+    /// Waits for the next event of an open watch, or its end. `None` if the next step has to be another one.
+    async fn listen(&mut self, mut standing: OpenWatch<K>) -> Result<Option<Next<K>>, Refusal> {
         let OpenWatch { stream, ends, .. } = &mut standing;
         let came = {
             let Self { member, look, look_at, .. } = self;
@@ -418,8 +450,9 @@ where
                 return Ok(None);
             }
             Came::Ended => {
+                let life = standing.life();
                 self.again(standing.version);
-                return Ok(None);
+                return Ok(Some(Next::Ended(life)));
             }
             Came::Event(Err(error)) => {
                 let refusal = Refusal::of(&error);
@@ -443,7 +476,7 @@ where
             return Err(no_version());
         };
         self.goes_on(standing, version.into());
-        Ok(Some(event))
+        Ok(Some(Next::Event(event)))
     }
 
     /// The watch has shown that all up to a version is known.
@@ -451,7 +484,7 @@ where
         self.config.heard.now();
         self.has_shown(&version);
         let ends = Instant::now() + self.config.time() + MARGIN;
-        self.state = WatchState::Watching(OpenWatch { version, ends, ..standing });
+        self.state = WatchState::Watching(OpenWatch { version, ends, has_spoken: true, ..standing });
     }
 
     /// The watch failed. Where its history is gone, a list is next.

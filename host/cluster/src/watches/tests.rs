@@ -19,6 +19,9 @@ use crate::gate::{Gate, ReadOnly, Switch};
 use crate::pause::LONGEST;
 
 const S: Duration = Duration::from_secs(1);
+/// More requests than any watch here has a reason for. After them the server is silent: a watch without pauses fails its test, and
+/// does not hang it.
+const MOST: usize = 1000;
 
 /// What a request is answered with.
 enum Answer {
@@ -92,7 +95,9 @@ impl Server {
         let list = |metadata: Value| (200, json!({"kind": "ConfigMapList", "metadata": metadata, "items": []}));
         let error =
             |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"});
-        let (code, body) = match (self.rule)(query, at) {
+        let asked = self.lists.lock().unwrap().len() + self.watches.lock().unwrap().len();
+        let answer = if asked > MOST { Answer::Silence } else { (self.rule)(query, at) };
+        let (code, body) = match answer {
             Answer::List => list(json!({"resourceVersion": "7"})),
             Answer::At(version) => list(json!({"resourceVersion": version.to_string()})),
             Answer::Ends => return Response::new(Either::Left(Full::default())),
@@ -144,7 +149,7 @@ fn is_list(query: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_stays_broken_asks_nine_times_in_half_a_minute_and_then_twice_a_minute() {
     type Plain = fn(&str, Duration) -> Answer;
-    let rules: [(&str, Plain); 4] = [
+    let rules: [(&str, Plain); 5] = [
         ("forbidden", |_, _| Answer::Error(403)),
         ("failing", |_, _| Answer::Error(500)),
         (
@@ -152,6 +157,8 @@ async fn a_watch_that_stays_broken_asks_nine_times_in_half_a_minute_and_then_twi
             |query, _| if query.contains("continue") { Answer::Error(500) } else { Answer::Page },
         ),
         ("the history is always gone", |query, _| if is_list(query) { Answer::List } else { Answer::Expired }),
+        // Each watch after a look, which is a list of one object.
+        ("every watch ends at once", |query, _| if is_list(query) { Answer::List } else { Answer::Ends }),
     ];
     for (what, rule) in rules {
         let pages = if what.contains("page") { 2 } else { 1 };
@@ -363,4 +370,28 @@ async fn a_watch_that_ends_is_opened_again_after_a_look() {
     });
     assert_eq!(begins(&server, &Restores::default(), 10 * S).await.len(), 1);
     assert_eq!((server.watches.lock().unwrap().len(), server.lists.lock().unwrap().len()), (4, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_was_open_for_a_second_is_opened_again_at_once() {
+    let server = Server::new(|query, _| if is_list(query) { Answer::At(9) } else { Answer::EndsAfter(S) });
+    assert_eq!(begins(&server, &Restores::default(), 60 * S).await.len(), 1);
+    let watches = server.watches.lock().unwrap().len();
+    assert!((50..=61).contains(&watches), "{watches}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_watch_that_ended_at_once_is_forgotten_when_the_next_one_lasted() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    // Every other watch ends at once.
+    let server = Server::new(move |query, _| match () {
+        () if is_list(query) => Answer::At(9),
+        () if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Answer::Ends,
+        () => Answer::EndsAfter(S),
+    });
+    assert_eq!(begins(&server, &Restores::default(), 60 * S).await.len(), 1);
+    // Each pair takes a second and the first pause.
+    let opened = opened.load(Ordering::SeqCst);
+    assert!(opened >= 80, "{opened}");
 }

@@ -103,6 +103,11 @@ async fn seen<T>(follower: &mut Subscription<T>) -> Vec<String> {
     seen_within(follower, MOMENT).await
 }
 
+/// Until the watches have lasted: one that ends as soon as it was opened is opened again after a pause.
+async fn lasts() {
+    tokio::time::sleep(MINUTE).await;
+}
+
 /// The last list that a follower was shown.
 async fn listed<T>(follower: &mut Subscription<T>) -> ListMark {
     loop {
@@ -241,6 +246,7 @@ async fn s19_what_may_not_be_watched_any_more_is_not_listed_until_its_watch_work
     let listing = || *lists.changes().borrow();
     tokio::time::sleep(MOMENT).await;
     assert_eq!((listing(), server.asked()), (Listing::Listed, vec!["LIST nodes".to_owned(), "WATCH nodes".to_owned()]));
+    lasts().await;
     server.refuse(Some(403));
     tokio::time::sleep(MINUTE).await;
     assert_eq!(listing(), Listing::Unlisted);
@@ -260,6 +266,7 @@ async fn s8_policies_that_may_not_be_watched_any_more_are_forgotten_and_listed_a
     let (watches, _epochs) = watches(&server, &Restores::default());
     let mut follower = watches.policies.subscribe(Epoch::default());
     seen(&mut follower).await;
+    lasts().await;
     server.refuse(Some(403));
     let mut late = watches.policies.subscribe(Epoch::default());
     for follower in [&mut follower, &mut late] {
@@ -283,6 +290,7 @@ async fn s8_policies_that_may_not_be_watched_any_more_are_forgotten_and_listed_a
     // Nodes are not forgotten: that they cannot be watched says nothing of them.
     let mut machines = watches.nodes.subscribe(Epoch::default());
     seen(&mut machines).await;
+    lasts().await;
     server.refuse(Some(403));
     seen(&mut machines).await;
     assert!(machines.stock().has("w1"));
@@ -297,6 +305,7 @@ async fn s25_a_server_that_is_set_back_is_listed_once_for_all_and_nothing_is_wri
     let (mut one, mut other) = (watches.nodes.subscribe(Epoch::default()), watches.nodes.subscribe(Epoch::default()));
     seen(&mut one).await;
     seen(&mut other).await;
+    lasts().await;
     server.asked();
     server.set_back(50);
     let list = ["begins Void", "listed w1", "whole"];
@@ -321,6 +330,7 @@ async fn s25_writes_do_not_wait_for_one_that_may_list_nothing_and_its_next_list_
         (watches.nodes.subscribe(Epoch::default()), watches.policies.subscribe(Epoch::default()));
     seen(&mut machines).await;
     seen(&mut policies).await;
+    lasts().await;
     server.refuse(Some(403));
     seen(&mut policies).await;
     restores.contradicted(&"10".into(), &"7".into());
