@@ -3,12 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response};
+use kube::core::Status;
+use topoloom_core::text;
+
 use super::client::chain;
 use super::gate::Closed;
 use super::side::Side;
 
 /// The text before the missing rule in the sentence of a refusal.
 const RULE: &str = ". The missing rule: ";
+/// How much of an answer that is no Status a message repeats, in bytes: of a server that is not ready, some twenty checks.
+const SHOWN: usize = 1000;
 
 /// One reading of an error of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +186,21 @@ impl Refusal {
         }
     }
 
+    /// Reads an answer that is no success, for callers that read answers themselves.
+    #[must_use]
+    pub fn of_answer(answer: &Response<&[u8]>) -> Self {
+        let code = answer.status();
+        let status = serde_json::from_slice::<Status>(answer.body()).ok().filter(|status| status.code != 0);
+        let status = status.unwrap_or_else(|| {
+            let said = String::from_utf8_lossy(answer.body().get(..4 * SHOWN).unwrap_or(answer.body()));
+            // Of an answer without a word a conflict is one of versions.
+            let word = code.canonical_reason().unwrap_or("unknown");
+            Status::failure(&text::line(said.trim(), SHOWN), word).with_code(code.as_u16())
+        });
+        let refusal = Self::of(&kube::Error::Api(status.boxed()));
+        Self { retry_after: refusal.retry_after.or_else(|| asked(answer.headers())), ..refusal }
+    }
+
     fn unanswered(error: &(dyn std::error::Error + 'static)) -> Self {
         if let Some(closed) = closed(error) {
             let reason = match closed {
@@ -193,7 +215,7 @@ impl Refusal {
 
     /// Reads an error that is an event of a watch.
     #[must_use]
-    pub fn of_event(status: &kube::core::Status) -> Self {
+    pub fn of_event(status: &Status) -> Self {
         Self::of_status(status.code, &status.reason, &status.message, 0)
     }
 
@@ -250,8 +272,14 @@ pub async fn found<T>(name: &str, request: impl Future<Output = kube::Result<T>>
     }
 }
 
-fn says_absent(status: &kube::core::Status, name: &str) -> bool {
+fn says_absent(status: &Status, name: &str) -> bool {
     status.reason == "NotFound" && status.details.as_ref().is_some_and(|details| details.name == name)
+}
+
+/// How long the server asked us to wait: API priority and fairness answers with a header, and no Status.
+fn asked(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// The gate in the chain of causes, also inside an I/O error of a connection.
@@ -358,7 +386,7 @@ mod tests {
     #[tokio::test]
     async fn only_an_api_server_that_names_the_object_says_that_it_is_absent() {
         async fn ask(status: serde_json::Value) -> Option<Option<()>> {
-            let status: kube::core::Status = serde_json::from_value(status).unwrap();
+            let status: Status = serde_json::from_value(status).unwrap();
             found("web-0", async { Err(kube::Error::Api(Box::new(status))) }).await.ok()
         }
         let absent = |reason: &str, details: serde_json::Value| serde_json::json!({"status": "Failure", "code": 404, "reason": reason, "message": "m", "details": details});
@@ -370,6 +398,36 @@ mod tests {
         assert_eq!(ask(absent("NotFound", serde_json::Value::Null)).await, None);
         assert_eq!(ask(absent("", named())).await, None);
         assert_eq!(found("web-0", async { Ok(7) }).await.ok(), Some(Some(7)));
+    }
+
+    #[track_caller]
+    fn reads(code: u16, header: Option<&str>, body: &str, reason: RefusalReason, wait: Option<u64>) {
+        let mut answer = Response::builder().status(code);
+        if let Some(header) = header {
+            answer = answer.header(RETRY_AFTER, header);
+        }
+        let refusal = Refusal::of_answer(&answer.body(body.as_bytes()).unwrap());
+        assert_eq!((refusal.reason, refusal.retry_after), (reason, wait.map(Duration::from_secs)), "{refusal:?}");
+    }
+
+    #[test]
+    fn answers_that_are_no_success_are_read_with_and_without_a_status() {
+        let status = |code: u16, reason: &str, wait: u32| {
+            serde_json::json!({
+                "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "so",
+                "details": {"retryAfterSeconds": wait},
+            })
+            .to_string()
+        };
+        reads(409, None, &status(409, "Conflict", 0), RefusalReason::Conflict, None);
+        reads(409, None, &status(409, "AlreadyExists", 0), RefusalReason::AlreadyExists, None);
+        reads(404, None, &status(404, "NotFound", 0), RefusalReason::NotFound, None);
+        reads(429, Some("1"), "Too many requests, please try again later.", RefusalReason::TooManyRequests, Some(1));
+        reads(429, Some("1"), &status(429, "TooManyRequests", 7), RefusalReason::TooManyRequests, Some(7));
+        reads(503, Some("soon"), "<html>", RefusalReason::ServerError, None);
+        reads(500, None, "", RefusalReason::ServerError, None);
+        reads(301, None, "moved", RefusalReason::ServerError, None);
+        reads(401, None, "Unauthorized", RefusalReason::Unauthorized, None);
     }
 
     #[test]

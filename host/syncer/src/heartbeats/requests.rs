@@ -10,17 +10,15 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::{Refusal, RefusalReason};
-use topoloom_core::text;
 
 use super::lease::{NAMESPACE, StoredLease, WrittenLease};
 
@@ -32,8 +30,6 @@ const PAGE_BYTES: usize = 64 << 20;
 const PAGE: usize = 500;
 /// So many pages at most: more leases than any cluster has nodes.
 const PAGES: usize = 1000;
-/// How much of an answer that is no Status a message repeats.
-const SHOWN: usize = 200;
 
 /// Where leases of nodes are made and listed.
 const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
@@ -125,7 +121,7 @@ impl Requests {
                     no_lease(&format!("the API server answered {}, and not with a Lease: {error}", head.status))
                 });
             }
-            Err(refused(&Response::from_parts(head, &*body)))
+            Err(Refusal::of_answer(&Response::from_parts(head, &*body)))
         };
         answered(self.patience, exchange).await
     }
@@ -179,62 +175,9 @@ fn no_lease(message: &str) -> Refusal {
     Refusal { reason: RefusalReason::ServerError, message: message.to_owned(), retry_after: None }
 }
 
-/// An answer that is no success.
-fn refused(answer: &Response<&[u8]>) -> Refusal {
-    let code = answer.status();
-    let status = serde_json::from_slice::<Status>(answer.body()).ok().filter(|status| status.code != 0);
-    let status = status.unwrap_or_else(|| {
-        let said = String::from_utf8_lossy(answer.body().get(..4 * SHOWN).unwrap_or(answer.body()));
-        Status::failure(&text::line(said.trim(), SHOWN), word(code)).with_code(code.as_u16())
-    });
-    let refusal = Refusal::of(&kube::Error::Api(status.boxed()));
-    Refusal { retry_after: refusal.retry_after.or_else(|| asked(answer.headers())), ..refusal }
-}
-
-/// The word of an answer without one: a conflict is one of versions.
-fn word(code: StatusCode) -> &'static str {
-    code.canonical_reason().unwrap_or("unknown")
-}
-
-/// How long the server asked us to wait: API priority and fairness answers with a header, and no Status.
-fn asked(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(code: u16, header: Option<&str>, body: &str, reason: RefusalReason, wait: Option<u64>) {
-        let mut answer = Response::builder().status(code);
-        if let Some(header) = header {
-            answer = answer.header(RETRY_AFTER, header);
-        }
-        let refusal = refused(&answer.body(body.as_bytes()).unwrap());
-        assert_eq!((refusal.reason, refusal.retry_after), (reason, wait.map(Duration::from_secs)), "{refusal:?}");
-    }
-
-    #[test]
-    fn answers_that_are_no_success_are_read_with_and_without_a_status() {
-        let status = |code: u16, reason: &str, wait: u32| {
-            serde_json::json!({
-                "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "so",
-                "details": {"retryAfterSeconds": wait},
-            })
-            .to_string()
-        };
-        check(409, None, &status(409, "Conflict", 0), RefusalReason::Conflict, None);
-        check(409, None, &status(409, "AlreadyExists", 0), RefusalReason::AlreadyExists, None);
-        check(404, None, &status(404, "NotFound", 0), RefusalReason::NotFound, None);
-        check(429, Some("1"), "Too many requests, please try again later.", RefusalReason::TooManyRequests, Some(1));
-        check(429, Some("1"), &status(429, "TooManyRequests", 7), RefusalReason::TooManyRequests, Some(7));
-        check(503, Some("soon"), "<html>", RefusalReason::ServerError, None);
-        check(500, None, "", RefusalReason::ServerError, None);
-        check(301, None, "moved", RefusalReason::ServerError, None);
-        check(401, None, "Unauthorized", RefusalReason::Unauthorized, None);
-    }
 
     #[test]
     fn a_selector_becomes_part_of_a_query() {

@@ -1,18 +1,22 @@
 //! One question to a physical API server: whether it answers, and which cluster it is.
 //!
-//! Owns what counts as an answer. `/readyz` with 200 does, and 429: a busy server lives. So does `/version`, where the server does
-//! not let us read `/readyz`. A 5xx does not: the server lives, but what it would say about its nodes may be nothing. Neither
-//! does a server that refuses our credential everywhere: what is cached of it can never be confirmed.
+//! Owns what counts as an answer. `/readyz` with 200 and `ok` does, and 429: a busy server lives. So does `/version`, where the server
+//! does not let us read `/readyz`. A 5xx does not: the server lives, but what it would say about its nodes may be nothing. Neither
+//! does a server that refuses our credential everywhere: what is cached of it can never be confirmed. Nor does what a proxy says in
+//! place of a server: a redirect to a login, a page about maintenance.
 //!
 //! A cluster is known by the UID of its namespace `kube-system` (decision S6).
 
 use std::fmt;
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 use kube::api::ListParams;
+use kube::client::Body;
+use serde_json::Value;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::Uid;
 use topoloom_core::rules::is_label_value;
@@ -27,6 +31,21 @@ const LONGER: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "kube-system";
 /// The longest sentence of a server that is repeated, in bytes.
 const SHOWN: usize = 1000;
+/// How much of the answer to a probe is read, in bytes: that of an API server is short.
+const READ: usize = 64 << 10;
+/// How much of an answer that no API server gives is repeated, in bytes.
+const SAID: usize = 60;
+
+/// What an API server answers at a path.
+struct Wanted {
+    path: &'static str,
+    /// The answer in words.
+    words: &'static str,
+    is_it: fn(&[u8]) -> bool,
+}
+
+const READY: Wanted = Wanted { path: "/readyz", words: "\"ok\"", is_it: says_ok };
+const VERSION: Wanted = Wanted { path: "/version", words: "an object with gitVersion", is_it: says_version };
 
 /// Why the first contact failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +83,8 @@ impl std::error::Error for ContactError {}
 /// Why it does not count as reachable.
 pub async fn probe(client: &kube::Client) -> Result<(), Refusal> {
     let asked = async {
-        match ask(client, "/readyz").await {
-            Err(refusal) if is_not_ours_to_ask(refusal.reason) => ask(client, "/version").await,
+        match ask(client, &READY).await {
+            Err(refusal) if is_not_ours_to_ask(refusal.reason) => ask(client, &VERSION).await,
             answer => answer,
         }
     };
@@ -75,10 +94,55 @@ pub async fn probe(client: &kube::Client) -> Result<(), Refusal> {
     }
 }
 
-async fn ask(client: &kube::Client, path: &str) -> Result<(), Refusal> {
-    let request = Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| Refusal::of(&kube::Error::HttpError(error)))?;
-    client.request_text(request).await.map(drop).map_err(|error| Refusal::of(&error))
+async fn ask(client: &kube::Client, wanted: &Wanted) -> Result<(), Refusal> {
+    let mut request = Request::new(Body::empty());
+    *request.uri_mut() = Uri::from_static(wanted.path);
+    let (head, body) = client.send(request).await?.into_parts();
+    let body = beginning(body).await?;
+    if head.status.is_client_error() || head.status.is_server_error() {
+        return Err(Refusal::of_answer(&Response::from_parts(head, &*body)));
+    }
+    if head.status == StatusCode::OK && (wanted.is_it)(&body) {
+        return Ok(());
+    }
+    Err(no_answer(wanted, head.status, &body))
+}
+
+/// The body of an answer; where that is long, its beginning.
+async fn beginning(body: Body) -> Result<Vec<u8>, Refusal> {
+    let mut body = std::pin::pin!(body);
+    let mut read = Vec::new();
+    while read.len() < READ
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(data) = frame?.into_data() {
+            read.extend_from_slice(&data);
+        }
+    }
+    Ok(read)
+}
+
+fn says_ok(body: &[u8]) -> bool {
+    body.trim_ascii() == b"ok"
+}
+
+fn says_version(body: &[u8]) -> bool {
+    let version = serde_json::from_slice::<Value>(body);
+    version.is_ok_and(|version| version.get("gitVersion").is_some_and(Value::is_string))
+}
+
+/// Something answers, and not as an API server does.
+fn no_answer(wanted: &Wanted, status: StatusCode, body: &[u8]) -> Refusal {
+    let said = String::from_utf8_lossy(body.get(..4 * SAID).unwrap_or(body));
+    let said = match said.trim() {
+        "" => "no text".to_owned(),
+        said => format!("\"{}\"", text::line(said, SAID)),
+    };
+    let message = format!(
+        "{} was answered with {status} and {said}; an API server answers with 200 OK and {}, so another program answers in its place",
+        wanted.path, wanted.words
+    );
+    Refusal { reason: RefusalReason::ServerError, message, retry_after: None }
 }
 
 fn is_not_ours_to_ask(reason: RefusalReason) -> bool {

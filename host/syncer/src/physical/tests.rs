@@ -30,6 +30,8 @@ const STRICT: Allowed = Allowed { insecure: Insecure::Refused, loopback: Loopbac
 enum Answer {
     Well,
     Code(u16),
+    /// This code with a text that is no Status.
+    Text(u16, &'static str),
     Silence,
 }
 
@@ -76,10 +78,10 @@ impl World {
         self.asked.lock().unwrap().push(format!("{host}{}", uri.path()));
         let server = self.servers.lock().unwrap().get(host).cloned().unwrap();
         let (answer, body) = match uri.path() {
-            "/readyz" => (server.readyz, json!("ok")),
-            "/version" => (server.version, json!({})),
-            "/api/v1/namespaces/kube-system" => (server.rest, named(&json!({"uid": server.uid}))),
-            "/api/v1/nodes" => (server.rest, listed(server.revision)),
+            "/readyz" => (server.readyz, "ok".to_owned()),
+            "/version" => (server.version, json!({"major": "1", "gitVersion": "v1.36.3"}).to_string()),
+            "/api/v1/namespaces/kube-system" => (server.rest, named(&json!({"uid": server.uid})).to_string()),
+            "/api/v1/nodes" => (server.rest, listed(server.revision).to_string()),
             other => panic!("{other}"),
         };
         let (code, body) = match answer {
@@ -89,12 +91,14 @@ impl World {
                 refused(
                     "nodes is forbidden: User \"lent\" cannot get resource \"namespaces\" in API group \"\" at the cluster scope",
                     403,
-                ),
+                )
+                .to_string(),
             ),
-            Answer::Code(code) => (code, refused("no", code)),
+            Answer::Code(code) => (code, refused("no", code).to_string()),
+            Answer::Text(code, text) => (code, text.to_owned()),
             Answer::Silence => std::future::pending().await,
         };
-        Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
+        Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap()
     }
 
     /// How often this was asked, and forgets it.
@@ -161,6 +165,15 @@ async fn a_server_counts_as_reachable_if_it_answers_and_lets_us_in() {
         (Answer::Code(503), Answer::Well, Some(RefusalReason::ServerError)),
         (Answer::Silence, Answer::Well, Some(RefusalReason::Unreachable)),
         (Answer::Code(403), Answer::Silence, Some(RefusalReason::Unreachable)),
+        (Answer::Text(200, "ok\n"), Answer::Silence, None),
+        // What a proxy says in place of the server.
+        (Answer::Code(302), Answer::Well, Some(RefusalReason::ServerError)),
+        (Answer::Text(302, "ok"), Answer::Well, Some(RefusalReason::ServerError)),
+        (Answer::Text(200, "<html>"), Answer::Well, Some(RefusalReason::ServerError)),
+        (Answer::Text(200, ""), Answer::Well, Some(RefusalReason::ServerError)),
+        (Answer::Code(401), Answer::Code(302), Some(RefusalReason::ServerError)),
+        (Answer::Code(401), Answer::Text(200, "<html>"), Some(RefusalReason::ServerError)),
+        (Answer::Code(401), Answer::Text(200, "{}"), Some(RefusalReason::ServerError)),
     ];
     for (readyz, version, reason) in rows {
         let world = World::of([("a", Server { readyz, version, ..WELL })]);
@@ -173,6 +186,21 @@ async fn a_server_counts_as_reachable_if_it_answers_and_lets_us_in() {
             assert_eq!(began.elapsed().as_secs(), 4);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_answers_in_place_of_a_server_is_repeated_with_its_code_and_its_first_words() {
+    let said = async |readyz: Answer| {
+        let world = World::of([("a", Server { readyz, ..WELL })]);
+        contact::probe(&world.client("a")).await.unwrap_err().message
+    };
+    let page =
+        said(Answer::Text(200, "<html>\n<body>We are back at noon, and this is all that there is to say</body>")).await;
+    let wanted =
+        "the physical cluster: /readyz was answered with 200 OK and \"<html>\\n<body>We are back at noon, and ";
+    assert!(page.starts_with(wanted) && !page.contains("to say"), "{page}");
+    let login = said(Answer::Text(302, " ")).await;
+    assert!(login.contains("with 302 Found and no text; an API server answers with 200 OK and \"ok\""), "{login}");
 }
 
 #[tokio::test(start_paused = true)]

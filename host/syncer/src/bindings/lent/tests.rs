@@ -39,11 +39,11 @@ impl Opens for Clusters {
         let serve = move |request: Request<Body>| {
             let uid = clusters.0.lock().unwrap().get(host.as_str()).copied().unwrap();
             let body = match request.uri().path() {
-                "/api/v1/namespaces/kube-system" => partial("PartialObjectMetadata", json!({"uid": uid})),
-                "/api/v1/nodes" => partial("PartialObjectMetadataList", json!({"resourceVersion": "7"})),
-                _ => json!("ok"),
+                "/api/v1/namespaces/kube-system" => partial("PartialObjectMetadata", json!({"uid": uid})).to_string(),
+                "/api/v1/nodes" => partial("PartialObjectMetadataList", json!({"resourceVersion": "7"})).to_string(),
+                _ => "ok".to_owned(),
             };
-            async move { Ok::<_, Infallible>(Response::new(Body::from(body.to_string().into_bytes()))) }
+            async move { Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes()))) }
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
         let writes = client.clone();
