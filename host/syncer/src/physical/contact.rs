@@ -90,6 +90,7 @@ pub async fn probe(client: &kube::Client) -> Result<(), Refusal> {
     };
     match tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(silence(PATIENCE))) {
         Err(refusal) if refusal.reason == RefusalReason::TooManyRequests => Ok(()),
+        Err(refusal) if is_absent(refusal.reason) => Err(ours(no_server())),
         answer => answer.map_err(ours),
     }
 }
@@ -146,14 +147,19 @@ fn no_answer(wanted: &Wanted, status: StatusCode, body: &[u8]) -> Refusal {
 }
 
 fn is_not_ours_to_ask(reason: RefusalReason) -> bool {
-    matches!(
-        reason,
-        RefusalReason::Forbidden
-            | RefusalReason::Unauthorized
-            | RefusalReason::NotFound
-            | RefusalReason::NoSuchResource
-            | RefusalReason::DeniedByAdmission
-    )
+    let is_refused =
+        matches!(reason, RefusalReason::Forbidden | RefusalReason::Unauthorized | RefusalReason::DeniedByAdmission);
+    is_refused || is_absent(reason)
+}
+
+fn is_absent(reason: RefusalReason) -> bool {
+    matches!(reason, RefusalReason::NotFound | RefusalReason::NoSuchResource)
+}
+
+/// Where every API server has its version there is nothing. By the words of a 404 it would be an object or a definition that is missing.
+fn no_server() -> Refusal {
+    let message = format!("{} was answered with {}", VERSION.path, StatusCode::NOT_FOUND);
+    Refusal { reason: RefusalReason::NotFound, message, retry_after: None }
 }
 
 /// Asks which cluster it is.

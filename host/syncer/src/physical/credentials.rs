@@ -33,7 +33,7 @@ use topoloom_core::names::Uid;
 use topoloom_sync::liveness::ContactTiming;
 
 use super::connection::Connection;
-use super::contact::{self, ContactError};
+use super::contact::{self, ContactError, Question};
 use super::registry::{Physical, Registry};
 use crate::kubeconfig::{self, Access, Allowed, CredentialEnd, KubeconfigError};
 
@@ -449,6 +449,11 @@ fn met(error: ContactError, access: &Access) -> Problem {
         format!(
             "{}.certificate-authority-data: the certificate of the API server is not proven by it; allowed is the authority that \
              signed that certificate, which also has to be valid now and to have the name of server or tls-server-name",
+            access.place_of_cluster()
+        )
+    } else if (error.asked, error.refusal.reason) == (Question::Probe, RefusalReason::NotFound) {
+        format!(
+            "{}.server: there is no API server at this URL; allowed is the URL of an API server, with its path",
             access.place_of_cluster()
         )
     } else {

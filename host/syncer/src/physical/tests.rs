@@ -165,6 +165,8 @@ async fn a_server_counts_as_reachable_if_it_answers_and_lets_us_in() {
         (Answer::Code(503), Answer::Well, Some(RefusalReason::ServerError)),
         (Answer::Silence, Answer::Well, Some(RefusalReason::Unreachable)),
         (Answer::Code(403), Answer::Silence, Some(RefusalReason::Unreachable)),
+        (Answer::Code(404), Answer::Code(404), Some(RefusalReason::NotFound)),
+        (Answer::Code(403), Answer::Text(404, "404 page not found"), Some(RefusalReason::NotFound)),
         (Answer::Text(200, "ok\n"), Answer::Silence, None),
         // What a proxy says in place of the server.
         (Answer::Code(302), Answer::Well, Some(RefusalReason::ServerError)),
@@ -634,6 +636,24 @@ async fn s20_a_client_certificate_that_has_ended_is_named_with_its_end_and_not_s
                   certificate of the kubeconfig ends at 2021-01-01T00:00:00Z); allowed is a credential of that cluster that has \
                   not ended; ";
     assert!(sentence.starts_with(wanted) && !sentence.contains("BEGIN"), "{sentence}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s20_a_url_with_no_api_server_is_named_and_no_definition_or_namespace_is_missed() {
+    // A wrong path at an API server, and a wrong host.
+    for nowhere in [Answer::Text(404, "404 page not found"), Answer::Code(404)] {
+        let elsewhere = Server { readyz: nowhere, version: nowhere, rest: nowhere, ..WELL };
+        let mut scene = Scene::new(World::of([("a", elsewhere)]), Expected::First);
+        scene.sees("a", "one");
+        let sentence = scene.problem().await.to_string();
+        let wanted = "kubeconfig: clusters[\"east\"].cluster.server: there is no API server at this URL; allowed is the URL of an API \
+                      server, with its path; the API server is not ready: the physical cluster: /version was answered with 404 Not \
+                      Found";
+        assert_eq!(sentence, wanted);
+        // It may be on its way.
+        scene.world.change("a", |server| *server = WELL);
+        scene.connected().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -130,6 +130,7 @@ fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
         Problem::Unfit { why: "a field".to_owned(), error: ContactError { asked: Question::Probe, refusal } }
     };
     let (unknown, unproven) = (unfit(RefusalReason::Unauthorized), unfit(RefusalReason::Unreachable));
+    let absent = unfit(RefusalReason::NotFound);
     let borrower = Conflict::Borrower("its label is another's".to_owned());
     let same_id = Conflict::ClusterId("binding \"west\" has the same clusterID \"east\"".to_owned());
     let forbidden = [Refusal {
@@ -152,6 +153,7 @@ fn the_most_basic_reason_is_why_a_binding_is_not_ready() {
         (Facts { link: unlinked(&bad), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
         (Facts { link: unlinked(&unknown), ..base() }, "Unauthorized", BindingPhase::Failed),
         (Facts { link: unlinked(&unproven), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
+        (Facts { link: unlinked(&absent), ..base() }, "CredentialsInvalid", BindingPhase::Failed),
         (Facts { link: Link { reach: None, ..WELL }, ..base() }, "Pending", BindingPhase::Pending),
         (Facts { conflict: Some(&borrower), ..base() }, "BorrowerLeaseTaken", BindingPhase::Failed),
         (Facts { conflict: Some(&same_id), ..base() }, "ClusterIdTaken", BindingPhase::Failed),
