@@ -180,8 +180,16 @@ fn identity(user: &Section<'_>) -> Result<Option<Identity>, KubeconfigError> {
     let found = certificates(&pem(&certificate, CERTIFICATE, ALLOWED_CERTIFICATE)?)
         .ok_or_else(|| wrong("it holds something that is no certificate in PEM"))?;
     let end = found.iter().map(|(_, read)| read.not_after).min().ok_or_else(|| wrong("it holds no certificate"))?;
-    PrivateKeyDer::from_pem_slice(&pem(&key, KEY, ALLOWED_KEY)?)
+    let mut text = pem(&key, KEY, ALLOWED_KEY)?;
+    PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| user.wrong(KEY, None, "it holds no private key in PEM".to_owned(), ALLOWED_KEY))?;
+    let key = if text.ends_with(b"\n") {
+        key
+    } else {
+        // The client writes the certificate right behind the key: the end of one and the begin of the other would be one line.
+        text.push(b'\n');
+        STANDARD.encode(&text)
+    };
     // The last second of 9999 means "never", and is no timestamp.
     let end = i64::try_from(end).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
     Ok(Some(Identity { certificate, key, end }))

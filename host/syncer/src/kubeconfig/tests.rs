@@ -128,6 +128,16 @@ fn s20_a_token_or_a_certificate_with_its_key_is_a_credential() {
 }
 
 #[test]
+fn s20_a_key_whose_last_line_has_no_end_is_used_with_its_certificate() {
+    let (certificate, key) = identity(2031);
+    let text = String::from_utf8(STANDARD.decode(&key).unwrap()).unwrap();
+    for text in [text.trim().to_owned(), format!("{}\n", text.trim())] {
+        let pair = (certificate.clone(), STANDARD.encode(text));
+        assert_eq!(read(&document(cluster(), with_identity(pair)), STRICT).map(drop), Ok(()));
+    }
+}
+
+#[test]
 fn an_authority_is_read_as_tools_write_it() {
     let pem = STANDARD.decode(identity(2031).0).unwrap();
     let two = STANDARD.encode([pem.clone(), pem].concat());
