@@ -41,6 +41,9 @@ pub(super) enum LendCommand {
     /// Lender: print what to create for a borrower, for kubectl apply -f -; needs no cluster
     Grant(grant::GrantArgs),
     /// Lender: print a kubeconfig with a new token for a borrower
+    ///
+    /// It reads the ServiceAccount of the borrower, its ClusterRole, and the admission policies of the grant that restrict it. Where
+    /// one of them is missing no token is requested.
     Kubeconfig(kubeconfig::KubeconfigArgs),
     /// Show what would be lent, resized, taken away and evicted, now and at the next boundary; writes nothing
     ///

@@ -6,8 +6,10 @@
 //!
 //! The kubeconfig says by which authority the server is known, as the connection of this command does. Where this one does not check
 //! the certificate there is none to say: no token is requested, since it would go through whatever answers there, and the
-//! kubeconfig would lead a borrower to any server that takes the address.
+//! kubeconfig would lead a borrower to any server that takes the address. None is requested either for an account of which a part of
+//! the grant is missing: without its admission policies it may change any node of the lender.
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,19 +17,23 @@ use anyhow::{Context, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::PostParams;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use topoloom_syncer::kubeconfig::{Allowed, Insecure, Loopback, judge};
 
 use super::{BorrowerArgs, ObjectFormat, ReachArgs};
 use crate::cli::options::values;
 use crate::cli::print;
-use crate::cluster::{Refusal, RefusalReason, ServerProof};
+use crate::cluster::{Refusal, RefusalReason, ServerProof, found};
 use crate::config::duration;
 use crate::manager::rights::lending::grant::Account;
+use crate::manager::rights::lending::grant::guards::Guard;
 
 /// The shortest that an API server issues.
 const SHORTEST: Duration = Duration::from_secs(600);
@@ -37,6 +43,8 @@ const LONGEST: Duration = Duration::from_secs(3_650 * DAY);
 const DAY: u64 = 86_400;
 /// How much less than was asked for needs no remark: the request took a moment.
 const LESS: SignedDuration = SignedDuration::from_mins(1);
+/// What makes an account as it has to be.
+const GRANT: &str = "apply the whole of what `topoloom lend grant` prints for the same --borrower, --mount-namespace and --account-namespace";
 /// Characters of base64 in a line of PEM.
 const PEM_LINE: usize = 64;
 
@@ -85,6 +93,7 @@ pub(super) async fn run(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
     let account = Account::of(borrower, mount_namespace, account_namespace)?;
     let connection = args.reach.connection().await?;
     proven(connection.proof(), &connection.server)?;
+    granted(&connection.client, &account).await?;
     let (token, end) = issue(connection.client.clone(), &account, args).await?;
     let server = args.server.as_ref().unwrap_or(&connection.server);
     let authorities = connection.authorities();
@@ -123,6 +132,43 @@ fn proven(proof: ServerProof, server: &http::Uri) -> anyhow::Result<()> {
     }
 }
 
+/// Whether the account is there, with a role, and with the admission policies that restrict what this role allows.
+async fn granted(client: &kube::Client, account: &Account) -> anyhow::Result<()> {
+    let (Account { namespace, name }, role_name) = (account, account.role());
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    if stored(&accounts, name).await?.is_none() {
+        bail!("there is no ServiceAccount {namespace}/{name}: {GRANT} first");
+    }
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let Some(role) = stored(&roles, &role_name).await? else {
+        bail!("there is no ClusterRole {role_name}: {GRANT} first");
+    };
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    for guard in Guard::needed(account, &role) {
+        let (policy, binding) = (stored(&policies, &guard.name).await?, stored(&bindings, &guard.name).await?);
+        if let Some(gap) = guard.gap(policy.as_ref(), binding.as_ref()) {
+            bail!(
+                "{gap}, so ServiceAccount {namespace}/{name} may write {}: {GRANT}. API servers older than Kubernetes 1.30 have no such \
+                 policies, and there a grant has to have --physical-writes=none and --policies=virtual",
+                guard.allows
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The object of this name; nothing where there is none, or none of its kind.
+async fn stored<K>(api: &Api<K>, name: &str) -> anyhow::Result<Option<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    match found(name, api.get(name)).await.map_err(|error| Refusal::of(&error)) {
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => Ok(None),
+        answer => answer.with_context(|| format!("reading {} {name}", K::kind(&()))),
+    }
+}
+
 /// A new token, and its end.
 async fn issue(client: kube::Client, account: &Account, args: &KubeconfigArgs) -> anyhow::Result<(String, Timestamp)> {
     let Account { namespace, name } = account;
@@ -131,16 +177,9 @@ async fn issue(client: kube::Client, account: &Account, args: &KubeconfigArgs) -
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec, ..TokenRequest::default() };
     let issued = api.create_token_request(name, &PostParams::default(), &request).await;
-    let issued = match issued.map_err(|error| Refusal::of(&error)) {
-        Ok(issued) => issued.status.context("the API server issued no token")?,
-        Err(refusal) if refusal.reason == RefusalReason::NotFound => bail!(
-            "there is no ServiceAccount {namespace}/{name}: apply what `topoloom lend grant` prints for the same --borrower, \
-             --mount-namespace and --account-namespace first"
-        ),
-        Err(refusal) => {
-            return Err(refusal).with_context(|| format!("requesting a token of ServiceAccount {namespace}/{name}"));
-        }
-    };
+    let issued = issued.map_err(|error| Refusal::of(&error));
+    let issued = issued.with_context(|| format!("requesting a token of ServiceAccount {namespace}/{name}"))?;
+    let issued = issued.status.context("the API server issued no token")?;
     Ok((issued.token, issued.expiration_timestamp.0))
 }
 
@@ -202,10 +241,17 @@ fn pem(certificates: &[Vec<u8>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
+    use topoloom_api::cluster_binding::{PhysicalWrites, PolicySource};
 
     use super::*;
+    use crate::manager::rights::lending::grant::Grant;
+    use crate::manager::rights::lending::{PhysicalSettings, Streams};
 
     fn args(duration: Duration) -> KubeconfigArgs {
         KubeconfigArgs {
@@ -219,6 +265,76 @@ mod tests {
             server: None,
             output: ObjectFormat::Yaml,
         }
+    }
+
+    /// An API server that has these objects. Of a kind of which there is none it has no definition.
+    fn server(objects: Vec<Value>) -> kube::Client {
+        let serve = move |request: Request<Body>| {
+            let mut parts = request.uri().path().rsplit('/');
+            let (name, plural) = (parts.next().unwrap().to_owned(), parts.next().unwrap());
+            let kind = match plural {
+                "serviceaccounts" => "ServiceAccount",
+                "clusterroles" => "ClusterRole",
+                "validatingadmissionpolicies" => "ValidatingAdmissionPolicy",
+                "validatingadmissionpolicybindings" => "ValidatingAdmissionPolicyBinding",
+                other => panic!("{other}"),
+            };
+            let mut of_kind = objects.iter().filter(|object| object["kind"] == kind).peekable();
+            let is_served = of_kind.peek().is_some() || !kind.starts_with("Validating");
+            let (code, body) = match of_kind.find(|object| object["metadata"]["name"] == *name) {
+                Some(object) => (200, object.to_string()),
+                None if is_served => {
+                    let status = json!({
+                        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                        "message": format!("{plural} \"{name}\" not found"), "details": {"name": name, "kind": plural},
+                    });
+                    (404, status.to_string())
+                }
+                None => (404, "404 page not found".to_owned()),
+            };
+            let answer = Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap();
+            async move { Ok::<_, Infallible>(answer) }
+        };
+        kube::Client::new(tower::service_fn(serve), "default")
+    }
+
+    fn grant(writes: PhysicalWrites, policies: PolicySource) -> Grant {
+        let (binding, mount_namespace) = (super::super::binding("east").unwrap(), "lent".to_owned());
+        let settings = PhysicalSettings { binding, mount_namespace, writes, policies, streams: Streams::Off };
+        Grant::new(settings, "accounts", Some("vc-1")).unwrap()
+    }
+
+    #[tokio::test]
+    async fn s19_no_token_is_requested_for_an_account_of_which_a_part_of_the_grant_is_missing() {
+        let whole = grant(PhysicalWrites::All, PolicySource::Physical);
+        let said = async |objects: Vec<Value>| {
+            let answer = granted(&server(objects), whole.account()).await;
+            answer.map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(said(whole.objects()).await, Ok(()));
+        let parts = ["ServiceAccount", "ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+        let mut missed = 0;
+        for (at, object) in whole.objects().iter().enumerate() {
+            let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+            if parts.contains(&kind) {
+                let mut rest = whole.objects();
+                rest.remove(at);
+                let why = said(rest).await.unwrap_err();
+                let place = if kind == "ServiceAccount" { "accounts/" } else { "" };
+                assert!(why.starts_with(&format!("there is no {kind} {place}{name}")), "{why}");
+                assert!(why.contains("apply the whole of what `topoloom lend grant` prints"), "{why}");
+                missed += 1;
+            }
+        }
+        assert_eq!(missed, 6);
+        // Before Kubernetes 1.30.
+        let of_old = |object: &Value| !object["kind"].as_str().unwrap().starts_with("Validating");
+        let why = said(whole.objects().into_iter().filter(of_old).collect()).await.unwrap_err();
+        assert!(why.contains("so ServiceAccount accounts/east.lent may write any Node: "), "{why}");
+        assert!(why.ends_with("a grant has to have --physical-writes=none and --policies=virtual"), "{why}");
+        let reads = grant(PhysicalWrites::None, PolicySource::Virtual).objects();
+        assert!(reads.iter().all(of_old));
+        assert_eq!(said(reads).await, Ok(()));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::GRANT;
 use crate::cli::preflight::access::Subject;
 use crate::cli::preflight::line::Line;
 use crate::cluster::{Refusal, RefusalReason, Side, leases};
+use crate::manager::rights::lending::grant::guards::{denies, is_about};
 
 /// The name of everything that is never stored. It is none of a virtual node.
 const PROBE: &str = "topoloom-preflight";
@@ -159,19 +160,11 @@ async fn read(client: &kube::Client, user: &str) -> Line {
 
 /// What is guarded by policies that deny, and that are about this account.
 fn guarded(user: &str, policies: &[ValidatingAdmissionPolicy], bindings: &[ValidatingAdmissionPolicyBinding]) -> Line {
-    let denies = |name: &str| {
-        bindings.iter().filter_map(|binding| binding.spec.as_ref()).any(|spec| {
-            let actions = spec.validation_actions.as_deref().unwrap_or_default();
-            spec.policy_name.as_deref() == Some(name) && actions.iter().any(|action| action == "Deny")
-        })
-    };
-    let quoted = format!("'{user}'");
+    let is_bound = |name: &str| bindings.iter().any(|binding| denies(binding, name));
     let kinds: BTreeSet<&str> = policies
         .iter()
-        .filter(|policy| denies(policy.metadata.name.as_deref().unwrap_or_default()))
-        .filter_map(|policy| policy.spec.as_ref())
-        .filter(|spec| spec.match_conditions.iter().flatten().any(|condition| condition.expression.contains(&quoted)))
-        .filter_map(|spec| spec.match_constraints.as_ref())
+        .filter(|policy| is_bound(policy.metadata.name.as_deref().unwrap_or_default()) && is_about(policy, user))
+        .filter_map(|policy| policy.spec.as_ref()?.match_constraints.as_ref())
         .flat_map(|constraints| constraints.resource_rules.iter().flatten())
         .flat_map(|rule| rule.resources.iter().flatten())
         .map(String::as_str)

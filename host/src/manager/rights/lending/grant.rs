@@ -13,6 +13,7 @@
 //! the namespace that is lent, and nodes that are written without an identity by which its claims are known.
 
 mod admission;
+pub mod guards;
 #[cfg(test)]
 mod tests;
 
@@ -124,6 +125,17 @@ impl Account {
         Ok(Self { namespace: namespace.to_owned(), name })
     }
 
+    /// The name of its roles, and of the admission policy about nodes.
+    #[must_use]
+    pub fn role(&self) -> String {
+        format!("{PREFIX}{}", self.name)
+    }
+
+    /// The name of the admission policy about the status of policies.
+    fn policies_guard(&self) -> String {
+        format!("{POLICIES_PREFIX}{}", self.name)
+    }
+
     /// The name of its user in requests.
     #[must_use]
     pub fn user(&self) -> String {
@@ -159,7 +171,8 @@ impl Grant {
         &self.account
     }
 
-    /// Every object, in an order in which they can be applied.
+    /// Every object, in an order in which they can be applied. What restricts the account comes before what it may do: where an apply
+    /// breaks off, nothing is allowed without its limits.
     #[must_use]
     pub fn objects(&self) -> Vec<Value> {
         let mut objects = vec![namespace(&self.account.namespace), namespace(&self.settings.mount_namespace)];
@@ -171,6 +184,7 @@ impl Grant {
             "metadata": metadata(&self.account.name, Some(&self.account.namespace)),
             "automountServiceAccountToken": false,
         }));
+        objects.extend(self.guards());
         let rights = self.settings.rights();
         let mut places: Vec<&RightScope> = rights.iter().map(|right| &right.place).collect();
         places.sort();
@@ -179,19 +193,21 @@ impl Grant {
             let rules = rights.iter().filter(|right| right.place == *place).map(rule).collect();
             objects.extend(self.role(place, rules));
         }
-        if let Some(cluster) = &self.virtual_cluster {
-            objects.extend(admission::of_nodes(&self.account, &self.name(), cluster));
-        }
-        if self.settings.policies == PolicySource::Physical {
-            let (name, cluster) = (format!("{POLICIES_PREFIX}{}", self.account.name), self.virtual_cluster.as_deref());
-            objects.extend(admission::of_policies(&self.account, &name, &self.settings.binding, cluster));
-        }
         objects
     }
 
-    /// The name of everything but the account.
-    fn name(&self) -> String {
-        format!("{PREFIX}{}", self.account.name)
+    /// The admission policies, each with its binding.
+    fn guards(&self) -> Vec<Value> {
+        let (account, cluster) = (&self.account, self.virtual_cluster.as_deref());
+        let mut guards = Vec::new();
+        if let Some(cluster) = cluster {
+            guards.extend(admission::of_nodes(account, &account.role(), cluster));
+        }
+        if self.settings.policies == PolicySource::Physical {
+            let name = account.policies_guard();
+            guards.extend(admission::of_policies(account, &name, &self.settings.binding, cluster));
+        }
+        guards
     }
 
     /// A role with these rules, and its binding to the account.
@@ -200,7 +216,7 @@ impl Grant {
             RightScope::Cluster => ("ClusterRole", None),
             RightScope::Namespace(namespace) => ("Role", Some(namespace.as_str())),
         };
-        let (version, name) = (format!("{RBAC}/v1"), self.name());
+        let (version, name) = (format!("{RBAC}/v1"), self.account.role());
         let metadata = metadata(&name, namespace);
         let Account { namespace, name: account } = &self.account;
         [

@@ -14,7 +14,7 @@
 //!
 //! `failurePolicy: Fail`: an expression that cannot be computed refuses the write. A policy that is gone takes the limits away, and
 //! leaves what the role allows: `patch` of nodes, or of the status of every policy. So lender and policy go together, and a grant is
-//! applied as a whole.
+//! applied as a whole. Where a policy is missing the account gets no token ([`guards`](super::guards)).
 
 use serde_json::{Value, json};
 use topoloom_api::names::GROUP;

@@ -39,16 +39,29 @@ fn s19_a_grant_is_everything_that_a_lender_creates_in_an_order_in_which_it_can_b
             "Namespace lent",
             "CustomResourceDefinition resourceleasingpolicies.topoloom.dev",
             "ServiceAccount topoloom-lending/east.lent",
-            "ClusterRole topoloom-lend.east.lent",
-            "ClusterRoleBinding topoloom-lend.east.lent",
-            "Role lent/topoloom-lend.east.lent",
-            "RoleBinding lent/topoloom-lend.east.lent",
             "ValidatingAdmissionPolicy topoloom-lend.east.lent",
             "ValidatingAdmissionPolicyBinding topoloom-lend.east.lent",
             "ValidatingAdmissionPolicy topoloom-lend-policies.east.lent",
             "ValidatingAdmissionPolicyBinding topoloom-lend-policies.east.lent",
+            "ClusterRole topoloom-lend.east.lent",
+            "ClusterRoleBinding topoloom-lend.east.lent",
+            "Role lent/topoloom-lend.east.lent",
+            "RoleBinding lent/topoloom-lend.east.lent",
         ]
     );
+}
+
+#[test]
+fn s19_every_policy_is_bound_before_the_first_role_so_that_a_part_of_a_grant_allows_no_more() {
+    for writes in [PhysicalWrites::All, PhysicalWrites::None] {
+        for policies in [PolicySource::Physical, PolicySource::Virtual] {
+            let objects = grant(PhysicalSettings { writes, policies, ..settings() }).objects();
+            let kinds: Vec<&str> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
+            let first = kinds.iter().position(|kind| ["ClusterRoleBinding", "RoleBinding"].contains(kind)).unwrap();
+            let last = kinds.iter().rposition(|kind| kind.starts_with("ValidatingAdmissionPolicy"));
+            assert!(last.is_none_or(|last| last < first), "{kinds:?}");
+        }
+    }
 }
 
 #[test]
