@@ -11,7 +11,7 @@ use topoloom_api::resource_leasing_policy::{
 use topoloom_api::{Part, ResourceLeasingPolicy, Unreadable};
 use topoloom_sync::policy::announced::Announcement;
 use topoloom_sync::policy::object::PolicyObject;
-use topoloom_sync::policy::spec::{LimitSpec, PolicySpec, WindowSpec};
+use topoloom_sync::policy::spec::{LimitSpec, PolicySpec, Whom, WindowSpec};
 use topoloom_sync::policy::status::{Phase, PolicyCondition, PolicyStatus};
 use topoloom_sync::truth::Truth;
 
@@ -39,21 +39,44 @@ pub fn object(policy: &ResourceLeasingPolicy, binding: &str) -> PolicyObject {
     }
 }
 
-/// What can be read of a spec that cannot be read as a whole: for whom it is, and which nodes it selects.
-fn parts(why: &Unreadable, binding: &str) -> PolicySpec {
+/// Whether a policy may be for a binding of this name, before it is judged: its spec is, or the last valid one, which may be in force
+/// in its place. All that is for that binding once it is judged may be.
+#[must_use]
+pub fn may_be_for(policy: &ResourceLeasingPolicy, binding: &str, virtual_cluster: &str) -> bool {
+    let is_for =
+        |cluster: &str, named: Option<&str>| Whom { cluster, virtual_cluster: named }.is(binding, virtual_cluster);
+    let is_spec_for = |spec: &ResourceLeasingPolicySpec| is_for(&spec.cluster, spec.virtual_cluster.as_deref());
+    let is_present_for = match &policy.spec {
+        Ok(spec) => is_spec_for(spec),
+        Err(why) => {
+            let (cluster, named) = whom(why, binding);
+            is_for(&cluster, named.as_deref())
+        }
+    };
+    is_present_for || policy.status.last_valid.as_ref().is_some_and(is_spec_for)
+}
+
+/// For whom a policy is whose spec cannot be read as a whole: the binding, and the virtual cluster where it names one.
+fn whom(why: &Unreadable, binding: &str) -> (String, Option<String>) {
     let cluster = match why.part::<String>("cluster") {
         Part::Read(cluster) => cluster,
         Part::Absent | Part::Unreadable => binding.to_owned(),
-    };
-    let node_selector = match why.part("nodeSelector") {
-        Part::Read(written) => Some(selector::read(&written)),
-        Part::Absent => None,
-        Part::Unreadable => Some(selector::unreadable()),
     };
     // One that cannot be read names no virtual cluster, so it could be for ours.
     let virtual_cluster = match why.part("virtualCluster") {
         Part::Read(named) => Some(named),
         Part::Absent | Part::Unreadable => None,
+    };
+    (cluster, virtual_cluster)
+}
+
+/// What can be read of a spec that cannot be read as a whole: for whom it is, and which nodes it selects.
+fn parts(why: &Unreadable, binding: &str) -> PolicySpec {
+    let (cluster, virtual_cluster) = whom(why, binding);
+    let node_selector = match why.part("nodeSelector") {
+        Part::Read(written) => Some(selector::read(&written)),
+        Part::Absent => None,
+        Part::Unreadable => Some(selector::unreadable()),
     };
     let priority = priority(why.part("priority").or_default());
     PolicySpec { cluster, virtual_cluster, node_selector, priority, ..PolicySpec::default() }
@@ -333,6 +356,41 @@ mod tests {
         let last =
             stored(json!({"metadata": {"name": "p"}, "spec": {"cluster": "east", "timeZone": 1}, "status": status}));
         assert!(Policy::new(object(&last, "east")).terms().is_some());
+    }
+
+    #[test]
+    fn s7_for_whom_a_policy_may_be_is_known_before_it_is_judged() {
+        let invalid = |cluster: &str| json!({"cluster": cluster, "timeZone": "Nowhere"});
+        let policies = [
+            (json!({"cluster": "east"}), json!(null), true),
+            (json!({"cluster": "west"}), json!(null), false),
+            (json!({}), json!(null), false),
+            (json!({"cluster": "east", "virtualCluster": "vc"}), json!(null), true),
+            (json!({"cluster": "east", "virtualCluster": "another"}), json!(null), false),
+            (json!({"cluster": "east", "virtualCluster": ""}), json!(null), true),
+            // The last valid version of an invalid one is in force.
+            (invalid("west"), json!({"cluster": "east"}), true),
+            (invalid("west"), json!({"cluster": "east", "virtualCluster": "another"}), false),
+            (invalid("east"), json!({"cluster": "west"}), true),
+            // What cannot be read could be anything.
+            (json!({"cluster": 5}), json!(null), true),
+            (json!("all"), json!(null), true),
+            (json!({"cluster": "west", "timeWindows": 5}), json!(null), false),
+            (json!({"cluster": "west", "timeWindows": 5}), json!({"cluster": "east"}), true),
+            (json!({"cluster": "east", "virtualCluster": 5}), json!(null), true),
+            (json!({"cluster": "east", "virtualCluster": "another", "timeWindows": 5}), json!(null), false),
+        ];
+        for (spec, last_valid, is_for) in policies {
+            let object = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"lastValid": last_valid}});
+            let policy = stored(object.clone());
+            let judged = Policy::new(super::object(&policy, "east"));
+            assert_eq!(may_be_for(&policy, "east", "vc"), is_for, "{object}");
+            assert_eq!(judged.is_for("east", "vc"), is_for, "{object}");
+        }
+        // Whether a spec is valid is not known yet: this one was given to another binding a moment ago.
+        let status = json!({"lastValid": {"cluster": "east"}});
+        let moved = stored(json!({"metadata": {"name": "p"}, "spec": {"cluster": "west"}, "status": status}));
+        assert!(may_be_for(&moved, "east", "vc") && !Policy::new(object(&moved, "east")).is_for("east", "vc"));
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! Owns what is stored of each policy, in one version together: its spec as it was judged, and its status. The status is decided on
 //! both, and its write carries that version: otherwise a spec that was replaced meanwhile could become the last valid one of an
 //! object that never held it.
+//!
+//! The watch shows the policies for all borrowers to each binding. Of one that is for another binding, or for another virtual cluster,
+//! nothing is kept: each of many bindings would hold all of them. One that was for this binding and is given to another goes with that
+//! edit. It is in no doubt, since its object is still there.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -93,7 +97,22 @@ impl PolicyFeed {
         if is_known { self.take(object) } else { Touched::new() }
     }
 
+    /// Whether a policy may be for this binding, or was when it was shown last.
+    fn may_matter(&self, object: &ResourceLeasingPolicy) -> bool {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        convert::policy::may_be_for(object, &self.0.binding, &self.0.virtual_cluster)
+            || self.view().policies.get(name).is_some()
+    }
+
+    /// Whether this binding has to look at it, now that it is judged.
+    fn is_kept(&self, stored: &StoredPolicy) -> bool {
+        stored.policy.is_for(&self.0.binding, &self.0.virtual_cluster)
+    }
+
     fn take(&self, object: &ResourceLeasingPolicy) -> Touched {
+        if !self.may_matter(object) {
+            return Touched::new();
+        }
         let (name, stored) = self.read(object);
         {
             let mut all = self.stored();
@@ -101,7 +120,11 @@ impl PolicyFeed {
             if all.get(&name).is_some_and(|known| stored.version.is_older_than(&known.version)) {
                 return Touched::new();
             }
-            all.insert(Arc::clone(&name), stored.clone());
+            if self.is_kept(&stored) {
+                all.insert(Arc::clone(&name), stored.clone());
+            } else {
+                all.remove(&name);
+            }
         }
         let touched = self.view().policy(Policy::clone(&stored.policy));
         if self.is_ours(&stored) {
@@ -139,11 +162,14 @@ impl Index<Shown<ResourceLeasingPolicy>> for PolicyFeed {
     }
 
     fn list(&mut self, list: &mut Self::List, shown: Shown<ResourceLeasingPolicy>) {
-        list.extend(shown.object.map(|object| self.read(&object)));
+        // One that was given away is in the list, or it would count as gone.
+        let object = shown.object.filter(|object| self.may_matter(object));
+        list.extend(object.map(|object| self.read(&object)));
     }
 
-    fn reset(&mut self, list: Self::List, _: &ResourceVersion) -> Touched {
+    fn reset(&mut self, mut list: Self::List, _: &ResourceVersion) -> Touched {
         let policies = list.values().map(|stored| Policy::clone(&stored.policy)).collect();
+        list.retain(|_, stored| self.is_kept(stored));
         *self.stored() = list;
         let touched = self.view().policies_listed(policies);
         self.look_at_all();
@@ -170,5 +196,94 @@ impl Follows<ResourceLeasingPolicy> for PolicyFeed {
 impl fmt::Debug for PolicyFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PolicyFeed").field("binding", &self.0.binding).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use serde_json::{Value, json};
+    use topoloom_cluster::watched::{Event, Watched};
+    use topoloom_core::queue::Limiter;
+
+    use super::*;
+    use crate::view::examples;
+
+    /// The feed of the binding `east`, over so many nodes.
+    fn feed(nodes: usize) -> PolicyFeed {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(nodes)));
+        let statuses = WorkQueue::new("test", NonZeroUsize::MIN.saturating_add(99), Limiter::default());
+        PolicyFeed::new(&view, &statuses)
+    }
+
+    /// A policy in a version of its object, as the watch shows it.
+    fn shown(name: &str, version: u64, spec: &Value) -> Shown<ResourceLeasingPolicy> {
+        let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string()});
+        Shown::new(name, Some(Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())))
+    }
+
+    fn list(feed: &mut PolicyFeed, policies: Vec<Shown<ResourceLeasingPolicy>>) -> Touched {
+        let mut watched = Watched::default();
+        watched.take(feed, Event::Init(Earlier::Valid));
+        for policy in policies {
+            watched.take(feed, Event::InitApply(policy));
+        }
+        watched.take(feed, Event::InitDone("9".into())).unwrap()
+    }
+
+    /// How many policies are kept here and in the view, and how many were found gone.
+    fn kept(feed: &PolicyFeed) -> (usize, usize, u64) {
+        let stored = feed.stored().len();
+        let view = feed.view();
+        (stored, view.policies.names().count(), view.policies.doubts())
+    }
+
+    #[test]
+    fn s21_of_policies_that_are_for_other_bindings_nothing_is_kept() {
+        let mut feed = feed(2);
+        let placement = feed.view().placement();
+        let others = [json!({"cluster": "west"}), json!({"cluster": "east", "virtualCluster": "another"})];
+        let all = |version: u64| -> Vec<_> {
+            let of = |number: usize| shown(&format!("p{number}"), version, &others[number % 2]);
+            (0..1_000).map(of).collect()
+        };
+        assert!(list(&mut feed, all(1)).is_empty());
+        assert_eq!(kept(&feed), (0, 0, 0));
+        for policy in all(2) {
+            assert!(feed.apply(policy).is_empty());
+        }
+        assert_eq!(kept(&feed), (0, 0, 0));
+        for policy in all(3) {
+            assert!(feed.delete(policy).is_empty());
+        }
+        assert!(list(&mut feed, Vec::new()).is_empty());
+        assert_eq!((kept(&feed), feed.view().placement()), ((0, 0, 0), placement));
+    }
+
+    #[test]
+    fn s8_a_policy_that_is_given_to_another_binding_goes_at_once_and_is_in_no_doubt() {
+        let (ours, theirs) = (json!({"cluster": "east"}), json!({"cluster": "west"}));
+        let mut feed = feed(2);
+        assert_eq!(feed.apply(shown("p", 5, &ours)).len(), 2);
+        assert_eq!(kept(&feed), (1, 1, 0));
+        assert!(feed.apply(shown("p", 4, &theirs)).is_empty(), "it is behind what is known");
+        assert_eq!(kept(&feed), (1, 1, 0));
+        assert_eq!(feed.apply(shown("p", 6, &theirs)).len(), 2);
+        assert_eq!(kept(&feed), (0, 0, 0));
+        assert!(feed.apply(shown("p", 7, &theirs)).is_empty());
+        assert!(feed.delete(shown("p", 8, &theirs)).is_empty());
+        // A list shows the same, also after the policies could not be read for a while.
+        for is_lost in [false, true] {
+            feed.apply(shown("p", 9, &ours));
+            if is_lost {
+                feed.lost();
+            }
+            assert_eq!(list(&mut feed, vec![shown("p", 10, &theirs)]).len(), 2);
+            assert_eq!(kept(&feed), (0, 0, 0));
+        }
+        feed.apply(shown("p", 11, &ours));
+        assert_eq!(feed.delete(shown("p", 12, &ours)).len(), 2);
+        assert_eq!(kept(&feed), (0, 0, 1));
     }
 }

@@ -1,7 +1,8 @@
 //! The policies of the lender, on their way into the view, and which of them are in force nowhere.
 //!
-//! Owns which nodes a change of a policy concerns: those that the version before it concerned, and those that this one does. That a
-//! policy is gone is believed when a later list says so, too (decision S8): the watch of policies asks for that list.
+//! Owns which nodes a change of a policy concerns: those that the version before it concerned, and those that this one does. Policies
+//! that are not for this binding are none of it, and what only the status of one says has no node looked at. That a policy is gone is
+//! believed when a later list says so, too (decision S8): the watch of policies asks for that list.
 
 use std::collections::HashMap;
 
@@ -25,6 +26,7 @@ impl View {
             is_changed |= !self.policies.doubt(&name).is_empty();
         }
         for policy in policies {
+            is_changed |= self.may_free(&policy);
             is_changed |= self.take_policy(policy);
         }
         self.policies.set_synced(Synced::Yes);
@@ -48,24 +50,43 @@ impl View {
 
     /// A policy is as it is now.
     pub fn policy(&mut self, policy: Policy) -> Touched {
-        let name = policy.name().to_owned();
-        let mut touched = self.concerned(&name);
-        if !self.take_policy(policy) {
-            return Touched::new();
+        let (name, may_free) = (policy.name().to_owned(), self.may_free(&policy));
+        let is_same = match self.policies.get(&name) {
+            Some(known) => known.decides_as(&policy),
+            None => !self.is_for_us(&policy),
+        };
+        let mut touched = if is_same { Touched::new() } else { self.concerned(&name) };
+        if self.take_policy(policy) {
+            self.placement += 1;
+            touched.extend(self.concerned(&name));
+        } else if may_free {
+            touched = self.concerned(&name);
         }
-        self.placement += 1;
-        touched.append(&mut self.concerned(&name));
         touched
     }
 
-    /// Whether this changes anything. One that is being deleted counts as gone.
+    /// Whether another policy, or other terms, may be in force on a node because of this. One that is being deleted counts as gone.
     fn take_policy(&mut self, policy: Policy) -> bool {
         let known = self.policies.get(policy.name());
         let goes = policy.object().deleting && known.is_some_and(|known| !known.object().deleting);
         if goes {
             self.policies.doubt(policy.name());
         }
-        !self.policies.insert(policy).is_empty() || goes
+        // One that was given to another binding is not gone, so it is in no doubt.
+        let is_for_us = self.is_for_us(&policy);
+        let affected = if is_for_us { self.policies.insert(policy) } else { self.policies.remove(policy.name()) };
+        !affected.is_empty() || goes
+    }
+
+    fn is_for_us(&self, policy: &Policy) -> bool {
+        let identity = &self.binding.identity;
+        policy.is_for(identity.binding(), identity.virtual_cluster())
+    }
+
+    /// Whether what the guard holds may be free now: the status of the policy announces something else than it did.
+    fn may_free(&self, policy: &Policy) -> bool {
+        let known = self.policies.get(policy.name());
+        known.is_some_and(|known| known.object().announced != policy.object().announced) && self.guard.held().is_some()
     }
 
     /// A policy is gone, and that is not believed yet.
@@ -132,9 +153,9 @@ impl View {
 #[cfg(test)]
 mod tests {
     use topoloom_sync::bars::Bar;
-    use topoloom_sync::guard::{Safety, Spent};
+    use topoloom_sync::guard::{HeldBefore, Inherited, Safety, Spent};
     use topoloom_sync::liveness::Reach;
-    use topoloom_sync::policy::announced::Announced;
+    use topoloom_sync::policy::announced::{Announced, Announcement};
     use topoloom_sync::policy::object::PolicyObject;
     use topoloom_sync::policy::spec::{LimitSpec, PolicySpec};
     use topoloom_sync::selector::{RawNodeSelector, RawRequirement, RawTerm};
@@ -237,6 +258,82 @@ mod tests {
         assert_eq!(all(&mut view), [0, 2, 2]);
         assert_eq!(view.policies_believed(3).len(), 3);
         assert_eq!(all(&mut view), [2, 2, 2]);
+    }
+
+    #[test]
+    fn s8_policies_of_another_binding_that_go_freeze_no_node_of_this_one() {
+        let mut view = view(1);
+        let placement = view.placement();
+        let west = |number: usize| {
+            let mut object = object(&format!("p{number}"), &[]);
+            object.spec.cluster = "west".to_owned();
+            Policy::new(object)
+        };
+        let many = || (0..101).map(west);
+        for policy in many() {
+            let name = policy.name().to_owned();
+            assert_eq!(view.policy(policy), Touched::new());
+            assert_eq!(view.policy_gone(&name), Touched::new());
+        }
+        assert_eq!(view.policies_listed(many().collect()), Touched::new());
+        assert_eq!(view.policies_listed(Vec::new()), Touched::new());
+        assert_eq!((view.policies.is_in_doubt(), view.policies.doubts()), (false, 0));
+        assert_eq!(view.placement(), placement);
+        assert_eq!(view.decide(&"w1".into(), &Evidence::default(), now()).orders.len(), 2, "it is claimed and lent");
+    }
+
+    #[test]
+    fn s8_a_policy_that_is_given_to_another_binding_is_not_gone_and_one_that_is_deleted_with_that_edit_is_doubted() {
+        let mut view = view(1);
+        let west = |is_deleted: bool| {
+            let mut object = object("p", &["w1"]);
+            (object.spec.cluster, object.deleting) = ("west".to_owned(), is_deleted);
+            Policy::new(object)
+        };
+        view.policy(policy("p", &["w1"]));
+        assert_eq!(view.policies_listed(vec![west(false)]), named(&["w1"]));
+        assert!(!view.policies.is_in_doubt() && view.policies.get("p").is_none());
+        view.policy(policy("p", &["w1"]));
+        assert_eq!(view.policy(west(true)), named(&["w1"]));
+        assert!(view.policies.is_in_doubt() && view.policies.get("p").is_none());
+    }
+
+    /// A policy for all nodes, and the same when its status was written.
+    fn written() -> (Policy, Policy) {
+        let mut object = object("p", &[]);
+        let before = Policy::new(object.clone());
+        let (at, since) = ("2026-08-03T18:00:00Z".parse().unwrap(), now().wall);
+        object.announced.next = Some(Announcement { at, since });
+        object.last_valid = Some(object.spec.clone());
+        (before, Policy::new(object))
+    }
+
+    #[test]
+    fn s18_what_only_the_status_of_a_policy_says_is_known_and_has_no_node_looked_at() {
+        let mut view = view(2);
+        let (before, after) = written();
+        view.policy(before.clone());
+        let placement = view.placement();
+        for policy in [&after, &before] {
+            assert_eq!(view.policy(policy.clone()), Touched::new());
+            assert_eq!(view.policies.get("p"), Some(policy));
+        }
+        assert_eq!(view.policies_listed(vec![after.clone()]), Touched::new());
+        assert_eq!((view.policies.get("p"), view.placement()), (Some(&after), placement));
+    }
+
+    #[test]
+    fn s9_while_something_is_held_nodes_are_looked_at_when_their_policy_announces_something_else() {
+        let held = Inherited { held: Some(HeldBefore::default()), ..Inherited::default() };
+        let mut view = View::new(binding(), Safety::default(), held, Reach::Reachable, now());
+        let (before, after) = written();
+        view.policies_listed(vec![before.clone()]);
+        view.physical_nodes([("w1".into(), physical(1))].into());
+        let placement = view.placement();
+        assert_eq!(view.policy(before.clone()), Touched::new(), "it says the same");
+        assert_eq!(view.policy(after), named(&["w1"]));
+        assert_eq!(view.placement(), placement);
+        assert_eq!(view.policies_listed(vec![before]), named(&["w1"]));
     }
 
     #[test]

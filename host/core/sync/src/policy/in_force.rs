@@ -201,11 +201,14 @@ impl Policies {
         self.synced = synced;
     }
 
-    /// A policy is as it is now. Returns the bindings that have to look at their nodes, also the one that it was for before.
+    /// A policy is as it is now. Returns the bindings that have to look at their nodes, also the one that it was for before; none,
+    /// where only its status differs.
     pub fn insert(&mut self, policy: Policy) -> BTreeSet<String> {
-        if self.by_name.get(policy.name()).is_some_and(|known| **known == policy) {
+        let known = self.by_name.get(policy.name());
+        if known.is_some_and(|known| **known == policy) {
             return BTreeSet::new();
         }
+        let decides_as_before = known.is_some_and(|known| known.decides_as(&policy));
         let mut affected = self.remove(policy.name());
         if let Gone::These(gone) = &mut self.gone
             && !policy.object().deleting
@@ -219,7 +222,7 @@ impl Policies {
             affected.insert(binding.to_owned());
         }
         self.by_name.insert(policy.name().to_owned(), policy);
-        affected
+        if decides_as_before { BTreeSet::new() } else { affected }
     }
 
     /// A policy is gone. Returns the bindings that have to look at their nodes.

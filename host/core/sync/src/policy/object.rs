@@ -151,7 +151,23 @@ impl Policy {
         let of_terms = self.terms().map(|terms| terms.cluster.as_str());
         let of_spec = Some(self.object.spec.cluster.as_str()).filter(|present| Some(*present) != of_terms);
         let all = [of_terms, of_spec].into_iter().flatten();
-        all.filter(move |binding| self.applies_to(binding, virtual_cluster) || self.names(binding, virtual_cluster))
+        all.filter(move |binding| self.is_for(binding, virtual_cluster))
+    }
+
+    /// Whether a binding has to look at it: its terms are for that binding, or its present spec is.
+    #[must_use]
+    pub fn is_for(&self, binding: &str, virtual_cluster: &str) -> bool {
+        self.applies_to(binding, virtual_cluster) || self.names(binding, virtual_cluster)
+    }
+
+    /// Whether the same policy is in force on each node under both, with the same terms. What only the status says may differ.
+    #[must_use]
+    pub fn decides_as(&self, other: &Self) -> bool {
+        self.object.deleting == other.object.deleting
+            && self.object.spec == other.object.spec
+            && self.judgement == other.judgement
+            && self.present == other.present
+            && self.rank == other.rank
     }
 
     /// What it means for a node that the selector of the binding selects.
@@ -186,10 +202,7 @@ impl Policy {
     /// Whether its present spec, valid or not, is for a binding: that binding's syncer writes its status.
     #[must_use]
     pub fn names(&self, binding: &str, virtual_cluster: &str) -> bool {
-        let spec = &self.object.spec;
-        // An empty text names no virtual cluster. It is a mistake, and could be meant for any.
-        let named = spec.virtual_cluster.as_deref().filter(|named| !named.is_empty());
-        spec.cluster == binding && named.is_none_or(|named| named == virtual_cluster)
+        self.object.spec.whom().is(binding, virtual_cluster)
     }
 }
 

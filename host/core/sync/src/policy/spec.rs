@@ -32,6 +32,33 @@ pub struct PolicySpec {
     pub reclaim_via: Option<String>,
 }
 
+/// For whom a policy is, as a spec says it (decision S7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whom<'a> {
+    /// `cluster`.
+    pub cluster: &'a str,
+    /// `virtualCluster`.
+    pub virtual_cluster: Option<&'a str>,
+}
+
+impl Whom<'_> {
+    /// Whether that is a binding of this name, in this virtual cluster.
+    #[must_use]
+    pub fn is(self, binding: &str, virtual_cluster: &str) -> bool {
+        // An empty text names no virtual cluster. It is a mistake, and could be meant for any.
+        let named = self.virtual_cluster.filter(|named| !named.is_empty());
+        self.cluster == binding && named.is_none_or(|named| named == virtual_cluster)
+    }
+}
+
+impl PolicySpec {
+    /// For whom it is.
+    #[must_use]
+    pub fn whom(&self) -> Whom<'_> {
+        Whom { cluster: &self.cluster, virtual_cluster: self.virtual_cluster.as_deref() }
+    }
+}
+
 /// A time window as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowSpec {

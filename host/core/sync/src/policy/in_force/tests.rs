@@ -1,6 +1,7 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+use super::super::announced::{Announced, Announcement};
 use super::super::examples::{broken, invalid, malformed, on_pool, policy, requirement};
 use super::super::object::PolicyObject;
 use super::super::spec::PolicySpec;
@@ -266,6 +267,44 @@ fn s8_a_policy_that_changes_its_binding_makes_both_look_again() {
     assert_eq!(all.remove("night"), set(&[]));
     assert_eq!(all.get("night"), None);
     assert_eq!(on_of(&all, "red", "west", NoPolicy::LeaseAll), "all");
+}
+
+#[test]
+fn s8_what_only_the_status_of_a_policy_says_is_known_and_makes_no_binding_look() {
+    let mut all = policies([policy("night")]);
+    let since = at(2).unwrap();
+    let next = Some(Announcement { at: at(3).unwrap(), since });
+    let stored = PolicyObject {
+        generation: 2,
+        last_valid: Some(policy("night").spec),
+        announced: Announced { next, closing: None },
+        ..policy("night")
+    };
+    assert_eq!(all.insert(Policy::new(stored.clone())), BTreeSet::new());
+    assert_eq!(all.get("night").map(Policy::object), Some(&stored));
+    assert!(all.of("east").map(Policy::object).eq([&stored]));
+    // A last valid version that is in force in place of the present one decides.
+    let broken = with(stored.clone(), invalid);
+    assert!(all.insert(Policy::new(broken.clone())).contains("east"));
+    let other = PolicyObject { last_valid: Some(on_pool("red", policy("night").spec)), ..broken };
+    assert!(all.insert(Policy::new(other)).contains("east"));
+    assert_eq!((on(&all, "red"), on(&all, "blue")), ("night".to_owned(), "frozen by night".to_owned()));
+}
+
+#[test]
+fn s7_a_policy_is_for_a_binding_by_its_terms_or_by_its_present_spec() {
+    let to = |cluster: &str| PolicySpec { cluster: cluster.to_owned(), ..policy("p").spec };
+    let is_for = |object: &PolicyObject| {
+        let policy = Policy::new(object.clone());
+        ["east", "west"].map(|binding| policy.is_for(binding, VIRTUAL_CLUSTER))
+    };
+    assert_eq!(is_for(&policy("p")), [true, false]);
+    let moved = PolicyObject { last_valid: Some(to("west")), ..policy("p") };
+    assert_eq!(is_for(&moved), [true, false], "its present spec is valid");
+    assert_eq!(is_for(&with(moved, invalid)), [true, true]);
+    let named = |whom: &str| PolicySpec { virtual_cluster: Some(whom.to_owned()), ..to("east") };
+    let found = ["other", VIRTUAL_CLUSTER, ""].map(|whom| is_for(&with(policy("p"), |_| named(whom))));
+    assert_eq!(found, [[false, false], [true, false], [true, false]]);
 }
 
 #[test]
