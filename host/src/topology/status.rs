@@ -155,7 +155,7 @@ impl StatusWriter {
         let view = self.nodes.view_now(keys)?;
         let settled = inner.index.settle(&view);
         let mut names: BTreeSet<Arc<str>> = settled.into_iter().map(|settled| settled.name).collect();
-        names.append(&mut inner.status_due);
+        names.extend(std::mem::take(&mut inner.status_due));
         let now = jiff::Timestamp::now().to_string();
         let in_motion = inner.in_motion();
         let (moving, names): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| in_motion.contains(name));

@@ -157,11 +157,11 @@ impl Index<Shown<KnownPod>> for PhysicalPods {
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
         list.seen.insert(uid(&shown));
-        list.touched.append(&mut self.apply(shown));
+        list.touched.extend(self.apply(shown));
     }
 
     fn reset(&mut self, mut list: PodList, _: &ResourceVersion) -> Touched {
-        list.touched.append(&mut locked(&self.view).pods_listed(self.watch, &list.seen));
+        list.touched.extend(locked(&self.view).pods_listed(self.watch, &list.seen));
         list.touched
     }
 
@@ -178,7 +178,7 @@ impl Follows<KnownPod> for PhysicalPods {
     fn given_up(&mut self, list: Option<PodList>) -> Touched {
         let Some(mut list) = list else { return Touched::new() };
         // Each list that is given up would leave others behind.
-        list.touched.append(&mut locked(&self.view).pods_given_up(self.watch, &list.seen));
+        list.touched.extend(locked(&self.view).pods_given_up(self.watch, &list.seen));
         list.touched
     }
 
@@ -216,7 +216,7 @@ impl Index<Shown<KnownPod>> for OurPods {
         if shown.reading == Reading::Current {
             list.older(self.inbox.older_physical(&pod));
         }
-        list.touched.append(&mut self.take(&pod));
+        list.touched.extend(self.take(&pod));
     }
 
     fn reset(&mut self, list: PodList, version: &ResourceVersion) -> Touched {
@@ -289,7 +289,7 @@ impl Index<Shown<KnownPod>> for LentPods {
         if shown.reading == Reading::Current {
             list.older(self.inbox.older_twin(&pod));
         }
-        list.touched.append(&mut self.take(&pod));
+        list.touched.extend(self.take(&pod));
     }
 
     fn reset(&mut self, mut list: PodList, version: &ResourceVersion) -> Touched {
@@ -298,7 +298,7 @@ impl Index<Shown<KnownPod>> for LentPods {
         let mut view = locked(&self.view);
         for uid in view.ledger.virtual_uids() {
             if !list.seen.contains(&uid) {
-                list.touched.append(&mut view.lent_pod_gone(&uid));
+                list.touched.extend(view.lent_pod_gone(&uid));
             }
         }
         view.lent_pods_listed(&list.seen);
@@ -407,7 +407,7 @@ pub async fn follow<T, I>(
 fn taken<T, I: Follows<T>>(watched: &mut Watched<I::List>, index: &mut I, event: Event<Shown<T>>) -> Touched {
     let broken = if let Event::Init(_) = &event { watched.cut() } else { None };
     let mut touched = broken.map(|list| index.broken_off(list)).unwrap_or_default();
-    touched.append(&mut watched.take(index, event).unwrap_or_default());
+    touched.extend(watched.take(index, event).unwrap_or_default());
     touched
 }
 

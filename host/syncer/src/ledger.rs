@@ -224,7 +224,7 @@ impl Ledger {
             Nodes::Some(nodes) => nodes.iter().cloned().collect(),
         };
         for pod in nodes.iter().flat_map(|node| stock.on(node)) {
-            touched.append(&mut self.shown(watch, &pod));
+            touched.extend(self.shown(watch, &pod));
         }
         touched
     }
@@ -362,7 +362,7 @@ impl Ledger {
         let mut touched = Touched::new();
         // A pod never moves; one that did is another pod's row.
         if self.physical_pods.get(uid).is_some_and(|row| row.pod.node() != Some(node)) {
-            touched.append(&mut self.physical_pod_gone(uid));
+            touched.extend(self.physical_pod_gone(uid));
         }
         let before = self.physical_pods.remove(uid);
         let [ours, others] = before.as_ref().map(|row| row.shown).unwrap_or_default();
@@ -403,7 +403,7 @@ impl Ledger {
         let mut touched = self.draw_on_next(watch);
         let stock = watch.of(self.stocks.each_ref()).clone();
         let has = |uid: &Uid| stock.as_ref().is_some_and(|stock| stock.has(uid));
-        touched.append(&mut self.hide(watch, |uid| !seen.contains(uid) && !has(uid)));
+        touched.extend(self.hide(watch, |uid| !seen.contains(uid) && !has(uid)));
         touched
     }
 
@@ -457,7 +457,7 @@ impl Ledger {
         let node = NodeName::from(Arc::clone(node));
         let mut touched = Touched::new();
         if self.virtual_pods.get(uid).is_some_and(|row| row.node != node) {
-            touched.append(&mut self.virtual_pod_gone(uid));
+            touched.extend(self.virtual_pod_gone(uid));
         }
         let requests = pod.requests();
         let there = VirtualPod { uid, phase: pod.phase(), node: Some(&node), requests: &requests };
@@ -484,7 +484,7 @@ impl Ledger {
                 touched.insert(Arc::clone(physical));
             }
         }
-        touched.append(&mut self.recount(uid));
+        touched.extend(self.recount(uid));
         touched
     }
 
@@ -504,7 +504,7 @@ impl Ledger {
                 self.lent.remove(&row.node);
             }
         }
-        touched.append(&mut self.recount(uid));
+        touched.extend(self.recount(uid));
         touched
     }
 

@@ -284,7 +284,7 @@ impl View {
         self.physical.clear();
         (self.is_listed, self.is_outdated) = (true, false);
         for (name, node) in nodes {
-            touched.append(&mut self.machine(&name, node));
+            touched.extend(self.machine(&name, node));
         }
         // A virtual node whose physical one was gone before the first list.
         touched.extend(self.lent.values().filter_map(|lent| Some(named(lent)?.into())));
@@ -330,7 +330,7 @@ impl View {
         let gone: Vec<NodeName> = self.lent.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         let mut touched = Touched::new();
         for name in gone {
-            touched.append(&mut self.lent_node_gone(&name));
+            touched.extend(self.lent_node_gone(&name));
         }
         let is_first = !std::mem::replace(&mut self.is_lent_listed, true);
         if is_first {
@@ -412,9 +412,9 @@ impl View {
         self.look_later(touched);
     }
 
-    fn look_later(&mut self, mut touched: Touched) {
+    fn look_later(&mut self, touched: Touched) {
         if !touched.is_empty() {
-            self.pending.append(&mut touched);
+            self.pending.extend(touched);
             self.tell();
         }
     }

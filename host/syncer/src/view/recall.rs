@@ -111,7 +111,7 @@ impl View {
         }
         let held = self.guard.held().cloned();
         if before.is_some() && held.as_ref().map(|batch| &batch.hash) != before.as_ref() {
-            touched.append(&mut self.all());
+            touched.extend(self.all());
             self.look_at_ports();
         }
         Reviewed { held, is_recalling: self.guard.is_recalling(), touched }
@@ -125,7 +125,7 @@ impl View {
         }
         let Some(since) = self.recall.known else {
             self.recall.known = Some(now.steady);
-            touched.append(&mut self.all());
+            touched.extend(self.all());
             return false;
         };
         let all = self.all();
