@@ -50,7 +50,7 @@ impl Index<Shown<PhysicalNode>> for Machines {
     fn reset(&mut self, list: Self::List, version: &ResourceVersion) -> Touched {
         let touched = self.nodes.reset(list, version);
         // A machine that went while nothing was shown may have another one of its name.
-        self.inbox.nodes_gone(|_| true);
+        self.inbox.nodes_gone();
         touched
     }
 
@@ -58,7 +58,7 @@ impl Index<Shown<PhysicalNode>> for Machines {
         let lent = self.lent_name(&object).filter(|lent| !locked(&self.view).knows_lent(lent));
         let touched = self.nodes.apply(object);
         if let Some(lent) = lent {
-            self.inbox.nodes_gone(|node| *node == *lent);
+            self.inbox.node_gone(&lent);
         }
         touched
     }
@@ -67,7 +67,7 @@ impl Index<Shown<PhysicalNode>> for Machines {
         let lent = self.lent_name(&object);
         let touched = self.nodes.delete(object);
         if let Some(lent) = lent {
-            self.inbox.nodes_gone(|node| *node == *lent);
+            self.inbox.node_gone(&lent);
         }
         touched
     }

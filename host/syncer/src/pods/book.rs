@@ -18,6 +18,8 @@
 //! last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
 //! whose end was not seen as failed. A new list, and a server that was set back, make first looks at orphans void.
 
+mod left;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,7 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::pods::{Adopted, Looks, ORPHAN_DELAY};
 use topoloom_sync::projection::Refusals;
 
+use self::left::Left;
 use super::key::PodKey;
 use super::shelf::Shelf;
 use crate::pod_state::{Digest, PodState};
@@ -68,6 +71,7 @@ pub(super) struct Book {
     bearers: HashMap<PodName, PodName>,
     /// The names of the virtual nodes that had pods.
     nodes: HashSet<NodeName>,
+    left: Left,
     statuses: Shelf,
     texts: Shelf,
     twins_listed: Listed,
@@ -168,8 +172,6 @@ struct TwinRow {
     ending: Option<Box<Ending>>,
     /// The final phase in which its physical pod went.
     seen: Option<Phase>,
-    /// Its end was looked at, and is left to others until something happens.
-    left: bool,
 }
 
 /// The end of a virtual pod. In a box, since few pods terminate.
@@ -254,6 +256,7 @@ impl Book {
             twins: HashMap::new(),
             bearers: HashMap::new(),
             nodes: HashSet::new(),
+            left: Left::default(),
             statuses: Shelf::new(STATUSES),
             texts: Shelf::new(TWINS),
             twins_listed: Listed::No,
@@ -323,6 +326,7 @@ impl Book {
             History::Valid => {}
             History::Void => {
                 self.twins.clear();
+                self.left = Left::default();
                 self.texts.clear();
                 self.twins_listed = Listed::No;
                 self.forget_answers();
@@ -440,7 +444,7 @@ impl Book {
             && let Some(twin_row) = self.twins.get_mut(twin).filter(|known| known.uid == *twin_uid)
         {
             twin_row.seen = end.or(twin_row.seen);
-            twin_row.left = false;
+            self.left.remove(&twin_row.node, twin);
             if twin_row.ending.is_some() {
                 looks.push(PodKey::Ending(twin.clone()));
             }
@@ -556,7 +560,8 @@ impl Book {
         let digest = (content == Content::Read).then(|| pod.digest());
         let known_end = known.and_then(|row| row.ending.as_deref());
         let since = known_end.map_or(self.now, |end| end.since);
-        let is_same_end = known_end.map(|end| end.deletion) == pod.ending() && known.is_some_and(|row| !row.left);
+        let is_same_end = known_end.map(|end| end.deletion) == pod.ending()
+            && known.is_some_and(|row| !self.left.has(&row.node, &name));
         let ending = pod.ending().map(|deletion| Box::new(Ending { deletion, grace: pod.grace, since }));
         let is_new_end = ending.is_some() && !is_same_end;
         let seen = known.and_then(|row| row.seen);
@@ -565,7 +570,10 @@ impl Book {
         // Pods of one node share its name.
         let node = self.nodes.get(pod.node.as_str()).cloned().unwrap_or_else(|| pod.node.as_str().into());
         self.nodes.insert(node.clone());
-        self.twins.insert(name.clone(), TwinRow { uid, version, digest, back, node, ending, seen, left: false });
+        let row = TwinRow { uid, version, digest, back, node, ending, seen };
+        if let Some(before) = self.twins.insert(name.clone(), row) {
+            self.left.remove(&before.node, &name);
+        }
         match pod.text().filter(|_| is_read && content == Content::Read) {
             Some(text) => self.texts.put(&name, text),
             None => self.texts.remove(&name),
@@ -581,6 +589,7 @@ impl Book {
     pub(super) fn twin_gone(&mut self, name: &PodName, uid: &Uid) -> Vec<PodKey> {
         let Some(row) = self.twins.get(name).filter(|row| row.uid == *uid) else { return Vec::new() };
         let related = self.related(name, [row.back.clone(), None]);
+        self.left.remove(&row.node, name);
         self.twins.remove(name);
         self.forget_nodes();
         self.texts.remove(name);
@@ -609,8 +618,8 @@ impl Book {
 
     /// Everything that is not at rest.
     pub(super) fn waiting(&self) -> Vec<PodKey> {
-        let ending = self.twins.iter().filter(|(_, row)| row.ending.is_some() && !row.left);
-        let ending = ending.map(|(name, _)| PodKey::Ending(name.clone()));
+        let waits = |(name, row): &(&PodName, &TwinRow)| row.ending.is_some() && !self.left.has(&row.node, name);
+        let ending = self.twins.iter().filter(waits).map(|(name, _)| PodKey::Ending(name.clone()));
         self.unrested(self.physical.keys().cloned().collect()).into_iter().chain(ending).collect()
     }
 
@@ -698,19 +707,19 @@ impl Book {
 
     /// The end of a virtual pod is left to others until something happens.
     pub(super) fn leave(&mut self, name: &PodName) {
-        if let Some(row) = self.twins.get_mut(name) {
-            row.left = true;
+        if let Some(row) = self.twins.get(name).filter(|row| row.ending.is_some()) {
+            self.left.add(&row.node, name);
         }
     }
 
-    /// Physical nodes are gone, or others: the ends of the pods of these virtual nodes are looked at again. Returns what has to be.
-    pub(super) fn nodes_gone(&mut self, is_gone: impl Fn(&str) -> bool) -> Vec<PodKey> {
-        let left = self.twins.iter_mut().filter(|(_, row)| row.left && row.ending.is_some() && is_gone(&row.node));
-        left.map(|(name, row)| {
-            row.left = false;
-            PodKey::Ending(name.clone())
-        })
-        .collect()
+    /// The physical node of this virtual one is gone, or another one: the ends of its pods are looked at again. Returns what has to be.
+    pub(super) fn node_gone(&mut self, node: &str) -> Vec<PodKey> {
+        self.left.take(node).into_iter().map(PodKey::Ending).collect()
+    }
+
+    /// The same of all physical nodes.
+    pub(super) fn nodes_gone(&mut self) -> Vec<PodKey> {
+        self.left.take_all().into_iter().map(PodKey::Ending).collect()
     }
 
     /// When the second look at an orphan is due, or was; never where it was not looked at first.

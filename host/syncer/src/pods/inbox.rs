@@ -126,10 +126,15 @@ impl Inbox {
         std::mem::take(&mut self.book().unread_twins)
     }
 
-    /// Physical nodes are gone, new, or others: ends of pods that were left to others because their machine was there, or none of
-    /// ours, are looked at again, where this says it of the virtual node.
-    pub(crate) fn nodes_gone(&self, is_gone: impl Fn(&str) -> bool) {
-        self.change(|book| book.nodes_gone(is_gone));
+    /// The physical node of this virtual one is gone, new, or another one: ends of its pods that were left to others because their
+    /// machine was there, or none of ours, are looked at again.
+    pub(crate) fn node_gone(&self, node: &str) {
+        self.change(|book| book.node_gone(node));
+    }
+
+    /// The same of all physical nodes.
+    pub(crate) fn nodes_gone(&self) {
+        self.change(Book::nodes_gone);
     }
 
     /// The list of physical pods is whole.

@@ -171,6 +171,62 @@ fn a_pair_that_changed_back_while_it_was_worked_on_is_looked_at_again() {
     assert_eq!(book.done(&first, Some(&stored)), Rested::No);
 }
 
+/// A virtual pod on the node of this machine, which terminates since that second.
+fn terminating(number: usize, version: u64, machine: &str, second: u8) -> PodState {
+    let mut pod = virtual_pod(number, version, "a");
+    pod["spec"]["nodeName"] = format!("vnode-east-{machine}").into();
+    pod["metadata"]["deletionTimestamp"] = format!("2026-08-03T12:00:{second:02}Z").into();
+    state(&pod)
+}
+
+#[test]
+fn s10_when_a_machine_goes_the_ends_are_looked_at_that_were_left_to_others_on_it_and_no_others() {
+    let mut book = book();
+    let ends = |numbers: &[usize]| -> Vec<PodKey> {
+        numbers.iter().map(|number| PodKey::Ending(name("shop", *number))).collect()
+    };
+    for (number, machine) in [(1, "w1"), (2, "w1"), (3, "w2"), (4, "w1")] {
+        assert_eq!(book.twin(&terminating(number, 1, machine, 0)), ends(&[number]));
+    }
+    assert_eq!(book.node_gone("vnode-east-w1"), [], "none is left to others");
+    (1..=3).for_each(|number| book.leave(&name("shop", number)));
+    // One that does not terminate has no end, and neither has one that is not known.
+    book.twin(&state(&virtual_pod(5, 1, "a")));
+    [5, 6].into_iter().for_each(|number| book.leave(&name("shop", number)));
+    assert_eq!(book.waiting(), ends(&[4]));
+    assert_eq!(book.node_gone("vnode-east-w9"), []);
+    assert_eq!(book.node_gone("vnode-east-w1"), ends(&[1, 2]));
+    assert_eq!(book.node_gone("vnode-east-w1"), [], "they are not left to others any more");
+    book.leave(&name("shop", 2));
+    assert_eq!(book.nodes_gone(), ends(&[2, 3]), "of all machines");
+    assert_eq!(book.nodes_gone(), []);
+}
+
+#[test]
+fn s10_a_pod_that_something_happens_to_is_not_left_to_others_any_more() {
+    let left = |happens: &dyn Fn(&mut Book)| {
+        let mut book = book();
+        book.physical(&state(&physical_pod(1, 1, "a")));
+        book.twin(&terminating(1, 1, "w1", 0));
+        book.leave(&name("shop", 1));
+        happens(&mut book);
+        book.nodes_gone()
+    };
+    assert_eq!(left(&|_| ()), [PodKey::Ending(name("shop", 1))]);
+    let happens: [&dyn Fn(&mut Book); 5] = [
+        &|book| drop(book.twin(&terminating(1, 2, "w1", 7))),
+        &|book| drop(book.twin_gone(&name("shop", 1), &"v-1".into())),
+        &|book| drop(book.physical_gone(&name("lent", 1), &"p-1".into(), None)),
+        &|book| drop(book.twins_listed(&HashSet::new())),
+        &|book| book.twins_begin(History::Void),
+    ];
+    assert!(happens.into_iter().all(|happens| left(happens).is_empty()));
+    // Another pod of its name is on another machine.
+    let mut again = virtual_pod(1, 3, "a");
+    (again["metadata"]["uid"], again["spec"]["nodeName"]) = ("v-new".into(), "vnode-east-w2".into());
+    assert_eq!(left(&|book| drop(book.twin(&state(&again)))), []);
+}
+
 #[test]
 fn pods_of_other_nodes_are_not_remembered() {
     let mut book = book();
