@@ -419,7 +419,7 @@ fn look_at(queue: &WorkQueue<PhysicalName>, nodes: Touched) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
@@ -443,7 +443,8 @@ mod tests {
         names.iter().map(|name| known(pod(name))).collect()
     }
 
-    fn list<K, I: Index<K>>(index: &mut I, objects: Vec<K>) -> I::Change {
+    /// A list of these objects, as its watch shows it.
+    pub(crate) fn list<K, I: Index<K>>(index: &mut I, objects: Vec<K>) -> I::Change {
         let mut watched = Watched::default();
         watched.take(index, Event::Init(Earlier::Valid));
         for object in objects {

@@ -204,10 +204,10 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use serde_json::{Value, json};
-    use topoloom_cluster::watched::{Event, Watched};
     use topoloom_core::queue::Limiter;
 
     use super::*;
+    use crate::feeds::tests::list;
     use crate::view::examples;
 
     /// The feed of the binding `east`, over so many nodes.
@@ -221,15 +221,6 @@ mod tests {
     fn shown(name: &str, version: u64, spec: &Value) -> Shown<ResourceLeasingPolicy> {
         let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string()});
         Shown::new(name, Some(Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())))
-    }
-
-    fn list(feed: &mut PolicyFeed, policies: Vec<Shown<ResourceLeasingPolicy>>) -> Touched {
-        let mut watched = Watched::default();
-        watched.take(feed, Event::Init(Earlier::Valid));
-        for policy in policies {
-            watched.take(feed, Event::InitApply(policy));
-        }
-        watched.take(feed, Event::InitDone("9".into())).unwrap()
     }
 
     /// How many policies are kept here and in the view, and how many were found gone.
