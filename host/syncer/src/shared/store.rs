@@ -2,9 +2,10 @@
 //!
 //! Owns what a follower sees, whenever it looks: a whole list first, and then each change since its last look, in their latest state
 //! alone. So a follower that is slow slows no other, holds nothing up, and costs nothing but its place. The last changes are in a log
-//! of a fixed size: a follower that was further behind gets a list of what is there, as after a watch that broke. Owns how much all of
-//! it is, and what followers are shown where that is more than is [held](super::room). A plain value: it never waits, and never sends
-//! anything.
+//! of a fixed size: a follower that was further behind gets a list of what is there, as after a watch that broke. It gets that list in
+//! portions, in the order of the keys, with what has changed meanwhile before each of them: no look makes a copy of all that there is.
+//! Owns how much all of it is, and what followers are shown where that is more than is [held](super::room). A plain value: it never
+//! waits, and never sends anything.
 //!
 //! # Failure story
 //!
@@ -12,8 +13,9 @@
 //! to each follower in its last state; one that was too far behind misses that, and sees by a list that it is gone. An object that
 //! cannot be read is there, and stays what it was.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use topoloom_cluster::Refusal;
@@ -26,6 +28,8 @@ use super::room::Held;
 pub(super) const LOG: usize = 4_096;
 /// How many bytes of texts the log has, of objects that are gone.
 pub(super) const ENDED: usize = 16 << 20;
+/// How many objects that are there a follower is shown at one look.
+const PORTION: usize = 1_024;
 
 /// Where an object is, by which it can be found: a pod on its node.
 pub(super) type Place<T> = fn(&T) -> Option<&Arc<str>>;
@@ -108,10 +112,27 @@ pub enum Step<T> {
     GivenUp(Refusal),
 }
 
+/// How much is kept for followers that are behind, and how much one of them is shown at once.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// See [`LOG`].
+    log: usize,
+    /// See [`ENDED`].
+    ended: usize,
+    /// See [`PORTION`].
+    portion: usize,
+}
+
+impl Bounds {
+    const USUAL: Self = Self { log: LOG, ended: ENDED, portion: PORTION };
+}
+
 /// The objects.
 pub(super) struct Store<T> {
     place: Place<T>,
-    objects: HashMap<Arc<str>, Entry<T>>,
+    bounds: Bounds,
+    /// In an order in which they can be shown portion by portion, while some of them come and go.
+    objects: BTreeMap<Arc<str>, Entry<T>>,
     /// The keys of the objects of each place.
     places: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// The number of the last change.
@@ -184,13 +205,18 @@ struct List {
 }
 
 /// How far a follower has looked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor {
+pub(super) struct Cursor<T> {
     /// Lists of an earlier epoch are none for it.
     epoch: Epoch,
     /// The last list that it was shown, or has begun to be shown.
     list: u64,
     is_whole: bool,
+    /// What was there when that list began for it, and was not shown yet.
+    rest: Rest,
+    /// What ended while it was shown that list: each has to end for it once more when the list is whole.
+    ended: Vec<Shown<T>>,
+    /// The bytes of their texts.
+    weight: usize,
     /// The number of the last change that it has seen.
     at: u64,
     news: u64,
@@ -198,10 +224,41 @@ pub(super) struct Cursor {
     given_up: u64,
 }
 
-impl Cursor {
+/// What a follower has still to be shown of what is there.
+#[derive(Debug)]
+enum Rest {
+    /// Nothing: all since then is in the log.
+    Nothing,
+    /// What comes after this key; without one, all.
+    After(Option<Arc<str>>),
+}
+
+impl Rest {
+    /// Whether the object with this key is shown with the rest.
+    fn has(&self, key: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::After(last) => last.as_deref().is_none_or(|last| last < key),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Cursor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("list", &self.list)
+            .field("is_whole", &self.is_whole)
+            .field("rest", &self.rest)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Cursor<T> {
     /// That of a follower that has seen nothing, and wants no list from before this epoch.
     pub(super) fn new(epoch: Epoch) -> Self {
-        Self { epoch, list: 0, is_whole: false, at: 0, news: 0, given_up: 0 }
+        let (rest, ended) = (Rest::Nothing, Vec::new());
+        Self { epoch, list: 0, is_whole: false, rest, ended, weight: 0, at: 0, news: 0, given_up: 0 }
     }
 
     /// Whether it has seen a whole list, and none has begun since.
@@ -229,7 +286,8 @@ impl<T> Store<T> {
     pub(super) fn new(place: Place<T>) -> Self {
         Self {
             place,
-            objects: HashMap::new(),
+            bounds: Bounds::USUAL,
+            objects: BTreeMap::new(),
             places: HashMap::new(),
             head: 0,
             log: VecDeque::new(),
@@ -376,20 +434,27 @@ impl<T> Store<T> {
         self.objects.contains_key(key)
     }
 
-    /// What a follower has not seen yet.
-    pub(super) fn take(&self, cursor: &mut Cursor) -> Vec<Step<T>> {
+    /// What a follower has not seen yet, or a portion of that. It has seen all when this is empty.
+    pub(super) fn take(&self, cursor: &mut Cursor<T>) -> Vec<Step<T>> {
         let mut steps = Vec::new();
         self.show_given_up(cursor, &mut steps);
-        if let Some(list) = self.list.as_ref().filter(|list| list.mark.epoch >= cursor.epoch) {
-            self.begin_to_show(list, cursor, &mut steps);
-            self.show(list, cursor, &mut steps);
+        match self.list.as_ref().filter(|list| list.mark.epoch >= cursor.epoch) {
+            Some(list) => {
+                self.begin_to_show(list, cursor, &mut steps);
+                self.show(list, cursor, &mut steps);
+            }
+            // It is not shown that list any further.
+            None => cursor.rest = Rest::Nothing,
         }
-        self.show_news(cursor, &mut steps);
+        // It came after the list, of which the follower has not seen all yet.
+        if matches!(cursor.rest, Rest::Nothing) {
+            self.show_news(cursor, &mut steps);
+        }
         steps
     }
 
     /// What happened to the watch itself since.
-    fn show_news(&self, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
+    fn show_news(&self, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
         if cursor.news != self.news {
             cursor.news = self.news;
             steps.push(self.refusal.clone().map_or(Step::Opened, Step::Failed));
@@ -397,7 +462,7 @@ impl<T> Store<T> {
     }
 
     /// Before a list that came after it. A follower that was shown nothing has to know it only where it is why there is no list.
-    fn show_given_up(&self, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
+    fn show_given_up(&self, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
         let Some((refusal, times)) = self.given_up.as_ref().filter(|(_, times)| *times != cursor.given_up) else {
             return;
         };
@@ -413,8 +478,9 @@ impl<T> Store<T> {
     }
 
     /// Where a list has begun since, or the log does not reach back to what the follower has seen, it begins with that list.
-    fn begin_to_show(&self, list: &List, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
-        let (is_another, is_behind) = (cursor.list != list.mark.number, cursor.at < self.forgotten());
+    fn begin_to_show(&self, list: &List, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
+        let is_another = cursor.list != list.mark.number;
+        let is_behind = cursor.at < self.forgotten() || cursor.weight > self.bounds.ended;
         if !is_another && !is_behind {
             return;
         }
@@ -422,45 +488,67 @@ impl<T> Store<T> {
             // The list does not show in which state something ended before it, and it may never come to its end.
             self.show_changes(cursor.at, list.began, steps);
         }
-        (cursor.list, cursor.is_whole, cursor.at) = (list.mark.number, false, list.began);
+        // The list that it was shown breaks off for it.
+        self.show_ended(cursor, steps);
+        (cursor.list, cursor.is_whole, cursor.at, cursor.rest) = (list.mark.number, false, list.began, Rest::Nothing);
         steps.push(Step::Begins(list.mark));
         if list.began < self.forgotten() {
-            let listed = self.objects.iter().filter(|(_, entry)| entry.list == list.mark.number);
-            steps.extend(listed.map(|(key, entry)| Step::Listed(entry.shown(key))));
-            cursor.at = self.head;
+            (cursor.rest, cursor.at) = (Rest::After(None), self.head);
         }
     }
 
     /// Each change since, in its latest state; and of a list that it was not shown whole, what it has named, and its end.
-    fn show(&self, list: &List, cursor: &mut Cursor, steps: &mut Vec<Step<T>>) {
+    fn show(&self, list: &List, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
         if cursor.is_whole {
             self.show_changes(cursor.at, self.head, steps);
             cursor.at = self.head;
             return;
         }
-        let mut ended = Vec::new();
         for (number, logged) in self.since(cursor.at) {
             match logged {
                 Logged::Changed(key) => {
-                    // A later change shows it otherwise, or its end.
-                    let latest = self.objects.get(key).filter(|entry| entry.changed == number);
+                    // A later change shows it otherwise, or its end; or it is shown with the rest.
+                    let latest = self.objects.get(key).filter(|entry| entry.changed == number && !cursor.rest.has(key));
                     steps.extend(latest.map(|entry| Step::Listed(entry.shown(key))));
                 }
                 // It was in the list, and ended after that was whole.
-                Logged::Gone(shown, _) => {
+                Logged::Gone(shown, weight) => {
                     steps.push(Step::Listed(shown.clone()));
-                    ended.push(shown.clone());
+                    cursor.ended.push(shown.clone());
+                    cursor.weight = cursor.weight.saturating_add(*weight);
                 }
             }
         }
         cursor.at = self.head;
-        if let Some(version) = &list.whole {
+        self.show_rest(list, cursor, steps);
+        if let (Rest::Nothing, Some(version)) = (&cursor.rest, &list.whole) {
             cursor.is_whole = true;
             steps.push(Step::Whole(list.mark, version.clone()));
-            // What came again under its key is there.
-            ended.retain(|shown| !self.objects.contains_key(&shown.key));
-            steps.extend(ended.into_iter().map(Step::Gone));
+            self.show_ended(cursor, steps);
         }
+    }
+
+    /// The next portion of what is there, where the follower is shown a list out of that.
+    fn show_rest(&self, list: &List, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
+        let Rest::After(last) = &cursor.rest else { return };
+        let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.objects.range::<str, _>((after, Bound::Unbounded));
+        // What no list has named since is shown once one has, or goes at its end.
+        let listed = rest.filter(|(_, entry)| entry.list == list.mark.number).take(self.bounds.portion);
+        let (before, mut last) = (steps.len(), None);
+        for (key, entry) in listed {
+            steps.push(Step::Listed(entry.shown(key)));
+            last = Some(key);
+        }
+        let is_over = steps.len() - before < self.bounds.portion;
+        cursor.rest = if is_over { Rest::Nothing } else { Rest::After(last.cloned()) };
+    }
+
+    /// What ended while the follower was shown a list that is over for it. What came again under its key is there.
+    fn show_ended(&self, cursor: &mut Cursor<T>, steps: &mut Vec<Step<T>>) {
+        cursor.weight = 0;
+        let ended = std::mem::take(&mut cursor.ended).into_iter();
+        steps.extend(ended.filter(|shown| !self.objects.contains_key(&shown.key)).map(Step::Gone));
     }
 
     /// The changes after this number and until that one, to a follower that knows what was before: of each object the latest state,
@@ -502,7 +590,7 @@ impl<T> Store<T> {
         self.head += 1;
         self.ended = self.ended.saturating_add(logged.weight());
         self.log.push_back(logged);
-        while self.log.len() > LOG || self.ended > ENDED {
+        while self.log.len() > self.bounds.log || self.ended > self.bounds.ended {
             let Some(first) = self.log.pop_front() else { return };
             self.ended = self.ended.saturating_sub(first.weight());
         }

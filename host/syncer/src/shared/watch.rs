@@ -109,7 +109,7 @@ pub struct Stock<T> {
 pub struct Subscription<T> {
     running: Arc<Running<T>>,
     news: watch::Receiver<u64>,
-    cursor: Cursor,
+    cursor: Cursor<T>,
     member: RestoreWatch,
     /// What the next list does to what the follower knows, unless it does more.
     earlier: Earlier,
@@ -215,7 +215,8 @@ impl<T> Debug for Stock<T> {
 }
 
 impl<T> Subscription<T> {
-    /// What was shown since the last call, as soon as there is something. Where it is dropped while it waits nothing is lost.
+    /// What was shown since the last call, as soon as there is something; of much that was, a portion. Where it is dropped while it
+    /// waits nothing is lost.
     pub async fn next(&mut self) -> Vec<Step<T>> {
         loop {
             // Before the look, so that no change is missed.

@@ -12,6 +12,11 @@ fn store() -> Store<Pod> {
     Store::new(|pod| pod.0.as_ref())
 }
 
+/// One that shows two objects at a time, and whose log has three changes, and a hundred bytes of what is gone.
+fn small() -> Store<Pod> {
+    Store { bounds: Bounds { log: 3, ended: 100, portion: 2 }, ..store() }
+}
+
 fn pod(node: &str, number: u64) -> Option<Arc<Pod>> {
     Some(Arc::new((Some(node.into()), number)))
 }
@@ -29,7 +34,7 @@ fn refusal(message: &str) -> Refusal {
 }
 
 /// What a follower is shown, in words.
-fn words(store: &Store<Pod>, cursor: &mut Cursor) -> Vec<String> {
+fn words(store: &Store<Pod>, cursor: &mut Cursor<Pod>) -> Vec<String> {
     let word = |shown: Shown<Pod>| {
         let number = shown.object.map_or_else(|| "?".to_owned(), |pod| pod.1.to_string());
         format!("{}={number}", shown.key)
@@ -47,7 +52,7 @@ fn words(store: &Store<Pod>, cursor: &mut Cursor) -> Vec<String> {
     words.collect()
 }
 
-fn cursor() -> Cursor {
+fn cursor() -> Cursor<Pod> {
     Cursor::new(Epoch::default())
 }
 
@@ -108,6 +113,74 @@ fn s21_a_slow_follower_sees_the_latest_state_and_each_end_and_a_list_where_it_wa
     }
     assert_eq!(words(&store, &mut slow), ["begins 1".to_owned(), format!("listed a={LOG}"), "whole 1 9".into()]);
     assert_eq!(store.log.len(), LOG);
+}
+
+#[test]
+fn s21_what_is_there_is_listed_in_portions_and_what_changes_between_two_of_them_is_shown_as_it_is_then() {
+    let (mut store, mut slow) = (small(), cursor());
+    listed(&mut store, &[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]);
+    assert_eq!(words(&store, &mut slow), ["begins 1", "listed a=1", "listed b=1"]);
+    store.put("a", pod("w1", 2), 0);
+    store.put("d", pod("w1", 2), 0);
+    store.remove("b", pod("w1", 3), 0);
+    assert_eq!(words(&store, &mut slow), ["listed a=2", "listed b=3", "listed c=1", "listed d=2"]);
+    store.put("f", pod("w1", 1), 0);
+    assert_eq!(words(&store, &mut slow), ["listed e=1", "listed f=1"]);
+    assert!(!slow.is_whole());
+    assert_eq!(words(&store, &mut slow), ["whole 1 9", "gone b=3"]);
+    assert!(slow.is_whole());
+    store.put("c", pod("w1", 2), 0);
+    assert_eq!(words(&store, &mut slow), ["changed c=2"]);
+}
+
+#[test]
+fn s21_one_that_falls_behind_between_two_portions_begins_again_and_misses_no_end_that_it_was_shown() {
+    let (mut store, mut slow) = (small(), cursor());
+    listed(&mut store, &[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]);
+    words(&store, &mut slow);
+    store.remove("a", pod("w1", 2), 0);
+    assert_eq!(words(&store, &mut slow), ["listed a=2", "listed c=1", "listed d=1"]);
+    for number in 2..6 {
+        store.put("e", pod("w1", number), 0);
+    }
+    assert_eq!(words(&store, &mut slow), ["gone a=2", "begins 1", "listed b=1", "listed c=1"]);
+    assert_eq!(words(&store, &mut slow), ["listed d=1", "listed e=5"]);
+    // Another list begins, and comes to its end.
+    listed(&mut store, &[("a", 7), ("b", 7), ("c", 7), ("d", 7)]);
+    assert_eq!(words(&store, &mut slow), ["begins 2", "listed a=7", "listed b=7"]);
+    assert_eq!(words(&store, &mut slow), ["listed c=7", "listed d=7"]);
+    assert_eq!(words(&store, &mut slow), ["whole 2 9"]);
+}
+
+#[test]
+fn the_ends_that_are_kept_for_one_that_is_shown_a_list_have_the_bound_of_the_log() {
+    let (mut store, mut slow) = (small(), cursor());
+    let all = ["a", "b", "c", "d", "e", "f", "g"].map(|key| (key, 1));
+    listed(&mut store, &all);
+    words(&store, &mut slow);
+    store.remove("a", pod("w1", 2), 60);
+    assert_eq!(words(&store, &mut slow), ["listed a=2", "listed c=1", "listed d=1"]);
+    store.remove("b", pod("w1", 2), 60);
+    assert_eq!(words(&store, &mut slow), ["listed b=2", "listed e=1", "listed f=1"]);
+    assert_eq!(words(&store, &mut slow), ["gone a=2", "gone b=2", "begins 1", "listed c=1", "listed d=1"]);
+    assert_eq!((slow.ended.len(), slow.weight), (0, 0));
+}
+
+#[test]
+fn s19_a_refusal_that_comes_between_two_portions_is_shown_after_the_list_that_was_whole_before_it() {
+    let (mut store, mut slow, mut late) = (small(), cursor(), cursor());
+    listed(&mut store, &[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]);
+    words(&store, &mut slow);
+    store.failed(&refusal("no"));
+    assert_eq!(words(&store, &mut slow), ["listed c=1", "listed d=1"]);
+    assert_eq!(words(&store, &mut slow), ["listed e=1", "whole 1 9", "failed no"]);
+    // What was forgotten is shown no further.
+    assert_eq!(words(&store, &mut late), ["begins 1", "listed a=1", "listed b=1"]);
+    store.failed(&refusal("never"));
+    store.forget();
+    assert_eq!(words(&store, &mut late), ["failed never"]);
+    listed(&mut store, &[("c", 2)]);
+    assert_eq!(words(&store, &mut late), ["begins 2", "listed c=2", "whole 2 9", "opened"]);
 }
 
 #[test]
@@ -326,7 +399,7 @@ fn s25_what_was_read_of_an_object_before_is_shown_as_that_and_not_as_its_state()
     listed(&mut store, &[("a", 1), ("b", 1)]);
     store.put("a", None, 0);
     store.remove("b", None, 0);
-    let readings = |store: &Store<Pod>, cursor: &mut Cursor| -> Vec<(String, Reading)> {
+    let readings = |store: &Store<Pod>, cursor: &mut Cursor<Pod>| -> Vec<(String, Reading)> {
         let shown = store.take(cursor).into_iter().filter_map(|step| match step {
             Step::Listed(shown) | Step::Changed(shown) | Step::Gone(shown) => Some(shown),
             Step::Begins(_) | Step::Whole(..) | Step::Opened | Step::Failed(_) | Step::GivenUp(_) => None,
@@ -343,7 +416,7 @@ fn s25_what_was_read_of_an_object_before_is_shown_as_that_and_not_as_its_state()
 fn a_list_is_replaced_once_however_many_ask_for_it() {
     let (mut store, mut cursor) = (store(), cursor());
     listed(&mut store, &[]);
-    let marks = |store: &Store<Pod>, cursor: &mut Cursor| match &store.take(cursor)[..] {
+    let marks = |store: &Store<Pod>, cursor: &mut Cursor<Pod>| match &store.take(cursor)[..] {
         [Step::Begins(_), Step::Whole(mark, _)] => *mark,
         other => panic!("{other:?}"),
     };
@@ -403,11 +476,30 @@ fn happens() -> impl Strategy<Value = Happens> {
 struct Follower {
     known: BTreeMap<String, u64>,
     list: Option<BTreeMap<String, u64>>,
+    /// The latest state of each object that it was shown.
+    latest: BTreeMap<String, u64>,
 }
 
 impl Follower {
+    /// All that there is for it to see.
+    fn take_all(&mut self, store: &Store<Pod>, cursor: &mut Cursor<Pod>) {
+        loop {
+            let steps = store.take(cursor);
+            if steps.is_empty() {
+                return;
+            }
+            self.take(steps);
+        }
+    }
+
     fn take(&mut self, steps: Vec<Step<Pod>>) {
-        let read = |shown: &Shown<Pod>| (shown.key.to_string(), shown.object.as_ref().unwrap().1);
+        let latest = &mut self.latest;
+        let mut read = |shown: &Shown<Pod>| {
+            let (key, number) = (shown.key.to_string(), shown.object.as_ref().unwrap().1);
+            let before = latest.insert(key.clone(), number);
+            assert!(before <= Some(number), "{key} is shown as {number} after {before:?}");
+            (key, number)
+        };
         for step in steps {
             match step {
                 Step::Begins(_) => self.list = Some(BTreeMap::new()),
@@ -428,9 +520,10 @@ impl Follower {
 proptest! {
     #[test]
     fn s21_every_follower_knows_what_is_there_whenever_it_came_and_however_seldom_it_looks(
-        steps in prop::collection::vec((happens(), any::<bool>(), prop::bool::weighted(0.1)), 0..80)
+        steps in prop::collection::vec((happens(), any::<bool>(), prop::bool::weighted(0.1)), 0..80),
+        (log, portion) in (1..8_usize, 1..4_usize),
     ) {
-        let mut store = store();
+        let mut store = Store { bounds: Bounds { log, ended: ENDED, portion }, ..store() };
         let (mut truth, mut number) = (BTreeMap::new(), 0);
         let mut followers = vec![(cursor(), Follower::default()), (cursor(), Follower::default())];
         listed(&mut store, &[]);
@@ -476,16 +569,26 @@ proptest! {
             if comes {
                 followers.push((cursor(), Follower::default()));
             }
-            // The first one looks always, all others sometimes.
+            // The first one looks until it has seen all; all others sometimes, and at a portion.
             for (which, (cursor, follower)) in followers.iter_mut().enumerate() {
-                if which == 0 || looks {
-                    follower.take(store.take(cursor));
+                match (which, looks) {
+                    (0, _) => follower.take_all(&store, cursor),
+                    (_, true) => follower.take(store.take(cursor)),
+                    (_, false) => continue,
+                }
+                prop_assert!(which > 0 || cursor.is_whole());
+                if cursor.is_whole() {
                     prop_assert_eq!(&follower.known, &truth);
                 }
             }
             prop_assert_eq!(store.at("w1").len(), truth.len());
             prop_assert_eq!((store.all, store.listed), (store.held(), store.held()));
             prop_assert_eq!(store.held().objects, truth.len());
+        }
+        for (cursor, follower) in &mut followers {
+            follower.take_all(&store, cursor);
+            prop_assert!(cursor.is_whole());
+            prop_assert_eq!(&follower.known, &truth);
         }
     }
 }
