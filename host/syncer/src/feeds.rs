@@ -96,6 +96,7 @@ pub struct LentPods {
 /// name goes at its end.
 #[derive(Debug, Default)]
 pub struct PodList {
+    /// Those that the binding knows, or may know of before: all bindings are shown the pods of all.
     seen: HashSet<Uid>,
     touched: Touched,
     /// Of the pods that the list shows in a version before the one that is known: the lowest known version, and the one in the
@@ -145,6 +146,13 @@ impl PhysicalPods {
     fn take(&self, pod: &Arc<KnownPod>) -> Touched {
         locked(&self.view).pod_shown(self.watch, pod)
     }
+
+    /// Whether the ledger may have this pod: one of a node that counts, and one that cannot be read or has no node, since it may have
+    /// had one before. The pods of a node that counts later come out of what the watch has shown, and are there by that.
+    fn may_have(&self, shown: &Shown<KnownPod>) -> bool {
+        let node = shown.object.as_ref().and_then(|pod| pod.node());
+        node.is_none_or(|node| locked(&self.view).ledger.counts(node))
+    }
 }
 
 impl Index<Shown<KnownPod>> for PhysicalPods {
@@ -156,6 +164,9 @@ impl Index<Shown<KnownPod>> for PhysicalPods {
     }
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
+        if !self.may_have(&shown) {
+            return;
+        }
         list.seen.insert(uid(&shown));
         list.touched.extend(self.apply(shown));
     }
@@ -211,7 +222,9 @@ impl Index<Shown<KnownPod>> for OurPods {
     }
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
-        list.seen.insert(uid(&shown));
+        if self.pods.may_have(&shown) || shown.object.as_ref().is_some_and(|pod| self.inbox.is_ours(pod)) {
+            list.seen.insert(uid(&shown));
+        }
         let Some(pod) = shown.object else { return };
         if shown.reading == Reading::Current {
             list.older(self.inbox.older_physical(&pod));
@@ -284,8 +297,12 @@ impl Index<Shown<KnownPod>> for LentPods {
     }
 
     fn list(&mut self, list: &mut PodList, shown: Shown<KnownPod>) {
+        if shown.object.as_ref().is_some_and(|pod| !self.may_be_ours(pod)) {
+            return;
+        }
+        // Also one that cannot be read: it is there, and may be ours.
         list.seen.insert(uid(&shown));
-        let Some(pod) = shown.object.filter(|pod| self.may_be_ours(pod)) else { return };
+        let Some(pod) = shown.object else { return };
         if shown.reading == Reading::Current {
             list.older(self.inbox.older_twin(&pod));
         }
@@ -420,9 +437,15 @@ fn look_at(queue: &WorkQueue<PhysicalName>, nodes: Touched) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+    use std::num::NonZeroUsize;
+    use std::time::Duration;
+
     use serde_json::{Value, json};
+    use topoloom_core::queue::Limiter;
 
     use super::*;
+    use crate::pods::PodKey;
     use crate::slices::csi::CsiNodeSlice;
     use crate::slices::node::NodeSlice;
     use crate::slices::pod::Commons;
@@ -451,6 +474,89 @@ pub(crate) mod tests {
             watched.take(index, Event::InitApply(object));
         }
         watched.take(index, Event::InitDone("9".into())).unwrap()
+    }
+
+    /// A pod with these labels, in the namespace of the pods of the binding.
+    fn labelled(uid: &str, node: &str, labels: &BTreeMap<String, String>) -> Shown<KnownPod> {
+        let pod = json!({
+            "metadata": {"namespace": "lent", "name": uid, "uid": uid, "resourceVersion": "1", "labels": labels},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running"},
+        });
+        let pod = KnownPod::of(&serde_json::from_value(pod).unwrap()).unwrap();
+        Shown::new(uid, Some(Arc::new(pod)))
+    }
+
+    /// All that a watch has shown.
+    #[derive(Debug)]
+    struct Stocked(Vec<Arc<KnownPod>>);
+
+    impl PodStock for Stocked {
+        fn on(&self, node: &str) -> Vec<Arc<KnownPod>> {
+            self.0.iter().filter(|pod| pod.node().is_some_and(|at| **at == *node)).cloned().collect()
+        }
+
+        fn has(&self, uid: &str) -> bool {
+            self.0.iter().any(|pod| **pod.uid() == *uid)
+        }
+    }
+
+    /// A view that shares watches which have shown this, and counts no node yet.
+    fn sharing(pods: Vec<Arc<KnownPod>>) -> SharedView {
+        let mut view = examples::view(2);
+        let stock: Arc<dyn PodStock> = Arc::new(Stocked(pods));
+        view.ledger.draw_on([Arc::clone(&stock), stock]);
+        Arc::new(Mutex::new(view))
+    }
+
+    #[test]
+    fn s21_of_a_list_that_is_shared_the_pods_of_nodes_that_do_not_count_are_not_remembered() {
+        let none = BTreeMap::new();
+        let late = labelled("late", "w2", &none);
+        let view = sharing(late.object.iter().cloned().collect());
+        locked(&view).ledger.take_up(&"w1".into());
+        let [_, mut index] = PhysicalPods::both(&view);
+        let mut list = index.begin(Earlier::Valid);
+        for number in 0..10_000 {
+            index.list(&mut list, Shown::new(&format!("p{number}"), late.object.clone()));
+        }
+        index.list(&mut list, late);
+        assert_eq!(list.seen.len(), 0);
+        index.list(&mut list, labelled("here", "w1", &none));
+        index.list(&mut list, Shown::new("unreadable", None));
+        assert_eq!(list.seen, HashSet::from(["here", "unreadable"].map(Uid::from)));
+        // This node counts before the list is whole. Its pod is there, though the list has shown it before that.
+        locked(&view).ledger.take_up(&"w2".into());
+        index.reset(list, &"9".into());
+        let used = |node: &str| locked(&view).ledger.used(node)["cpu"].to_string();
+        assert_eq!([used("w1"), used("w2")], ["1", "1"]);
+    }
+
+    #[test]
+    fn s21_of_a_list_that_is_shared_each_binding_remembers_what_is_its_own_on_any_node() {
+        let view = sharing(Vec::new());
+        let (identity, cluster) = {
+            let view = locked(&view);
+            (view.binding.identity.clone(), view.binding.cluster.clone())
+        };
+        let queue: WorkQueue<PodKey> = WorkQueue::new("test", NonZeroUsize::MIN.saturating_add(99), Limiter::default());
+        let inbox = Inbox::new(&identity, &cluster, "lent", queue, || Duration::ZERO);
+        let ([ours, _], restores) = (PhysicalPods::both(&view), Restores::default());
+        let mut index = OurPods::new(ours, inbox.clone(), restores.clone());
+        let mut list = index.begin(Earlier::Valid);
+        let (labels, mut another) = (identity.labels(), identity.labels());
+        another.insert(topoloom_sync::keys::BINDING.to_owned(), "west".to_owned());
+        index.list(&mut list, labelled("ours", "w1", &labels));
+        index.list(&mut list, labelled("theirs", "w1", &another));
+        index.list(&mut list, Shown::new("unreadable", None));
+        assert_eq!(list.seen, HashSet::from(["ours", "unreadable"].map(Uid::from)));
+        let mut index = LentPods::new(&view, inbox, restores);
+        let mut list = index.begin(Earlier::Valid);
+        for (uid, node) in [("ours", "vnode-east-w1"), ("theirs", "vnode-west-w1")] {
+            index.list(&mut list, labelled(uid, node, &BTreeMap::new()));
+        }
+        index.list(&mut list, Shown::new("unreadable", None));
+        assert_eq!(list.seen, HashSet::from(["ours", "unreadable"].map(Uid::from)));
     }
 
     #[test]

@@ -80,6 +80,11 @@ impl Inbox {
         self.change(|book| book.physical_begin(history));
     }
 
+    /// Whether a physical pod is one of this binding, by what it says of itself.
+    pub(crate) fn is_ours(&self, pod: &KnownPod) -> bool {
+        pod.lending().is_some_and(|lending| self.owns(lending))
+    }
+
     /// A physical pod of this virtual cluster is as it is now.
     pub(crate) fn physical(&self, pod: &KnownPod) {
         let Some(lending) = pod.lending() else { return };
