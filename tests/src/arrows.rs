@@ -179,6 +179,7 @@ const SYNCER: Rooms = Rooms {
                 "heartbeats",
                 "convert",
                 "kubeconfig",
+                "slices",
                 "shared",
                 "ledger",
                 "physical",

@@ -24,6 +24,7 @@ pub mod lanes;
 pub mod leases;
 pub mod node_watch;
 pub mod nodes;
+pub mod pages;
 pub mod pause;
 pub mod rate;
 pub mod refusal;

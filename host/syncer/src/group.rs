@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::ResourceLeasingPolicy;
 use topoloom_api::cluster_binding::PolicySource;
 use topoloom_cluster::deadline::answered;
+use topoloom_cluster::pages::Pages;
 use topoloom_cluster::pause::Pauses;
 use topoloom_cluster::work::{self, WorkQueue, run_workers};
 use topoloom_cluster::{Refusal, RefusalReason, Restores, Side};
@@ -60,6 +61,7 @@ use crate::pods::{self, Inbox, Pods};
 use crate::policies::{GonePolicies, PolicyFeed, PolicyName, PolicyStatuses};
 use crate::ports::Placeholders;
 use crate::shared::{LentWatches, ListMark, Stock, Subscription, makes_unknown};
+use crate::slices::OnlyMetadata;
 use crate::slices::pod::KnownPod;
 use crate::troubles::{Thing, Troubles};
 use crate::view::{Part, View};
@@ -67,8 +69,8 @@ use crate::view::{Part, View};
 /// Where more pods than this were shown without what is copied of them, a list costs less than to read each.
 const UNREAD: usize = 100;
 
-/// How long the first list of virtual nodes may take: before it no lease is renewed, and a lease lasts for 40 s. An API server that is
-/// gone without a farewell would hold it for minutes.
+/// How long a page of the first list of virtual nodes may take: before it no lease is renewed, and a lease lasts for 40 s. An API server
+/// that is gone without a farewell would hold it for minutes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What the tasks of a binding need.
@@ -239,16 +241,9 @@ impl Group {
         self.troubles.of_right(Thing::LeaseLists, Side::Virtual, &stored);
         let stored = stored?;
         let take_over = self.heartbeats.take_over(&stored);
-        let api: Api<core_v1::Node> = Api::all(self.lent.clone());
-        let list = ListParams::default().labels(&of_binding(&self.identity()));
-        let nodes = answered(PATIENCE, api.list_metadata(&list)).await;
+        let nodes = lent_nodes(&self.lent, &self.identity()).await;
         self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
-        let nodes = nodes?;
-        let named = nodes.items.into_iter().filter_map(|node| {
-            let (name, uid) = (node.metadata.name?, node.metadata.uid?);
-            Some((NodeName::from(name.as_str()), Uid::from(uid.as_str())))
-        });
-        for error in self.heartbeats.adopt(&stored, named) {
+        for error in self.heartbeats.adopt(&stored, nodes?) {
             tracing::warn!(%error, "the lease of a virtual node cannot be renewed");
         }
         if let Some(take_over) = take_over {
@@ -523,6 +518,21 @@ impl Group {
         };
         tokio::join!(follow(watch, self.policies.feed.clone(), self.queue.clone(), report), list_again);
     }
+}
+
+/// The virtual nodes of a binding, live: the name and the UID of each.
+async fn lent_nodes(client: &kube::Client, identity: &Identity) -> Result<Vec<(NodeName, Uid)>, Refusal> {
+    let api: Api<core_v1::Node> = Api::all(client.clone());
+    let list = ListParams::default().labels(&of_binding(identity));
+    let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, list);
+    let mut nodes = Vec::new();
+    while let Some(page) = answered(PATIENCE, pages.next()).await? {
+        nodes.extend(page.into_iter().filter_map(|node| {
+            let (name, uid) = (node.metadata.name?, node.metadata.uid?);
+            Some((NodeName::from(name.as_str()), Uid::from(uid.as_str())))
+        }));
+    }
+    Ok(nodes)
 }
 
 /// Follows with each connection that there is, and again whenever its cluster has been gone, also where another binding on the same

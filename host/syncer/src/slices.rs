@@ -24,6 +24,8 @@ use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::resources::{ResourceError, ResourceList, read_list};
 
+pub use self::metadata::OnlyMetadata;
+
 /// Gives a slice the kind of the object that it is a part of.
 macro_rules! slice_of {
     ($slice:ty, $kind:ty, $scope:ty) => {

@@ -47,9 +47,9 @@ pub(super) async fn look(left: &Left<'_>) -> Going {
         return Going::Nodes;
     }
     // The cache may be behind.
-    match left.clients.count_lent(left.identity).await {
-        Ok(0) => {}
-        Ok(_) => return Going::Nodes,
+    match left.clients.has_lent(left.identity).await {
+        Ok(false) => {}
+        Ok(true) => return Going::Nodes,
         Err(refusal) => return Going::Unknown(refusal.to_string()),
     }
     if left.is_detached || !left.has_connected {

@@ -10,12 +10,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{
-    DeleteParams, ListParams, ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use topoloom_api::ClusterBinding;
 use topoloom_cluster::deadline::answered;
+use topoloom_cluster::pages::Pages;
 use topoloom_cluster::{Refusal, RefusalReason, Side, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::identity::Identity;
@@ -26,8 +25,9 @@ use topoloom_sync::served::silence::Beats;
 
 use crate::group::{of_binding, of_name};
 use crate::heartbeats;
+use crate::slices::OnlyMetadata;
 
-/// How long one request may take.
+/// How long one request may take; of a list, each page.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the Lease that replicas stand for to serve a binding is.
@@ -152,42 +152,55 @@ impl Clients {
         Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
     }
 
-    /// How many virtual nodes of the binding there are, live.
-    pub(super) async fn count_lent(&self, identity: &Identity) -> Result<usize, Refusal> {
-        self.count_named(identity.virtual_cluster(), identity.binding()).await
+    /// Whether there is a virtual node of the binding, live.
+    pub(super) async fn has_lent(&self, identity: &Identity) -> Result<bool, Refusal> {
+        let api: Api<Node> = Api::all(self.lent.clone());
+        // One is enough to know.
+        let one = ListParams::default().labels(&of_binding(identity)).limit(1);
+        let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, one);
+        while let Some(page) = lent(pages.next()).await? {
+            if !page.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How many virtual nodes of a binding of this name there are, live.
     pub(super) async fn count_named(&self, virtual_cluster: &Uid, binding: &BindingName) -> Result<usize, Refusal> {
         let api: Api<Node> = Api::all(self.lent.clone());
         let list = ListParams::default().labels(&of_name(virtual_cluster, binding));
-        Ok(lent(api.list_metadata(&list)).await?.items.len())
+        count(Pages::metadata(api, list), Side::Virtual, |_| true).await
     }
 
     /// How many physical pods of the binding there are in its namespace, live.
     pub(super) async fn count_pods(&self, identity: &Identity, namespace: &str) -> Result<usize, Refusal> {
         let api: Api<Pod> = Api::namespaced(self.physical.clone(), namespace);
         let list = ListParams::default().labels(&of_binding(identity));
-        Ok(physical(api.list_metadata(&list)).await?.items.len())
+        count(Pages::metadata(api, list), Side::Physical, |_| true).await
     }
 
     /// How many physical nodes have this claim, live.
     pub(super) async fn count_claims(&self, claim: &str) -> Result<usize, Refusal> {
         let api: Api<Node> = Api::all(self.physical.clone());
-        let nodes = physical(api.list_metadata(&ListParams::default())).await?.items;
-        let by = |node: &PartialObjectMeta<Node>| node.metadata.annotations.as_ref()?.get(keys::LEASED_BY).cloned();
-        Ok(nodes.iter().filter(|node| by(node).is_some_and(|by| by == claim)).count())
+        count(Pages::metadata(api, ListParams::default()), Side::Physical, |node| {
+            node.annotations.as_ref().and_then(|all| all.get(keys::LEASED_BY)).is_some_and(|by| by == claim)
+        })
+        .await
     }
 
     /// The texts of the records in leases of this namespace, by the names of the leases, live.
     pub(super) async fn records(&self, namespace: &str) -> Result<Vec<(String, String)>, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), namespace);
-        let leases = lent(api.list_metadata(&ListParams::default())).await?.items;
-        let record = |lease: PartialObjectMeta<Lease>| {
-            let text = lease.metadata.annotations?.remove(keys::BINDING_RECORD)?;
-            Some((lease.metadata.name?, text))
-        };
-        Ok(leases.into_iter().filter_map(record).collect())
+        let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, ListParams::default());
+        let mut records = Vec::new();
+        while let Some(page) = lent(pages.next()).await? {
+            records.extend(page.into_iter().filter_map(|lease| {
+                let text = lease.metadata.annotations?.remove(keys::BINDING_RECORD)?;
+                Some((lease.metadata.name?, text))
+            }));
+        }
+        Ok(records)
     }
 
     /// The lease that replicas stand for to serve the binding, live.
@@ -199,12 +212,14 @@ impl Clients {
     /// What the leases of virtual nodes with these labels show, live.
     pub(super) async fn node_leases(&self, labels: &str) -> Result<Beats, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent.clone(), heartbeats::NAMESPACE);
-        let mut beats = Beats::default();
-        for lease in lent(api.list(&ListParams::default().labels(labels))).await?.items {
-            let LeaseSpec { lease_duration_seconds, renew_time, .. } = lease.spec.unwrap_or_default();
-            let Some((node, time)) = lease.metadata.name.zip(renew_time) else { continue };
-            beats.lasts = beats.lasts.max(lease_duration_seconds.and_then(seconds));
-            beats.renewed.insert(node.into(), time.0);
+        let (mut beats, mut pages) = (Beats::default(), Pages::whole(api, ListParams::default().labels(labels)));
+        while let Some(page) = lent(pages.next()).await? {
+            for lease in page {
+                let LeaseSpec { lease_duration_seconds, renew_time, .. } = lease.spec.unwrap_or_default();
+                let Some((node, time)) = lease.metadata.name.zip(renew_time) else { continue };
+                beats.lasts = beats.lasts.max(lease_duration_seconds.and_then(seconds));
+                beats.renewed.insert(node.into(), time.0);
+            }
         }
         Ok(beats)
     }
@@ -325,11 +340,28 @@ impl Clients {
 }
 
 /// The answer of the virtual cluster.
-async fn lent<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
-    answered(PATIENCE, request).await.map_err(|refusal| refusal.on(Side::Virtual))
+async fn lent<T, E: Into<Refusal>>(request: impl Future<Output = Result<T, E>>) -> Result<T, Refusal> {
+    answer(Side::Virtual, request).await
 }
 
 /// The answer of the physical cluster.
-async fn physical<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
-    answered(PATIENCE, request).await.map_err(|refusal| refusal.on(Side::Physical))
+async fn physical<T, E: Into<Refusal>>(request: impl Future<Output = Result<T, E>>) -> Result<T, Refusal> {
+    answer(Side::Physical, request).await
+}
+
+async fn answer<T, E: Into<Refusal>>(side: Side, request: impl Future<Output = Result<T, E>>) -> Result<T, Refusal> {
+    answered(PATIENCE, request).await.map_err(|refusal| refusal.on(side))
+}
+
+/// How many of these objects are such ones. Nothing of a page is kept.
+async fn count(
+    mut pages: Pages<OnlyMetadata>,
+    side: Side,
+    is_one: impl Fn(&ObjectMeta) -> bool,
+) -> Result<usize, Refusal> {
+    let mut count = 0;
+    while let Some(page) = answer(side, pages.next()).await? {
+        count += page.iter().filter(|object| is_one(&object.metadata)).count();
+    }
+    Ok(count)
 }

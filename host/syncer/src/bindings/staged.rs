@@ -1,4 +1,5 @@
-//! API servers that keep objects in memory, for tests: get, list, create, merge patch and delete, with versions and preconditions.
+//! API servers that keep objects in memory, for tests: get, list in pages, create, merge patch and delete, with versions and
+//! preconditions.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,6 +26,8 @@ struct Store {
     dies_after: Option<usize>,
     /// Reads whose path ends so are refused for want of a right: this verb on this resource.
     forbidden: Option<(&'static str, &'static str)>,
+    /// A list of nodes is too large for one answer.
+    has_many_nodes: bool,
 }
 
 impl Server {
@@ -34,9 +37,10 @@ impl Server {
             let server = server.clone();
             async move {
                 let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+                let query = request.uri().query().unwrap_or_default().to_owned();
                 let body = request.into_body().collect_bytes().await.unwrap();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                let (code, answer) = server.0.lock().unwrap().serve(&method, &path, body);
+                let (code, answer) = server.0.lock().unwrap().serve(&method, (path.as_str(), query.as_str()), body);
                 let answer = Body::from(answer.to_string().into_bytes());
                 Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
             }
@@ -62,6 +66,11 @@ impl Server {
     /// No right is missing any more.
     pub(super) fn allow(&self) {
         self.0.lock().unwrap().forbidden = None;
+    }
+
+    /// From now on a list of nodes is refused that is not read in pages.
+    pub(super) fn has_many_nodes(&self) {
+        self.0.lock().unwrap().has_many_nodes = true;
     }
 
     pub(super) fn remove(&self, path: &str) {
@@ -114,12 +123,12 @@ impl Store {
         object
     }
 
-    fn serve(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
+    fn serve(&mut self, method: &Method, (path, query): (&str, &str), body: Value) -> (u16, Value) {
         let object = path.strip_suffix("/status").unwrap_or(path);
         if *method == Method::GET {
             return match self.forbidden.filter(|(_, resource)| path.ends_with(resource)) {
                 Some((verb, resource)) => forbidden(verb, resource),
-                None => self.read(object),
+                None => self.read(object, query),
             };
         }
         match &mut self.dies_after {
@@ -155,7 +164,7 @@ impl Store {
         (200, self.store(object, patched))
     }
 
-    fn read(&mut self, path: &str) -> (u16, Value) {
+    fn read(&mut self, path: &str, query: &str) -> (u16, Value) {
         if let Some(object) = self.objects.get(path) {
             return (200, object.clone());
         }
@@ -163,11 +172,22 @@ impl Store {
         if !lists.iter().any(|plural| path.ends_with(plural)) {
             return absent(path);
         }
+        let asked = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+        let (limit, from) = (asked("limit="), asked("continue=").unwrap_or_default());
+        if self.has_many_nodes && limit.is_none() && path.ends_with("nodes") {
+            return refused(500, "InternalError");
+        }
         self.lists += 1;
         let below = format!("{path}/");
-        let items: Vec<&Value> =
+        let all: Vec<&Value> =
             self.objects.iter().filter(|(path, _)| path.starts_with(&below)).map(|(_, object)| object).collect();
-        let metadata = json!({"resourceVersion": self.version.to_string()});
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        let items: Vec<&Value> = all.iter().skip(from).take(limit.unwrap_or(usize::MAX)).copied().collect();
+        // How many were shown.
+        let shown = from + items.len();
+        if shown < all.len() {
+            metadata["continue"] = shown.to_string().into();
+        }
         (200, json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}))
     }
 }

@@ -1,8 +1,10 @@
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt as _;
+use serde_json::{Value, json};
 use topoloom_cluster::requests;
 use topoloom_sync::liveness::ContactTiming;
 
@@ -21,6 +23,26 @@ async fn a_watch_of_the_virtual_cluster_that_crashes_takes_its_group_with_it() {
     });
     let panic = AssertUnwindSafe(crashed(&mut tasks)).catch_unwind().await.unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a mistake"));
+}
+
+#[tokio::test]
+async fn s11_the_virtual_nodes_of_a_binding_are_listed_page_by_page_at_a_take_over() {
+    let serve = |request: http::Request<kube::client::Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let node = |number: usize| json!({"metadata": {"name": format!("n{number}"), "uid": format!("u{number}")}});
+        let (items, next) = match query.contains("continue=") {
+            false => ((0..500).map(node).collect::<Vec<Value>>(), "500"),
+            true => (vec![node(500)], ""),
+        };
+        // All at once would be too much.
+        let code = if query.contains("limit=500") { 200 } else { 500 };
+        let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": next}, "items": items});
+        let body = kube::client::Body::from(list.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap()) }
+    };
+    let client = kube::Client::new(tower::service_fn(serve), "default");
+    let nodes = lent_nodes(&client, &crate::view::examples::binding().identity).await.unwrap();
+    assert_eq!((nodes.len(), nodes.last()), (501, Some(&("n500".into(), "u500".into()))));
 }
 
 #[tokio::test]

@@ -9,20 +9,18 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
 use serde_json::Value;
 use topoloom_cluster::deadline::answered;
-use topoloom_cluster::{Refusal, RefusalReason, found};
+use topoloom_cluster::pages::Pages;
+use topoloom_cluster::{Refusal, found};
 use topoloom_core::names::Uid;
 use topoloom_sync::precondition::Precondition;
 
 use crate::nodes::binding_uids;
 use crate::pod_state::PodState;
+use crate::slices::OnlyMetadata;
 use crate::slices::pod::{PodName, WholePod};
 
-/// How long one request may take.
+/// How long one request may take; of a list, each page.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many pods are in a page of a list.
-const PAGE: u32 = 500;
-/// So many pages at most: more pods than any cluster has.
-const PAGES: usize = 1_000;
 /// Virtual pods that may name a physical one.
 const BOUND: &str = "spec.nodeName!=";
 
@@ -80,27 +78,16 @@ impl PodRequests {
     pub(super) async fn twins_naming(&self) -> Result<HashMap<PodName, Vec<Arc<PodState>>>, Refusal> {
         let api: Api<core_v1::Pod> = Api::all(self.clients.lent.clone());
         let mut naming: HashMap<PodName, Vec<Arc<PodState>>> = HashMap::new();
-        let mut token = None;
-        for _ in 0..PAGES {
-            let page = ListParams {
-                field_selector: Some(BOUND.to_owned()),
-                limit: Some(PAGE),
-                continue_token: token,
-                ..ListParams::default()
-            };
-            let list = answered(PATIENCE, api.list_metadata(&page)).await?;
-            for twin in &list.items {
+        let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, ListParams::default().fields(BOUND));
+        while let Some(page) = answered(PATIENCE, pages.next()).await? {
+            for twin in &page {
                 let twin = PodState::of_metadata(&twin.metadata, &BTreeSet::new());
                 if let Some(named) = twin.names_physical() {
                     naming.entry(PodName::new(&named.namespace, &named.name)).or_default().push(Arc::new(twin));
                 }
             }
-            token = list.metadata.continue_.filter(|token| !token.is_empty());
-            if token.is_none() {
-                return Ok(naming);
-            }
         }
-        Err(unreadable(&format!("the list of pods did not end after {PAGES} pages of {PAGE}")))
+        Ok(naming)
     }
 
     /// The UIDs of all ClusterBindings, live.
@@ -138,13 +125,4 @@ fn only(judged: &Precondition) -> DeleteParams {
         uid: Some(judged.uid().to_string()),
         resource_version: Some(judged.version().to_string()),
     })
-}
-
-/// An answer that cannot be read is no answer.
-pub(super) fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
-    Refusal {
-        reason: RefusalReason::ServerError,
-        message: format!("the answer cannot be read: {why}"),
-        retry_after: None,
-    }
 }

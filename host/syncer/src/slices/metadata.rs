@@ -26,6 +26,15 @@ struct Read {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
+/// An object of which nothing else is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct OnlyMetadata {
+    /// Its metadata.
+    #[serde(deserialize_with = "read")]
+    pub metadata: ObjectMeta,
+}
+
 /// Reads metadata for a slice.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let read = Option::<Read>::deserialize(deserializer)?.unwrap_or_default();
@@ -67,6 +76,8 @@ mod tests {
         written["selfLink"] = json!("/api/v1/nodes/w1");
         let metadata = read(&written).unwrap();
         assert_eq!(serde_json::to_value(&metadata).unwrap(), kept);
+        let alone: OnlyMetadata = serde_json::from_value(json!({"metadata": written, "spec": {"taints": []}})).unwrap();
+        assert_eq!(alone.metadata, metadata);
         assert_eq!(read(&json!(null)).unwrap(), ObjectMeta::default());
         assert_eq!(read(&json!({"labels": null})).unwrap(), ObjectMeta::default());
         assert!(read(&json!({"labels": 7})).is_err());

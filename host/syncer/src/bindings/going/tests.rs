@@ -107,6 +107,29 @@ async fn s10_a_claim_that_no_watch_has_shown_yet_holds_the_deletion_up() {
 }
 
 #[tokio::test]
+async fn s10_a_deletion_ends_also_where_a_list_of_all_physical_nodes_is_too_large_for_one_answer() {
+    let world = World::new(0);
+    world.take().await;
+    let node =
+        |name: &str, claim: &str| json!({"metadata": {"name": name, "annotations": {"topoloom.dev/leased-by": claim}}});
+    for server in [&world.lent, &world.physical] {
+        server.has_many_nodes();
+    }
+    let names: Vec<String> = (0..=500).map(|number| format!("w{number:03}")).collect();
+    for name in &names {
+        world.physical.put(&format!("{NODES}/{name}"), node(name, "another/b-9"));
+    }
+    let last = names.last().unwrap();
+    world.physical.put(&format!("{NODES}/{last}"), node(last, &world.identity.claim()));
+    assert_eq!(world.look().await, Going::Claims(1), "it is in the second page");
+    world.physical.put(&format!("{NODES}/{last}"), node(last, "another/b-9"));
+    world.physical.lists();
+    assert_eq!(world.look().await, Going::Done);
+    assert_eq!(world.physical.lists(), 3, "one of pods, and two pages of nodes");
+    assert_eq!(world.physical.get(&world.lease()), None);
+}
+
+#[tokio::test]
 async fn s7_the_lease_of_another_stays() {
     let world = World::new(0);
     let lease = json!({"metadata": {"name": "x", "labels": {"topoloom.dev/virtual-cluster": "other"}}});
