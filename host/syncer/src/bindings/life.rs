@@ -53,6 +53,10 @@ const PODS: NonZeroUsize = NonZeroUsize::new(500_000).unwrap();
 const FOREIGN: usize = 1_024;
 /// After a failure of one node: from a second to five minutes (`bottomup-syncer.md` section 12).
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// How many keys that failed are looked at again per second, and a quarter of that at once: as many as the writes that follow from them
+/// ([`lanes`](crate::lanes), decision S21). All that was under way in a short outage fails at one moment: at the usual ten per second,
+/// thousands of nodes and pods would wait for minutes.
+const AGAIN: u32 = 200;
 
 /// What the Secret of a binding may lead to.
 pub(super) fn link_terms(terms: &Terms, kept: &Kept, loopback: Loopback) -> physical::Terms {
@@ -278,7 +282,8 @@ async fn apart<F: Future>(part: F) -> F::Output {
 }
 
 fn queue<K: topoloom_cluster::work::WorkKey>(name: &'static str, capacity: NonZeroUsize) -> WorkQueue<K> {
-    let limiter = Limiter::new(Backoff::new(PAUSES.0, PAUSES.1), Bucket::STANDARD);
+    let bucket = Bucket::new(Duration::from_secs(1) / AGAIN, AGAIN / 4);
+    let limiter = Limiter::new(Backoff::new(PAUSES.0, PAUSES.1), bucket);
     WorkQueue::new(name, capacity, limiter)
 }
 
@@ -322,9 +327,35 @@ mod tests {
     use std::task::Poll;
 
     use futures::FutureExt as _;
+    use topoloom_core::queue::{Requeue, RetryVerdict};
 
     use super::*;
     use crate::view::examples;
+
+    #[tokio::test(start_paused = true)]
+    async fn s21_what_fails_at_one_moment_is_looked_at_again_within_seconds_and_each_after_its_own_pause() {
+        let nodes = queue::<PhysicalName>("nodes", NODES);
+        let names: Vec<PhysicalName> = (0..1_000).map(|number| format!("w{number}").into()).collect();
+        for name in &names {
+            nodes.add(Arc::clone(name)).unwrap();
+        }
+        for _ in &names {
+            let name = nodes.next().now_or_never().flatten().unwrap();
+            let verdict = nodes.failed(&name, Requeue::default());
+            let RetryVerdict::AgainAfter(pause) = verdict else { panic!("{verdict:?}") };
+            assert!((PAUSES.0..=Duration::from_secs(10)).contains(&pause), "{name}: {pause:?}");
+        }
+        assert_eq!(nodes.next().now_or_never(), None);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        for name in &names {
+            assert!(nodes.next().now_or_never().flatten().is_some(), "{name}");
+        }
+        // The pause of each grows as before.
+        let again = RetryVerdict::AgainAfter(2 * PAUSES.0);
+        for name in names.iter().take(50) {
+            assert_eq!(nodes.failed(name, Requeue::default()), again, "{name}");
+        }
+    }
 
     #[tokio::test]
     async fn a_part_that_nothing_has_woken_is_not_polled_with_the_others() {
