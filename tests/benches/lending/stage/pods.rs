@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Error;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::watcher::{Config, Event};
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ use crate::seen::{Pods, Seen};
 
 /// Requests under way while objects are made.
 pub(crate) const AT_ONCE: usize = 32;
+const NOT_FOUND: u16 = 404;
+const GATEWAY_TIMEOUT: u16 = 504;
 /// What a pod that is there from the beginning requests.
 const SMALL: &str = "50m";
 
@@ -112,8 +115,14 @@ async fn live(pods: &Api<Pod>, pod: Pod, life: Duration, deletion: &DeleteParams
     let made = pods.create(&PostParams::default(), &pod).await.context("a pod cannot be made")?;
     sleep(life).await;
     let name = made.metadata.name.unwrap_or_default();
-    pods.delete(&name, deletion).await.with_context(|| format!("{name} cannot be deleted"))?;
-    Ok(())
+    loop {
+        match pods.delete(&name, deletion).await {
+            // An API server that has too much to do, as with the naive mode.
+            Err(Error::Api(status)) if status.code == GATEWAY_TIMEOUT => {}
+            Err(Error::Api(status)) if status.code == NOT_FOUND => return Ok(()),
+            deleted => return deleted.map(drop).with_context(|| format!("{name} cannot be deleted")),
+        }
+    }
 }
 
 /// Creates pods, many at once.
