@@ -43,7 +43,7 @@ pub(crate) use self::notices::{Notice, Notices};
 pub use self::pace::Pace;
 use self::pace::Turns;
 pub use self::requests::{NodeClients, NodeRequests, Stored};
-pub(crate) use self::requests::{binding_uids, create, create_in};
+pub(crate) use self::requests::{binding_uids, create, create_in, unreadable};
 use self::written::{word, written};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};

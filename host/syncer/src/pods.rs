@@ -53,9 +53,9 @@ use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
 
 use self::metrics::BindingMetrics;
-use self::requests::{PodRequests, unreadable};
+use self::requests::PodRequests;
 use crate::metrics::Counted;
-use crate::nodes::Notices;
+use crate::nodes::{Notices, unreadable};
 use crate::pod_state::PodState;
 use crate::slices::pod::{PodName, WholePod};
 use crate::troubles::{Thing, Troubles};

@@ -226,7 +226,8 @@ fn unversioned() -> Refusal {
     }
 }
 
-fn unreadable(error: &dyn std::error::Error) -> Refusal {
+/// An answer that cannot be read is no answer.
+pub(crate) fn unreadable(error: &dyn std::fmt::Display) -> Refusal {
     Refusal {
         reason: RefusalReason::ServerError,
         message: format!("the answer cannot be read: {error}"),
