@@ -573,7 +573,7 @@ impl View {
                 self.remembered.entry(Arc::clone(name)).or_default().memory.grown = Some(now.steady);
                 Vec::new()
             }
-            NodeOrder::PatchSpec { .. } => vec![Act::NoExecute(lent.clone())],
+            order if order.is_no_execute() => vec![Act::NoExecute(lent.clone())],
             NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
             _ => Vec::new(),
         };

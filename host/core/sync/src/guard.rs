@@ -425,9 +425,9 @@ impl Guard {
     }
 
     /// It has happened. What was free or confirmed does not count against what comes next. Until it is
-    /// [withdrawn](Self::withdraw) it may be asked for again: that is the same act.
+    /// [withdrawn](Self::withdraw) it may be asked for again: that is the same act. What was not granted has not happened: it stays
+    /// in its batch, or the rest of that would be released.
     pub fn happened(&mut self, act: &Act, now: Duration) {
-        self.waiting.remove(act);
         let Some(grant) = self.granted.remove(act) else { return };
         self.happened.insert(act.clone());
         if grant == Grant::Counted {

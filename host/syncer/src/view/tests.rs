@@ -134,6 +134,43 @@ fn s5_s9_what_is_held_for_closed_windows_stays_held_until_policies_are_known_aga
 }
 
 #[test]
+fn s9_a_patch_of_nodes_whose_closing_is_held_takes_none_of_them_out_of_the_batch() {
+    let mut view = view(10);
+    lend(&mut view, 10);
+    view.policy(morning());
+    for at in [0, 6] {
+        states(&mut view, 10, later(at));
+    }
+    for number in 1..=10 {
+        let name = PhysicalName::from(format!("w{number}"));
+        let work = view.decide(&name, &Evidence::default(), later(7));
+        assert!(work.orders.iter().any(|order| matches!(order, NodeOrder::PatchSpec { .. })), "{:?}", work.orders);
+        work.orders.iter().for_each(|order| view.carried(&name, &work, order, later(7)));
+    }
+    assert_eq!(view.review(later(8)).held.map(|batch| batch.nodes), Some(10));
+}
+
+#[test]
+fn s9_a_taint_to_no_execute_counts_once_it_is_written_and_no_other_patch_of_its_node_does() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    view.policy(morning());
+    states(&mut view, 1, now());
+    let carry = |view: &mut View, now: Now| {
+        let name = PhysicalName::from("w1");
+        let work = view.decide(&name, &Evidence::default(), now);
+        work.orders.iter().for_each(|order| view.carried(&name, &work, order, now));
+        let patches = work.orders.iter().filter(|order| matches!(order, NodeOrder::PatchSpec { .. }));
+        (patches.map(NodeOrder::is_no_execute).collect::<Vec<_>>(), view.guard().spent().nodes)
+    };
+    // The guard allows it, and a pause does not.
+    view.bars = [Bar::Paused].into_iter().collect();
+    assert_eq!(carry(&mut view, later(6)), (vec![false], 0));
+    view.bars = Bars::default();
+    assert_eq!(carry(&mut view, later(7)), (vec![true], 1));
+}
+
+#[test]
 fn s9_an_edit_that_is_taken_back_leaves_nothing_held() {
     let mut view = view(10);
     lend(&mut view, 10);

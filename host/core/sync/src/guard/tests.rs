@@ -267,6 +267,19 @@ fn s9_what_is_held_goes_when_its_cause_goes() {
 }
 
 #[test]
+fn s9_a_held_act_that_did_not_happen_stays_in_its_batch_whatever_else_happens_to_its_node() {
+    let ten = Size { nodes: 10, pods: 100 };
+    let unannounced = Cause::WindowClosed { announced: Duration::ZERO };
+    let acts: Vec<Act> = (1..=3).map(|index| Act::NoExecute(node(index))).collect();
+    let mut guard = Guard::default();
+    assert!(all(&ask(&mut guard, &acts, unannounced, ten, 0), &Verdict::Held));
+    guard.happened(&acts[0], at(6));
+    assert_eq!(guard.review(&Safety::default(), ten, at(7)).unwrap().nodes, 3);
+    assert!(all(&ask(&mut guard, &acts, unannounced, ten, 10), &Verdict::Held));
+    assert_eq!(guard.spent(), Spent::default());
+}
+
+#[test]
 fn s9_confirming_releases_exactly_what_was_shown() {
     let mut guard = Guard::default();
     let acts: Vec<Act> = (0..30).map(delete).collect();

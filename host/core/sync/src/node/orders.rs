@@ -8,6 +8,7 @@ use super::{LentPod, Question};
 use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
+use crate::taints::Effect;
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 
@@ -148,6 +149,17 @@ impl NodeOrder {
         }
     }
 
+    /// Whether it writes the taint that evicts the pods of a node whose windows are closed: the act that the guard is asked for.
+    #[must_use]
+    pub fn is_no_execute(&self) -> bool {
+        let Self::PatchSpec { body, .. } = self else { return false };
+        let has = |taint: &Value, field: &str, word: &str| taint.get(field).and_then(Value::as_str) == Some(word);
+        let taints = body.pointer("/spec/taints").and_then(Value::as_array);
+        taints.into_iter().flatten().any(|taint| {
+            has(taint, "key", keys::OUT_OF_WINDOWS_TAINT) && has(taint, "effect", Effect::NoExecute.word())
+        })
+    }
+
     /// Whether the orders behind it are carried out although it failed.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -221,5 +233,23 @@ mod tests {
             assert_eq!(order.physical_change() == Some(PhysicalChange::Claim), is_claim, "{said}");
         }
         assert_eq!(NodeOrder::StopLease("n".into()).physical_change(), None);
+    }
+
+    #[test]
+    fn s9_of_all_patches_only_that_of_the_taint_of_closed_windows_to_no_execute_is_what_the_guard_is_asked_for() {
+        let patches = |spec: Value| {
+            let body = json!({"metadata": {"resourceVersion": "7"}, "spec": spec});
+            NodeOrder::PatchSpec { name: "n".into(), version: Some("7".into()), body }
+        };
+        let taint = |key: &str, effect: &str| json!({"key": key, "value": "true", "effect": effect});
+        let (closed, lent) = (keys::OUT_OF_WINDOWS_TAINT, taint(keys::VNODE_TAINT, "NoSchedule"));
+        for (spec, is_no_execute) in [
+            (json!({"taints": [lent, taint(closed, "NoExecute")]}), true),
+            (json!({"taints": [lent, taint(closed, "NoSchedule")]}), false),
+            (json!({"taints": [taint("gpu", "NoExecute")]}), false),
+            (json!({"unschedulable": true}), false),
+        ] {
+            assert_eq!(patches(spec.clone()).is_no_execute(), is_no_execute, "{spec}");
+        }
     }
 }
