@@ -236,6 +236,16 @@ fn s25_after_a_restore_of_one_cluster_the_other_one_goes_back_only_to_what_the_w
     assert_eq!(play(Mutation::None, &written::restored_twice()), None);
 }
 
+#[test]
+fn s9_a_patch_of_a_node_whose_closing_is_held_releases_no_other_node() {
+    let history = written::closed_unannounced();
+    let mut world = World::new(Mutation::None);
+    history.iter().for_each(|deed| world.deed(*deed));
+    let held = world.processes[0].guard.held().map(|batch| batch.nodes);
+    assert_eq!((world.broken, held), (None, Some(2)));
+    assert_eq!(play(Mutation::None, &history), None);
+}
+
 /// A history that shows the mutation is found, and is harmless where the rule is kept.
 fn fails_under(mutation: Mutation, invariant: &str) {
     let written = written::history(mutation);

@@ -83,6 +83,8 @@ pub(super) enum Edit {
     Large,
     /// Its windows close.
     Closing,
+    /// They do, and its status has not said so before.
+    Sudden,
     /// A percent of 101.
     Broken,
     /// It is deleted.
@@ -162,7 +164,7 @@ impl World {
                     let _ = self.server_mut(Side::Physical).create_node(&name, &uid, &machine(&name, &uid));
                 }
             }
-            Lender::Edit(edit) if edit == Edit::Closing && self.is_skewed() => {}
+            Lender::Edit(Edit::Closing | Edit::Sudden) if self.is_skewed() => {}
             Lender::Edit(edit) => self.edit_policy(edit),
             Lender::Claim(node) => self.claim(node),
         }
@@ -200,7 +202,7 @@ impl World {
         policy.object.spec = match edit {
             Edit::Small => PolicySpec { resource_limits: vec![limit("1")], ..empty },
             Edit::Large => PolicySpec { resource_limits: vec![limit("3")], ..empty },
-            Edit::Closing => PolicySpec {
+            Edit::Closing | Edit::Sudden => PolicySpec {
                 time_windows: vec![examples::window("00:00", "12:10", &[])],
                 force_reclaim: true,
                 graceful_reclaim_period_seconds: i64::try_from(RECLAIM.as_secs()).ok(),
@@ -208,8 +210,10 @@ impl World {
             },
             Edit::Broken | Edit::Removed => examples::invalid(policy.object.spec),
         };
-        if matches!(edit, Edit::Closing) {
-            policy.object.announced = Announced { next: None, closing: Some(closing()) };
+        match edit {
+            Edit::Closing => policy.object.announced = Announced { next: None, closing: Some(closing()) },
+            Edit::Sudden => policy.object.announced = Announced::default(),
+            Edit::Small | Edit::Large | Edit::Broken | Edit::Removed => {}
         }
         self.server_mut(Side::Physical).put_policy(policy);
     }

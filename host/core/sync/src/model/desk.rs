@@ -54,6 +54,7 @@ impl Desk<'_> {
         if self.mutation == Mutation::GuardOff {
             return Verdict::Go;
         }
+        let was_held = self.guard.holds(act);
         let verdict = self.guard.ask(act, cause, &Safety::default(), size, now);
         match verdict {
             // Until an earlier batch is judged again everything is held that counts.
@@ -63,11 +64,11 @@ impl Desk<'_> {
             }
             Verdict::Gathering { .. } => {}
             // Its cause is there as before, no other one went, and no operator confirmed it.
-            Verdict::Go if self.ghost.held.get(act) == Some(&cause) => {
+            Verdict::Go if self.ghost.held.get(act) == Some(&cause) && !self.ghost.is_smaller => {
                 self.ghost.broken.get_or_insert(format!("held: {act:?} was held for {cause}, and is released"));
             }
-            // For another cause: what is held then is another batch.
-            Verdict::Go if self.ghost.held.contains_key(act) => self.ghost.held.clear(),
+            // For another cause, or because another act went: what is held then is another batch.
+            Verdict::Go if was_held || self.ghost.held.contains_key(act) => self.ghost.is_another_batch(),
             Verdict::Go => {}
         }
         verdict
@@ -76,11 +77,17 @@ impl Desk<'_> {
     /// An act is not wanted any more. What is held then is another batch.
     pub(super) fn withdraw(&mut self, act: &Act) {
         self.guard.withdraw(act);
-        self.ghost.held.clear();
+        self.ghost.is_another_batch();
     }
 }
 
 impl Ghost {
+    /// Something went of what is held.
+    pub(super) fn is_another_batch(&mut self) {
+        self.held.clear();
+        self.is_smaller = true;
+    }
+
     /// A process has looked at a physical pod.
     pub(super) fn looked(&mut self, copy: &Uid, decision: &PodDecision, now: Duration) {
         match decision {

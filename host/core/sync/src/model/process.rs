@@ -9,7 +9,7 @@ use super::objects::{Keys, Pod, is_ours};
 use super::server::Store;
 use super::*;
 use crate::copied::CopyRules;
-use crate::deletion::{DeletionTiming, Evictions, Existence, RefusedEviction};
+use crate::deletion::{DeletionTiming, Evictions, Existence, Leave, RefusedEviction};
 use crate::identity::mapping::{Mapping, is_mapped};
 use crate::liveness::{Contact, ContactTiming, Lease, OnUnreachable};
 use crate::naming::{BindingName, ClusterId, virtual_node_name};
@@ -123,6 +123,8 @@ pub(super) struct Remembered {
 pub(super) struct Ghost {
     /// What the guard holds.
     pub(super) held: BTreeMap<Act, Cause>,
+    /// Something went of what is held, in a way that may leave little enough of it.
+    pub(super) is_smaller: bool,
     /// Nodes that an operator confirmed.
     pub(super) confirmed: BTreeSet<NodeName>,
     /// Nodes that an earlier process held, until everything was decided about again.
@@ -240,6 +242,18 @@ impl Process {
             let size = self.size();
             self.guard.recalled(&Safety::default(), size, now);
             self.ghost.before.clear();
+        }
+    }
+
+    /// What is held is judged again. What is too much still is the batch that counts from now on.
+    pub(super) fn judge_again(&mut self, now: Duration) {
+        if !self.cache.is_listed() {
+            return;
+        }
+        let size = self.size();
+        let is_held = self.guard.review(&Safety::default(), size, now).is_some();
+        if std::mem::take(&mut self.ghost.is_smaller) && !is_held {
+            self.ghost.held.clear();
         }
     }
 
@@ -366,8 +380,12 @@ impl Process {
         let drafted = draft(&facts, now);
         let acts = drafted.acts();
         let cause = acts.as_ref().map(|(cause, _)| *cause);
-        let desk = Desk { guard: &mut self.guard, ghost: &mut self.ghost, mutation };
-        let leave = desk.ask(remembered, acts, size, now);
+        let leave = if drafted.is_asking() {
+            // What waits for a live read may be wanted still.
+            Leave::Held
+        } else {
+            Desk { guard: &mut self.guard, ghost: &mut self.ghost, mutation }.ask(remembered, acts, size, now)
+        };
         let decision = drafted.conclude(leave);
         let details = decision.details.as_deref();
         let growth = details.map(|details| details.growth);
@@ -405,7 +423,7 @@ impl Process {
                 }
                 Vec::new()
             }
-            NodeOrder::PatchSpec { .. } => vec![Act::NoExecute(lent.clone())],
+            NodeOrder::PatchSpec { .. } if order.is_no_execute() => vec![Act::NoExecute(lent.clone())],
             NodeOrder::RemovePods(pods) => {
                 let act = |uid: &Uid| Act::RemovePod { node: lent.clone(), pod: uid.clone() };
                 pods.iter().map(|removal| act(&removal.pod.uid)).collect()
@@ -413,6 +431,7 @@ impl Process {
             NodeOrder::Delete { .. } => vec![Act::DeleteNode(lent.clone())],
             NodeOrder::Ask(_)
             | NodeOrder::PatchPhysical { .. }
+            | NodeOrder::PatchSpec { .. }
             | NodeOrder::Create { .. }
             | NodeOrder::StopLease(_)
             | NodeOrder::RemoveFinalizer { .. }

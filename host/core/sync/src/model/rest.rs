@@ -117,7 +117,7 @@ impl World {
         let held = held.filter(|name| process.guard.holds(&Act::DeleteNode(name.clone())));
         let confirmed: Vec<NodeName> = noted.chain(held).collect();
         process.ghost.confirmed.extend(confirmed);
-        process.ghost.held.clear();
+        process.ghost.is_another_batch();
         if let Err(error) = process.guard.confirm(&hash) {
             self.breaks(format!("held: {error}"));
         }

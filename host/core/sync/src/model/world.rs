@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// What happens all the time: signs of life, renewals, the witness, and node-lifecycle.
+    /// What happens all the time: signs of life, renewals, a review of what is held, the witness, and node-lifecycle.
     fn beat(&mut self) {
         for at in 0..PROCESSES {
             let (now, is_gone) = (self.steady, self.is_gone(Side::Physical));
@@ -293,6 +293,8 @@ impl World {
             if self.leads(at) {
                 self.probe(at);
                 self.renew_all(at);
+                self.processes[at].judge_again(now);
+                self.note_guard(at);
             }
         }
         if self.steady >= self.next_raise {

@@ -127,6 +127,25 @@ fn held() -> Vec<Deed> {
     ]
 }
 
+/// The windows of both machines close without an announcement, and that is held. Then the lender cordons the one.
+pub(super) fn closed_unannounced() -> Vec<Deed> {
+    let looks = [Deed::Do(0, 0), Deed::Do(0, 1)];
+    // The time of the boundary, then the grace, and what acts are gathered for.
+    let closes = [700, 610, 6].into_iter().flat_map(|seconds| [Deed::Pass(seconds), looks[0], looks[1]]);
+    let edited = [Deed::Lender(Lender::Edit(Edit::Sudden)), Deed::Catch(0)];
+    let cordoned = [
+        Deed::Lender(Lender::Cordon(0)),
+        Deed::Watch(0, Kind::Machines),
+        // Its second look comes later than the review of what is held.
+        Deed::Look(0, 0),
+        Deed::Carry(0),
+        Deed::Carry(0),
+        Deed::Pass(10),
+        Deed::Do(0, 1),
+    ];
+    edited.into_iter().chain(looks).chain(closes).chain(cordoned).collect()
+}
+
 /// A process looks at a pod for as long as two looks, the gathering of the guard and a deletion take. `apart` is how many
 /// seconds lie between the two looks.
 fn orphan(at: usize, slot: usize, apart: u64) -> Vec<Deed> {
