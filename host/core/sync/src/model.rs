@@ -60,7 +60,8 @@ use crate::resources::{self, CPU, ResourceList};
 use crate::selector::NodeSelector;
 use chance::Dice;
 use draw::Mix;
-use server::Side;
+use process::Restored;
+use server::{Revision, Side};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 use world::{Deed, World};
@@ -229,11 +230,35 @@ fn nothing_foreign_or_unknown_is_touched_and_every_history_comes_to_rest_at_the_
     }
 }
 
-/// The witness of a binding that is held shows the first restore only. A second one, of the other cluster to a moment ago, would go
+/// While a restore waits for an operator no number is raised. So a second one, of the other cluster to a moment of that time, would go
 /// unseen: no history has it.
 #[test]
 fn s25_after_a_restore_of_one_cluster_the_other_one_goes_back_only_to_what_the_witness_shows() {
     assert_eq!(play(Mutation::None, &written::restored_twice()), None);
+}
+
+/// What an operator has read of one restore confirms no other.
+#[test]
+fn s25_a_second_restore_is_not_confirmed_with_the_first_one() {
+    for revision in [Revision::Raised, Revision::Lower] {
+        let mut world = World::new(Mutation::None);
+        let first = [Deed::Pass(250), Deed::Restore(Side::Physical, revision), Deed::Catch(0), Deed::Do(0, 0)];
+        first.into_iter().for_each(|deed| world.deed(deed));
+        world.deed(Deed::Pass(61));
+        world.deed(Deed::Catch(0));
+        assert_eq!((world.processes[0].restored, world.epochs()), (Restored::Yes, [1, 0]), "{revision:?}");
+        world.deed(Deed::Restore(Side::Virtual, revision));
+        assert_eq!(world.epochs(), [1, 1], "{revision:?}");
+        let confirms = |world: &mut World| {
+            world.deed(Deed::Confirm(0));
+            world.processes[0].restored
+        };
+        assert_eq!(confirms(&mut world), Restored::Yes, "{revision:?}");
+        world.deed(Deed::Catch(0));
+        assert_eq!(confirms(&mut world), Restored::No, "{revision:?}");
+        world.calm();
+        assert_eq!(world.broken, None, "{revision:?}");
+    }
 }
 
 #[test]

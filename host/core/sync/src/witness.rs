@@ -19,11 +19,15 @@
 //! are set back to one moment agree. A counter or a copy that a person deletes looks like a store that was set back: a confirmation
 //! too many, never one too few. Numbers of another binding, or of another physical cluster, are no numbers of this witness.
 
+mod unconfirmed;
+
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
 use topoloom_core::names::Uid;
+
+pub use self::unconfirmed::{Sign, Unconfirmed};
 
 /// Whose numbers they are: those of another pair mean nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]

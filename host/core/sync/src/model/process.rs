@@ -24,6 +24,7 @@ use crate::sizes::counted::{self, PodOwner, counted, counted_there};
 use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
 use crate::taints::DefaultTaint;
+use crate::witness::Unconfirmed;
 
 /// How long everything has to be known before what an earlier process held is judged again, beside the time between two looks.
 const SETTLES: Duration = Duration::from_secs(60);
@@ -59,6 +60,8 @@ pub(super) struct Process {
     /// What becomes of its next request.
     pub(super) way: Way,
     pub(super) restored: Restored,
+    /// By which signs, until that is confirmed.
+    pub(super) unconfirmed: Unconfirmed,
     /// Whether the witness was compared since the last list.
     pub(super) compared: Compared,
     /// The highest revision that it saw, of each side.
@@ -209,6 +212,7 @@ impl Process {
             plan: None,
             way: Way::Whole,
             restored: Restored::No,
+            unconfirmed: Unconfirmed::default(),
             compared: Compared::No,
             highest: [0; 2],
             next_probe: now,

@@ -89,7 +89,7 @@ impl World {
         is_lost
     }
 
-    /// An operator confirms what a process holds: a restore first.
+    /// An operator confirms what a process holds: a restore first, unless more was set back since the operator looked.
     pub(super) fn confirm(&mut self, at: usize) {
         let binding = binding_of(at);
         let is_down = self.is_gone(Side::Physical) || self.is_gone(Side::Virtual);
@@ -97,11 +97,10 @@ impl World {
             return;
         }
         if self.processes[at].restored == Restored::Yes {
-            let (kept, copy) = self.numbers(binding);
-            witness::resume(kept, copy).into_iter().for_each(|step| self.write_witness(binding, step));
-            for at in (0..PROCESSES).filter(|at| binding_of(*at) == binding) {
-                self.processes[at].restored = Restored::No;
+            if self.look_at_witness(at) {
+                return;
             }
+            self.resume(binding);
             self.bereft.retain(|_, of| *of != binding);
             self.uprooted.retain(|_, of| *of != binding);
             return;
@@ -130,12 +129,12 @@ impl World {
     pub(super) fn restore(&mut self, side: Side, revision: Revision) {
         let (kept, copies) = (self.server(Side::Virtual).store.kept, self.server(Side::Physical).store.copies);
         let is_older = |store: &Store| {
-            let (kept, copies, set_back) = match side {
-                Side::Virtual => (store.kept, copies, witness::Store::Virtual),
-                Side::Physical => (kept, store.copies, witness::Store::Physical),
+            let (kept, copies) = match side {
+                Side::Virtual => (store.kept, copies),
+                Side::Physical => (kept, store.copies),
             };
             (0..BINDINGS).all(|binding| match witness::judge(kept[binding], copies[binding]) {
-                Verdict::SetBack(found) => found.iter().any(|number| number.store == set_back),
+                Verdict::SetBack(found) => found.iter().any(|number| number.store == side.witnessed()),
                 Verdict::Agree => false,
             })
         };

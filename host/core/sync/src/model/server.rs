@@ -7,7 +7,7 @@
 use super::objects::{Pod, StoredPolicy};
 use super::*;
 use crate::node::scene::apply;
-use crate::witness::Kept;
+use crate::witness::{self, Kept};
 
 /// How far two revisions are apart. The number of the history is what is left over.
 const STRIDE: u64 = 64;
@@ -21,6 +21,16 @@ const KEPT: usize = 4;
 pub(super) enum Side {
     Physical,
     Virtual,
+}
+
+impl Side {
+    /// The store of this cluster, as the witness has it.
+    pub(super) fn witnessed(self) -> witness::Store {
+        match self {
+            Self::Physical => witness::Store::Physical,
+            Self::Virtual => witness::Store::Virtual,
+        }
+    }
 }
 
 /// What a restore makes of the revision.

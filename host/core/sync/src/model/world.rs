@@ -11,7 +11,7 @@ use crate::node::Now;
 use crate::policy::examples;
 use crate::renewal::renew_time;
 use crate::selector::{RawNodeSelector, RawTerm};
-use crate::witness::{self, Kept, Step, Verdict};
+use crate::witness::{self, Kept, Sign, Step, Unconfirmed, Verdict};
 
 /// How often everything that is periodic has its turn.
 const BEAT: u64 = 10;
@@ -316,6 +316,7 @@ impl World {
             let process = &mut self.processes[at];
             if !is_gone && revision < process.highest[side as usize] {
                 process.highest[side as usize] = revision;
+                process.unconfirmed.sees(&Sign::Version(side.witnessed()));
                 process.set_back();
             }
         }
@@ -323,21 +324,34 @@ impl World {
 
     /// The witness is compared. Whether that could be done, and nothing was set back.
     pub(super) fn compare(&mut self, at: usize) -> bool {
-        if self.mutation == Mutation::VersionAlone {
-            self.processes[at].compared = Compared::Yes;
-            return self.processes[at].restored == Restored::No;
-        }
-        if self.is_gone(Side::Physical) || self.is_gone(Side::Virtual) {
+        let is_down = self.is_gone(Side::Physical) || self.is_gone(Side::Virtual);
+        if is_down && self.mutation != Mutation::VersionAlone {
             return false;
         }
+        self.look_at_witness(at);
+        self.processes[at].restored == Restored::No
+    }
+
+    /// The same where both clusters answer. Whether it shows what no operator can have read about.
+    pub(super) fn look_at_witness(&mut self, at: usize) -> bool {
         let (kept, copy) = self.numbers(binding_of(at));
-        let is_set_back = witness::judge(kept, copy) != Verdict::Agree;
         let process = &mut self.processes[at];
         process.compared = Compared::Yes;
-        if is_set_back && process.restored == Restored::No {
-            process.set_back();
+        let Verdict::SetBack(found) = witness::judge(kept, copy) else { return false };
+        if self.mutation == Mutation::VersionAlone || process.unconfirmed.sees(&Sign::Numbers(found)).is_none() {
+            return false;
         }
-        process.restored == Restored::No
+        process.set_back();
+        true
+    }
+
+    /// An operator has confirmed what the processes of a binding know to be set back.
+    pub(super) fn resume(&mut self, binding: usize) {
+        let (kept, copy) = self.numbers(binding);
+        witness::resume(kept, copy).into_iter().for_each(|step| self.write_witness(binding, step));
+        for at in (0..PROCESSES).filter(|at| binding_of(*at) == binding) {
+            (self.processes[at].restored, self.processes[at].unconfirmed) = (Restored::No, Unconfirmed::default());
+        }
     }
 
     /// The witness is raised, copied and confirmed. Never where it was not compared.
