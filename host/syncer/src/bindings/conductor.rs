@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use topoloom_api::cluster_binding::{Mode, PolicySource, Side as StoredSide};
+use topoloom_api::cluster_binding::{Mode, PolicySource};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::CONFIRM_ANNOTATION;
 use topoloom_api::{ClusterBinding, ClusterBindingSpec};
@@ -42,7 +42,9 @@ use topoloom_sync::guard::{HeldBatch, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
+use topoloom_sync::witness::{Sign, Store, Unconfirmed};
 
+use self::link::unconfirmed;
 pub(super) use self::status::{notify, unusable};
 use super::bars::Hindrances;
 use super::elsewhere::Rivalry;
@@ -127,6 +129,8 @@ pub(super) struct Conductor {
     is_valid: bool,
     is_gone: bool,
     kept: Kept,
+    /// What is behind [`Kept::restored`].
+    unconfirmed: Unconfirmed,
     conflict: Option<Conflict>,
     is_same_cluster: bool,
     /// Where the Secret leads now, while nothing is borrowed from any cluster: another one than it led to first.
@@ -189,6 +193,7 @@ impl Conductor {
             problems,
             terms,
             is_gone: existing == Existing::Recorded,
+            unconfirmed: unconfirmed(carried.kept.restored.as_ref()),
             kept: carried.kept,
             conflict: None,
             is_same_cluster: false,
@@ -252,30 +257,33 @@ impl Conductor {
                 };
                 break woke;
             };
-            match woke {
-                Woke::Object => {
-                    let seen = objects.borrow_and_update().clone();
-                    if let Some(ended) = self.seen(seen) {
-                        return ended;
-                    }
-                }
-                Woke::News => news_at = None,
-                Woke::Changed => {}
-                Woke::VirtualSetBack => {
-                    self.same_id.forget();
-                    let why = "the virtual API server went back to an earlier version";
-                    self.is_set_back(StoredSide::Virtual, why.to_owned(), None);
-                }
-                Woke::PhysicalSetBack => {
-                    let why = "the physical API server went back to an earlier version";
-                    self.is_set_back(StoredSide::Physical, why.to_owned(), None);
-                }
-                Woke::Tick => self.tick().await,
-                Woke::Minute => self.minute().await,
-                // A sender is gone, and with it the process.
-                Woke::Ended => std::future::pending().await,
+            if matches!(woke, Woke::News) {
+                news_at = None;
+            }
+            if let Some(ended) = self.woke(woke, &mut objects).await {
+                return ended;
             }
         }
+    }
+
+    /// What has woken the conductor is taken down. What follows is [settled](Self::settle) for all of it.
+    async fn woke(&mut self, woke: Woke, objects: &mut watch::Receiver<Seen>) -> Option<Ended> {
+        match woke {
+            Woke::Object => return self.seen(objects.borrow_and_update().clone()),
+            Woke::News | Woke::Changed => {}
+            Woke::VirtualSetBack => {
+                self.same_id.forget();
+                self.is_set_back(&Sign::Version(Store::Virtual), None);
+            }
+            Woke::PhysicalSetBack => {
+                self.is_set_back(&Sign::Version(Store::Physical), None);
+            }
+            Woke::Tick => self.tick().await,
+            Woke::Minute => self.minute().await,
+            // A sender is gone, and with it the process.
+            Woke::Ended => std::future::pending().await,
+        }
+        None
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -477,7 +485,6 @@ impl Conductor {
         let Some(hash) = self.verbs.confirm.clone() else { return };
         let wall = self.now().wall;
         let other = self.kept.other_cluster.as_ref().filter(|other| other.hash == hash).map(|other| other.uid.clone());
-        let is_restored = self.kept.restored.as_ref().is_some_and(|restored| restored.hash == hash);
         if let Some(uid) = other {
             tracing::warn!(binding = self.name, cluster = uid, "an operator confirmed another physical cluster");
             self.kept.physical_cluster = Some(uid);
@@ -485,13 +492,18 @@ impl Conductor {
             self.is_taken = false;
             self.again = None;
             self.set_link_terms();
-        } else if is_restored {
-            if let Err(refusal) = self.make_confirmed_round().await {
+        } else if self.is_restored_by(&hash) {
+            if let Err(refusal) = self.make_confirmed_round(&hash).await {
                 tracing::debug!(binding = self.name, error = %refusal, "the numbers of a restored cluster could not be written yet");
+                return;
+            }
+            // What was found by now has a hash of its own.
+            if !self.is_restored_by(&hash) {
                 return;
             }
             tracing::warn!(binding = self.name, "an operator confirmed a restored cluster");
             self.kept.restored = None;
+            self.unconfirmed = Unconfirmed::default();
         } else {
             let confirmed = {
                 let mut view = self.view();
@@ -510,7 +522,10 @@ impl Conductor {
                 // It was carried out, and the annotation could not be taken off then.
                 Err(_) if self.kept.confirmed.iter().any(|confirmed| confirmed.hash == hash) => {}
                 Err(not_held) => {
-                    self.event(Urgency::Warning, Reason::Confirmed, &not_held.to_string()).await;
+                    let restored = self.kept.restored.as_ref();
+                    let waits = restored.map(|it| format!("; what was set back waits with hash {}", it.hash));
+                    let note = format!("{not_held}{}", waits.unwrap_or_default());
+                    self.event(Urgency::Warning, Reason::Confirmed, &note).await;
                     self.take_off(CONFIRM_ANNOTATION).await;
                     return;
                 }
@@ -522,9 +537,19 @@ impl Conductor {
         }
     }
 
-    /// After a confirmation the numbers agree. Where nothing may be written to the physical cluster, there are none to write.
-    async fn make_confirmed_round(&mut self) -> Result<(), Refusal> {
+    /// Whether a restore waits for this hash.
+    fn is_restored_by(&self, hash: &str) -> bool {
+        self.kept.restored.as_ref().is_some_and(|restored| restored.hash == hash)
+    }
+
+    /// After a confirmation the numbers agree, which hides what else was set back: that is looked at first. Where nothing may be written
+    /// to the physical cluster, there are none to write.
+    async fn make_confirmed_round(&mut self, hash: &str) -> Result<(), Refusal> {
         if self.parts.link.borrow().is_none() || self.observes() || self.conflict.is_some() {
+            return Ok(());
+        }
+        self.make_round(Why::Asked).await?;
+        if !self.is_restored_by(hash) {
             return Ok(());
         }
         self.make_round(Why::Confirmed).await
@@ -689,3 +714,6 @@ async fn set_back(restores: Option<&mut watch::Receiver<u64>>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -401,10 +401,14 @@ fn out_of_reach(reach: Reach) -> Option<Says> {
 
 /// The words of a doubt as a sentence.
 fn sentence(doubt: Doubt) -> String {
-    let words = doubt.to_string();
+    format!("{}.", capital(&doubt.to_string()))
+}
+
+/// These words as the beginning of a sentence.
+pub(super) fn capital(words: &str) -> String {
     let mut chars = words.chars();
     let first = chars.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}.", chars.as_str())
+    format!("{first}{}", chars.as_str())
 }
 
 fn connected(facts: &Facts<'_>) -> (ConditionStatus, Says) {

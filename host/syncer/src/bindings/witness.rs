@@ -23,7 +23,7 @@ use super::requests::{Clients, LeaseName, SeenLease};
 pub(super) enum Why {
     /// Its time has come.
     Time,
-    /// Something is about to be disrupted: the numbers are compared, and nothing is written.
+    /// Something is about to be disrupted, or a restore waits for an operator: the numbers are compared, and nothing is written.
     Asked,
     /// An operator has confirmed that a store was set back: the numbers agree from now on.
     Confirmed,

@@ -13,7 +13,7 @@ use topoloom_core::version::ResourceVersion;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
 use topoloom_sync::served::{Unnamed, serves_unnamed};
-use topoloom_sync::witness::{Pair, Store, hash};
+use topoloom_sync::witness::{Pair, Sign, Store, Unconfirmed, hash};
 
 use super::{Conductor, TICK, replace};
 use crate::bindings::borrower::{Access, Taken, take};
@@ -305,9 +305,11 @@ impl Conductor {
     /// A round of the witness, where it may write.
     async fn round(&mut self, why: Why) {
         let may_write = !self.observes() && !self.is_gone && self.rival.is_none() && self.gate.check().is_ok();
-        if !may_write || self.kept.restored.is_some() || self.kept.other_cluster.is_some() {
+        if !may_write || self.kept.other_cluster.is_some() {
             return;
         }
+        // While a restore waits nothing is raised, and the other cluster may be set back, too.
+        let why = if self.kept.restored.is_some() { Why::Asked } else { why };
         if let Err(refusal) = self.make_round(why).await {
             tracing::debug!(binding = self.name, reason = refusal.reason.as_str(), error = %refusal, "a round of the witness failed");
         }
@@ -327,6 +329,8 @@ impl Conductor {
         // One that only compares writes nothing, so its success says nothing about the right to write.
         let thing = if why == Why::Asked { Thing::WitnessReads } else { Thing::Witness };
         match self.told(thing, found)? {
+            // While a restore waits both stores may be of one earlier moment.
+            Found::Agree if self.kept.restored.is_some() && why != Why::Confirmed => {}
             Found::Agree => {
                 self.view().agreed(begun);
             }
@@ -335,25 +339,11 @@ impl Conductor {
             }
             Found::Taken(why) => self.is_anothers(why),
             Found::SetBack(found) => {
+                let stores: Vec<Store> = found.iter().map(|found| found.store).collect();
                 let hash = hash(&pair, &found);
-                let sentence: Vec<String> = found.iter().map(ToString::to_string).collect();
-                let side = match found.first().map(|found| found.store) {
-                    Some(Store::Physical) => StoredSide::Physical,
-                    Some(Store::Virtual) | None => StoredSide::Virtual,
-                };
-                // Versions may show nothing: then the watches learn here that what they know is of another history.
-                let (before, after) = (ResourceVersion::default(), ResourceVersion::default());
-                for store in found.iter().map(|found| found.store) {
-                    match store {
-                        Store::Physical => {
-                            if let Some(physical) = self.parts.link.borrow().as_ref() {
-                                physical.restores().contradicted(&before, &after);
-                            }
-                        }
-                        Store::Virtual => self.process.restores.contradicted(&before, &after),
-                    }
+                if self.is_set_back(&Sign::Numbers(found), Some(hash)) {
+                    self.contradict(&stores);
                 }
-                self.is_set_back(side, sentence.join("; and "), Some(hash));
             }
         }
         Ok(())
@@ -364,29 +354,74 @@ impl Conductor {
         Some(Pair { binding: self.identity.binding_uid().clone(), physical })
     }
 
-    /// A cluster was set back: nothing is judged by what is missing there until an operator confirms it.
-    pub(super) fn is_set_back(&mut self, cluster: StoredSide, sentence: String, hash: Option<String>) {
-        if self.kept.restored.is_some() {
-            return;
+    /// Versions may show nothing: then the watches learn here that what they know is of another history.
+    fn contradict(&self, stores: &[Store]) {
+        let (before, after) = (ResourceVersion::default(), ResourceVersion::default());
+        for store in stores {
+            match store {
+                Store::Physical => {
+                    if let Some(physical) = self.parts.link.borrow().as_ref() {
+                        physical.restores().contradicted(&before, &after);
+                    }
+                }
+                Store::Virtual => self.process.restores.contradicted(&before, &after),
+            }
         }
-        let since = report::second(self.now().wall);
+    }
+
+    /// A cluster was set back: nothing is judged by what is missing there until an operator confirms it. Where another restore waits,
+    /// both are confirmed together, by a hash that no person has seen before. Returns whether it was news.
+    pub(super) fn is_set_back(&mut self, sign: &Sign, hash: Option<String>) -> bool {
+        let Some(store) = self.unconfirmed.sees(sign) else { return false };
+        let (cluster, sentence) = (side(store), sign.to_string());
         tracing::warn!(
             binding = self.name,
             ?cluster,
             sentence,
             "a cluster of a binding was set back; confirm that to continue"
         );
-        let hash =
-            hash.unwrap_or_else(|| short_hash(&["restored", &self.identity.claim(), &format!("{cluster:?}"), &since]));
-        let mut sentence = sentence;
-        if let Some(first) = sentence.get(..1).map(str::to_uppercase) {
-            sentence = format!("{first}{}", sentence.get(1..).unwrap_or_default());
-        }
-        self.kept.restored = Some(RestoredStatus { cluster, sentence, hash, since });
+        let restored = match self.kept.restored.take() {
+            Some(known) => RestoredStatus {
+                cluster,
+                hash: short_hash(&["restored", &known.hash, &sentence]),
+                sentence: sign.after(&known.sentence),
+                since: known.since,
+            },
+            None => {
+                let since = report::second(self.now().wall);
+                let of_version = || short_hash(&["restored", &self.identity.claim(), &format!("{cluster:?}"), &since]);
+                RestoredStatus {
+                    cluster,
+                    hash: hash.unwrap_or_else(of_version),
+                    sentence: report::capital(&sentence),
+                    since,
+                }
+            }
+        };
+        self.kept.restored = Some(restored);
         // Claims are read again.
         self.is_taken = false;
         self.again = None;
         self.say_what_hinders();
+        true
+    }
+}
+
+/// What is known to be set back and not confirmed, by what was stored of it.
+pub(super) fn unconfirmed(restored: Option<&RestoredStatus>) -> Unconfirmed {
+    let Some(restored) = restored else { return Unconfirmed::default() };
+    let store = match restored.cluster {
+        StoredSide::Virtual => Some(Store::Virtual),
+        StoredSide::Physical => Some(Store::Physical),
+        StoredSide::Unknown => None,
+    };
+    Unconfirmed::left(store, &restored.sentence)
+}
+
+fn side(store: Store) -> StoredSide {
+    match store {
+        Store::Virtual => StoredSide::Virtual,
+        Store::Physical => StoredSide::Physical,
     }
 }
 

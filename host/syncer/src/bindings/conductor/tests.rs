@@ -1,0 +1,271 @@
+//! A conductor between two API servers in memory, woken step by step.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+use kube::Api;
+use prometheus_client::registry::Registry as Counters;
+use serde_json::{Value, json};
+use topoloom_cluster::client::ConnectError;
+use topoloom_cluster::events::Events;
+use topoloom_cluster::gate::{ReadOnly, Switch};
+use topoloom_cluster::{Restores, work};
+use topoloom_core::queue::Limiter;
+use topoloom_sync::deletion::Evictions;
+use topoloom_sync::liveness::{ContactTiming, Reach};
+
+use super::super::life::link_terms;
+use super::super::staged::{Server, clients};
+use super::super::{Added, Shown};
+use super::*;
+use crate::convert::binding::tests::{around, binding};
+use crate::kubeconfig::tests::access;
+use crate::kubeconfig::{Access, Loopback};
+use crate::nodes::Pace;
+use crate::physical::{Clock, Connection, Opens, Registry, Signs, Writers};
+use crate::shared::LentWatches;
+use crate::view::examples::now;
+use crate::{heartbeats, metrics, pods};
+
+const BINDING: &str = "/apis/topoloom.dev/v1alpha1/clusterbindings/east";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/topoloom/leases/east";
+
+/// Connections to the physical server.
+struct Opened(Server);
+
+impl Opens for Opened {
+    fn open(&self, access: &Access) -> Result<Connection, ConnectError> {
+        let (reads, writes) = (self.0.client(), self.0.client());
+        let writers = move |_: &Gate| Ok(Writers { nodes: writes.clone(), others: writes.clone() });
+        Ok(Connection::of(access, reads, writers))
+    }
+}
+
+struct Stage {
+    lent: Server,
+    physical: Server,
+    link: watch::Sender<CredentialState>,
+    /// The watch of the binding.
+    objects: watch::Sender<Seen>,
+    seen: watch::Receiver<Seen>,
+    conductor: Conductor,
+}
+
+impl Stage {
+    /// A binding with this status.
+    fn new(status: Value) -> Self {
+        let (lent, physical) = (Server::default(), Server::default());
+        lent.put(LEASE, json!({"metadata": {"name": "east"}, "spec": {"holderIdentity": "replica"}}));
+        let mut object = serde_json::to_value(binding(json!({}))).unwrap();
+        object["status"] = status;
+        lent.put(BINDING, object);
+        let object: Arc<ClusterBinding> = Arc::new(serde_json::from_value(lent.get(BINDING).unwrap()).unwrap());
+
+        let process = process(&lent, &physical);
+        let holding = Holding {
+            name: "east".to_owned(),
+            gate: Gate::open(&Switch::new(ReadOnly::No)),
+            lent: lent.client(),
+            beats: lent.client(),
+            lease: LeaseName { namespace: "topoloom".to_owned(), name: "east".to_owned() },
+            tell: Arc::new(|_: Option<&str>| {}),
+        };
+        let (reading, carried) = (read(&object, &around()).unwrap(), Carried::stored(&object.status));
+        let link = watch::Sender::new(CredentialState::default());
+        let parts = parts(&process, &reading.terms, &carried.kept, link.subscribe(), clients(&lent, &physical));
+        let objects = watch::Sender::new(Seen::Present(Arc::clone(&object)));
+        let beginning =
+            Beginning { object, existing: Existing::Stored, reading, carried, taken_from: None, earlier: None };
+        let conductor = Conductor::new(&process, &holding, parts, beginning);
+        Self { lent, physical, link, seen: objects.subscribe(), objects, conductor }
+    }
+
+    /// The binding as it is stored.
+    fn stored(&self) -> Value {
+        self.lent.get(BINDING).unwrap()
+    }
+
+    fn restored(&self) -> Value {
+        self.stored()["status"]["restored"].clone()
+    }
+
+    /// A condition of the binding.
+    fn condition(&self, kind: &str) -> Value {
+        let stored = self.stored();
+        let mut conditions = stored["status"]["conditions"].as_array().unwrap().iter();
+        conditions.find(|condition| condition["type"] == kind).unwrap().clone()
+    }
+
+    /// The Secret leads to the physical server, which was the cluster `c1`.
+    fn connect(&self) {
+        let registry = &self.conductor.process.registry;
+        let connection = registry.open(&access("https://east.example:6443", "t")).unwrap();
+        let in_use = registry.share(&"c1".into(), connection, ContactTiming::default());
+        self.link.send_replace(CredentialState { in_use: Some(in_use), end: None, problem: None });
+    }
+
+    /// An operator writes an annotation.
+    fn annotate(&self, key: &str, value: &Value) {
+        let mut object = self.stored();
+        object["metadata"]["annotations"][key] = value.clone();
+        self.lent.put(BINDING, object);
+    }
+
+    /// The watch shows the binding as it is stored.
+    fn show(&self) {
+        let object = serde_json::from_value(self.stored()).unwrap();
+        self.objects.send_replace(Seen::Present(Arc::new(object)));
+    }
+
+    async fn woken(&mut self, woke: Woke) {
+        assert_eq!(Box::pin(self.conductor.woke(woke, &mut self.seen)).await, None);
+    }
+
+    /// Everything that follows is done, and the watch shows it.
+    async fn settles(&mut self) {
+        // How far two statuses are apart is not what is asked here.
+        self.conductor.written = None;
+        assert_eq!(Box::pin(self.conductor.settle()).await, None);
+        self.show();
+    }
+
+    async fn wakes(&mut self, woke: Woke) {
+        self.woken(woke).await;
+        self.settles().await;
+    }
+
+    /// An operator confirms this.
+    async fn confirms(&mut self, hash: &Value) {
+        self.annotate(CONFIRM_ANNOTATION, hash);
+        self.show();
+        self.wakes(Woke::Object).await;
+    }
+}
+
+fn process(lent: &Server, physical: &Server) -> Arc<Process> {
+    let (clock, restores, mut counters) = (Clock::new(|| now().steady), Restores::default(), Counters::default());
+    Arc::new(Process {
+        lent: lent.client(),
+        watches: LentWatches::new(&lent.client(), &restores, &"vc".into()),
+        restores,
+        lent_signs: Signs::new(ContactTiming::default(), &clock),
+        registry: Arc::new(Registry::new(Opened(physical.clone()), clock)),
+        secrets: Api::namespaced(lent.client(), "topoloom"),
+        virtual_cluster: "vc".into(),
+        kube_system: "vc".into(),
+        evictions: Evictions::Allowed,
+        endpoint: None,
+        loopback: Loopback::Refused,
+        holder: "replica".to_owned(),
+        events: Events::new(Server::default().client()),
+        beats: heartbeats::metrics::Metrics::register(&mut counters),
+        pods: pods::metrics::Metrics::register(&mut counters),
+        metrics: metrics::Metrics::default(),
+        pace: Pace::default(),
+        work: work::Options::default(),
+        now,
+        clock: heartbeats::Clock::new(|| now().steady, || now().wall),
+        added: Added::default(),
+        witness: Duration::from_secs(60),
+        shown: Shown::default(),
+    })
+}
+
+fn parts(
+    process: &Process,
+    terms: &Terms,
+    kept: &Kept,
+    link_state: watch::Receiver<CredentialState>,
+    clients: Clients,
+) -> Parts {
+    let (identity, cluster) = (&terms.binding.identity, &terms.binding.cluster);
+    let view = View::new(terms.binding.clone(), terms.safety, Spent::default(), Reach::Reachable, now());
+    let view: SharedView = Arc::new(Mutex::new(view));
+    let (beats, _) = Heartbeats::new(
+        clients.lent.clone(),
+        identity.clone(),
+        terms.heartbeats,
+        &process.beats,
+        process.clock.clone(),
+        Box::new(|_| {}),
+    );
+    Parts {
+        clients,
+        policies: PolicyFeed::new(&view, &queue()),
+        view,
+        nodes: queue(),
+        pods: Inbox::new(identity, cluster, &terms.mount_namespace, queue(), || now().steady),
+        heartbeats: beats,
+        forward: Forward::new(),
+        troubles: Troubles::default(),
+        writes: Counted::default(),
+        link: watch::Sender::new(None),
+        watched: watch::Sender::new(None),
+        link_terms: watch::Sender::new(link_terms(terms, kept, Loopback::Refused)),
+        link_state,
+        source: watch::Sender::new(terms.policy_source),
+        empty: watch::Sender::new(terms.contact.empty),
+        hindrances: watch::Sender::new(Hindrances::default()),
+    }
+}
+
+fn queue<K: work::WorkKey>() -> WorkQueue<K> {
+    WorkQueue::new("test", NonZeroUsize::MIN.saturating_add(99), Limiter::default())
+}
+
+#[tokio::test]
+async fn s25_a_cluster_that_is_set_back_while_the_other_one_waits_is_confirmed_by_another_hash() {
+    const VIRTUAL: &str = "The virtual API server went back to an earlier version";
+    let mut stage = Stage::new(json!({}));
+    stage.wakes(Woke::VirtualSetBack).await;
+    let first = stage.restored();
+    assert_eq!((&first["cluster"], &first["sentence"]), (&json!("Virtual"), &json!(VIRTUAL)));
+    stage.wakes(Woke::PhysicalSetBack).await;
+    let both = stage.restored();
+    let sentence = format!("{VIRTUAL}; and the physical API server went back to an earlier version");
+    assert_eq!((&both["sentence"], &both["since"]), (&json!(sentence), &first["since"]));
+    assert_ne!(both["hash"], first["hash"]);
+    assert_eq!(stage.condition("Restored")["reason"], "PhysicalClusterRestored", "which is an Event of its own");
+    // Another binding has found the same.
+    stage.wakes(Woke::VirtualSetBack).await;
+    stage.wakes(Woke::PhysicalSetBack).await;
+    assert_eq!(stage.restored(), both);
+    stage.confirms(&first["hash"]).await;
+    assert_eq!(stage.restored(), both);
+    assert_eq!(stage.stored()["metadata"]["annotations"][CONFIRM_ANNOTATION], Value::Null, "it confirms nothing");
+    stage.confirms(&both["hash"]).await;
+    assert_eq!(stage.restored(), Value::Null);
+    assert_eq!(stage.stored()["status"]["confirmed"][0]["hash"], both["hash"]);
+}
+
+#[tokio::test]
+async fn s25_what_only_the_numbers_show_while_another_restore_waits_is_not_confirmed_with_it() {
+    for is_found_before in [true, false] {
+        let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
+        stage.connect();
+        stage.settles().await;
+        let saved = stage.physical.save();
+        stage.wakes(Woke::Minute).await;
+        stage.wakes(Woke::VirtualSetBack).await;
+        let first = stage.restored();
+        stage.wakes(Woke::Minute).await;
+        assert_eq!(stage.restored(), first, "the numbers agree");
+        stage.physical.restore(saved);
+        if is_found_before {
+            stage.wakes(Woke::Minute).await;
+            assert_ne!(stage.restored(), first);
+        }
+        stage.confirms(&first["hash"]).await;
+        let both = stage.restored();
+        let sentence = both["sentence"].as_str().unwrap();
+        let ends = "; and the physical cluster was set back to an earlier state: its copy of the counter is 1, and 2 was \
+                    confirmed";
+        assert!(sentence.starts_with("The virtual API server") && sentence.ends_with(ends), "{sentence}");
+        assert_ne!(both["hash"], first["hash"]);
+        stage.confirms(&both["hash"]).await;
+        assert_eq!(stage.restored(), Value::Null, "{is_found_before}");
+        // The numbers agree again.
+        stage.wakes(Woke::Minute).await;
+        assert_eq!(stage.restored(), Value::Null, "{is_found_before}");
+    }
+}
