@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use topoloom_tests::controlplane::{Revision, eventually};
+use topoloom_tests::controlplane::{ControlPlane, Revision, eventually};
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
@@ -17,8 +17,8 @@ pub(crate) const LONG_LEASES: [&str; 3] =
 pub(crate) const RAISED: Revision = Revision::RaisedBy(1_000_000);
 
 /// Makes so many writes that a server that is restored to an earlier state does not soon reach the same revision.
-pub(crate) async fn much_happens(scene: &Scene) -> Result<()> {
-    let maps: Api<ConfigMap> = Api::default_namespaced(scene.plane.client());
+pub(crate) async fn much_happens(plane: &ControlPlane) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(plane.client());
     for turn in 0..300 {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "turns"}, "data": {"turn": turn.to_string()}});
         maps.patch("turns", &PatchParams::apply("test").force(), &Patch::Apply(&body)).await?;
@@ -68,7 +68,7 @@ async fn follows(revision: Revision) -> Result<()> {
             "tier 1 ex.io/rack=x (1): a",
         ])
         .await;
-    much_happens(&scene).await?;
+    much_happens(&scene.plane).await?;
     scene.plane.restore(&snapshot, revision).await?;
     until_it_says_so(&host).await;
     assert_eq!(scene.topology().await?, saved, "nothing has changed since");
@@ -142,7 +142,7 @@ async fn after_etcd_was_restored_the_leader_renews_an_older_lease_and_the_follow
         .await;
     };
     renewed(&scene, saved).await;
-    much_happens(&scene).await?;
+    much_happens(&scene.plane).await?;
     scene.plane.restore(&snapshot, Revision::AsSaved).await?;
     until_it_says_so(&leader).await;
     until_it_says_so(&follower).await;

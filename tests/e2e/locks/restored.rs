@@ -31,7 +31,7 @@ async fn serves(revision: Revision, restarts: Restarts) -> Result<()> {
     stage.served("gpu-2", "p3").await?;
     stage.until_free("gpu-2").await;
     if revision == Revision::AsSaved {
-        much_happens(&stage.scene).await?;
+        much_happens(&stage.scene.plane).await?;
     }
     match restarts {
         Restarts::Both => stage.scene.plane.restore(&snapshot, revision).await?,

@@ -115,6 +115,8 @@ pub(super) struct Conductor {
     identity: Identity,
     /// As it was read or written last.
     object: Arc<ClusterBinding>,
+    /// The virtual cluster was set back, and nothing of ours was stored since: the version of the object may be of the lost history.
+    is_version_void: bool,
     /// Whether it exists, or is made of its record.
     existing: Existing,
     /// The spec that the terms in force are of, where it has no mistake.
@@ -189,6 +191,7 @@ impl Conductor {
             identity: terms.binding.identity.clone(),
             is_valid: problems.is_none(),
             object,
+            is_version_void: false,
             existing,
             problems,
             terms,
@@ -274,6 +277,9 @@ impl Conductor {
             Woke::VirtualSetBack => {
                 self.same_id.forget();
                 self.is_set_back(&Sign::Version(Store::Virtual), None);
+                // The watch may have shown the object of now already, in a version before the one that was known.
+                self.is_version_void = true;
+                return self.seen(objects.borrow_and_update().clone());
             }
             Woke::PhysicalSetBack => {
                 self.is_set_back(&Sign::Version(Store::Physical), None);
@@ -366,7 +372,7 @@ impl Conductor {
         }
         let version = |object: &ClusterBinding| ResourceVersion::from(object.metadata.resource_version.as_deref());
         // An event that is behind the answer to our own write says nothing new.
-        if version(&object).is_older_than(&version(&self.object)) {
+        if !self.is_version_void && version(&object).is_older_than(&version(&self.object)) {
             return None;
         }
         let ended = self.named(&object);
@@ -378,6 +384,12 @@ impl Conductor {
         self.is_gone = false;
         // What it says while its status has the name of a rival counts once it is ours.
         if self.rival.is_some() { None } else { self.read_spec() }
+    }
+
+    /// The answer to a write of ours shows what is stored.
+    fn has_stored(&mut self, object: ClusterBinding) {
+        self.object = Arc::new(object);
+        self.is_version_void = false;
     }
 
     /// The object is gone. Where nothing is lent any more, that is all.
@@ -559,7 +571,7 @@ impl Conductor {
         let stored = self.parts.clients.take_annotation(&self.name, self.version(), key).await;
         self.parts.writes.wrote(WriteKind::Binding, "verb", &stored);
         match self.told(Thing::Binding, stored) {
-            Ok(object) => self.object = Arc::new(object),
+            Ok(object) => self.has_stored(object),
             Err(refusal) => {
                 tracing::debug!(binding = self.name, error = %refusal, "a verb's annotation could not be removed");
             }

@@ -96,6 +96,11 @@ impl Server {
         self.0.lock().unwrap().objects.clone()
     }
 
+    /// The next write has the version after this one.
+    pub(super) fn goes_on_after(&self, version: u64) {
+        self.0.lock().unwrap().version = version;
+    }
+
     /// So many more writes succeed.
     pub(super) fn dies_after(&self, writes: Option<usize>) {
         self.0.lock().unwrap().dies_after = writes;

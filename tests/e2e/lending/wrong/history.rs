@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use topoloom_api::names::CONFIRM_ANNOTATION;
+use topoloom_api::names::{CONFIRM_ANNOTATION, PAUSE_ANNOTATION};
 use topoloom_sync::guard::GATHER;
 use topoloom_sync::keys;
 use topoloom_sync::naming::physical_pod_name;
@@ -25,6 +25,7 @@ use super::super::lent::{Lent, cluster, now, says};
 use super::super::pair::BORROWED;
 use super::super::{phase, until_gone, until_pod};
 use super::{bound, claim, is_terminating, pass, plays, pods, within};
+use crate::restored::much_happens;
 
 /// It is known within this time that a store was set back.
 const FOUND: Duration = Duration::from_secs(60);
@@ -141,6 +142,17 @@ impl Story {
         .await;
     }
 
+    /// The status of the binding is stored in a version that the virtual cluster does not soon reach again once it is set back.
+    async fn report_late(&self) -> Result<()> {
+        much_happens(&self.lent.virtual_plane).await?;
+        for (pause, status, reason) in [(Some("true"), "True", "Paused"), (None, "False", "Ok")] {
+            self.lent.annotate("east", PAUSE_ANNOTATION, pause).await?;
+            let is_so = |binding: &Value| says(binding, "Paused", status, reason);
+            self.lent.until_binding("east", "shows whether it is paused", is_so).await;
+        }
+        Ok(())
+    }
+
     /// Before a store is set back.
     fn begin(&self, how: SetBack) {
         if how.syncer == Syncer::Stopped {
@@ -206,6 +218,9 @@ async fn a_pod_is_forgotten(how: SetBack) -> Result<()> {
             .await?;
     let physicals = carried(&story.lent, &story.lent.physical_plane, &name, &twin).await?;
     until_pod(&pods(&story.lent.virtual_plane), "young", "runs", |pod| phase(pod) == "Running").await;
+    if how.syncer == Syncer::Running {
+        story.report_late().await?;
+    }
     story.rounds().await;
     story.begin(how);
     story.lent.virtual_plane.restore(&snapshot, how.revision).await?;

@@ -213,7 +213,7 @@ impl Conductor {
         let stored = self.parts.clients.finalizers(&self.name, self.version(), &finalizers).await;
         self.parts.writes.wrote(WriteKind::Binding, "finalizer", &stored);
         let stored = self.told(Thing::Binding, stored)?;
-        self.object = Arc::new(stored);
+        self.has_stored(stored);
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! The status of a binding at the API server: what it follows from, and when it is written.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -139,7 +138,7 @@ impl Conductor {
         self.parts.writes.wrote(WriteKind::BindingStatus, "decided", &stored);
         let stored = self.told(Thing::BindingStatus, stored)?;
         let news = news(&self.object.status, &wanted);
-        self.object = Arc::new(stored);
+        self.has_stored(stored);
         self.taken_from = None;
         let uid = self.identity.binding_uid();
         notify(&self.process, &self.name, Some(&**uid), &news).await;

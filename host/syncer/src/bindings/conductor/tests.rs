@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use kube::Api;
 use prometheus_client::registry::Registry as Counters;
 use serde_json::{Value, json};
+use topoloom_api::names::PAUSE_ANNOTATION;
 use topoloom_cluster::client::ConnectError;
 use topoloom_cluster::events::Events;
 use topoloom_cluster::gate::{ReadOnly, Switch};
@@ -52,9 +53,10 @@ struct Stage {
 }
 
 impl Stage {
-    /// A binding with this status.
+    /// A binding with this status, in version 50.
     fn new(status: Value) -> Self {
         let (lent, physical) = (Server::default(), Server::default());
+        lent.goes_on_after(48);
         lent.put(LEASE, json!({"metadata": {"name": "east"}, "spec": {"holderIdentity": "replica"}}));
         let mut object = serde_json::to_value(binding(json!({}))).unwrap();
         object["status"] = status;
@@ -267,5 +269,34 @@ async fn s25_what_only_the_numbers_show_while_another_restore_waits_is_not_confi
         // The numbers agree again.
         stage.wakes(Woke::Minute).await;
         assert_eq!(stage.restored(), Value::Null, "{is_found_before}");
+    }
+}
+
+#[tokio::test]
+async fn s25_after_a_restore_to_a_lower_revision_the_binding_is_followed_from_the_version_that_it_has_then() {
+    for is_shown_first in [true, false] {
+        let mut stage = Stage::new(json!({}));
+        let saved = stage.lent.save();
+        stage.settles().await;
+        assert_eq!(stage.stored()["metadata"]["resourceVersion"], "51");
+        stage.lent.restore(saved);
+        stage.lent.goes_on_after(39);
+        stage.annotate(PAUSE_ANNOTATION, &json!("true"));
+        if is_shown_first {
+            stage.show();
+            stage.woken(Woke::Object).await;
+        }
+        stage.woken(Woke::VirtualSetBack).await;
+        if !is_shown_first {
+            stage.show();
+            stage.woken(Woke::Object).await;
+        }
+        stage.settles().await;
+        assert_eq!(stage.stored()["metadata"]["resourceVersion"], "41", "{is_shown_first}");
+        for kind in ["Paused", "Restored"] {
+            assert_eq!(stage.condition(kind)["status"], "True", "{kind} {is_shown_first}");
+        }
+        // What is behind that write says nothing new again.
+        assert!(!stage.conductor.is_version_void);
     }
 }
