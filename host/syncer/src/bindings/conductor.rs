@@ -505,6 +505,10 @@ impl Conductor {
             self.again = None;
             self.set_link_terms();
         } else if self.is_restored_by(&hash) {
+            // What a confirmation writes would stand in the other cluster, which no person has confirmed.
+            if self.kept.other_cluster.is_some() {
+                return;
+            }
             if let Err(refusal) = self.make_confirmed_round(&hash).await {
                 tracing::debug!(binding = self.name, error = %refusal, "the numbers of a restored cluster could not be written yet");
                 return;

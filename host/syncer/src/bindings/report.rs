@@ -505,8 +505,13 @@ fn restored(facts: &Facts<'_>) -> Option<Says> {
         StoredSide::Physical => Reason::PhysicalClusterRestored,
         StoredSide::Virtual | StoredSide::Unknown => Reason::VirtualClusterRestored,
     };
+    // A confirmation writes to the physical cluster, and it is not known which one that is.
+    let waits = match facts.kept.other_cluster {
+        Some(_) => " That waits until the other physical cluster is confirmed, or the first one answers.",
+        None => "",
+    };
     let message = format!(
-        "{}. Nothing is created, evicted or deleted until that is confirmed with hash {}.",
+        "{}. Nothing is created, evicted or deleted until that is confirmed with hash {}.{waits}",
         restored.sentence, restored.hash
     );
     Some(says(reason, message))

@@ -23,7 +23,7 @@ use crate::convert::binding::tests::{around, binding};
 use crate::kubeconfig::tests::access;
 use crate::kubeconfig::{Access, Loopback};
 use crate::nodes::Pace;
-use crate::physical::{Clock, Connection, Opens, Registry, Signs, Writers};
+use crate::physical::{Clock, Connection, Opens, Problem, Registry, Signs, Writers};
 use crate::shared::LentWatches;
 use crate::view::examples::now;
 use crate::{heartbeats, metrics, pods};
@@ -99,11 +99,11 @@ impl Stage {
     }
 
     /// The Secret leads to the physical server, which was the cluster `c1`.
-    fn connect(&self) {
+    fn connect(&self, problem: Option<Problem>) {
         let registry = &self.conductor.process.registry;
         let connection = registry.open(&access("https://east.example:6443", "t")).unwrap();
         let in_use = registry.share(&"c1".into(), connection, ContactTiming::default());
-        self.link.send_replace(CredentialState { in_use: Some(in_use), end: None, problem: None });
+        self.link.send_replace(CredentialState { in_use: Some(in_use), end: None, problem });
     }
 
     /// An operator writes an annotation.
@@ -244,7 +244,7 @@ async fn s25_a_cluster_that_is_set_back_while_the_other_one_waits_is_confirmed_b
 async fn s25_what_only_the_numbers_show_while_another_restore_waits_is_not_confirmed_with_it() {
     for is_found_before in [true, false] {
         let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
-        stage.connect();
+        stage.connect(None);
         stage.settles().await;
         let saved = stage.physical.save();
         stage.wakes(Woke::Minute).await;
@@ -299,4 +299,24 @@ async fn s25_after_a_restore_to_a_lower_revision_the_binding_is_followed_from_th
         // What is behind that write says nothing new again.
         assert!(!stage.conductor.is_version_void);
     }
+}
+
+#[tokio::test]
+async fn s6_s25_a_restore_is_not_confirmed_while_another_physical_cluster_answers_and_nothing_is_written_there() {
+    let restored =
+        json!({"cluster": "Virtual", "sentence": "It was set back", "hash": "h1", "since": "2026-08-03T11:00:00Z"});
+    let status = json!({"physicalClusterUID": "c1", "lease": "topoloom/east", "restored": restored});
+    let mut stage = Stage::new(status);
+    stage.connect(Some(Problem::ClusterChanged { known: "c1".into(), found: "c2".into() }));
+    stage.confirms(&json!("h1")).await;
+    assert_eq!(stage.physical.writes(), [""; 0]);
+    assert_eq!(stage.restored(), restored);
+    assert_eq!(stage.stored()["metadata"]["annotations"][CONFIRM_ANNOTATION], "h1", "it counts later");
+    let message = stage.condition("Restored")["message"].clone();
+    assert!(message.as_str().unwrap().ends_with("or the first one answers."), "{message}");
+    // The first cluster answers again.
+    stage.connect(None);
+    stage.wakes(Woke::Changed).await;
+    assert_eq!(stage.restored(), Value::Null);
+    assert_ne!(stage.physical.writes(), [""; 0]);
 }

@@ -316,8 +316,8 @@ fn what_a_server_of_another_party_says_is_one_line_that_fits_into_the_status() {
 #[test]
 fn s6_s25_another_and_a_restored_cluster_say_what_confirms_them() {
     let mut kept = kept();
-    kept.other_cluster =
-        Some(OtherClusterStatus { uid: "c2".into(), hash: "h2".into(), since: "2026-08-03T12:00:00Z".into() });
+    let other = OtherClusterStatus { uid: "c2".into(), hash: "h2".into(), since: "2026-08-03T12:00:00Z".into() };
+    kept.other_cluster = Some(other.clone());
     let status = first(&facts(&kept));
     assert_eq!(condition(&status, ConditionType::PhysicalClusterChanged), "True AnotherCluster");
     assert!(status.message.contains("its UID is c2") && status.message.contains("with hash h2"), "{}", status.message);
@@ -329,8 +329,13 @@ fn s6_s25_another_and_a_restored_cluster_say_what_confirms_them() {
             Some(RestoredStatus { cluster, sentence: "it was set back".into(), hash: "h3".into(), since: "t".into() });
         let status = first(&facts(&kept));
         assert_eq!(condition(&status, ConditionType::Restored), format!("True {reason}"));
-        assert!(status.message.contains("with hash h3"), "{}", status.message);
+        assert!(status.message.ends_with("with hash h3."), "{}", status.message);
     }
+    kept.other_cluster = Some(other);
+    let status = first(&facts(&kept));
+    let restored = status.conditions.iter().find(|condition| condition.type_ == "Restored").unwrap();
+    let waits = "with hash h3. That waits until the other physical cluster is confirmed, or the first one answers.";
+    assert!(restored.message.ends_with(waits), "{}", restored.message);
 }
 
 #[test]
