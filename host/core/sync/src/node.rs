@@ -11,8 +11,8 @@
 //! A decision has two steps, because the guard (decision S9) counts over all nodes of a binding: [`draft`] says which acts
 //! would disrupt ([`Draft::acts`]), and [`Draft::conclude`] gives the orders under the answer of the guard.
 //!
-//! Never: sends anything, remembers anything ([`Memory`] is the caller's), or trusts a cache that something is gone: it asks
-//! for a live read.
+//! Never: sends anything, remembers anything ([`Memory`] is the caller's, and so is [`Unstored`], which takes out of a decision
+//! what an API server does not store), or trusts a cache that something is gone: it asks for a live read.
 //!
 //! # Failure story
 //!
@@ -31,6 +31,7 @@ mod orders;
 pub(crate) mod scene;
 #[cfg(test)]
 mod tests;
+mod unstored;
 mod withdraw;
 
 use std::fmt;
@@ -47,6 +48,7 @@ pub use self::facts::{
 use self::lend::Lending;
 pub use self::lend::{Details, Window};
 pub use self::orders::{NodeOrder, PhysicalChange, PodRemoval, RemovalMeans};
+pub use self::unstored::{Answer, LeftOut, Unstored};
 use super::bars::{Bar, Doing};
 use super::deletion::{DeletionCause, Leave};
 use super::guard::{Act, Cause};
@@ -139,6 +141,8 @@ pub struct NodeDecision<'a> {
     pub state: NodeState<'a>,
     /// What to do, in this order.
     pub orders: Vec<NodeOrder>,
+    /// What would have to be done, and is left out: [`Unstored::sift`] finds it.
+    pub left_out: Vec<LeftOut>,
     /// Its lease; `None` where there is no virtual node of ours.
     pub lease: Option<Lease>,
     /// When the answer changes by itself. By the wall clock, since windows and graces are.
@@ -232,7 +236,8 @@ fn waiting_lease(facts: &Facts<'_>, now: Now) -> Option<Lease> {
 
 impl<'a> NodeDecision<'a> {
     fn new(state: NodeState<'a>) -> Self {
-        Self { state, orders: Vec::new(), lease: None, next: None, next_steady: None, details: None }
+        let (orders, left_out) = (Vec::new(), Vec::new());
+        Self { state, orders, left_out, lease: None, next: None, next_steady: None, details: None }
     }
 
     /// The answer changes at this time, if not earlier.

@@ -66,7 +66,7 @@ pub struct Details {
     pub barred: BTreeSet<Bar>,
 }
 
-/// Labels and annotations that one remark names.
+/// Labels, annotations and fields that one remark names.
 const NAMED: usize = 5;
 
 impl Details {
@@ -76,14 +76,19 @@ impl Details {
     pub fn remark(&self) -> Option<String> {
         let broken = self.notes.iter().filter(|note| matches!(note, Note::Base(_))).map(ToString::to_string);
         let lost = self.copied.left_out.iter().filter(|left| left.why.is_a_loss()).map(ToString::to_string);
-        let mut all = broken.chain(lost);
-        let mut named: Vec<String> = all.by_ref().take(NAMED).collect();
-        let more = all.count();
-        if more > 0 {
-            named.push(format!("and {more} more"));
-        }
+        let named = first_of(broken.chain(lost));
         (!named.is_empty()).then(|| named.join("; "))
     }
+}
+
+/// The first of these, and how many more there are.
+pub(super) fn first_of(mut all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut named: Vec<String> = all.by_ref().take(NAMED).collect();
+    let more = all.count();
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    named
 }
 
 /// Whether the windows of a node are open.

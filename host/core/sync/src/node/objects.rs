@@ -1,7 +1,7 @@
 //! The bodies of requests about nodes (6.6, decision S12): only what changes, what goes as an explicit null, and the
 //! resourceVersion that it was computed from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -85,8 +85,10 @@ pub(super) fn status_changes(lent: &LentNode, wanted: &Status<'_>) -> Option<Map
     if let Some(port) = wanted.port.filter(|port| lent.port != Some(*port)) {
         set("daemonEndpoints", daemon_endpoints(port));
     }
-    if wanted.info.is_object() && lent.info != *wanted.info {
-        set("nodeInfo", replaced(&lent.info, wanted.info));
+    if wanted.info.is_object()
+        && let Some(info) = changed(&lent.info, wanted.info)
+    {
+        set("nodeInfo", info);
     }
     (!changes.is_empty()).then_some(changes)
 }
@@ -139,6 +141,34 @@ pub(super) fn taints_patch(version: Option<&ResourceVersion>, all: &[Taint]) -> 
     let mut change = MetadataPatch::default();
     change.taints = Some(all.to_vec());
     spec_patch(version, &change)
+}
+
+/// What is stored of all that is written here, in the same form.
+pub(super) fn stored(lent: &LentNode) -> Map<String, Value> {
+    let metadata = &lent.metadata;
+    let parts = [
+        (
+            "metadata",
+            json!({
+                "labels": metadata.labels,
+                "annotations": metadata.annotations,
+                "finalizers": lent.finalizers,
+            }),
+        ),
+        ("spec", json!({"taints": taints(&metadata.taints), "unschedulable": metadata.cordon == Cordon::Cordoned})),
+        (
+            "status",
+            json!({
+                "capacity": amounts(&lent.capacity),
+                "allocatable": amounts(&lent.allocatable),
+                "conditions": conditions(&lent.conditions),
+                "addresses": lent.addresses,
+                "daemonEndpoints": lent.port.map(daemon_endpoints),
+                "nodeInfo": lent.info,
+            }),
+        ),
+    ];
+    parts.into_iter().map(|(part, fields)| (part.to_owned(), fields)).collect()
 }
 
 /// The patch that takes our finalizer off.
@@ -200,15 +230,16 @@ fn difference(there: &ResourceList, wanted: &ResourceList) -> Option<Value> {
     (!changes.is_empty()).then_some(Value::Object(changes))
 }
 
-/// The same object in a merge patch: members that go are null.
-fn replaced(there: &Value, wanted: &Value) -> Value {
-    let mut all = wanted.clone();
-    if let (Value::Object(there), Value::Object(all)) = (there, &mut all) {
-        for key in there.keys().filter(|key| wanted.get(key.as_str()).is_none()) {
-            all.insert(key.clone(), Value::Null);
-        }
-    }
-    all
+/// What of a value changes, as a merge patch: members that go are null, and one that is null is absent.
+fn changed(there: &Value, wanted: &Value) -> Option<Value> {
+    let Value::Object(members) = wanted else { return (there != wanted).then(|| wanted.clone()) };
+    let none = Map::new();
+    let before = there.as_object().unwrap_or(&none);
+    let of = |members: &Map<String, Value>, key: &str| members.get(key).cloned().unwrap_or_default();
+    let keys: BTreeSet<&String> = before.keys().chain(members.keys()).collect();
+    let change = |key: &String| Some((key.clone(), changed(&of(before, key), &of(members, key))?));
+    let changes: Map<String, Value> = keys.into_iter().filter_map(change).collect();
+    (!there.is_object() || !changes.is_empty()).then_some(Value::Object(changes))
 }
 
 fn amounts(list: &ResourceList) -> Value {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{LentPod, Question};
+use super::{LentPod, PhysicalNode, Question};
 use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
@@ -158,6 +158,28 @@ impl NodeOrder {
         taints.into_iter().flatten().any(|taint| {
             has(taint, "key", keys::OUT_OF_WINDOWS_TAINT) && has(taint, "effect", Effect::NoExecute.word())
         })
+    }
+
+    /// Whether a physical node has the claim that this writes; also where it writes none.
+    #[must_use]
+    pub fn is_claimed_in(&self, node: &PhysicalNode) -> bool {
+        let Self::PatchPhysical { body, .. } = self else { return true };
+        let wanted = body.pointer("/metadata/annotations").and_then(|annotations| annotations.get(keys::LEASED_BY));
+        let there = node.annotations.get(keys::LEASED_BY).map(String::as_str);
+        wanted.is_none_or(|wanted| wanted.as_str() == there)
+    }
+
+    /// The same made from this version, where it waits for the answer to the request before it.
+    pub(super) fn judged_in(self, version: &ResourceVersion) -> Self {
+        match self {
+            Self::PatchSpec { name, version: None, mut body } => {
+                if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+                    metadata.insert("resourceVersion".to_owned(), (**version).into());
+                }
+                Self::PatchSpec { name, version: Some(version.clone()), body }
+            }
+            other => other,
+        }
     }
 
     /// Whether the orders behind it are carried out although it failed.

@@ -1,5 +1,6 @@
 //! One node of each cluster for tests: what the API servers would keep, and what a controller would do with the orders.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -42,6 +43,11 @@ pub(super) struct Scene {
     pub(super) reach: Reach,
     pub(super) verb: VerbOnNode,
     pub(super) memory: Memory,
+    pub(super) unstored: RefCell<Unstored>,
+    /// What a webhook makes of each physical node that is written.
+    pub(super) lender: fn(&mut Value),
+    /// What a webhook, or a server that is older than a field, makes of each virtual node that is written.
+    pub(super) borrower: fn(&mut Value),
     pub(super) leave: Leave,
     pub(super) now: Now,
     version: u64,
@@ -79,6 +85,9 @@ impl Scene {
             reach: Reach::Reachable,
             verb: VerbOnNode::None,
             memory: Memory::default(),
+            unstored: RefCell::default(),
+            lender: |_| {},
+            borrower: |_| {},
             leave: Leave::Given { since: wall },
             now: Now { wall, steady: Duration::from_secs(1_000) },
             version: 100,
@@ -150,7 +159,8 @@ impl Scene {
             verb: self.verb,
             memory: &self.memory,
         };
-        let decision = draft(&facts, self.now).conclude(self.leave);
+        let mut decision = draft(&facts, self.now).conclude(self.leave);
+        self.unstored.borrow_mut().sift(&facts, &mut decision, self.now.steady);
         see(&draft(&facts, self.now), decision)
     }
 
@@ -179,24 +189,46 @@ impl Scene {
         self.look(|_, decision| *decision.details.unwrap())
     }
 
+    /// What is left out because it is not stored, in words.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        self.look(|_, decision| decision.left_out.iter().map(ToString::to_string).collect())
+    }
+
     /// Decides and carries out until nothing is ordered. At most twenty times: a decision that never rests is a mistake.
     pub(super) fn settle(&mut self) {
         for _ in 0..20 {
-            let orders = self.look(|_, decision| decision.orders);
-            if orders.is_empty() {
+            if !self.step() {
                 return;
-            }
-            for order in orders {
-                self.carry(order);
             }
         }
         panic!("it does not come to rest: {:#?}", self.sent);
     }
 
-    /// One look, carried out.
-    pub(super) fn step(&mut self) {
-        for order in self.look(|_, decision| decision.orders) {
-            self.carry(order);
+    /// One look, carried out. Whether anything was ordered.
+    pub(super) fn step(&mut self) -> bool {
+        let orders = self.look(|_, decision| decision.orders);
+        let is_ordered = !orders.is_empty();
+        for order in orders {
+            self.carry(order.clone());
+            self.answer(&order);
+            // What is not claimed is not lent.
+            let machine = self.physical.as_ref().map(read_physical);
+            if machine.is_some_and(|machine| !order.is_claimed_in(&machine)) {
+                break;
+            }
+        }
+        is_ordered
+    }
+
+    /// The answer to an order.
+    fn answer(&self, order: &NodeOrder) {
+        let (physical, lent) = (self.physical.as_ref().map(read_physical), self.lent.as_ref().map(read_lent));
+        let answer = match order.physical_change() {
+            Some(_) => physical.as_ref().map(Answer::Physical),
+            None => lent.as_ref().map(Answer::Lent),
+        };
+        if let Some(answer) = answer {
+            self.unstored.borrow_mut().answered(order, answer, self.now.steady);
         }
     }
 
@@ -219,7 +251,7 @@ impl Scene {
             NodeOrder::Ask(Question::PodsOfNode) => self.pods_by = PodsBy::List,
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
                 self.version += 1;
-                patch_stored(self.physical.as_mut().unwrap(), &body, self.version);
+                patch_stored(self.physical.as_mut().unwrap(), &body, self.version, self.lender);
             }
             NodeOrder::Create { body, .. } => {
                 assert!(self.lent.is_none());
@@ -227,13 +259,14 @@ impl Scene {
                 let mut node = body;
                 node["metadata"]["uid"] = format!("v{}", self.version).into();
                 node["metadata"]["resourceVersion"] = self.version.to_string().into();
+                (self.borrower)(&mut node);
                 self.lent = Some(node);
             }
             NodeOrder::PatchStatus { body, .. } => {
                 self.version += 1;
                 // The server ignores the spec here.
                 assert!(body.get("spec").is_none(), "{body}");
-                patch_stored(self.lent.as_mut().unwrap(), &body, self.version);
+                patch_stored(self.lent.as_mut().unwrap(), &body, self.version, self.borrower);
             }
             NodeOrder::PatchSpec { mut body, version, .. } => {
                 self.version += 1;
@@ -243,7 +276,7 @@ impl Scene {
                     body["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"].clone();
                 }
                 assert!(body.get("status").is_none(), "{body}");
-                patch_stored(node, &body, self.version);
+                patch_stored(node, &body, self.version, self.borrower);
             }
             NodeOrder::RemovePods(removals) => {
                 self.pods.retain(|pod| !removals.iter().any(|removal| removal.pod == pod.pod));
@@ -259,7 +292,7 @@ impl Scene {
             }
             NodeOrder::RemoveFinalizer { body, .. } => {
                 self.version += 1;
-                patch_stored(self.lent.as_mut().unwrap(), &body, self.version);
+                patch_stored(self.lent.as_mut().unwrap(), &body, self.version, self.borrower);
                 let is_free = self.lent.as_ref().unwrap()["metadata"]["finalizers"] == json!([]);
                 if is_free {
                     self.lent = None;
@@ -331,15 +364,19 @@ pub(crate) fn machine(name: &str, uid: &str) -> Value {
     })
 }
 
-/// A JSON merge patch, as an API server applies one: a version that is not the present one is refused.
-fn patch_stored(node: &mut Value, patch: &Value, version: u64) {
+/// A JSON merge patch, as an API server applies one: a version that is not the present one is refused. Where a webhook takes the
+/// whole change out again, nothing is written, and the version stays.
+fn patch_stored(node: &mut Value, patch: &Value, version: u64, webhook: fn(&mut Value)) {
     let judged = &patch["metadata"]["resourceVersion"];
     assert_eq!(*judged, node["metadata"]["resourceVersion"], "409: {patch}");
     let before = node.clone();
     apply(node, patch);
     node["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
     assert_ne!(*node, before, "a write that changes nothing: {patch}");
-    node["metadata"]["resourceVersion"] = version.to_string().into();
+    webhook(node);
+    if *node != before {
+        node["metadata"]["resourceVersion"] = version.to_string().into();
+    }
 }
 
 pub(crate) fn apply(target: &mut Value, patch: &Value) {

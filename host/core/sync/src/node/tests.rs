@@ -1,5 +1,6 @@
 mod claims;
 mod scenarios;
+mod unstored;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
