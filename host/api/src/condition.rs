@@ -219,6 +219,8 @@ words! {
         WriteFailed,
         /// The API server refuses what would be written; the message names the field.
         WriteRefused,
+        /// The API server took what was written, and did not store all of it; the message names the fields.
+        WriteNotStored,
         /// A name is taken by an object that is not ours.
         NameTaken,
         /// Another program writes the same objects.

@@ -7,7 +7,9 @@
 //!
 //! The first request that fails ends the work on a node: what follows depends on it. A conflict means that the node changed
 //! meanwhile; its watch brings it, and the queue tries again with a pause of this node alone. An answer shows what is stored:
-//! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. Where another's
+//! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. What an answer does
+//! not have, although it was written, is left out of the decisions that follow, and said in an Event: it is tried again after ten
+//! minutes, and no virtual node is made while the claim on its machine is not stored. Where another's
 //! object has the name of a virtual node, no watch shows when it goes: it is known for one look, and each sweep tries again. A
 //! request that was not answered counts for the guard as one that was carried out. A right that is missing is missing for every
 //! node: the binding says so ([`Troubles`]), with the cluster, until such a request succeeds. A lease of another is never touched: a
@@ -35,7 +37,7 @@ use topoloom_sync::guard::Cause;
 use topoloom_sync::identity::Ownership;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::BindingName;
-use topoloom_sync::node::{LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
+use topoloom_sync::node::{Answer, LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
 use self::notices::Said;
@@ -48,7 +50,7 @@ use self::written::{word, written};
 use crate::ledger::PhysicalName;
 use crate::metrics::{Counted, WriteKind};
 use crate::troubles::{Thing, Troubles};
-use crate::view::{Evidence, NodeWork, Remark, View};
+use crate::view::{Evidence, NodeWork, View};
 
 /// How many nodes of a binding are looked at at once. A look waits for its requests, two of them to two API servers where a node is lent
 /// for the first time, and the boundary of a window touches all nodes of a policy at the same time. What a physical API server gets of
@@ -127,6 +129,8 @@ pub struct Nodes<L> {
     binding: BindingName,
     /// What was said of the labels and annotations of nodes that lack some.
     remarked: Said,
+    /// What was said of writes that are not stored.
+    unstored: Said,
     /// What was said of the leases of nodes that are another's.
     foreign: Said,
     now: fn() -> Now,
@@ -158,7 +162,7 @@ impl<L: Leases> Nodes<L> {
         let binding = view.lock().unwrap_or_else(PoisonError::into_inner).binding.identity.binding().clone();
         let (notices, counted, troubles) = (Notices::new(events), Counted::default(), Troubles::default());
         let (pace, taints, removals) = (Pace::default(), Turns::default(), Turns::default());
-        let (remarked, foreign) = (Said::default(), Said::default());
+        let (remarked, unstored, foreign) = (Said::default(), Said::default(), Said::default());
         Self {
             view,
             requests,
@@ -171,6 +175,7 @@ impl<L: Leases> Nodes<L> {
             removals,
             binding,
             remarked,
+            unstored,
             foreign,
             now,
         }
@@ -214,6 +219,7 @@ impl<L: Leases> Nodes<L> {
                 self.notice(lent, Urgency::Warning, Reason::NameTaken, &note).await;
             }
             self.remark(&work).await;
+            self.left_out(name, &work).await;
             if let Some((at, left)) = self.waits(name, &work) {
                 work.orders.truncate(at);
                 work.again = Some(work.again.map_or(left, |again| again.min(left)));
@@ -364,12 +370,21 @@ impl<L: Leases> Nodes<L> {
         tracing::debug!(node = %name, %order, "carried out");
         let now = (self.now)();
         let spec = if let NodeOrder::PatchSpec { name: lent, .. } = order { Some(lent) } else { None };
+        let mut then = Then::Next;
         let lag = {
             let mut view = self.view();
             view.carried(name, work, order, now);
             match stored {
-                Stored::Physical(node) => drop(view.physical_node(name, *node)),
+                Stored::Physical(node) => {
+                    // What is not claimed is not lent (decision S7): a webhook of the lender may have taken the claim off.
+                    if !order.is_claimed_in(&node) {
+                        then = Then::Decide;
+                    }
+                    view.answered(name, order, Answer::Physical(&node), now);
+                    drop(view.physical_node(name, *node));
+                }
                 Stored::Lent(lent, node) => {
+                    view.answered(name, order, Answer::Lent(&node), now);
                     *answered = Some(node.version.clone());
                     drop(view.lent_node(&lent, *node));
                 }
@@ -391,7 +406,7 @@ impl<L: Leases> Nodes<L> {
                 self.leases.start(lent, &uid);
             }
         }
-        Ok(Then::Next)
+        Ok(then)
     }
 
     /// Which of the orders waits for its turn, and for how long: it is left out with all that is behind it.
@@ -501,19 +516,34 @@ impl<L: Leases> Nodes<L> {
     /// What the labels and annotations of a virtual node lack is said once, and again when it is something else.
     async fn remark(&self, work: &NodeWork) {
         let Some(lent) = &work.lent else { return };
-        // Of one that is made now it is said with the next look, which follows at once: then there is an object to say it of. Of one that
-        // is gone nothing is remembered.
+        // Of one that is made now it is said with the next look, which follows at once: then there is an object to say it of.
         let is_there = self.view().lent(lent).is_some();
-        let remark = match &work.remark {
-            Remark::Says(remark) if is_there => Some(remark),
-            // A cluster that is not listed for a moment is no reason to say the same of all its nodes again.
-            Remark::Unknown if is_there => return,
-            Remark::Says(_) | Remark::Unknown | Remark::None => None,
-        };
-        let is_news = self.remarked.is_news(lent, remark.map(String::as_str));
-        if let (Some(remark), true) = (remark, is_news) {
+        if let Some(remark) = self.remarked.news(lent, &work.remark, is_there) {
             tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
             self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
+        }
+    }
+
+    /// What an API server takes and does not store is counted each time that it was sent, and said once, and again when it is something
+    /// else. Nothing of it need be there: a machine whose claim is not stored has no virtual node.
+    async fn left_out(&self, name: &PhysicalName, work: &NodeWork) {
+        for left_out in work.left_out.iter().filter(|left_out| left_out.is_news) {
+            if let Some((kind, _)) = written(work, &left_out.order) {
+                self.counted.not_stored(kind);
+            }
+        }
+        let Some(lent) = &work.lent else { return };
+        let is_there = {
+            let view = self.view();
+            view.lent(lent).is_some() || view.physical(name).is_some()
+        };
+        if let Some(what) = self.unstored.news(lent, &work.unstored, is_there) {
+            tracing::warn!(node = %name, %lent, what, "an API server does not store what is written of a node");
+            let note = format!(
+                "physical node {name}: {what}. The server is older than the field, or a webhook changes what is written; it is tried again \
+                 every ten minutes"
+            );
+            self.notice(lent, Urgency::Warning, Reason::WriteNotStored, &note).await;
         }
     }
 

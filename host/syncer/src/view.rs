@@ -35,8 +35,8 @@ use topoloom_sync::keys;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::{
-    Binding, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState, Now, Physical,
-    PhysicalNode, PodsBy, Rest, VerbOnNode, draft,
+    Answer, Binding, Facts, LeftOut, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeDecision, NodeOrder, NodeState,
+    Now, Physical, PhysicalNode, PodsBy, Rest, Unstored, VerbOnNode, draft,
 };
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
@@ -94,14 +94,18 @@ pub struct NodeWork {
     pub conflict: Option<String>,
     /// What a person should know of its labels and annotations.
     pub remark: Remark,
+    /// What is left out of the orders, because an API server does not store it.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know of that.
+    pub unstored: Remark,
     /// Whether the status patch among the orders makes the node larger.
     pub grows: bool,
 }
 
-/// What a person should know of the labels and annotations of a virtual node.
+/// What a person should know of a virtual node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remark {
-    /// Nothing was decided about them, so what was said before is not known to have changed.
+    /// Nothing was decided about it, so what was said before is not known to have changed.
     Unknown,
     /// All is right.
     None,
@@ -162,6 +166,8 @@ pub struct View {
 #[derive(Debug, Default)]
 struct Remembered {
     memory: Memory,
+    /// What of the writes about it was not stored.
+    unstored: Unstored,
     asked: Asked,
     /// What the node counts as.
     standing: Standing,
@@ -406,6 +412,7 @@ impl View {
 
     /// The virtual API server was set back: what is known by its answers may not hold any more.
     pub fn forget_answers(&mut self) {
+        self.remembered.values_mut().for_each(|remembered| remembered.unstored = Unstored::default());
         self.ledger.forget_removals();
         self.forget_versions_of_ports();
         let touched = self.ledger.forget_earlier();
@@ -514,7 +521,8 @@ impl View {
                 VerbOnNode::None | VerbOnNode::Remove => self.proof.confirm(leave, &remembered.asked, now),
             }
         };
-        let decision = drafted.conclude(leave);
+        let mut decision = drafted.conclude(leave);
+        remembered.unstored.sift(&facts, &mut decision, now.steady);
         if !is_outdated {
             remembered.standing = Standing::of(&decision, &facts);
             remembered.boundary.see(&decision, lent.as_deref(), now.wall);
@@ -523,6 +531,7 @@ impl View {
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
         let mut work = NodeWork::of(decision, lent_name, now);
         (work.0.cause, work.0.conflict) = (cause, conflict);
+        work.0.unstored = work.0.of_unstored(&remembered.unstored);
         remembered.memory.alone_since = match work.1 {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
             _ => None,
@@ -581,6 +590,11 @@ impl View {
         self.tell();
     }
 
+    /// An API server took an order, and answered with this.
+    pub fn answered(&mut self, name: &PhysicalName, order: &NodeOrder, answer: Answer<'_>, now: Now) {
+        self.remembered.entry(Arc::clone(name)).or_default().unstored.answered(order, answer, now.steady);
+    }
+
     /// Something is new.
     fn tell(&self) {
         self.news.send_modify(|count| *count = count.wrapping_add(1));
@@ -637,10 +651,23 @@ impl NodeWork {
             cause: None,
             conflict: None,
             remark,
+            left_out: decision.left_out,
+            unstored: Remark::Unknown,
             grows,
             orders: decision.orders,
         };
         (work, growth)
+    }
+
+    /// What a person should know of what is left out. While something is written, or what was not stored is not wanted for a moment,
+    /// it may be the same as before.
+    fn of_unstored(&self, memory: &Unstored) -> Remark {
+        let says: Vec<String> = self.left_out.iter().map(ToString::to_string).collect();
+        if !says.is_empty() {
+            return Remark::Says(says.join("; "));
+        }
+        let is_open = !memory.is_empty() || self.orders.iter().any(NodeOrder::is_write);
+        if is_open { Remark::Unknown } else { Remark::None }
     }
 }
 

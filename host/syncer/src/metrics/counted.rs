@@ -16,6 +16,9 @@ const BOUNDARY: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 300.0, 1_800.
 const LASTING: [RefusalReason; 3] =
     [RefusalReason::Forbidden, RefusalReason::Invalid, RefusalReason::DeniedByAdmission];
 
+/// The reason of a write that was taken, and not stored whole.
+const NOT_STORED: &str = "NotStored";
+
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteKind {
@@ -136,6 +139,11 @@ impl Counted {
                 add(&mut locked(&self.0.refused), (kind, why));
             }
         }
+    }
+
+    /// An API server took a write, and did not store all of it.
+    pub fn not_stored(&self, kind: WriteKind) {
+        add(&mut locked(&self.0.refused), (kind, NOT_STORED));
     }
 
     /// A virtual pod left its node, for a cause of this word.

@@ -72,6 +72,7 @@ impl Numbers {
         let counted = Counted::default();
         for kind in WriteKind::ALL {
             counted.wrote(kind, any, &Ok(()));
+            counted.not_stored(kind);
             for reason in RefusalReason::ALL {
                 let refusal = Refusal { reason, message: String::new(), retry_after: None };
                 counted.wrote::<()>(kind, any, &Err(refusal));
@@ -269,7 +270,8 @@ fn of_what_is_lent(encoder: &mut DescriptorEncoder<'_>, all: &[Numbers]) -> fmt:
 
 fn of_what_was_done(encoder: &mut DescriptorEncoder<'_>, all: &[Numbers]) -> fmt::Result {
     writes(encoder, all, ("lent_writes", "Writes for a binding by what was written and why"), Counted::written)?;
-    let help = "Writes for a binding that were refused, by what was to be written and the reason of the refusal";
+    let help = "Writes for a binding that were refused, or taken and not stored whole (NotStored), by what was to be written and the \
+                reason of the refusal";
     writes(encoder, all, ("lent_writes_refused", help), Counted::refused)?;
     let help = "Virtual pods that were evicted or deleted from lent nodes, by cause";
     let mut family = encoder.encode_descriptor("lent_evictions", help, None, MetricType::Counter)?;

@@ -13,6 +13,8 @@ use topoloom_cluster::events::{EventText, Events, Urgency};
 use topoloom_core::names::NodeName;
 use topoloom_core::nodelock::PodId;
 
+use crate::view::Remark;
+
 /// So many Events within a span.
 const MOST: usize = 100;
 /// So many of these at most that are good to know, or that all nodes of a cluster may have at once: what a person has to act on is not
@@ -47,6 +49,18 @@ impl Said {
         said.insert(node.clone(), what.to_owned()).is_none_or(|known| known != what)
     }
 
+    /// What of a remark is news of the node. Of one that is not there nothing is said, and nothing remembered.
+    pub(super) fn news<'a>(&self, node: &NodeName, remark: &'a Remark, is_there: bool) -> Option<&'a str> {
+        let what = match remark {
+            Remark::Says(what) if is_there => Some(what.as_str()),
+            // A cluster that is not listed for a moment is no reason to say the same of all its nodes again.
+            Remark::Unknown if is_there => return None,
+            Remark::Says(_) | Remark::Unknown | Remark::None => None,
+        };
+        let is_news = self.is_news(node, what);
+        what.filter(|_| is_news)
+    }
+
     /// Whether there is nothing to say of any node.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
@@ -69,8 +83,9 @@ impl Notices {
     /// Sends it, unless there were too many lately.
     pub(crate) async fn send(&self, notice: &Notice<'_>, now: Duration) {
         let Notice { node, uid, urgency, reason, note } = *notice;
-        // A process that begins says it of every node that lacks some, and each of them is lent all the same.
-        let room = if reason == Reason::MetadataIncomplete { Urgency::Normal } else { urgency };
+        // A process that begins says it of every node of which it is so: of all of a cluster that is older than a field.
+        let is_of_all = matches!(reason, Reason::MetadataIncomplete | Reason::WriteNotStored);
+        let room = if is_of_all { Urgency::Normal } else { urgency };
         if !self.has_room(room, now) {
             tracing::debug!(%node, %reason, note, "an Event about a virtual node is left out: there were many within a minute");
             return;
@@ -141,7 +156,8 @@ mod tests {
         let now = Duration::from_secs(1_000);
         for number in 0..2 * MOST {
             let node = NodeName::from(format!("vnode-east-w{number}"));
-            let (urgency, reason) = (Urgency::Warning, Reason::MetadataIncomplete);
+            let reason = if number % 2 == 0 { Reason::MetadataIncomplete } else { Reason::WriteNotStored };
+            let urgency = Urgency::Warning;
             notices.send(&Notice { node: &node, uid: None, urgency, reason, note: "it lacks a label" }, now).await;
         }
         assert_eq!(posted.load(Ordering::SeqCst), MOST_NORMAL);

@@ -1,5 +1,7 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
+mod unstored;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
