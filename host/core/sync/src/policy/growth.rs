@@ -4,7 +4,8 @@
 //! edited, would otherwise lend at once all that the lender had kept. Becoming smaller never waits.
 //!
 //! What a node was under last is what its annotation `policies-applied` says, and while the node waits that stays. Since
-//! when it waits is memory of the process alone, so a restart lengthens the wait and never shortens it.
+//! when it waits is memory of the process alone, so a restart lengthens the wait and never shortens it. A wait that has begun
+//! goes on where another client takes the annotation off.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub enum Growth {
 ///
 /// `applied` is the annotation `policies-applied` of its virtual node; `None` where there is no virtual node or no
 /// annotation. `alone_since` is when this process first saw the node without a policy while the annotation named one, and
-/// `now` is by the same steady clock; the first time it is `None`.
+/// `now` is by the same steady clock; the first time, and where the node does not wait, it is `None`.
 #[must_use]
 pub fn growth(
     applied: Option<&str>,
@@ -43,7 +44,7 @@ pub fn growth(
 ) -> Growth {
     match in_force {
         InForce::Policy { .. } => Growth::Free,
-        InForce::LeaseAll if applied.is_none_or(str::is_empty) => Growth::Free,
+        InForce::LeaseAll if alone_since.is_none() && applied.is_none_or(str::is_empty) => Growth::Free,
         InForce::LeaseAll => {
             let left = alone_since.unwrap_or(now).saturating_add(grow).saturating_sub(now);
             if left.is_zero() { Growth::Free } else { Growth::Waits { left } }
@@ -118,6 +119,15 @@ mod tests {
         // Without a policy before it never waited.
         for applied in [None, Some("")] {
             assert_eq!(growth(applied, &none, None, MINUTE, GROW), Growth::Free);
+        }
+    }
+
+    #[test]
+    fn s8_a_wait_that_has_begun_goes_on_although_the_annotation_is_wiped() {
+        for applied in [None, Some("")] {
+            let at = |now| growth(applied, &InForce::LeaseAll, Some(Duration::ZERO), now, GROW);
+            assert_eq!(at(MINUTE), Growth::Waits { left: 9 * MINUTE }, "{applied:?}");
+            assert_eq!(at(GROW), Growth::Free, "{applied:?}");
         }
     }
 
