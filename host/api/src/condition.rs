@@ -279,6 +279,8 @@ words! {
         ServedElsewhere,
         /// Physical nodes that the binding selects are claimed by another binding or borrower, and are left out.
         NodesClaimed,
+        /// The annotation with the claim of physical nodes was edited, and is no claim.
+        ClaimsUnreadable,
         /// Objects with the name of this binding belong to another binding that exists.
         BindingExists,
         /// Another physical cluster answers at the address of the kubeconfig.

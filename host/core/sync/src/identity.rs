@@ -234,7 +234,7 @@ pub enum Claim {
         binding_uid: Uid,
     },
     /// The value is no claim. The node is left alone like a claimed one: an annotation that was edited by hand must not
-    /// lend the node twice.
+    /// lend the node twice. One that is lent already stays lent, and does not grow.
     Malformed(String),
 }
 

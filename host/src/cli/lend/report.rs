@@ -22,6 +22,7 @@ use topoloom_sync::identity::Claim;
 use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::{Facts, LentPod, NodeDecision, NodeState, Physical, Rest};
+use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::reclaim::Evict;
 use topoloom_sync::resources::ResourceList;
 use topoloom_sync::sizes::overcommit::Overcommitted;
@@ -174,10 +175,17 @@ impl Sight {
         };
         let claimed_by_other = match &decision.state {
             NodeState::Rest(Rest::Claimed(claim)) if stale_claim.is_none() => Some(claim.to_string()),
+            // It was edited, and the lender has to remove it.
+            NodeState::Lent if is_broken(decision) => Some(claim.to_string()),
             NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent | NodeState::Leaving(_) => None,
         };
         Self { lent: LentSight::of(facts, decision), claimed_by_other, stale_claim }
     }
+}
+
+/// Whether the claim on the machine of a lent node is none.
+fn is_broken(decision: &NodeDecision<'_>) -> bool {
+    decision.details.as_ref().is_some_and(|details| details.growth == Growth::ClaimUnreadable)
 }
 
 impl LentSight {

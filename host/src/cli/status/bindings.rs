@@ -138,6 +138,7 @@ fn command(name: &str, condition: &Condition) -> String {
             "topoloom preflight; in the physical cluster the lender applies `topoloom lend grant`".to_owned()
         }
         Reason::Paused => format!("topoloom lend resume {name}"),
+        Reason::ClaimsUnreadable => "topoloom lend report".to_owned(),
         Reason::NodesClaimed => format!("topoloom lend report; kubectl edit clusterbinding {name}"),
         _ => String::new(),
     }

@@ -9,6 +9,7 @@ use topoloom_api::cluster_binding::{
     OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide, SpentStatus,
 };
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
+use topoloom_api::names::lending::LEASED_BY;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::text;
 use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
@@ -483,9 +484,18 @@ fn conflict(facts: &Facts<'_>) -> Option<Says> {
     if let Some(conflict) = facts.conflict {
         return Some(says(reason_of_conflict(conflict), sentence_of_conflict(conflict)));
     }
-    let claimed = facts.counts.claimed;
-    let message = format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
-    (claimed > 0).then(|| says(Reason::NodesClaimed, message))
+    let Counts { claimed, unreadable, .. } = facts.counts;
+    let of_others = format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
+    let broken = format!(
+        "{unreadable} physical nodes have an annotation {LEASED_BY} that is no claim: those that are lent do not grow, and the others \
+         are not lent. No borrower may change that: the lender removes it (kubectl annotate node NODE {LEASED_BY}-)."
+    );
+    match (claimed, unreadable) {
+        (0, 0) => None,
+        (_, 0) => Some(says(Reason::NodesClaimed, of_others)),
+        (0, _) => Some(says(Reason::ClaimsUnreadable, broken)),
+        _ => Some(says(Reason::NodesClaimed, format!("{of_others} {broken}"))),
+    }
 }
 
 fn another_cluster(facts: &Facts<'_>) -> Option<Says> {

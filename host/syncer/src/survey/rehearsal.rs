@@ -544,7 +544,7 @@ fn later(details: &Details, now: Now) -> Option<LaterSize> {
         RestOfSize::Barred => None,
     };
     let why = match details.growth {
-        Growth::Waits { .. } => details.growth.to_string(),
+        Growth::Waits { .. } | Growth::ClaimUnreadable => details.growth.to_string(),
         Growth::Free | Growth::Never => rest.to_string(),
     };
     Some(LaterSize { size: details.sizes.lent(), after, why })

@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use topoloom_sync::conditions::READY;
 use topoloom_sync::deletion::DeletionCause;
+use topoloom_sync::identity::Claim;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Lease;
 use topoloom_sync::node::{Facts, LentNode, NodeDecision, NodeState, Physical, Rest, Window};
 use topoloom_sync::phase::Phase;
+use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::InForce;
 use topoloom_sync::truth::Truth;
 
@@ -31,6 +33,8 @@ pub(super) struct Standing {
     frozen: bool,
     /// Another binding or borrower claims it.
     claimed: bool,
+    /// Its claim was edited, and is none.
+    unreadable: bool,
     /// Whether its lease is renewed; `None` where it has none.
     renewed: Option<bool>,
 }
@@ -43,16 +47,23 @@ impl Standing {
             Physical::Unlisted | Physical::Absent => false,
         };
         let is_frozen = matches!(decision.state, NodeState::Rest(Rest::NotLent(InForce::Frozen { .. })));
+        let (is_claimed, is_unreadable) = match &decision.state {
+            NodeState::Rest(Rest::Claimed(Claim::Malformed(_))) => (false, true),
+            NodeState::Rest(Rest::Claimed(_)) | NodeState::Leaving(DeletionCause::Claimed) => (true, false),
+            NodeState::Lent => {
+                let growth = decision.details.as_ref().map(|details| details.growth);
+                (false, growth == Some(Growth::ClaimUnreadable))
+            }
+            NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Leaving(_) => (false, false),
+        };
         Self {
             selected: is_selected && !matches!(decision.state, NodeState::Rest(Rest::NotLendable(_))),
             outside: matches!(window, Some(Window::Closed { .. })),
             overcommitted: decision.details.as_ref().is_some_and(|details| details.overcommitted.is_overcommitted()),
             leaving: matches!(decision.state, NodeState::Leaving(_)) && facts.lent.is_some(),
             frozen: window == Some(Window::Kept) || is_frozen,
-            claimed: matches!(
-                decision.state,
-                NodeState::Rest(Rest::Claimed(_)) | NodeState::Leaving(DeletionCause::Claimed)
-            ),
+            claimed: is_claimed,
+            unreadable: is_unreadable,
             renewed: decision.lease.filter(|_| facts.lent.is_some()).map(|lease| lease == Lease::Renew),
         }
     }
@@ -77,6 +88,8 @@ pub struct Counts {
     pub frozen: usize,
     /// Physical nodes that another binding or borrower claims.
     pub claimed: usize,
+    /// Physical nodes whose claim was edited, and is none: also those that are lent.
+    pub unreadable: usize,
     /// Virtual pods on its nodes that have not ended.
     pub bound: usize,
     /// Of these, those that are running.
@@ -106,6 +119,7 @@ impl View {
             counts.leaving += usize::from(standing.leaving);
             counts.frozen += usize::from(standing.frozen);
             counts.claimed += usize::from(standing.claimed);
+            counts.unreadable += usize::from(standing.unreadable);
             counts.renewed += usize::from(standing.renewed == Some(true));
             counts.stopped += usize::from(standing.renewed == Some(false));
         }

@@ -210,6 +210,21 @@ fn s9_orphans_are_gathered_and_held_together_and_one_that_is_none_any_more_count
 }
 
 #[test]
+fn s7_machines_whose_claim_was_edited_are_counted_by_themselves_lent_or_not() {
+    let mut view = view(3);
+    lend(&mut view, 1);
+    for (number, claim) in [(1, ""), (2, "nonsense"), (3, "vc-2/b-9")] {
+        let mut machine = physical(number);
+        machine.version = "9".into();
+        machine.annotations.insert(keys::LEASED_BY.to_owned(), claim.to_owned());
+        view.physical_node(&format!("w{number}").into(), machine);
+    }
+    assert!(states(&mut view, 3, now()).iter().all(Vec::is_empty));
+    let counts = view.counts();
+    assert_eq!((counts.lent, counts.unreadable, counts.claimed), (1, 2, 1));
+}
+
+#[test]
 fn s5_before_the_first_list_nothing_may_be_taken_for_gone() {
     let reach = Reach::Suspect(topoloom_sync::liveness::Doubt::NotListed);
     let view = View::new(binding(), Safety::default(), Spent::default(), reach, now());

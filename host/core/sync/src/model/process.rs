@@ -407,7 +407,7 @@ impl Process {
         }
         remembered.memory.alone_since = match growth {
             Some(Growth::Waits { .. }) => remembered.memory.alone_since.or(Some(now.steady)),
-            Some(Growth::Free | Growth::Never) | None => None,
+            Some(Growth::Free | Growth::Never | Growth::ClaimUnreadable) | None => None,
         };
         remembered.memory.unrenewed_since = match lease {
             Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),

@@ -208,7 +208,9 @@ fn claimable<'a>(facts: &Facts<'a>, physical: &PhysicalNode) -> Result<(), Cours
             Earlier::Stands => Err(claimed(facts, claim)),
         },
         Claim::Other { .. } => Err(claimed(facts, claim)),
-        // A typing error is the claim of no one.
+        // A typing error is the claim of no one. What is lent goes on: a node that rests is not made smaller, and is not emptied
+        // when its windows close.
+        Claim::Malformed(_) if facts.lent.is_some() => Ok(()),
         Claim::Malformed(_) => Err(Course::Rest(Rest::Claimed(claim))),
     }
 }

@@ -359,6 +359,12 @@ impl<'a> Facts<'a> {
         Claim::read(value, &self.binding.identity)
     }
 
+    /// Whether the claim on the machine of a virtual node of ours was edited, so that it is none any more.
+    pub(super) fn is_claim_broken(&self, physical: &PhysicalNode) -> bool {
+        let is_lent = self.lent.is_some() && self.binding.claims == NodeClaims::Written;
+        is_lent && matches!(self.claim(physical), Claim::Malformed(_))
+    }
+
     /// The physical node, where the cache has one.
     pub(super) fn present(&self) -> Option<&'a PhysicalNode> {
         match self.physical {

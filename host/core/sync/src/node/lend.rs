@@ -136,7 +136,11 @@ impl<'a> Lending<'a> {
     ) -> Self {
         let applied = facts.lent.and_then(|lent| lent.metadata.annotations.get(keys::POLICIES_APPLIED));
         let applied = applied.map(String::as_str);
-        let growth = growth(applied, &in_force, facts.memory.alone_since, now.steady, facts.binding.grow);
+        let growth = if facts.is_claim_broken(physical) {
+            Growth::ClaimUnreadable
+        } else {
+            growth(applied, &in_force, facts.memory.alone_since, now.steady, facts.binding.grow)
+        };
         let (base, source) = base_of(&physical.allocatable, &physical.capacity);
         let limits: &[Limit] = terms(&in_force).map_or(&[], |terms| terms.limits.as_slice());
         let sizes = calculate(base, facts.usage, limits).with_placeholders(placeholders(facts));
@@ -193,7 +197,8 @@ impl<'a> Lending<'a> {
 
     /// Claims the physical node, before anything is made of it (decision S7).
     fn claim(&self, facts: &Facts<'_>, decision: &mut NodeDecision<'_>, barred: &mut BTreeSet<Bar>) {
-        if facts.binding.claims == NodeClaims::None {
+        // The lender's admission lets no borrower change what it cannot read, and an order that is refused ends the look.
+        if facts.binding.claims == NodeClaims::None || facts.is_claim_broken(self.physical) {
             return;
         }
         let is_ours = facts.claim(self.physical) == Claim::Ours;
@@ -378,7 +383,7 @@ impl<'a> Lending<'a> {
             _ if !facts.bars.allow(Doing::Enlarge) => Growing::Barred,
             Growth::Free => Growing::Allowed,
             Growth::Waits { left } => Growing::BarredUntil(now.steady.saturating_add(left)),
-            Growth::Never => Growing::Barred,
+            Growth::Never | Growth::ClaimUnreadable => Growing::Barred,
         };
         pace(current, &self.sizes.lent(), facts.memory.grown, growing, now.steady)
     }

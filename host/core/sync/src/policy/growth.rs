@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::in_force::InForce;
+use crate::keys;
 
 /// How long a node without a policy waits by default, before it becomes larger.
 pub const GROW: Duration = Duration::from_secs(600);
@@ -27,6 +28,8 @@ pub enum Growth {
     },
     /// It may not, and time does not change that: nothing says how large it may be.
     Never,
+    /// It may not: the claim on its machine was edited, so it is not known whether another borrower may have it.
+    ClaimUnreadable,
 }
 
 /// Whether a node may become larger, under what is in force on it now.
@@ -72,6 +75,11 @@ impl fmt::Display for Growth {
                 write!(f, "left its policy for none, so it does not grow for another {} s", seconds_up(*left))
             }
             Self::Never => f.write_str("does not grow: nothing that applies says how large it may be"),
+            Self::ClaimUnreadable => write!(
+                f,
+                "does not grow: the annotation {} of its machine is no claim; the lender has to remove it",
+                keys::LEASED_BY
+            ),
         }
     }
 }

@@ -114,7 +114,7 @@ fn size(details: &Details, lent: Option<&LentNode>) -> SizeExplained {
     let waits = match (&details.pace, lent) {
         (Pace::Partial { rest, .. } | Pace::Wait(rest), Some(_)) => Some(match details.growth {
             Growth::Free => rest.to_string(),
-            Growth::Waits { .. } | Growth::Never => details.growth.to_string(),
+            Growth::Waits { .. } | Growth::Never | Growth::ClaimUnreadable => details.growth.to_string(),
         }),
         (Pace::Same | Pace::Write { .. } | Pace::Partial { .. } | Pace::Wait(_), _) => None,
     };

@@ -348,6 +348,25 @@ fn s7_claims_of_others_show_and_do_not_keep_the_rest_from_being_served() {
 }
 
 #[test]
+fn s7_claims_that_were_edited_are_no_claims_of_others_and_the_message_says_who_removes_them() {
+    let kept = kept();
+    let of = |claimed, unreadable| {
+        let counts = Counts { claimed, unreadable, ..Counts::default() };
+        let status = first(&Facts { counts, ..facts(&kept) });
+        let conflict = status.conditions.iter().find(|condition| condition.type_ == "Conflict").unwrap();
+        assert_eq!(condition(&status, ConditionType::Ready), "True Ok");
+        (conflict.reason.clone(), conflict.message.clone())
+    };
+    let (reason, message) = of(0, 3);
+    assert_eq!(reason, "ClaimsUnreadable");
+    assert!(message.starts_with("3 physical nodes have an annotation topoloom.dev/leased-by"), "{message}");
+    assert!(message.contains("the lender removes it") && !message.contains("claimed by another"), "{message}");
+    let (reason, message) = of(2, 3);
+    assert_eq!(reason, "NodesClaimed");
+    assert!(message.starts_with("2 physical nodes are claimed by another") && message.contains(" 3 physical nodes "));
+}
+
+#[test]
 fn a_hash_confirms_once_and_the_oldest_are_forgotten() {
     let mut kept = Kept::default();
     for number in 0..20 {

@@ -116,6 +116,51 @@ fn s7_a_virtual_node_whose_machine_another_claims_goes_under_the_guard_and_relea
 }
 
 #[test]
+fn s7_a_lent_node_whose_claim_was_edited_is_made_smaller_closed_and_emptied_and_never_larger() {
+    for claim in ["", "nonsense"] {
+        let edit = |claim: Value| json!({"metadata": {"annotations": {keys::LEASED_BY: claim}}});
+        let mut scene = Scene::lent();
+        scene.edit_physical(edit(claim.into()));
+        assert_eq!((scene.ordered(), scene.lease()), (vec![], Some(Lease::Renew)), "{claim:?}");
+        scene.usage = amounts(&[("cpu", "1")]);
+        scene.settle();
+        assert_eq!(scene.of_lent("/status/allocatable/cpu"), "3", "{claim:?}");
+        scene.usage = amounts(&[]);
+        scene.pass(60 * SECOND);
+        assert_eq!(scene.ordered(), Vec::<String>::new(), "{claim:?}");
+        let growth = scene.details().growth.to_string();
+        assert!(growth.contains("leased-by") && growth.contains("the lender"), "{growth}");
+        // A policy comes that is closed at noon.
+        scene.policy(|policy| {
+            policy.spec.time_windows = vec![window("06:00", "08:00", &[])];
+            policy.spec.force_reclaim = true;
+            policy.spec.graceful_reclaim_period_seconds = Some(600);
+        });
+        scene.pod("p");
+        scene.settle();
+        assert_eq!(scene.taints()[1..], ["topoloom.dev/out-of-time-windows=true:NoSchedule"], "{claim:?}");
+        scene.pass(600 * SECOND);
+        scene.settle();
+        assert!(scene.pods.is_empty(), "{claim:?}");
+        assert!(scene.sent.iter().all(|sent| !sent.contains("physical node")), "{claim:?}: {:?}", scene.sent);
+        assert_eq!((scene.claim(), scene.of_lent("/status/allocatable/cpu")), (json!(claim), json!("3")));
+        // The lender removes it.
+        scene.edit_physical(edit(Value::Null));
+        scene.settle();
+        assert_eq!((scene.claim(), scene.of_lent("/status/allocatable/cpu")), (json!("vc-1/b-1"), json!("4")));
+    }
+    // Where nothing is claimed, the annotation says nothing.
+    let mut scene = Scene::lent();
+    scene.binding.claims = NodeClaims::None;
+    scene.usage = amounts(&[("cpu", "1")]);
+    scene.settle();
+    scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: "nonsense"}}}));
+    scene.usage = amounts(&[]);
+    scene.settle();
+    assert_eq!(scene.of_lent("/status/allocatable/cpu"), "4");
+}
+
+#[test]
 fn s25_the_claim_of_another_counts_for_nothing_while_it_may_be_of_another_history() {
     for bar in Bar::ALL {
         let mut scene = Scene::lent();
