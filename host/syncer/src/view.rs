@@ -41,6 +41,7 @@ use topoloom_sync::node::{
 use topoloom_sync::pods::ORPHAN_DELAY;
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::{Policies, Synced};
+use topoloom_sync::reclaim::{self, ClosingMemory};
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
 
 use self::asking::{Asked, Proof};
@@ -175,7 +176,8 @@ struct Remembered {
     boundary: Boundary,
     /// Another's object has the name of its virtual node.
     is_name_taken: bool,
-    /// The time in the taint of closed windows, and how far the clock had been set when it was written or first seen.
+    /// When the clock of closed windows started, as it stands on the virtual node, and how far the wall clock had been set when that was
+    /// written or first seen.
     closing: Option<(jiff::Timestamp, SignedDuration)>,
     /// Whether its virtual node was looked at before, or there was none: what was there at the first look is of an earlier process,
     /// and everything that comes later is of this one.
@@ -183,14 +185,12 @@ struct Remembered {
 }
 
 impl Remembered {
-    /// A step of the clock counts for the time that is in the taint now, and once: the answer to it is another time there.
+    /// A step of the clock counts for the time that stands there now, and once: the answer to it is another time there.
     fn see(&mut self, lent: Option<&LentNode>, clocks: &Clocks, wall: jiff::Timestamp) {
-        let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
-        let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
-        let added = closing.filter_map(|taint| taint.time_added).min();
-        if self.closing.map(|(time, _)| time) != added {
+        let started = lent.and_then(|lent| reclaim::started(&lent.metadata.taints, &lent.metadata.annotations));
+        if self.closing.map(|(time, _)| time) != started {
             let set_when = |time| if self.is_known { clocks.steps } else { clocks.of_earlier(time, wall) };
-            self.closing = added.map(|time| (time, set_when(time)));
+            self.closing = started.map(|time| (time, set_when(time)));
         }
         self.is_known |= lent.is_some();
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| clocks.steps.saturating_sub(then));
@@ -412,7 +412,10 @@ impl View {
 
     /// The virtual API server was set back: what is known by its answers may not hold any more.
     pub fn forget_answers(&mut self) {
-        self.remembered.values_mut().for_each(|remembered| remembered.unstored = Unstored::default());
+        for remembered in self.remembered.values_mut() {
+            remembered.unstored = Unstored::default();
+            remembered.memory.closing = ClosingMemory::default();
+        }
         self.ledger.forget_removals();
         self.forget_versions_of_ports();
         let touched = self.ledger.forget_earlier();
@@ -522,6 +525,7 @@ impl View {
             }
         };
         let mut decision = drafted.conclude(leave);
+        remembered.memory.decided(&decision);
         remembered.unstored.sift(&facts, &mut decision, now.steady);
         if !is_outdated {
             remembered.standing = Standing::of(&decision, &facts);
@@ -577,6 +581,11 @@ impl View {
     /// ([`Self::pod_removed`]).
     pub fn carried(&mut self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, now: Now) {
         let Some(lent) = &work.lent else { return };
+        if let (NodeOrder::PatchSpec { .. } | NodeOrder::Create { .. }, Some(remembered)) =
+            (order, self.remembered.get_mut(name))
+        {
+            remembered.memory.closing.written();
+        }
         let happened: Vec<Act> = match order {
             NodeOrder::PatchStatus { .. } if work.grows => {
                 self.remembered.entry(Arc::clone(name)).or_default().memory.grown = Some(now.steady);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
@@ -75,7 +75,18 @@ async fn s18_nodes_open_and_close_with_the_windows_and_a_step_of_the_wall_clock_
     let closed = lent.until_policy("mornings", "is inactive", is_inactive).await;
     assert_eq!(closed["status"]["nextTransition"], "2026-08-04T08:00:00Z");
     assert_eq!(closed["status"]["lastClosing"]["at"], "2026-08-03T12:00:00Z");
-    lent.until("vnode-east-w1", "is closed", is_closed).await;
+    let node = lent.until("vnode-east-w1", "is closed", is_closed).await;
+
+    // A user takes the taint off: it comes back with the time that it had.
+    let added = |node: &Value| {
+        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        taints.find(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT).map(|taint| taint["timeAdded"].clone())
+    };
+    let mut others = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    others.retain(|taint| taint["key"] != keys::OUT_OF_WINDOWS_TAINT);
+    let untainted = Patch::Merge(json!({"spec": {"taints": others}}));
+    lent.lent().patch("vnode-east-w1", &PatchParams::default(), &untainted).await?;
+    lent.until("vnode-east-w1", "is closed since then", |now| added(now) == added(&node)).await;
 
     // A person sets the wall clock: no timer ends because of that.
     set_clock("2026-08-04T08:30:00Z")?;

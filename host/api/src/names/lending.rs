@@ -37,6 +37,9 @@ pub const EXPECTED_METADATA: &str = key!("expected-metadata");
 pub const DELETION_TAINT_TIME: &str = key!("deletion-taint-time");
 /// Annotation on a virtual node that we cordoned.
 pub const CORDONED: &str = key!("cordoned");
+/// Annotation on a virtual node outside of its windows: when the clock of its grace started, RFC 3339. It is the `timeAdded` of the
+/// taint, for the case that another client takes that off.
+pub const RECLAIM_STARTED: &str = key!("reclaim-started");
 /// Annotation on a virtual node: since when its taint says NoExecute, RFC 3339.
 pub const RECLAIM_SINCE: &str = key!("reclaim-since");
 /// Annotation on a virtual node: the longest grace that was in force since its window closed, in seconds.

@@ -37,10 +37,11 @@ pub use expected::{Expected, ExpectedError, decode};
 pub const VOLATILE: [&str; 2] = [keys::LAST_SYNC_TIME, keys::LEASE_SUMMARY];
 
 /// Annotations that no one but the syncer writes: one that is not wanted goes, also if the base does not name it.
-const OWN_ANNOTATIONS: [&str; 10] = [
+const OWN_ANNOTATIONS: [&str; 11] = [
     keys::LAST_SYNC_TIME,
     keys::LEASE_SUMMARY,
     keys::DELETION_TAINT_TIME,
+    keys::RECLAIM_STARTED,
     keys::RECLAIM_SINCE,
     keys::RECLAIM_GRACE,
     keys::RECLAIM_MARKED,

@@ -347,6 +347,23 @@ fn fails_under_a_binding_that_is_gone_and_counts_as_one_that_stands() {
     fails_under(Mutation::NotAdopted, "end");
 }
 
+/// Also across a restart pods go when the grace is over, and no sooner.
+#[test]
+fn s17_a_user_who_takes_the_taint_of_closed_windows_off_or_its_time_gains_no_time() {
+    let mut world = World::new(Mutation::None);
+    let runs = |world: &World| {
+        let twin = world.server(Side::Virtual).store.pods.get(&pods::twin_key(0));
+        twin.is_some_and(|twin| twin.deletion.is_none())
+    };
+    let (before, last) = written::untainted();
+    for (deeds, still_runs) in [(before, true), (last, false)] {
+        deeds.into_iter().for_each(|deed| world.deed(deed));
+        assert_eq!((world.broken.as_deref(), runs(&world)), (None, still_runs));
+    }
+    world.calm();
+    assert_eq!(world.broken, None);
+}
+
 /// What an operator holds back is not written, and is written when that ends.
 #[test]
 fn s23_s27_a_pause_takes_and_makes_nothing_and_a_binding_that_observes_or_is_read_only_writes_nothing() {

@@ -13,6 +13,7 @@
 //! | where | what |
 //! |---|---|
 //! | `timeAdded` of the taint | when the clock started. It stays when the effect becomes NoExecute |
+//! | annotation [`keys::RECLAIM_STARTED`] | the same, for a taint that another client takes off, or without its time |
 //! | annotation [`keys::RECLAIM_GRACE`] | the longest grace that was in force since then, in seconds |
 //! | annotation [`keys::RECLAIM_SINCE`] | when the effect became NoExecute; tolerationSeconds are granted from there |
 //! | annotation [`keys::RECLAIM_MARKED`] | the time by which the windows were judged closed, where `timeAdded` is another one |
@@ -26,10 +27,13 @@
 //! * Which closing it is stays known by [`keys::RECLAIM_MARKED`]: a time that was moved names none.
 //! * If the windows opened and closed again while no syncer looked, the clock starts at that closing.
 //! * When the window opens, taint and annotations go, and the next closing has a fresh clock.
+//! * A taint that another client takes off, or its time, comes back with the time that it had: the annotation has it, and so has the
+//!   process ([`ClosingMemory`]), for a client that takes off the annotations, too. The process forgets it when the windows open.
 //!
 //! Failure story: an annotation that cannot be read is reported. Without a readable [`keys::RECLAIM_GRACE`] the grace of the
-//! policy counts; without a readable [`keys::RECLAIM_SINCE`] tolerationSeconds start again at now. A taint without a time
-//! counts as one whose grace is over, as 6.8 wants it: no syncer of this kind writes one.
+//! policy counts; without a readable [`keys::RECLAIM_SINCE`] tolerationSeconds start again at now. A taint without a time of which
+//! nothing else says when its clock started counts as one whose grace is over, as 6.8 wants it, and goes on to do so while the guard
+//! holds it: no syncer of this kind writes one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,11 +52,13 @@ use topoloom_core::names::Uid;
 mod clock;
 #[cfg(test)]
 mod histories;
+mod memory;
 mod reason;
 #[cfg(test)]
 mod tests;
 
 use clock::{Clock, Found};
+pub use memory::{Closing, ClosingMemory};
 pub use reason::{Reason, Stay};
 
 /// The value of the taint.
@@ -117,6 +123,8 @@ pub struct Facts<'a> {
     /// How far the wall clock was set forward (or back, if negative) since this process first saw the window taint with
     /// the `timeAdded` that it has now; of one that an earlier process wrote, also how far its clock was from ours.
     pub stepped: SignedDuration,
+    /// What this process remembers of the present closing, by its clock as it is now.
+    pub remembered: Option<Closing>,
     /// The pods that are bound to it.
     pub pods: &'a [Pod],
 }
@@ -185,6 +193,8 @@ pub struct Reclaim {
     pub promised: Option<Duration>,
     /// Which closing it is, where the time of the taint does not say so: the wanted value of [`keys::RECLAIM_MARKED`].
     pub marked: Option<Timestamp>,
+    /// The closing, where it had begun before this look: for [`ClosingMemory`].
+    pub known: Option<Closing>,
     /// Which pods go.
     pub evict: Evict,
     /// Which pods stay although pods go.
@@ -199,10 +209,21 @@ impl Reclaim {
     /// The annotations that the virtual node has to have for it.
     #[must_use]
     pub fn annotations(&self) -> Vec<(&'static str, String)> {
+        let started = self.closing().map(|closing| (keys::RECLAIM_STARTED, closing.start.to_string()));
         let since = self.since.map(|since| (keys::RECLAIM_SINCE, since.to_string()));
         let promised = self.promised.map(|promised| (keys::RECLAIM_GRACE, promised.as_secs().to_string()));
         let marked = self.marked.map(|marked| (keys::RECLAIM_MARKED, marked.to_string()));
-        since.into_iter().chain(promised).chain(marked).collect()
+        started.into_iter().chain(since).chain(promised).chain(marked).collect()
+    }
+
+    /// The closing as it stands on the node when this is written.
+    #[must_use]
+    pub fn closing(&self) -> Option<Closing> {
+        let (WindowTaint::NoSchedule { since: start } | WindowTaint::NoExecute { since: start }) = self.taint else {
+            return None;
+        };
+        let marked = self.marked.unwrap_or(start);
+        Some(Closing { start, marked, promised: self.promised, since: self.since })
     }
 
     /// The same while the guard holds it (decision S9): the clock runs, no pod goes, and the node does not become one that
@@ -219,12 +240,14 @@ impl Reclaim {
     }
 
     fn of(taint: WindowTaint, clock: Clock) -> Self {
+        let Clock { start, marked, promised, .. } = clock;
         Self {
             taint,
             stamp: clock.stamp,
             since: None,
-            promised: clock.promised,
-            marked: Some(clock.marked).filter(|marked| taint != WindowTaint::None && *marked != clock.start),
+            promised,
+            marked: Some(marked).filter(|marked| taint != WindowTaint::None && *marked != start),
+            known: clock.has_run.then_some(Closing { start, marked, promised, since: None }),
             evict: Evict::Nothing,
             stay: Vec::new(),
             next: None,
@@ -233,12 +256,35 @@ impl Reclaim {
     }
 }
 
-/// By which time the windows were judged closed when the node got its taint; `None`: it has none, or one without a time.
-#[must_use]
-pub fn marked(taints: &[Taint], annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
+/// When the taint was added.
+fn added(taints: &[Taint]) -> Option<Timestamp> {
     let closed = taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
-    let added = closed.filter_map(|taint| taint.time_added).min()?;
-    Some(annotations.get(keys::RECLAIM_MARKED).and_then(|text| text.parse().ok()).unwrap_or(added))
+    closed.filter_map(|taint| taint.time_added).min()
+}
+
+fn time(annotations: &BTreeMap<String, String>, key: &str) -> Option<Timestamp> {
+    annotations.get(key).and_then(|text| text.parse().ok())
+}
+
+/// When the clock of the present closing started, as it stands on the node.
+#[must_use]
+pub fn started(taints: &[Taint], annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
+    added(taints).or_else(|| time(annotations, keys::RECLAIM_STARTED))
+}
+
+/// By which time the windows were judged closed when the node got its taint; `None`: that is not known. `remembered` is what the
+/// process remembers, which counts where the taint has no time.
+#[must_use]
+pub fn marked(
+    taints: &[Taint],
+    annotations: &BTreeMap<String, String>,
+    remembered: Option<Closing>,
+) -> Option<Timestamp> {
+    if let Some(closing) = remembered.filter(|_| added(taints).is_none()) {
+        return Some(closing.marked);
+    }
+    let started = started(taints, annotations)?;
+    Some(time(annotations, keys::RECLAIM_MARKED).unwrap_or(started))
 }
 
 /// What has to be done with the pods of a node now.
@@ -252,11 +298,10 @@ pub fn decide(facts: &Facts<'_>, now: Timestamp) -> Reclaim {
         Window::Outside(on_close) => on_close,
     };
     let mut clock = Clock::read(facts, now);
-    let since = clock.start;
     let (grace, via) = match on_close {
         OnClose::Keep => {
             clock.reasons.push(Reason::NotForced);
-            return Reclaim::of(WindowTaint::NoSchedule { since }, clock);
+            return Reclaim::of(WindowTaint::NoSchedule { since: clock.start }, clock);
         }
         OnClose::Reclaim { grace, via } => (grace, via),
     };
@@ -266,6 +311,11 @@ pub fn decide(facts: &Facts<'_>, now: Timestamp) -> Reclaim {
     }
     let grace = grace.max(promised);
     clock.promised = Some(grace).filter(|grace| !grace.is_zero());
+    if clock.found == Found::NoScheduleWithoutTime {
+        // The guard may hold what follows, and the next look finds a time then.
+        clock.start = before(clock.start, grace);
+    }
+    let since = clock.start;
     let end = after(since, grace);
     let is_over = end.is_some_and(|end| end <= now);
     if clock.found == Found::NoExecute {
@@ -313,12 +363,20 @@ fn wait(
 
 /// The grace is over.
 fn execute(facts: &Facts<'_>, mut clock: Clock, now: Timestamp) -> Reclaim {
-    let since = match clock.found {
-        Found::NoExecute => clock.since(facts, now),
-        _ => now,
+    let (since, evicted) = match clock.found {
+        Found::NoExecute => {
+            let since = clock.since(facts, now);
+            (since, Some(since))
+        }
+        // Another client took the taint off. What pods tolerated was granted before.
+        _ => {
+            let evicted = clock.evicted_before(now);
+            (evicted.unwrap_or(now), evicted)
+        }
     };
     let mut reclaim = Reclaim::of(WindowTaint::NoExecute { since: clock.start }, clock);
     reclaim.since = Some(since);
+    reclaim.known = reclaim.known.map(|known| Closing { since: evicted, ..known });
     let Sorted { going, stay } = sort(facts.pods);
     reclaim.stay = stay;
     let mut due_pods = Vec::new();
@@ -378,6 +436,11 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
 /// This much later, if there is such a time.
 fn after(time: Timestamp, by: Duration) -> Option<Timestamp> {
     time.checked_add(by).ok()
+}
+
+/// This much earlier, if there is such a time. An API server takes none before the year 1.
+fn before(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_sub(by).unwrap_or(time).max(Timestamp::UNIX_EPOCH)
 }
 
 /// When half of a grace is over.

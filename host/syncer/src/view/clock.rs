@@ -119,11 +119,14 @@ impl View {
         self.clocks.last = now;
     }
 
-    /// Compares the clocks. A deadline that an earlier decision set moves with the clock.
+    /// Compares the clocks. A deadline that an earlier decision set moves with the clock, and so does what is remembered of a closing.
     pub(super) fn notice(&mut self, now: Now) {
         let Some(by) = self.clocks.look(now) else { return };
-        let asked = self.remembered.values_mut().map(|remembered| &mut remembered.asked);
-        asked.chain(self.orphans.values_mut()).for_each(|asked| asked.stepped(by));
+        for remembered in self.remembered.values_mut() {
+            remembered.memory.closing.stepped(by);
+            remembered.asked.stepped(by);
+        }
+        self.orphans.values_mut().for_each(|asked| asked.stepped(by));
     }
 }
 

@@ -57,6 +57,10 @@ pub(super) enum Borrower {
     Label(usize),
     /// A user taints a virtual node.
     Taint(usize),
+    /// A user takes the taint of closed windows off a virtual node.
+    Untaint(usize),
+    /// A user sets that taint again, without its time.
+    Timeless(usize),
     /// A user edits what is ours on a virtual node.
     Spoil(usize),
     /// A user deletes a virtual node.
@@ -287,7 +291,18 @@ impl World {
                 pod.annotations.retain(|key, _| !MAPPING.contains(&key.as_str()));
             }),
             Borrower::Label(node) => self.edit_lent(node, &json!({"metadata": {"labels": {"team": "a"}}})),
-            Borrower::Taint(node) => self.taint(node),
+            Borrower::Taint(node) => self.edit_taints(node, |taints| {
+                if !taints.iter().any(|taint| taint["key"] == "team") {
+                    taints.push(json!({"key": "team", "value": "a", "effect": "NoSchedule"}));
+                }
+            }),
+            Borrower::Untaint(node) => self.edit_taints(node, |taints| {
+                taints.retain(|taint| taint["key"] != keys::OUT_OF_WINDOWS_TAINT);
+            }),
+            Borrower::Timeless(node) => self.edit_taints(node, |taints| {
+                let closed = taints.iter_mut().filter(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT);
+                closed.filter_map(Value::as_object_mut).for_each(|taint| drop(taint.remove("timeAdded")));
+            }),
             Borrower::Spoil(node) => self.edit_lent(
                 node,
                 &json!({"metadata": {"labels": {"rack": "spoilt", keys::PHYSICAL_NODE_UID: "spoilt"}}}),
@@ -313,13 +328,11 @@ impl World {
         }
     }
 
-    fn taint(&mut self, node: usize) {
+    fn edit_taints(&mut self, node: usize, edit: impl Fn(&mut Vec<Value>)) {
         for (name, lent) in self.lent_of(node) {
             let mut taints = lent["spec"]["taints"].as_array().cloned().unwrap_or_default();
-            if !taints.iter().any(|taint| taint["key"] == "team") {
-                taints.push(json!({"key": "team", "value": "a", "effect": "NoSchedule"}));
-                self.server_mut(Side::Virtual).edit_node(&name, &json!({"spec": {"taints": taints}}));
-            }
+            edit(&mut taints);
+            self.server_mut(Side::Virtual).edit_node(&name, &json!({"spec": {"taints": taints}}));
         }
     }
 

@@ -45,7 +45,8 @@ impl World {
         let runs = dice.of(&[Borrower::Kubelet(slot), Borrower::Kubelet(slot), Borrower::Succeed(slot)]);
         let deletion = dice.of(&[Deletion::Graceful, Deletion::Forced]);
         let pod = dice.of(&[Borrower::Delete(slot, deletion), Borrower::Strip(slot)]);
-        let on_node = dice.of(&[Borrower::Label(node), Borrower::Taint(node), Borrower::Spoil(node)]);
+        let edited = dice.of(&[Borrower::Label(node), Borrower::Taint(node), Borrower::Spoil(node)]);
+        let on_node = dice.of(&[edited, edited, Borrower::Untaint(node), Borrower::Timeless(node)]);
         let clock = dice.of(&[-3_600, -400, -30, 7, 200, 900, 3_600]);
         let trouble = match dice.below(3) {
             0 => Deed::Lose(at),

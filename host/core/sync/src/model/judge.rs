@@ -23,7 +23,7 @@
 
 use super::actors::lent_name;
 use super::carry::What;
-use super::objects::{Pod, annotation, is_ours, labels_of, taints_of};
+use super::objects::{Pod, annotation, is_closed, is_ours, labels_of, taints_of};
 use super::pods::twin_name;
 use super::process::Plan;
 use super::server::Changed;
@@ -208,7 +208,7 @@ impl World {
     /// Since when a virtual node is closed, by the clock that nothing sets.
     pub(super) fn note_closing(&mut self, uid: &str, node: &Value) {
         let now = self.steady;
-        if taints_of(node, keys::OUT_OF_WINDOWS_TAINT).next().is_some() {
+        if is_closed(node) {
             self.closed.entry(uid.to_owned()).or_insert(now);
         } else {
             self.closed.remove(uid);

@@ -151,6 +151,11 @@ pub(super) fn taints_of<'a>(node: &'a Value, key: &'a str) -> impl Iterator<Item
     node["spec"]["taints"].as_array().into_iter().flatten().filter(move |taint| taint["key"] == key)
 }
 
+/// Whether a virtual node is closed. That a user takes the taint off opens nothing.
+pub(super) fn is_closed(node: &Value) -> bool {
+    taints_of(node, keys::OUT_OF_WINDOWS_TAINT).next().is_some() || annotation(node, keys::RECLAIM_STARTED).is_some()
+}
+
 /// The status of its Ready condition.
 pub(super) fn ready_of(node: &Value) -> &str {
     let conditions = node["status"]["conditions"].as_array();

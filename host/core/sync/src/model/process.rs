@@ -20,6 +20,7 @@ use crate::node::{
 use crate::pods::{self, Looks, PodDecision, Twin};
 use crate::policy::growth::{GROW, Growth};
 use crate::policy::in_force::NoPolicy;
+use crate::reclaim::{self, ClosingMemory};
 use crate::sizes::counted::{self, PodOwner, counted, counted_there};
 use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
@@ -117,7 +118,8 @@ pub(super) struct Remembered {
     pub(super) memory: Memory,
     pub(super) asked: BTreeSet<Act>,
     pub(super) given: Option<Timestamp>,
-    /// The time in the taint of closed windows, and how far the clock had been set when it was first seen.
+    /// When the clock of closed windows started, as it stands on the virtual node, and how far the wall clock had been set when that was
+    /// first seen.
     closing: Option<(Timestamp, SignedDuration)>,
 }
 
@@ -222,6 +224,12 @@ impl Process {
         }
     }
 
+    /// Its wall clock is set.
+    pub(super) fn step(&mut self, by: SignedDuration) {
+        self.steps += by;
+        self.remembered.values_mut().for_each(|remembered| remembered.memory.closing.stepped(by));
+    }
+
     /// For how long it has seen a virtual pod terminate.
     pub(super) fn terminating_for(&mut self, pod: &Pod, now: Duration) -> Duration {
         // A pod that a restore brought back may be deleted again.
@@ -267,6 +275,7 @@ impl Process {
         self.cache.forget();
         self.looks.clear();
         self.removed.clear();
+        self.remembered.values_mut().for_each(|remembered| remembered.memory.closing = ClosingMemory::default());
         self.plan = None;
     }
 
@@ -391,6 +400,7 @@ impl Process {
             Desk { guard: &mut self.guard, ghost: &mut self.ghost, mutation }.ask(remembered, acts, size, now)
         };
         let decision = drafted.conclude(leave);
+        remembered.memory.decided(&decision);
         let details = decision.details.as_deref();
         let growth = details.map(|details| details.growth);
         let grows = match details.map(|details| &details.pace) {
@@ -420,6 +430,9 @@ impl Process {
     pub(super) fn carried(&mut self, plan: &Plan, order: &NodeOrder, now: Duration) {
         let lent = &plan.lent;
         let remembered = self.remembered.entry(plan.machine.clone()).or_default();
+        if let NodeOrder::PatchSpec { .. } | NodeOrder::Create { .. } = order {
+            remembered.memory.closing.written();
+        }
         let happened: Vec<Act> = match order {
             NodeOrder::PatchStatus { .. } => {
                 if plan.grows == Grows::Some {
@@ -495,13 +508,11 @@ impl Process {
 }
 
 impl Remembered {
-    /// A step of the clock counts for the time in the taint that is there now, once.
+    /// A step of the clock counts for the time that stands there now, once.
     fn see(&mut self, lent: Option<&LentNode>, steps: SignedDuration) {
-        let taints = lent.into_iter().flat_map(|lent| &lent.metadata.taints);
-        let closing = taints.filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
-        let added = closing.filter_map(|taint| taint.time_added).min();
-        if self.closing.map(|(time, _)| time) != added {
-            self.closing = added.map(|time| (time, steps));
+        let started = lent.and_then(|lent| reclaim::started(&lent.metadata.taints, &lent.metadata.annotations));
+        if self.closing.map(|(time, _)| time) != started {
+            self.closing = started.map(|time| (time, steps));
         }
         self.memory.stepped = self.closing.map_or(SignedDuration::ZERO, |(_, then)| steps - then);
     }

@@ -152,7 +152,7 @@ impl World {
     /// The clock of a closing is what stands on the virtual node, and that is an earlier one now.
     fn reopen(&mut self) {
         let nodes = &self.servers[Side::Virtual as usize].store.nodes;
-        let closed = nodes.values().filter(|node| taints_of(node, keys::OUT_OF_WINDOWS_TAINT).next().is_some());
+        let closed = nodes.values().filter(|node| objects::is_closed(node));
         let uids = closed.filter_map(|node| Some((node["metadata"]["uid"].as_str()?.to_owned(), Duration::ZERO)));
         self.closed = uids.collect();
     }

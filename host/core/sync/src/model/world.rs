@@ -577,7 +577,7 @@ impl World {
         }
         for at in 0..PROCESSES {
             self.ahead[at] += by;
-            self.processes[at].steps += by;
+            self.processes[at].step(by);
         }
         for at in [self.leader, WESTERN] {
             self.processes[at].way = Way::Whole;

@@ -184,6 +184,32 @@ pub(super) fn restored_twice() -> Vec<Deed> {
     ]
 }
 
+/// Windows close with a grace of ten minutes. Meanwhile users take the taint off, or its time, also while no process looks. The second
+/// part is behind the end of the grace.
+pub(super) fn untainted() -> (Vec<Deed>, Vec<Deed>) {
+    let look = [Deed::Watch(0, Kind::Lent), Deed::Do(0, 0)];
+    let close = vec![
+        Deed::Lender(Lender::Edit(Edit::Closing)),
+        Deed::Catch(0),
+        Deed::Status(0),
+        Deed::Do(0, 0),
+        Deed::Pass(700),
+        Deed::Do(0, 0),
+        Deed::Pass(300),
+    ];
+    let down = vec![Deed::Kill(0), Deed::Borrower(Borrower::Untaint(0)), Deed::Catch(0), Deed::Do(0, 0)];
+    let before = [
+        close,
+        vec![Deed::Borrower(Borrower::Untaint(0))],
+        look.to_vec(),
+        down,
+        vec![Deed::Borrower(Borrower::Timeless(0))],
+        look.to_vec(),
+        vec![Deed::Pass(290), Deed::Do(0, 0)],
+    ];
+    (before.concat(), vec![Deed::Pass(20), Deed::Do(0, 0)])
+}
+
 /// A job of the lender takes both machines out of the pool.
 fn relabelled() -> Vec<Deed> {
     let end = Deed::Borrower(Borrower::TopDown(0));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::{NodeDecision, Window};
 use crate::bars::Bars;
 use crate::conditions::{NodeCondition, READY};
 use crate::copied::CopyRules;
@@ -17,7 +18,7 @@ use crate::merge::{Cordon, Metadata};
 use crate::naming::ClusterId;
 use crate::phase::Phase;
 use crate::policy::in_force::{NoPolicy, Policies};
-use crate::reclaim::{self, PodRef};
+use crate::reclaim::{self, Closing, ClosingMemory, PodRef};
 use crate::resources::ResourceList;
 use crate::selector::NodeSelector;
 use crate::taints::{DefaultTaint, Taint, Toleration};
@@ -258,6 +259,20 @@ pub struct Memory {
     pub judged: Option<Timestamp>,
     /// Since when its lease has not been renewed.
     pub unrenewed_since: Option<Duration>,
+    /// The present closing of its windows.
+    pub closing: ClosingMemory,
+}
+
+impl Memory {
+    /// The node was decided about.
+    pub fn decided(&mut self, decision: &NodeDecision<'_>) {
+        let details = decision.details.as_deref();
+        // Where it is not known whether they are closed, that they were is not forgotten.
+        match details.filter(|details| details.window != Window::Kept) {
+            Some(details) => self.closing.decided(&details.reclaim),
+            None => self.closing.undecided(),
+        }
+    }
 }
 
 /// The time, by both clocks.
@@ -363,6 +378,11 @@ impl<'a> Facts<'a> {
     pub(super) fn is_claim_broken(&self, physical: &PhysicalNode) -> bool {
         let is_lent = self.lent.is_some() && self.binding.claims == NodeClaims::Written;
         is_lent && matches!(self.claim(physical), Claim::Malformed(_))
+    }
+
+    /// What is remembered of the present closing of its windows. A virtual node that is made anew has none behind it.
+    pub(super) fn closing(&self) -> Option<Closing> {
+        self.lent.and(self.memory.closing.known())
     }
 
     /// The physical node, where the cache has one.

@@ -307,7 +307,7 @@ impl<'a> Lending<'a> {
             set(key, value);
         }
         if self.keeps_window(facts) {
-            for key in [keys::RECLAIM_SINCE, keys::RECLAIM_GRACE, keys::RECLAIM_MARKED] {
+            for key in [keys::RECLAIM_STARTED, keys::RECLAIM_SINCE, keys::RECLAIM_GRACE, keys::RECLAIM_MARKED] {
                 if let Some(value) = kept(key) {
                     set(key, value);
                 }
@@ -634,6 +634,7 @@ fn reclaim(
         closed,
         judged,
         stepped: facts.memory.stepped,
+        remembered: facts.closing(),
         pods: &pods,
     };
     reclaim::decide(&of, now)
@@ -657,14 +658,14 @@ fn announced(
     let nothing = Metadata::default();
     let Metadata { taints, annotations, .. } = facts.lent.map_or(&nothing, |lent| &lent.metadata);
     let is_same_policy = applied == Some(policy.name());
-    let is_cause = if taints.iter().all(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT) {
-        is_same_policy
-    } else {
-        reclaim::marked(taints, annotations).is_some_and(|marked| {
+    let is_cause = match reclaim::marked(taints, annotations, facts.closing()) {
+        // One without a time says nothing of why it is there.
+        None => is_same_policy && taints.iter().all(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT),
+        Some(marked) => {
             let late = marked.duration_since(closed);
             // A mark of an earlier closing: the windows opened and closed again meanwhile.
             if late.is_negative() { is_same_policy } else { late <= MARKED_WITHIN }
-        })
+        }
     };
     if is_cause { policy.object().announced.before(closed) } else { Duration::ZERO }
 }

@@ -1,10 +1,10 @@
-//! The clock of a closing, as it stands on the virtual node: read, and corrected where it cannot be right.
+//! The clock of a closing, as it stands on the virtual node or is remembered: read, and corrected where it cannot be right.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Facts, Reason, STEP, moved, whole_seconds};
+use super::{Facts, Reason, STEP, added, moved, started, whole_seconds};
 use crate::keys;
 use crate::merge::Stamp;
 use crate::taints::Effect;
@@ -14,15 +14,15 @@ use crate::taints::Effect;
 pub(super) enum Found {
     /// None, or one of an earlier closing.
     Nothing,
-    /// One with a time.
+    /// One whose time is known.
     NoSchedule,
-    /// One without.
+    /// One whose time is not known.
     NoScheduleWithoutTime,
     /// One that evicts.
     NoExecute,
 }
 
-/// The clock of the present closing, as it stands on the virtual node.
+/// The clock of the present closing.
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) start: Timestamp,
@@ -31,6 +31,10 @@ pub(super) struct Clock {
     pub(super) stamp: Stamp,
     pub(super) found: Found,
     pub(super) promised: Option<Duration>,
+    /// Whether it had started before this look.
+    pub(super) has_run: bool,
+    /// Since when the process remembers the node to evict.
+    pub(super) evicted: Option<Timestamp>,
     pub(super) reasons: Vec<Reason>,
 }
 
@@ -41,69 +45,104 @@ impl Clock {
         // Two decisions at the same moment read the clock one after the other.
         let is_later = facts.judged.duration_since(now) >= SignedDuration::from_secs(1);
         let marked = if is_later { whole_seconds(facts.judged) } else { start };
-        Self { start, marked, stamp: Stamp::Keep, found: Found::Nothing, promised: None, reasons: Vec::new() }
+        Self {
+            start,
+            marked,
+            stamp: Stamp::Keep,
+            found: Found::Nothing,
+            promised: None,
+            has_run: false,
+            evicted: None,
+            reasons: Vec::new(),
+        }
     }
 
     pub(super) fn read(facts: &Facts<'_>, now: Timestamp) -> Self {
         let mut clock = Self::fresh(facts, now);
-        let Self { start: fresh, marked: fresh_mark, .. } = clock;
-        let taints = || facts.taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
-        if taints().next().is_none() {
+        let fresh = clock.start;
+        let stands = started(facts.taints, facts.annotations);
+        let remembered = facts.remembered.filter(|_| added(facts.taints).is_none());
+        let start = remembered.map(|closing| closing.start).or(stands);
+        clock.found = facts.found(start.is_some());
+        if let Some(start) = start {
+            clock.has_run = true;
+            clock.run(facts, start);
+        } else {
+            clock.check(facts, keys::RECLAIM_STARTED);
+        }
+        if clock.found == Found::Nothing && !clock.has_run {
             return clock;
         }
-        let added = taints().filter_map(|taint| taint.time_added).min();
-        clock.found = if taints().any(|taint| taint.effect == Effect::NoExecute) {
-            Found::NoExecute
-        } else if added.is_some() {
-            Found::NoSchedule
-        } else {
-            Found::NoScheduleWithoutTime
-        };
-        if let Some(added) = added {
-            let mark = facts.annotations.get(keys::RECLAIM_MARKED);
-            if mark.is_some_and(|text| text.parse::<Timestamp>().is_err()) {
-                clock.reasons.push(Reason::Unreadable(keys::RECLAIM_MARKED));
-            }
-            clock.start = added;
-            clock.marked = super::marked(facts.taints, facts.annotations).unwrap_or(added);
-            if let Some(by) = facts.step() {
-                clock.start = whole_seconds(moved(added, by));
-                clock.stamp = Stamp::Replace;
-                clock.reasons.push(Reason::Stepped(by));
-            }
-            if clock.start > fresh {
-                clock.reasons.push(Reason::Future(clock.start));
-                (clock.start, clock.marked) = (fresh, fresh_mark);
-                clock.stamp = Stamp::Replace;
-            }
-        }
-        clock.promised = facts.annotations.get(keys::RECLAIM_GRACE).and_then(|text| {
+        let written = facts.annotations.get(keys::RECLAIM_GRACE).and_then(|text| {
             let seconds = text.parse::<u64>();
             if seconds.is_err() {
                 clock.reasons.push(Reason::Unreadable(keys::RECLAIM_GRACE));
             }
             seconds.ok().map(Duration::from_secs)
         });
+        clock.promised = written.max(facts.remembered.and_then(|closing| closing.promised));
+        clock.evicted = facts.remembered.and_then(|closing| closing.since);
         match facts.closed {
-            Some(closed) if added.is_some() && clock.marked < closed && closed <= facts.judged => {
+            Some(closed) if clock.has_run && clock.marked < closed && closed <= facts.judged => {
                 clock.closed_again(closed, fresh)
             }
             _ => clock,
         }
     }
 
+    /// It started then. What stands on the node is of the clock that was there when it was written; what is remembered is of ours.
+    fn run(&mut self, facts: &Facts<'_>, start: Timestamp) {
+        let (fresh, fresh_mark) = (self.start, self.marked);
+        let is_there = added(facts.taints).is_some();
+        self.start = start;
+        self.marked = super::marked(facts.taints, facts.annotations, facts.remembered).unwrap_or(start);
+        if !is_there {
+            self.reasons.push(Reason::Missing(start));
+        }
+        if is_there || facts.remembered.is_none() {
+            self.check(facts, keys::RECLAIM_MARKED);
+            if let Some(by) = facts.step() {
+                self.start = whole_seconds(moved(start, by));
+                self.stamp = Stamp::Replace;
+                self.reasons.push(Reason::Stepped(by));
+            }
+        }
+        if self.start > fresh {
+            self.reasons.push(Reason::Future(self.start));
+            (self.start, self.marked) = (fresh, fresh_mark);
+            self.stamp = Stamp::Replace;
+        }
+    }
+
+    /// An annotation that is no time is reported.
+    fn check(&mut self, facts: &Facts<'_>, key: &'static str) {
+        if facts.annotations.get(key).is_some_and(|text| text.parse::<Timestamp>().is_err()) {
+            self.reasons.push(Reason::Unreadable(key));
+        }
+    }
+
     /// The windows opened and closed again. What is left of an earlier grace still counts: it may be the edit of a policy
     /// that looks like an opening. A start that was moved is not moved back: it may be the clock that makes it look so.
-    fn closed_again(mut self, closed: Timestamp, fresh: Timestamp) -> Self {
+    fn closed_again(self, closed: Timestamp, fresh: Timestamp) -> Self {
         let marked = whole_seconds(closed);
         let start = marked.max(self.start).min(fresh);
         let passed = Duration::try_from(start.duration_since(self.start)).unwrap_or_default();
         let left = self.promised.map(|promised| promised.saturating_sub(passed)).filter(|left| !left.is_zero());
-        self.reasons.push(Reason::MissedOpening(closed));
-        Self { start, marked, stamp: Stamp::Replace, found: Found::Nothing, promised: left, reasons: self.reasons }
+        let mut reasons = self.reasons;
+        reasons.push(Reason::MissedOpening(closed));
+        Self {
+            start,
+            marked,
+            stamp: Stamp::Replace,
+            found: Found::Nothing,
+            promised: left,
+            has_run: true,
+            evicted: None,
+            reasons,
+        }
     }
 
-    /// Since when the effect is NoExecute.
+    /// Since when the effect is NoExecute, where the taint says so.
     pub(super) fn since(&mut self, facts: &Facts<'_>, now: Timestamp) -> Timestamp {
         let text = facts.annotations.get(keys::RECLAIM_SINCE);
         let since = text.and_then(|text| text.parse::<Timestamp>().ok());
@@ -111,10 +150,15 @@ impl Clock {
             self.reasons.push(Reason::Unreadable(keys::RECLAIM_SINCE));
         }
         let since = since.map(|since| facts.step().map_or(since, |by| moved(since, by)));
-        since.filter(|since| *since <= now).unwrap_or_else(|| {
+        since.filter(|since| *since <= now).or(self.evicted_before(now)).unwrap_or_else(|| {
             self.reasons.push(Reason::SinceNow);
             now
         })
+    }
+
+    /// Since when the process remembers the node to evict.
+    pub(super) fn evicted_before(&self, now: Timestamp) -> Option<Timestamp> {
+        self.evicted.filter(|since| *since <= now)
     }
 }
 
@@ -122,5 +166,18 @@ impl Facts<'_> {
     /// A step of the clock that counts.
     fn step(&self) -> Option<SignedDuration> {
         (self.stepped.unsigned_abs() >= STEP.unsigned_abs()).then_some(self.stepped)
+    }
+
+    fn found(&self, is_time_known: bool) -> Found {
+        let taints = || self.taints.iter().filter(|taint| taint.key == keys::OUT_OF_WINDOWS_TAINT);
+        if taints().next().is_none() {
+            Found::Nothing
+        } else if taints().any(|taint| taint.effect == Effect::NoExecute) {
+            Found::NoExecute
+        } else if is_time_known {
+            Found::NoSchedule
+        } else {
+            Found::NoScheduleWithoutTime
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Random histories against a second clock that no step and no restart touches: a node is closed for new pods, and for
+//! Random histories against a second clock that no step, no restart and no user touches: a node is closed for new pods, and for
 //! all pods, exactly when that clock has reached the time for it.
 
 use proptest::prelude::*;
@@ -17,6 +17,14 @@ enum Deed {
     Window(Window),
     /// The syncer is restarted, or another leader takes over.
     Restart,
+    /// A user takes the taint off, and the syncer looks.
+    Untaint,
+    /// A user sets the taint again, without its time.
+    Timeless,
+    /// A user takes off the taint and all annotations.
+    Strip,
+    /// A user takes the taint off while no syncer runs.
+    UntaintUnseen,
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -33,6 +41,9 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => prop_oneof![5_i64..7_200, -7_200_i64..-4].prop_map(Deed::Step),
         4 => window.prop_map(Deed::Window),
         2 => Just(Deed::Restart),
+        2 => prop_oneof![
+            Just(Deed::Untaint), Just(Deed::Timeless), Just(Deed::Strip), Just(Deed::UntaintUnseen)
+        ],
     ]
 }
 
@@ -62,6 +73,12 @@ impl Truth {
         self.since.get_or_insert(steady);
         "NoExecute"
     }
+
+    /// The taint was taken off. Only a grace that is over makes it one that evicts again.
+    fn untainted(&mut self, steady: i64) {
+        let is_over = self.closed.is_some_and(|closed| steady >= closed + self.promised);
+        self.since = self.since.filter(|_| is_over);
+    }
 }
 
 #[derive(Default)]
@@ -70,8 +87,9 @@ struct World {
     /// The wall clock is ahead of the steady one by so much.
     ahead: i64,
     node: Metadata,
-    /// What the process remembers: the time that it saw in the taint, and how far the wall clock was ahead then.
+    /// What the process remembers: the time that it saw on the node, and how far the wall clock was ahead then.
     seen: Option<(Timestamp, i64)>,
+    memory: ClosingMemory,
     truth: Truth,
 }
 
@@ -93,14 +111,16 @@ impl World {
         let now = self.now();
         self.remember();
         let stepped = SignedDuration::from_secs(self.seen.map_or(0, |(_, ahead)| self.ahead - ahead));
-        let (taints, annotations) = (&self.node.taints, &self.node.annotations);
-        let reclaim =
-            decide(&Facts { window, taints, annotations, closed: None, judged: now, stepped, pods: &[] }, now);
+        let (taints, annotations, remembered) = (&self.node.taints, &self.node.annotations, self.memory.known());
+        let facts = Facts { window, taints, annotations, closed: None, judged: now, stepped, remembered, pods: &[] };
+        let reclaim = decide(&facts, now);
+        self.memory.decided(&reclaim);
         let annotations = reclaim.annotations().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let taints = reclaim.taint.taint().into_iter().collect();
         let wanted = Wanted { annotations, taints, stamp: reclaim.stamp, ..Wanted::default() };
         if let Some(patch) = merge(&wanted, &self.node).patch {
             self.node = patch.onto(&self.node);
+            self.memory.written();
         }
         self.remember();
         reclaim
@@ -113,16 +133,31 @@ impl World {
         let steady = |time: Timestamp| time.as_second() - 1_772_352_000 - self.ahead;
         prop_assert_eq!(reclaim.since.map(steady), self.truth.since);
         prop_assert_eq!(self.added().map(steady), self.truth.closed);
-        let wrong = |reason: &Reason| !matches!(reason, Reason::Stepped(_)) && reason.is_unusual();
+        let explained = |reason: &Reason| matches!(reason, Reason::Stepped(_) | Reason::Missing(_));
+        let wrong = |reason: &Reason| !explained(reason) && reason.is_unusual();
         prop_assert!(!reclaim.reasons.iter().any(wrong), "{:?}", reclaim.reasons);
         Ok(())
     }
 
     fn remember(&mut self) {
-        let added = self.added();
-        if self.seen.map(|(time, _)| time) != added {
-            self.seen = added.map(|time| (time, self.ahead));
+        let started = started(&self.node.taints, &self.node.annotations);
+        if self.seen.map(|(time, _)| time) != started {
+            self.seen = started.map(|time| (time, self.ahead));
         }
+    }
+
+    fn step(&mut self, seconds: i64) {
+        self.ahead += seconds;
+        self.memory.stepped(SignedDuration::from_secs(seconds));
+    }
+
+    fn restart(&mut self) {
+        (self.seen, self.memory) = (None, ClosingMemory::default());
+    }
+
+    fn untaint(&mut self) {
+        self.node.taints.clear();
+        self.truth.untainted(self.steady);
     }
 }
 
@@ -138,9 +173,21 @@ proptest! {
         for deed in deeds {
             match deed {
                 Deed::Pass(seconds) => world.steady += seconds,
-                Deed::Step(seconds) => world.ahead += seconds,
+                Deed::Step(seconds) => world.step(seconds),
                 Deed::Window(next) => window = next,
-                Deed::Restart => world.seen = None,
+                Deed::Restart => world.restart(),
+                Deed::Untaint => world.untaint(),
+                Deed::Timeless => world.node.taints.iter_mut().for_each(|taint| taint.time_added = None),
+                Deed::Strip => {
+                    world.untaint();
+                    world.node.annotations.clear();
+                }
+                Deed::UntaintUnseen => {
+                    world.restart();
+                    world.untaint();
+                    // No process is left that has seen it evict.
+                    world.truth.since = None;
+                }
             }
             world.look(window)?;
         }
@@ -162,6 +209,7 @@ proptest! {
         (world.steady, world.ahead) = (passed + out, ahead);
         let difference = TakeOver { earlier, latest: earlier, now: world.now() }.difference();
         let shift = difference.map_or(SignedDuration::ZERO, Difference::shift);
+        world.restart();
         world.seen = world.added().map(|added| (added, ahead - shift.as_secs()));
         world.write(window);
         let end = if difference.is_some() { grace + out } else { grace - ahead };

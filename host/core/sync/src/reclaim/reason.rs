@@ -60,6 +60,8 @@ pub enum Reason {
     },
     /// The taint has no time, so that its grace counts as over.
     NoTime,
+    /// The taint is not there, or has no time. Its clock started then, and runs on.
+    Missing(Timestamp),
     /// The taint has a time in the future, which is set to now.
     Future(Timestamp),
     /// The wall clock was stepped by so much, and the times are moved along.
@@ -78,6 +80,7 @@ impl Reason {
     pub fn is_unusual(&self) -> bool {
         match self {
             Self::NoTime
+            | Self::Missing(_)
             | Self::Future(_)
             | Self::Stepped(_)
             | Self::MissedOpening(_)
@@ -110,6 +113,9 @@ impl fmt::Display for Reason {
                 write!(f, "the policy gives {policy} s now, but {promised} s were in force since the windows closed")
             }
             Self::NoTime => f.write_str("the taint has no timeAdded, so that its grace counts as over"),
+            Self::Missing(start) => {
+                write!(f, "the taint or its timeAdded is missing; the clock that started at {start} runs on")
+            }
             Self::Future(time) => write!(f, "the taint was added at {time}, which is in the future; now is written"),
             Self::Stepped(by) => write!(f, "the clock was stepped by {} s, and the times with it", by.as_secs()),
             Self::MissedOpening(at) => {

@@ -49,6 +49,7 @@ struct Node {
     pods: Vec<Pod>,
     closed: Option<Timestamp>,
     stepped: SignedDuration,
+    remembered: Option<Closing>,
 }
 
 impl Node {
@@ -66,8 +67,9 @@ impl Node {
     }
 
     fn decide_by(&self, window: Window, now: Timestamp, judged: Timestamp) -> Reclaim {
-        let Self { taints, annotations, pods, closed, stepped } = self;
-        let facts = Facts { window, taints, annotations, closed: *closed, judged, stepped: *stepped, pods };
+        let Self { taints, annotations, pods, closed, stepped, remembered } = self;
+        let (closed, stepped, remembered) = (*closed, *stepped, *remembered);
+        let facts = Facts { window, taints, annotations, closed, judged, stepped, remembered, pods };
         decide(&facts, now)
     }
 
@@ -79,10 +81,23 @@ impl Node {
     /// The same while windows are judged by a later time.
     fn judged(&mut self, window: Window, now: Timestamp, judged: Timestamp) -> Reclaim {
         let reclaim = self.decide_by(window, now, judged);
+        self.write(&reclaim);
+        reclaim
+    }
+
+    fn write(&mut self, reclaim: &Reclaim) {
         self.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
         self.taints.extend(reclaim.taint.taint());
         self.annotations = reclaim.annotations().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        reclaim
+    }
+
+    /// Another client takes the taint off, or its time, and `also` the annotations: then the process remembers what it has seen.
+    fn strip(&mut self, taint: Option<Effect>, also: bool, seen: &Reclaim) {
+        self.taints = taint.map(|effect| self::taint(effect, None)).into_iter().collect();
+        if also {
+            self.annotations.clear();
+            self.remembered = seen.known;
+        }
     }
 }
 
@@ -117,7 +132,7 @@ fn d3_the_table_of_6_8() {
         (reclaim(600), None, "NoSchedule", 0, Some(600), false),
         (reclaim(600), Some((NoExecute, Some(0))), "NoExecute", 400, None, true),
         (reclaim(600), Some((NoExecute, None)), "NoExecute", 0, None, true),
-        (reclaim(600), Some((NoSchedule, None)), "NoExecute", 0, None, true),
+        (reclaim(600), Some((NoSchedule, None)), "NoExecute", 600, None, true),
         (reclaim(400), Some((NoSchedule, Some(0))), "NoExecute", 400, None, true),
         (reclaim(399), Some((NoSchedule, Some(0))), "NoExecute", 400, None, true),
         (reclaim(401), Some((NoSchedule, Some(0))), "NoSchedule", 400, Some(1), false),
@@ -265,7 +280,8 @@ fn s17_the_clock_runs_while_the_node_is_outside_whichever_policy_is_in_force() {
     assert_eq!(shown(&node.look(reclaim(600), at(700)), at(700)), ("NoExecute", 700, None));
     // And goes again: the taint says NoSchedule, and the clock still runs.
     assert_eq!(shown(&node.look(KEEP, at(800)), at(800)), ("NoSchedule", 800, None));
-    assert_eq!(node.annotations, BTreeMap::from([(keys::RECLAIM_GRACE.to_owned(), "600".to_owned())]));
+    let kept = [(keys::RECLAIM_GRACE, "600".to_owned()), (keys::RECLAIM_STARTED, at(0).to_string())];
+    assert_eq!(node.annotations, kept.map(|(key, value)| (key.to_owned(), value)).into());
     // Without any policy the node is inside.
     assert_eq!(node.look(Window::Inside, at(900)).reasons, [Reason::Inside]);
     assert_eq!(node.annotations, BTreeMap::new());
@@ -328,17 +344,17 @@ fn s17_a_time_that_was_moved_still_says_which_closing_it_is() {
         node.stepped = SignedDuration::ZERO;
         let rests = node.look(reclaim(600), at(200 + step));
         assert_eq!((rests.stamp, rests.next), (Stamp::Keep, Some(at(600 + step))), "{step}: {:?}", rests.reasons);
-        assert_eq!(marked(&node.taints, &node.annotations), Some(at(0)));
+        assert_eq!(marked(&node.taints, &node.annotations, None), Some(at(0)));
         // The next closing is another one.
         node.closed = Some(at(86_400));
         let next = node.look(reclaim(600), at(86_410));
         assert_eq!(shown(&next, at(86_410)), ("NoSchedule", 10, Some(590)), "{step}");
-        assert_eq!((next.marked, node.annotations.len()), (None, 1));
+        assert_eq!((next.marked, node.annotations.len()), (None, 2));
     }
     let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_MARKED, "then");
     let unreadable = node.decide(reclaim(600), at(100));
     assert_eq!((unreadable.next, &unreadable.reasons[0]), (Some(at(600)), &Reason::Unreadable(keys::RECLAIM_MARKED)));
-    assert_eq!(marked(&node.taints, &node.annotations), Some(at(0)));
+    assert_eq!(marked(&node.taints, &node.annotations, None), Some(at(0)));
 }
 
 #[test]
@@ -413,6 +429,143 @@ fn s9_while_the_guard_holds_it_no_pod_goes_and_the_clock_runs() {
 }
 
 #[test]
+fn s17_a_taint_or_its_time_that_another_client_removes_restarts_no_grace_and_what_was_promised_stays() {
+    for (left, also) in
+        [(None, false), (None, true), (Some(Effect::NoSchedule), false), (Some(Effect::NoSchedule), true)]
+    {
+        let case = format!("{left:?} {also}");
+        let mut node = Node { pods: vec![pod("a", None)], ..Node::default() };
+        node.look(reclaim(600), at(0));
+        let seen = node.look(reclaim(600), at(10));
+        node.strip(left, also, &seen);
+        // A shorter grace is in force meanwhile.
+        let again = node.look(reclaim(300), at(300));
+        assert_eq!((shown(&again, at(300)), again.stamp), (("NoSchedule", 300, Some(300)), Stamp::Keep), "{case}");
+        assert_eq!(again.reasons[0], Reason::Missing(at(0)), "{case}");
+        assert_eq!(again.known, seen.known, "{case}");
+        assert_eq!(marked(&node.taints, &node.annotations, None), Some(at(0)), "{case}");
+        let over = node.look(reclaim(300), at(600));
+        assert_eq!((shown(&over, at(600)).0, due(&over)), ("NoExecute", vec![("a", 600)]), "{case}");
+        assert_eq!(over.reasons[1..], [Reason::GraceOver(at(600))], "{case}: {:?}", over.reasons);
+    }
+}
+
+#[test]
+fn s17_a_taint_that_is_removed_after_the_grace_comes_back_and_toleration_seconds_are_not_granted_again() {
+    for also in [false, true] {
+        let mut node = Node { pods: vec![pod("60", Some(Some(60)))], ..Node::default() };
+        node.look(reclaim(600), at(0));
+        node.look(reclaim(600), at(600));
+        let seen = node.look(reclaim(600), at(610));
+        node.strip(None, also, &seen);
+        node.remembered = seen.known;
+        let again = node.decide(reclaim(600), at(630));
+        assert_eq!(
+            (shown(&again, at(630)).0, again.since, due(&again)),
+            ("NoExecute", Some(at(600)), vec![("60", 660)])
+        );
+        // Nothing becomes one that evicts while the guard holds it.
+        assert_eq!(again.clone().held().taint, WindowTaint::NoSchedule { since: at(0) });
+        // A process that has not seen it evict grants them.
+        node.remembered = seen.known.filter(|_| also).map(|known| Closing { since: None, ..known });
+        assert_eq!(node.look(reclaim(600), at(630)).since, Some(at(630)), "{also}");
+    }
+    // Only the annotations are gone.
+    let mut node = Node::default();
+    node.look(reclaim(0), at(0));
+    node.remembered = node.look(reclaim(0), at(10)).known;
+    node.annotations.clear();
+    let again = node.look(reclaim(0), at(20));
+    assert_eq!((again.since, &again.reasons[..]), (Some(at(0)), &[Reason::Executing][..]));
+}
+
+#[test]
+fn s17_an_earlier_closing_counts_for_no_new_one_however_its_taint_went() {
+    for also in [false, true] {
+        // The process sees the opening.
+        let mut node = Node::default();
+        node.look(reclaim(600), at(0));
+        let seen = node.look(reclaim(600), at(10));
+        node.strip(None, also, &seen);
+        let open = node.look(Window::Inside, at(300));
+        assert_eq!((open.known, open.closing(), node.annotations.len()), (None, None, 0), "{also}");
+        node.remembered = open.known;
+        assert_eq!(shown(&node.look(reclaim(600), at(500)), at(500)), ("NoSchedule", 0, Some(600)), "{also}");
+        // No process does.
+        let mut node = Node::default();
+        node.look(reclaim(600), at(0));
+        let seen = node.look(reclaim(600), at(10));
+        node.strip(None, also, &seen);
+        node.closed = Some(at(86_400));
+        let next = node.look(reclaim(600), at(86_420));
+        assert_eq!(shown(&next, at(86_420)), ("NoSchedule", 20, Some(580)), "{also}: {:?}", next.reasons);
+    }
+}
+
+#[test]
+fn s17_what_is_remembered_of_a_closing_moves_with_the_clock_and_what_stands_on_the_node_by_its_step() {
+    for step in [3_600, -3_600] {
+        let by = SignedDuration::from_secs(step);
+        let mut node = Node::default();
+        node.look(reclaim(600), at(0));
+        let seen = node.look(reclaim(600), at(10));
+        let mut memory = ClosingMemory::default();
+        memory.decided(&seen);
+        memory.stepped(by);
+        node.strip(None, true, &seen);
+        node.remembered = memory.known();
+        let again = node.look(reclaim(600), at(100 + step));
+        assert_eq!(shown(&again, at(100 + step)), ("NoSchedule", 100, Some(500)), "{step}: {:?}", again.reasons);
+        assert_eq!(again.marked, Some(at(0)), "which closing it is does not move");
+        // The annotation has the time of the clock before.
+        let mut node = Node { stepped: by, ..Node::default() };
+        node.annotations.insert(keys::RECLAIM_STARTED.to_owned(), at(0).to_string());
+        let again = node.look(reclaim(600), at(100 + step));
+        assert_eq!(
+            (shown(&again, at(100 + step)), again.marked),
+            (("NoSchedule", 100, Some(500)), Some(at(0))),
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn s9_s17_a_taint_without_a_time_counts_as_over_also_after_the_guard_has_held_it() {
+    let mut node = Node::with(Some(taint(Effect::NoSchedule, None)));
+    node.pods = vec![pod("a", None)];
+    let held = node.decide(reclaim(600), at(400)).held();
+    assert_eq!((held.taint, held.known), (WindowTaint::NoSchedule { since: at(-200) }, None));
+    node.write(&held);
+    let next = node.look(reclaim(600), at(405));
+    assert_eq!((shown(&next, at(405)).0, due(&next)), ("NoExecute", vec![("a", 405)]));
+    assert_eq!(next.reasons, [Reason::GraceOver(at(400))]);
+    // The closing that it is of is the one at which it was found.
+    assert_eq!(marked(&node.taints, &node.annotations, None), Some(at(400)));
+}
+
+#[test]
+fn a_closing_is_remembered_when_it_stood_on_the_node_or_was_written() {
+    let mut node = Node::default();
+    let mut memory = ClosingMemory::default();
+    let first = node.look(reclaim(600), at(0));
+    memory.decided(&first);
+    assert_eq!(memory.known(), None, "it may not have been written");
+    memory.written();
+    assert_eq!(memory.known(), first.closing());
+    // What was decided about the rest of the node says nothing of it.
+    memory.undecided();
+    memory.written();
+    assert_eq!(memory.known().map(|known| (known.start, known.promised)), Some((at(0), Some(seconds(600)))));
+    let over = node.look(reclaim(600), at(600));
+    memory.decided(&over);
+    assert_eq!(memory.known().and_then(|known| known.since), None);
+    memory.written();
+    assert_eq!(memory.known().and_then(|known| known.since), Some(at(600)));
+    memory.decided(&node.look(Window::Inside, at(700)));
+    assert_eq!(memory, ClosingMemory::default());
+}
+
+#[test]
 fn what_another_client_writes_into_the_annotations_is_reported_and_does_no_harm() {
     for text in ["", "x", "-1", "6e2", "18446744073709551616", "600 "] {
         let node = Node::with(Some(taint(Effect::NoSchedule, Some(0)))).annotated(keys::RECLAIM_GRACE, text);
@@ -421,6 +574,10 @@ fn what_another_client_writes_into_the_annotations_is_reported_and_does_no_harm(
         assert_eq!(reclaim_now.reasons[0], Reason::Unreadable(keys::RECLAIM_GRACE), "{text:?}");
     }
     for text in ["", "now", "2026-03-01"] {
+        let node = Node::default().annotated(keys::RECLAIM_STARTED, text);
+        let fresh = node.decide(reclaim(300), at(100));
+        assert_eq!(shown(&fresh, at(100)), ("NoSchedule", 0, Some(300)), "{text:?}");
+        assert_eq!(fresh.reasons[0], Reason::Unreadable(keys::RECLAIM_STARTED), "{text:?}");
         let node = Node::with(Some(taint(Effect::NoExecute, Some(0)))).annotated(keys::RECLAIM_SINCE, text);
         let reclaim_now = node.decide(reclaim(300), at(400));
         assert_eq!(reclaim_now.since, Some(at(400)), "{text:?}");
@@ -476,6 +633,7 @@ fn every_reason_is_a_sentence_without_a_riddle() {
         Reason::SecondHalf,
         Reason::Promised { policy: seconds(1), promised: seconds(2) },
         Reason::NoTime,
+        Reason::Missing(at(0)),
         Reason::Future(at(0)),
         Reason::Stepped(SignedDuration::from_secs(-7)),
         Reason::MissedOpening(at(0)),

@@ -83,6 +83,54 @@ fn s17_a_step_of_the_clock_moves_the_clock_of_a_closing_once_and_with_the_first_
     assert_eq!(view.tick(set(HOUR)), []);
 }
 
+/// This long after the beginning, by both clocks.
+fn later(by: SignedDuration) -> Now {
+    Now { wall: now().wall + by, steady: now().steady + by.unsigned_abs() }
+}
+
+#[test]
+fn s17_the_clock_of_a_closing_goes_on_where_another_client_takes_all_of_it_off() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let _ = view.policies.insert(night());
+    let name: PhysicalName = "w1".into();
+    let write = |view: &mut View, at: Now| {
+        let work = view.decide(&name, &Evidence::default(), at);
+        let order = work.orders.iter().find(|order| matches!(order, NodeOrder::PatchSpec { .. })).unwrap();
+        view.carried(&name, &work, order, at);
+    };
+    // What is not written is not remembered.
+    let _ = stamped(&mut view, now());
+    let first = later(HOUR);
+    assert_eq!(stamped(&mut view, first).as_deref(), Some("2026-08-03T13:00:00Z"));
+    write(&mut view, first);
+    // Neither taint nor annotation is there any more when the node is looked at again.
+    assert_eq!(stamped(&mut view, later(HOUR * 2)).as_deref(), Some("2026-08-03T13:00:00Z"));
+    // The wall clock is set, and the time with it.
+    let set = Now { wall: later(HOUR * 2).wall + HOUR, ..later(HOUR * 2) };
+    assert_eq!(stamped(&mut view, set).as_deref(), Some("2026-08-03T14:00:00Z"));
+    // The store was set back: what was written is not there any more.
+    view.forget_answers();
+    assert_eq!(stamped(&mut view, set).as_deref(), Some("2026-08-03T15:00:00Z"));
+}
+
+#[test]
+fn s17_a_process_that_finds_no_taint_goes_on_from_the_annotation_by_what_the_leases_show_of_its_clock() {
+    let found = |earlier: Timestamp| {
+        let mut view = successor();
+        let mut node = view.lent(LENT).unwrap().clone();
+        node.version = "31".into();
+        node.metadata.taints.retain(|taint| taint.key != keys::OUT_OF_WINDOWS_TAINT);
+        let time = "2026-08-03T10:30:00Z".to_owned();
+        node.metadata.annotations.insert(keys::RECLAIM_STARTED.to_owned(), time);
+        view.lent_node(&LENT.into(), node);
+        view.took_over(&TakeOver { earlier, latest: earlier, now: now().wall });
+        stamped(&mut view, now())
+    };
+    assert_eq!(found(now().wall).as_deref(), Some("2026-08-03T10:30:00Z"));
+    assert_eq!(found(now().wall - HOUR).as_deref(), Some("2026-08-03T11:30:00Z"));
+}
+
 /// A view of the next process, which finds a node whose windows were closed at 10:30.
 fn successor() -> View {
     successor_of("2026-08-03T10:30:00Z", None)

@@ -68,6 +68,7 @@ fn s12_s17_a_window_that_closes_is_one_write_of_the_node() {
     // The base is the last one, and what only goes with another change comes along.
     assert!(base(body).hash.is_some(), "{body}");
     assert_eq!(body["metadata"]["annotations"][keys::RECLAIM_GRACE], "600");
+    assert_eq!(body["metadata"]["annotations"][keys::RECLAIM_STARTED], "2026-08-03T08:01:00Z");
     assert_eq!(body["metadata"]["annotations"][keys::LAST_SYNC_TIME], "2026-08-03T08:01:00Z");
     scene.settle();
     assert_eq!(scene.sent, ["patch node vnode-east-w1"]);
@@ -133,6 +134,65 @@ fn d3_a_window_that_opens_again_takes_the_taint_away_and_the_next_closing_has_a_
     scene.settle();
     assert_eq!(scene.taints()[1..], [CLOSED]);
     assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
+}
+
+/// The taints of a virtual node without that of closed windows, and with one that has no time.
+fn untainted() -> [Value; 2] {
+    let lent = json!({"key": keys::VNODE_TAINT, "effect": "NoSchedule"});
+    let timeless = json!({"key": keys::OUT_OF_WINDOWS_TAINT, "value": "true", "effect": "NoSchedule"});
+    [json!([lent]), json!([lent, timeless])]
+}
+
+#[test]
+fn s17_a_user_who_takes_the_taint_of_closed_windows_off_or_its_time_gains_nothing() {
+    for taints in untainted() {
+        let mut scene = closing();
+        scene.pass(300 * SECOND);
+        scene.edit_lent(json!({"spec": {"taints": taints}}));
+        scene.sent.clear();
+        scene.settle();
+        assert_eq!(scene.sent, ["patch node vnode-east-w1"]);
+        assert_eq!((scene.taints()[1].as_str(), scene.taints().len()), (CLOSED, 2));
+        assert_eq!(scene.next(), Some(at("2026-08-03T08:11:00Z")));
+        scene.pass(300 * SECOND);
+        scene.settle();
+        assert!(scene.pods.is_empty());
+        // The next closing has a fresh clock.
+        scene.now.wall = at("2026-08-04T06:00:00Z");
+        scene.settle();
+        assert_eq!((scene.taints().len(), scene.annotation(keys::RECLAIM_STARTED)), (1, None));
+        scene.now.wall = at("2026-08-04T08:01:00Z");
+        scene.settle();
+        assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
+    }
+}
+
+#[test]
+fn s9_s17_a_taint_without_any_time_counts_as_over_although_the_guard_gathers_first() {
+    let mut scene = closing();
+    scene.pass(60 * SECOND);
+    let [_, timeless] = untainted();
+    let annotations = json!({keys::RECLAIM_STARTED: null});
+    scene.edit_lent(json!({"spec": {"taints": timeless}, "metadata": {"annotations": annotations}}));
+    scene.leave = Leave::Gathering { until: scene.now.wall };
+    scene.settle();
+    assert_eq!((scene.taints()[1].as_str(), scene.pods.len()), (CLOSED, 1));
+    scene.pass(5 * SECOND);
+    scene.leave = Leave::Given { since: scene.now.wall };
+    scene.settle();
+    assert!(scene.pods.is_empty(), "no new grace begins");
+    assert_eq!(scene.taints()[1..], [EXECUTES]);
+}
+
+#[test]
+fn s17_s9_a_closing_stays_announced_although_a_user_takes_its_taint_off() {
+    for taints in untainted() {
+        let mut scene = closing();
+        announces(&mut scene, "2026-08-03T08:01:00Z", "2026-08-03T06:01:00Z");
+        scene.pass(600 * SECOND);
+        scene.edit_lent(json!({"spec": {"taints": taints}}));
+        assert_eq!(announced(&scene), 7_200 * SECOND);
+    }
 }
 
 /// A policy whose status announced that boundary since then.
