@@ -311,6 +311,8 @@ words! {
         NodeLeaving,
         /// Pods were evicted or deleted from a virtual node; the message says why.
         PodsRemoved,
+        /// The physical pod of a virtual one lost labels by which it is followed; the message names them.
+        PodNotFollowed,
         /// A virtual node lacks labels or annotations that its machine has, or keeps some that it has not; the message names
         /// them.
         MetadataIncomplete,

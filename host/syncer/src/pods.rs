@@ -13,6 +13,7 @@
 //! | `book` | what is known of the pods of both clusters, and which of them are at rest |
 //! | `shelf` | texts of pods, bounded |
 //! | `look` | the work on a physical pod |
+//! | `stray` | virtual pods whose physical pod lost a label of ours |
 //! | `ending` | the work on a virtual pod that terminates |
 //! | `requests`, `metrics` | requests with deadlines, counts |
 //!
@@ -39,6 +40,7 @@ mod look;
 pub mod metrics;
 mod requests;
 mod shelf;
+mod stray;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -241,7 +243,7 @@ impl Work<PodKey> for Pods {
             asked.into_iter().filter(|name| !book.knows(&PodName::of(name))).collect()
         };
         gone.iter().for_each(|name| self.view().orphan_kept(name));
-        self.inbox.book().waiting()
+        self.inbox.book().all()
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use super::bars::{Bar, Bars, Doing};
 use super::identity::mapping::{BrokenPart, Mapping, PhysicalPodRef, PodSide, VirtualPodRef, is_mapped};
-use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
+use super::identity::{Difference, Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
 use super::precondition::Precondition;
 use topoloom_core::names::Uid;
@@ -334,6 +334,25 @@ pub fn orphan_of(pod: &PhysicalPod, twin: Option<&VirtualPod>) -> Option<Orphan>
         Judged::Orphan(why) => Some(why),
         Judged::Mapped | Judged::InUse(_) | Judged::Unread => None,
     }
+}
+
+/// The labels because of which a physical pod is left alone although it and a virtual pod of ours name each other; none where they are
+/// right, or the two do not.
+#[must_use]
+pub fn wrong_labels(pod: &PhysicalPod, twin: &VirtualPod, us: &Identity) -> Vec<Difference> {
+    if is_mapped(&physical(pod), &virtual_side(twin)) != Mapping::Both {
+        return Vec::new();
+    }
+    let mut wanted = us.labels();
+    wanted.insert(keys::MANAGED_BY_LABEL.to_owned(), keys::MANAGED_BY.to_owned());
+    let differs = |key: &'static str| {
+        let (found, ours) = (pod.labels.get(key), wanted.get(key)?);
+        (found != Some(ours)).then(|| Difference { key, found: found.cloned(), ours: ours.clone() })
+    };
+    [keys::MANAGED_BY_LABEL, keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID]
+        .into_iter()
+        .filter_map(differs)
+        .collect()
 }
 
 fn judge(pod: &PhysicalPod, twin: Twin<'_>) -> Judged {

@@ -94,14 +94,14 @@ impl Notices {
         self.events.node(node, uid, urgency, text).await;
     }
 
-    /// Says that the API server refuses to write a virtual pod, unless there were too many lately.
-    pub(crate) async fn refused(&self, pod: &PodId, note: &str, now: Duration) {
+    /// Says something of a virtual pod that a person has to act on, unless there were too many lately.
+    pub(crate) async fn of_pod(&self, pod: &PodId, reason: Reason, note: &str, now: Duration) {
         let PodId { namespace, name, .. } = pod;
         if !self.has_room(Urgency::Warning, now) {
-            tracing::debug!(%namespace, pod = %name, note, "an Event about a virtual pod is left out: there were many within a minute");
+            tracing::debug!(%namespace, pod = %name, %reason, note, "an Event about a virtual pod is left out: there were many within a minute");
             return;
         }
-        let text = EventText { reason: Reason::WriteRefused.as_str(), action: "Lending", note };
+        let text = EventText { reason: reason.as_str(), action: "Lending", note };
         self.events.pod(pod, Urgency::Warning, text).await;
     }
 
@@ -179,7 +179,8 @@ mod tests {
         for number in 0..MOST + 50 {
             let (name, uid) = (format!("web-{number}"), format!("uid-{number}"));
             let pod = PodId { namespace: "shop".into(), name: name.into(), uid: uid.as_str().into() };
-            notices.refused(&pod, "its status was refused", Duration::from_secs(1_000)).await;
+            let now = Duration::from_secs(1_000);
+            notices.of_pod(&pod, Reason::WriteRefused, "its status was refused", now).await;
         }
         assert_eq!(posted.load(Ordering::SeqCst), MOST);
     }

@@ -18,7 +18,9 @@
 //! last state of a physical pod that is gone is kept until it was mirrored, where it is final: a Job counts a pod
 //! whose end was not seen as failed. A new list, and a server that was set back, make first looks at orphans void.
 
+mod ends;
 mod left;
+mod strays;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,7 +37,10 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::pods::{Adopted, Looks, ORPHAN_DELAY};
 use topoloom_sync::projection::Refusals;
 
+pub(super) use self::ends::EndSight;
 use self::left::Left;
+pub(super) use self::strays::Stray;
+use self::strays::Strays;
 use super::key::PodKey;
 use super::shelf::Shelf;
 use crate::pod_state::{Digest, PodState};
@@ -75,6 +80,8 @@ pub(super) struct Book {
     statuses: Shelf,
     texts: Shelf,
     twins_listed: Listed,
+    /// Virtual pods whose physical pod is not followed any more.
+    strays: Strays,
     pub(super) looks: Looks,
     pub(super) refusals: Refusals,
     /// Bindings that a live list did not have. No later one can have their UIDs.
@@ -211,29 +218,6 @@ pub(super) enum TwinSight {
     Unheld(PodName),
 }
 
-/// What is known of a virtual pod that terminates.
-#[derive(Debug)]
-pub(super) struct EndSight {
-    /// Its UID.
-    pub(super) uid: Uid,
-    /// Its version.
-    pub(super) version: ResourceVersion,
-    /// The virtual node that it is on.
-    pub(super) node: NodeName,
-    /// Its `deletionTimestamp`.
-    pub(super) deletion: Timestamp,
-    /// Its `deletionGracePeriodSeconds`.
-    pub(super) grace: Option<i64>,
-    /// Since when it has been seen to terminate, by the steady clock.
-    pub(super) since: Duration,
-    /// Its text, where that is held.
-    pub(super) text: Option<Arc<str>>,
-    /// The phase that its physical pod was seen in last.
-    pub(super) seen: Option<Phase>,
-    /// The physical pod that names it, where that is there.
-    pub(super) bearer: Option<Uid>,
-}
-
 /// Whether what is known is what was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rested {
@@ -260,6 +244,7 @@ impl Book {
             statuses: Shelf::new(STATUSES),
             texts: Shelf::new(TWINS),
             twins_listed: Listed::No,
+            strays: Strays::default(),
             looks: Looks::new(ORPHANS),
             refusals: Refusals::new(REFUSED),
             gone_bindings: BTreeSet::new(),
@@ -328,6 +313,7 @@ impl Book {
                 self.twins.clear();
                 self.left = Left::default();
                 self.texts.clear();
+                self.strays = Strays::default();
                 self.twins_listed = Listed::No;
                 self.forget_answers();
             }
@@ -385,6 +371,7 @@ impl Book {
         let (digest, phase) = ((content == Content::Read).then(|| pod.digest()), pod.phase());
         let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
+        self.strays.shown(&name);
         if self.is_at_rest(&name) {
             self.statuses.remove(&name);
             return Vec::new();
@@ -422,6 +409,7 @@ impl Book {
     /// A physical pod is not ours. One that was ours is looked at once more: something may have been asked for about it.
     pub(super) fn not_ours(&mut self, name: &PodName) -> Vec<PodKey> {
         let was_ours = self.physical.contains_key(name);
+        self.lose(name);
         self.forget_physical(name);
         if was_ours { vec![PodKey::Physical(name.clone())] } else { Vec::new() }
     }
@@ -452,6 +440,9 @@ impl Book {
         if end.is_some() && !is_at_rest && self.statuses.get(name).is_some() {
             row.presence = Presence::Gone;
         } else {
+            if end.is_none() {
+                self.lose(name);
+            }
             self.forget_physical(name);
         }
         looks
@@ -591,6 +582,7 @@ impl Book {
         let related = self.related(name, [row.back.clone(), None]);
         self.left.remove(&row.node, name);
         self.twins.remove(name);
+        self.strays.gone(uid);
         self.forget_nodes();
         self.texts.remove(name);
         self.refusals.forget(uid);
@@ -682,44 +674,6 @@ impl Book {
         if self.physical.get(name).is_some_and(|row| row.presence == Presence::Gone) {
             self.forget_physical(name);
         }
-    }
-
-    /// What is known of a virtual pod that terminates; `None` where none does under this name.
-    pub(super) fn ending(&self, name: &PodName) -> Option<EndSight> {
-        let row = self.twins.get(name)?;
-        let ending = row.ending.as_deref()?;
-        let physical = row.back.as_ref().and_then(|(physical, _)| self.physical.get(physical));
-        let is_its = |physical: &&PhysicalRow| physical.twin.as_ref().is_some_and(|(_, uid)| *uid == row.uid);
-        let bearer = self.bearers.get(name).and_then(|bearer| self.physical.get(bearer)).filter(is_its);
-        let bearer = bearer.filter(|bearer| bearer.presence == Presence::There);
-        Some(EndSight {
-            uid: row.uid.clone(),
-            version: row.version.clone(),
-            node: row.node.clone(),
-            deletion: ending.deletion,
-            grace: ending.grace,
-            since: ending.since,
-            text: self.texts.get(name).cloned(),
-            seen: physical.filter(is_its).and_then(|physical| physical.phase).or(row.seen),
-            bearer: bearer.map(|bearer| bearer.uid.clone()),
-        })
-    }
-
-    /// The end of a virtual pod is left to others until something happens.
-    pub(super) fn leave(&mut self, name: &PodName) {
-        if let Some(row) = self.twins.get(name).filter(|row| row.ending.is_some()) {
-            self.left.add(&row.node, name);
-        }
-    }
-
-    /// The physical node of this virtual one is gone, or another one: the ends of its pods are looked at again. Returns what has to be.
-    pub(super) fn node_gone(&mut self, node: &str) -> Vec<PodKey> {
-        self.left.take(node).into_iter().map(PodKey::Ending).collect()
-    }
-
-    /// The same of all physical nodes.
-    pub(super) fn nodes_gone(&mut self) -> Vec<PodKey> {
-        self.left.take_all().into_iter().map(PodKey::Ending).collect()
     }
 
     /// When the second look at an orphan is due, or was; never where it was not looked at first.

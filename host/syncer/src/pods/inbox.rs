@@ -65,8 +65,8 @@ impl Inbox {
 
     /// Everything that is not at rest is looked at: what was forbidden may be allowed now, or what was held confirmed.
     pub fn wake(&self) {
-        let waiting = self.book().waiting();
-        self.add(waiting);
+        let all = self.book().all();
+        self.add(all);
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use topoloom_api::Reason;
 use topoloom_cluster::work::WorkOutcome;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::{NodeName, Uid};
@@ -21,14 +22,15 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::Now;
-use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Trusted, Twin, VirtualPod, WhyLeft};
+use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Trusted, Twin, VirtualPod, WhyLeft, WhyNothing};
 use topoloom_sync::precondition::Precondition;
 use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
 use tracing::field::Empty;
 
-use super::book::{Presence, Rested, TwinSight};
+use super::book::{Presence, Rested, Stray, TwinSight};
 use super::key::PodKey;
 use super::metrics::PodOutcome;
+use super::stray::Unfollowed;
 use super::{Ask, Naming, PodError, Pods, QUESTIONS};
 use crate::metrics::WriteKind;
 use crate::pod_state::PodState;
@@ -87,6 +89,10 @@ enum Step {
     Again(Duration),
     /// Reads the physical pod.
     ReadPhysical,
+    /// Reads a physical pod that is not followed any more.
+    ReadStray(Stray),
+    /// Says that the virtual pod does not follow this one.
+    Notify(Unfollowed, Rested),
     /// Reads the virtual pod.
     ReadTwin(Question, Arc<PodState>),
     /// Lists the bindings.
@@ -142,6 +148,14 @@ impl Pods {
                 Step::Rest => return Ok(WorkOutcome::Done),
                 Step::Again(pause) => return Ok(WorkOutcome::Again(pause)),
                 Step::ReadPhysical => evidence.physical = Some(self.read_physical(name).await?),
+                Step::ReadStray(stray) => return self.read_stray(name, stray).await,
+                Step::Notify(unfollowed, rested) => {
+                    self.notify(&unfollowed).await;
+                    return Ok(match rested {
+                        Rested::Yes => WorkOutcome::Done,
+                        Rested::No => WorkOutcome::Again(Duration::ZERO),
+                    });
+                }
                 Step::ReadTwin(question, pod) => evidence.twin = Some(self.read_twin(&question, &pod).await?),
                 Step::ReadBindings => {
                     evidence.bindings = Some(self.told(Ask::Bindings, name, self.requests.bindings().await)?);
@@ -161,7 +175,13 @@ impl Pods {
     fn step(&self, name: &PodName, evidence: &Evidence) -> Result<Step, PodError> {
         let now = (self.now)();
         let sight = self.inbox.book().sight(name);
-        let Some(sight) = sight.filter(|sight| !sight.is_at_rest) else { return Ok(self.rest(name)) };
+        let Some(sight) = sight else {
+            let rest = self.rest(name);
+            return Ok(self.stray(name).map_or(rest, Step::ReadStray));
+        };
+        if sight.is_at_rest {
+            return Ok(self.rest(name));
+        }
         let (identity, bars) = {
             let view = self.view();
             (view.binding.identity.clone(), view.bars.clone())
@@ -229,15 +249,24 @@ impl Pods {
 
     fn follow(&self, look: Look<'_>, decision: PodDecision) -> Result<Step, PodError> {
         let Look { name, presence, pod, twin, now } = look;
+        let unfollowed = match &decision {
+            PodDecision::Nothing(WhyNothing::Unmanaged) | PodDecision::Leave(WhyLeft::Foreign(_))
+                if presence == Presence::There =>
+            {
+                self.unfollowed(&pod, twin.pod().map(Arc::as_ref))
+            }
+            _ => None,
+        };
         match decision {
             // A person edits one of the two, or the virtual pod goes: either shows.
             PodDecision::Leave(WhyLeft::InUse(_)) if presence == Presence::There => Ok(self.rest(name)),
             PodDecision::Nothing(_) | PodDecision::Leave(_) => {
                 let rested = self.inbox.book().done(&pod, twin.pod().map(Arc::as_ref));
                 let rest = self.rest(name);
-                Ok(match rested {
-                    Rested::Yes => rest,
-                    Rested::No => Step::Again(Duration::ZERO),
+                Ok(match (unfollowed, rested) {
+                    (Some(unfollowed), rested) => Step::Notify(unfollowed, rested),
+                    (None, Rested::Yes) => rest,
+                    (None, Rested::No) => Step::Again(Duration::ZERO),
                 })
             }
             // The end of the first list of virtual pods adds everything again.
@@ -262,6 +291,7 @@ impl Pods {
                     self.inbox.book().adopt(name, &pod.uid());
                     self.view().earlier_is_gone(binding);
                 }
+                self.inbox.book().followed(&twin.uid());
                 self.view().orphan_kept(name.text());
                 Ok(Step::Mirror(pod, twin))
             }
@@ -427,7 +457,7 @@ impl Pods {
         let note = format!("the status of the physical pod was refused ({}): {why}", changes.join(", "));
         tracing::warn!(pod = %twin.pod_name(), error = why, "the status of a lent pod was refused");
         let id = PodId { namespace: twin.namespace.as_str().into(), name: twin.name.as_str().into(), uid: twin.uid() };
-        self.notices.refused(&id, &note, (self.now)().steady).await;
+        self.notices.of_pod(&id, Reason::WriteRefused, &note, (self.now)().steady).await;
         wrote
     }
 

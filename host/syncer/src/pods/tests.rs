@@ -3,6 +3,7 @@
 mod endings;
 mod mirror;
 mod orphans;
+mod strays;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

@@ -46,6 +46,31 @@ fn virtual_pod() -> VirtualPod {
     }
 }
 
+#[test]
+fn s6_of_two_pods_that_name_each_other_the_labels_that_are_not_ours_are_named() {
+    let wrong = |edit: &dyn Fn(&mut PhysicalPod)| {
+        let mut pod = physical_pod();
+        edit(&mut pod);
+        let labels = wrong_labels(&pod, &virtual_pod(), &us());
+        labels.into_iter().map(|label| (label.key, label.found)).collect::<Vec<_>>()
+    };
+    let without = |pod: &mut PhysicalPod, key: &str| drop(pod.labels.remove(key));
+    assert_eq!(wrong(&|_| ()), []);
+    assert_eq!(wrong(&|pod| without(pod, keys::MANAGED_BY_LABEL)), [(keys::MANAGED_BY_LABEL, None)]);
+    let both = [keys::MANAGED_BY_LABEL, keys::VIRTUAL_CLUSTER].map(|key| (key, None));
+    assert_eq!(wrong(&|pod| both.iter().for_each(|(key, _)| without(pod, key))), both);
+    let other = Some("b-9".to_owned());
+    let edit = |pod: &mut PhysicalPod| drop(pod.labels.insert(keys::BINDING_UID.to_owned(), "b-9".to_owned()));
+    assert_eq!(wrong(&edit), [(keys::BINDING_UID, other)]);
+    // It names no virtual pod, or that names another physical one.
+    assert_eq!(wrong(&|pod| pod.annotations.clear()), []);
+    let moved = |pod: &mut PhysicalPod| {
+        without(pod, keys::BINDING);
+        pod.uid = "p-other".into();
+    };
+    assert_eq!(wrong(&moved), []);
+}
+
 /// A scene of one pair of pods.
 struct Scene {
     identity: Identity,
