@@ -485,6 +485,7 @@ fn conflict(facts: &Facts<'_>) -> Option<Says> {
         return Some(says(reason_of_conflict(conflict), sentence_of_conflict(conflict)));
     }
     let Counts { claimed, unreadable, .. } = facts.counts;
+    let claimed = claimed.saturating_sub(unreadable);
     let of_others = format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
     let broken = format!(
         "{unreadable} physical nodes have an annotation {LEASED_BY} that is no claim: those that are lent do not grow, and the others \

@@ -31,7 +31,7 @@ pub(super) struct Standing {
     leaving: bool,
     /// An invalid policy, or one that cannot be read, keeps it as it is.
     frozen: bool,
-    /// Another binding or borrower claims it.
+    /// Another binding or borrower claims it, or its claim was edited.
     claimed: bool,
     /// Its claim was edited, and is none.
     unreadable: bool,
@@ -62,7 +62,7 @@ impl Standing {
             overcommitted: decision.details.as_ref().is_some_and(|details| details.overcommitted.is_overcommitted()),
             leaving: matches!(decision.state, NodeState::Leaving(_)) && facts.lent.is_some(),
             frozen: window == Some(Window::Kept) || is_frozen,
-            claimed: is_claimed,
+            claimed: is_claimed || is_unreadable,
             unreadable: is_unreadable,
             renewed: decision.lease.filter(|_| facts.lent.is_some()).map(|lease| lease == Lease::Renew),
         }
@@ -86,9 +86,9 @@ pub struct Counts {
     pub leaving: usize,
     /// Nodes that an invalid policy keeps as they are.
     pub frozen: usize,
-    /// Physical nodes that another binding or borrower claims.
+    /// Physical nodes that another binding or borrower claims, or whose claim was edited.
     pub claimed: usize,
-    /// Physical nodes whose claim was edited, and is none: also those that are lent.
+    /// Of these, those whose claim was edited, and is none: also those that are lent.
     pub unreadable: usize,
     /// Virtual pods on its nodes that have not ended.
     pub bound: usize,

@@ -210,7 +210,7 @@ fn s9_orphans_are_gathered_and_held_together_and_one_that_is_none_any_more_count
 }
 
 #[test]
-fn s7_machines_whose_claim_was_edited_are_counted_by_themselves_lent_or_not() {
+fn s7_machines_whose_claim_was_edited_are_counted_by_themselves_too_lent_or_not() {
     let mut view = view(3);
     lend(&mut view, 1);
     for (number, claim) in [(1, ""), (2, "nonsense"), (3, "vc-2/b-9")] {
@@ -221,7 +221,7 @@ fn s7_machines_whose_claim_was_edited_are_counted_by_themselves_lent_or_not() {
     }
     assert!(states(&mut view, 3, now()).iter().all(Vec::is_empty));
     let counts = view.counts();
-    assert_eq!((counts.lent, counts.unreadable, counts.claimed), (1, 2, 1));
+    assert_eq!((counts.lent, counts.unreadable, counts.claimed), (1, 2, 3));
 }
 
 #[test]

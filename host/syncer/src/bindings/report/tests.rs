@@ -357,11 +357,11 @@ fn s7_claims_that_were_edited_are_no_claims_of_others_and_the_message_says_who_r
         assert_eq!(condition(&status, ConditionType::Ready), "True Ok");
         (conflict.reason.clone(), conflict.message.clone())
     };
-    let (reason, message) = of(0, 3);
+    let (reason, message) = of(3, 3);
     assert_eq!(reason, "ClaimsUnreadable");
     assert!(message.starts_with("3 physical nodes have an annotation topoloom.dev/leased-by"), "{message}");
     assert!(message.contains("the lender removes it") && !message.contains("claimed by another"), "{message}");
-    let (reason, message) = of(2, 3);
+    let (reason, message) = of(5, 3);
     assert_eq!(reason, "NodesClaimed");
     assert!(message.starts_with("2 physical nodes are claimed by another") && message.contains(" 3 physical nodes "));
 }
