@@ -9,11 +9,15 @@
 //! exists. Then the names match and the UID does not. Only a live list of the bindings can tell a binding that was
 //! replaced, whose objects are adopted, from one that still stands, whose objects are foreign. As long as no list was
 //! made the answer is [`Owner::Unknown`], which permits nothing.
+//!
+//! A person takes labels of identity off a virtual node. Then no label names another, and none says that it is ours: nothing may be
+//! written on it, and nothing says that it went. What is missing is said by [`lacking`]; whether the node is ours all the same is for
+//! those to judge who know it ([`node`](crate::node)).
 
 pub mod borrower;
 pub mod mapping;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::keys;
@@ -179,7 +183,7 @@ pub enum WhyForeign {
 impl Ownership {
     /// Reads the labels of an object.
     ///
-    /// Where the UID is missing there is none to look for, so the object is foreign.
+    /// Where the UID is missing there is none to look for, so the object is foreign; of a virtual node see [`Owner::of_node`].
     #[must_use]
     pub fn of(labels: &BTreeMap<String, String>, us: &Identity) -> Self {
         let ours = us.labels();
@@ -213,6 +217,54 @@ impl Ownership {
             (Self::None, _) => Owner::Foreign(WhyForeign::Unlabelled),
         }
     }
+}
+
+impl Owner {
+    /// Whose a virtual node with these labels is. `bindings`: the UIDs of all ClusterBindings by a live list, where one was made.
+    ///
+    /// One that names the binding and no UID of it was made by none that could stand, so it becomes ours with the next write.
+    #[must_use]
+    pub fn of_node(labels: &BTreeMap<String, String>, us: &Identity, bindings: Option<&BTreeSet<Uid>>) -> Self {
+        let ownership = Ownership::of(labels, us);
+        let earlier = match &ownership {
+            Ownership::Foreign(_) if names_binding(labels, us) => return Self::Adoptable("".into()),
+            Ownership::OursOfEarlierBinding(uid) => Earlier::of(uid, bindings),
+            Ownership::Ours | Ownership::Foreign(_) | Ownership::None => Earlier::Unlisted,
+        };
+        ownership.resolve(earlier)
+    }
+}
+
+impl Earlier {
+    /// What is known of a binding with another UID than ours. `bindings`: those of a live list, where one was made.
+    #[must_use]
+    pub fn of(uid: &Uid, bindings: Option<&BTreeSet<Uid>>) -> Self {
+        match bindings {
+            None => Self::Unlisted,
+            Some(bindings) if bindings.contains(uid) => Self::Stands,
+            Some(_) => Self::Gone,
+        }
+    }
+}
+
+/// The labels that say of which binding an object is, whatever the UID of that is.
+const NAMES: [&str; 2] = [keys::VIRTUAL_CLUSTER, keys::BINDING];
+
+/// Whether an object names our virtual cluster and our binding, whatever it says of the UID of that.
+#[must_use]
+pub fn names_binding(labels: &BTreeMap<String, String>, us: &Identity) -> bool {
+    let ours = us.labels();
+    NAMES.into_iter().all(|key| labels.get(key) == ours.get(key))
+}
+
+/// Which of the labels that name virtual cluster and binding are missing or empty; nothing where none is, or one names another.
+#[must_use]
+pub fn lacking(labels: &BTreeMap<String, String>, us: &Identity) -> Option<Vec<&'static str>> {
+    let ours = us.labels();
+    let is_missing = |key: &&'static str| labels.get(*key).is_none_or(String::is_empty);
+    let names_no_other = |key: &'static str| is_missing(&key) || labels.get(key) == ours.get(key);
+    let missing: Vec<&'static str> = NAMES.into_iter().filter(is_missing).collect();
+    (!missing.is_empty() && NAMES.into_iter().all(names_no_other)).then_some(missing)
 }
 
 /// Whose a physical node is, by its annotation [`keys::LEASED_BY`]. Claims do not expire: only their binding and an

@@ -86,6 +86,49 @@ fn s6_where_only_the_uid_differs_a_live_list_decides() {
 }
 
 #[test]
+fn s6_a_virtual_node_that_names_our_binding_and_no_uid_of_it_is_adopted_without_a_list() {
+    for value in [None, Some("")] {
+        let labels = with(us().labels(), keys::BINDING_UID, value);
+        for bindings in [None, Some(BTreeSet::from(["binding-2".into()]))] {
+            assert_eq!(Owner::of_node(&labels, &us(), bindings.as_ref()), Owner::Adoptable("".into()), "{value:?}");
+        }
+        assert!(names_binding(&labels, &us()));
+        assert_eq!(lacking(&labels, &us()), None, "{value:?}");
+    }
+    let earlier = with(us().labels(), keys::BINDING_UID, Some("b-1"));
+    let of = |bindings: &[&str]| {
+        let bindings = bindings.iter().map(|uid| Uid::from(*uid)).collect();
+        Owner::of_node(&earlier, &us(), Some(&bindings))
+    };
+    assert_eq!(Owner::of_node(&earlier, &us(), None), Owner::Unknown("b-1".into()));
+    assert_eq!(of(&["binding-2"]), Owner::Adoptable("b-1".into()));
+    assert_eq!(of(&["b-1"]), Owner::Foreign(WhyForeign::BindingStands("b-1".into())));
+    assert_eq!(Owner::of_node(&us().labels(), &us(), None), Owner::Ours);
+}
+
+#[test]
+fn s6_a_label_that_is_missing_or_empty_is_another_thing_than_one_that_names_another() {
+    let both = vec![keys::VIRTUAL_CLUSTER, keys::BINDING];
+    assert_eq!(lacking(&us().labels(), &us()), None);
+    assert_eq!(lacking(&Keys::new(), &us()), Some(both.clone()));
+    for (key, another) in [(keys::VIRTUAL_CLUSTER, "cluster-9"), (keys::BINDING, "west")] {
+        for value in [None, Some("")] {
+            let labels = with(us().labels(), key, value);
+            assert_eq!(lacking(&labels, &us()), Some(vec![key]), "{value:?}");
+            assert!(!names_binding(&labels, &us()));
+            // Whatever it says of the UID.
+            for uid in [None, Some(""), Some("b-1")] {
+                assert_eq!(lacking(&with(labels.clone(), keys::BINDING_UID, uid), &us()), Some(vec![key]));
+            }
+            let other = if key == keys::BINDING { keys::VIRTUAL_CLUSTER } else { keys::BINDING };
+            assert_eq!(lacking(&with(labels.clone(), other, value), &us()), Some(both.clone()));
+            assert_eq!(lacking(&with(labels, other, Some("another")), &us()), None, "it names another");
+        }
+        assert_eq!(lacking(&with(us().labels(), key, Some(another)), &us()), None);
+    }
+}
+
+#[test]
 fn s7_a_claim_on_a_node_is_read_as_it_was_written() {
     let read = |value: &str| Claim::read(Some(value), &us());
     assert_eq!(us().claim(), "cluster-1/binding-2");
