@@ -443,6 +443,7 @@ pub(crate) mod tests {
 
     use serde_json::{Value, json};
     use topoloom_core::queue::Limiter;
+    use topoloom_sync::node::LentNode;
 
     use super::*;
     use crate::pods::PodKey;
@@ -662,6 +663,35 @@ pub(crate) mod tests {
         // A user gives it to another binding: it is none of this one, as a watch by its label would show it.
         index.apply(node("vnode-east-w1", Some("west")));
         assert!(!is_known("vnode-east-w1"));
+    }
+
+    #[test]
+    fn s6_a_virtual_node_that_loses_a_label_leaves_its_watch_and_is_not_gone() {
+        let lent = || {
+            let mut view = examples::view(1);
+            examples::lend(&mut view, 1);
+            let view: SharedView = Arc::new(Mutex::new(view));
+            (Feed::<LentNodes>::of(&view), view)
+        };
+        let name = "vnode-east-w1";
+        let is_kept = |view: &SharedView| {
+            let view = locked(view);
+            (view.lent(name).is_none(), view.uid_of_lent(name).is_some(), view.lends_nothing()) == (true, true, false)
+        };
+        // The one label is in the selector of the watch, and the other one is not.
+        let (mut index, view) = lent();
+        assert_eq!(index.delete(Shown::new(name, None)).len(), 1);
+        assert!(is_kept(&view));
+        let (mut index, view) = lent();
+        let mut node = examples::lent(1);
+        node.version = "30".into();
+        node.metadata.labels.remove(topoloom_sync::keys::BINDING);
+        assert_eq!(index.apply(Shown::new(name, Some(Arc::new(node)))).len(), 1);
+        assert!(is_kept(&view));
+        // It has the label again.
+        let node = LentNode { version: "31".into(), ..examples::lent(1) };
+        assert_eq!(index.apply(Shown::new(name, Some(Arc::new(node)))).len(), 1);
+        assert!(locked(&view).lent(name).is_some());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
-//! Owns the order of the take-over: first the leases of the nodes that are there are renewed, then the virtual cluster is listed, then
-//! the physical one, then nodes and pods are decided about. Follows the watches of both sides, which all bindings share
-//! ([`shared`](crate::shared)), and starts the workers. Never reads or writes an object
-//! by itself but for the first list of virtual nodes. Which connection is used, and what may be written, is the
-//! [binding's](crate::bindings) to say.
+//! Owns the order of the take-over: first the leases of the nodes that are there are renewed, also those of nodes that
+//! have lost labels of identity, then the virtual cluster is listed, then the physical one, then nodes and pods are decided
+//! about. Follows the watches of both sides, which all bindings share ([`shared`](crate::shared)), and starts the workers.
+//! Never reads or writes an object by itself but for the first list of virtual nodes. Which connection is used, and what may
+//! be written, is the [binding's](crate::bindings) to say.
 //!
 //! # Failure story
 //!
@@ -22,6 +22,7 @@
 
 mod lists;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -243,7 +244,14 @@ impl Group {
         let take_over = self.heartbeats.take_over(&stored);
         let nodes = lent_nodes(&self.lent, &self.identity()).await;
         self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
-        for error in self.heartbeats.adopt(&stored, nodes?) {
+        let named: BTreeMap<NodeName, Uid> = nodes?.into_iter().collect();
+        // A node that has lost a label of identity is in no such list. Until it was read live its lease is renewed.
+        let identity = self.identity();
+        let of_ours = stored.iter().filter_map(|lease| lease.node_of(&identity));
+        let left: Vec<(NodeName, Uid)> = of_ours.filter(|(name, _)| !named.contains_key(name)).collect();
+        let touched = self.view().left_behind(left.clone());
+        self.look_at(touched);
+        for error in self.heartbeats.adopt(&stored, named.into_iter().chain(left)) {
             tracing::warn!(%error, "the lease of a virtual node cannot be renewed");
         }
         if let Some(take_over) = take_over {

@@ -34,10 +34,10 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::DeletionCause;
 use topoloom_sync::guard::Cause;
-use topoloom_sync::identity::Ownership;
+use topoloom_sync::identity::names_binding;
 use topoloom_sync::liveness::{Lease, Reach};
 use topoloom_sync::naming::BindingName;
-use topoloom_sync::node::{Answer, LentNode, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
+use topoloom_sync::node::{Answer, LentNode, LiveLent, NodeOrder, Now, PodRemoval, Question, RemovalMeans};
 use tracing::field::Empty;
 
 use self::notices::Said;
@@ -272,8 +272,8 @@ impl<L: Leases> Nodes<L> {
                 evidence.bindings = Some(found.map_err(refused)?);
             }
             Question::LentNode => {
-                let found = self.told(READS_LENT, self.requests.live_lent(lent).await);
-                evidence.live_lent = found.map_err(refused)?;
+                let found = self.told(READS_LENT, self.requests.lent_node(lent).await).map_err(refused)?;
+                evidence.live_lent = found.map_or(LiveLent::Gone, |node| LiveLent::Found(Arc::new(node)));
             }
             Question::PodsOfNode => {
                 let found = self.told((Thing::LentPodLists, Side::Virtual), self.requests.pods_of(lent).await);
@@ -290,12 +290,12 @@ impl<L: Leases> Nodes<L> {
     }
 
     /// Starts the lease of a node, or stops it: also where no virtual node of ours is left, because it is gone or its labels
-    /// were changed. Before its node is deleted it is stopped by an order of its own.
+    /// name another. One that only lacks labels is renewed. Before its node is deleted it is stopped by an order of its own.
     async fn lease(&self, work: &NodeWork) {
         let Some(name) = &work.lent else { return };
         let (uid, is_listed) = {
             let view = self.view();
-            (view.lent(name).map(|lent| lent.uid.clone()), view.is_lent_listed())
+            (view.uid_of_lent(name), view.is_lent_listed())
         };
         match (work.lease, uid) {
             (Some(Lease::Renew), Some(uid)) => self.leases.start(name, &uid),
@@ -434,9 +434,10 @@ impl<L: Leases> Nodes<L> {
     /// A node of that name exists already. One that may be ours the watch shows, too.
     fn exists(&self, lent: &NodeName, node: LentNode, evidence: &mut Evidence) {
         let mut view = self.view();
-        match Ownership::of(&node.metadata.labels, &view.binding.identity) {
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => drop(view.lent_node(lent, node)),
-            Ownership::Foreign(_) | Ownership::None => evidence.existing = Some(Arc::new(node)),
+        if names_binding(&node.metadata.labels, &view.binding.identity) {
+            view.lent_node(lent, node);
+        } else {
+            evidence.existing = Some(Arc::new(node));
         }
     }
 
@@ -579,7 +580,8 @@ impl<L: Leases> Work<PhysicalName> for Nodes<L> {
     }
 
     fn all(&self) -> Vec<PhysicalName> {
-        self.view().all().into_iter().collect()
+        let view = self.view();
+        view.all().union(&view.alone()).cloned().collect()
     }
 }
 

@@ -287,8 +287,12 @@ impl Survey {
             Question::Binding(_) => evidence.bindings = Some(self.bindings.clone()),
             Question::LentNode => {
                 let found = lent.and_then(|lent| self.lent.get(lent).or_else(|| self.others.get(lent)));
-                let labels = found.map(|node| node.meta().labels.clone().unwrap_or_default());
-                evidence.live_lent = labels.map_or(LiveLent::Gone, LiveLent::Found);
+                match found.cloned().map(NodeSlice::lent) {
+                    None => evidence.live_lent = LiveLent::Gone,
+                    Some(Ok(node)) => evidence.live_lent = LiveLent::Found(Arc::new(node)),
+                    // What cannot be read leads nowhere.
+                    Some(Err(_)) => {}
+                }
             }
             Question::PodsOfNode => {
                 evidence.pods = Some(lent.map(|lent| self.view.ledger.pods(lent)).unwrap_or_default());

@@ -14,6 +14,7 @@ mod asking;
 mod boundary;
 mod clock;
 mod csi;
+mod left;
 mod lenders;
 mod ports;
 mod recall;
@@ -21,7 +22,7 @@ mod seen;
 mod standing;
 mod terms;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ use self::boundary::Boundary;
 pub use self::clock::ClockNews;
 use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiView, CsiWork};
+pub use self::left::Strays;
+use self::left::{Fate, Left};
 pub use self::ports::{PortEvidence, PortView, PortWork};
 pub use self::recall::{Part, Reviewed};
 pub use self::seen::{Amounts, Seen};
@@ -70,6 +73,16 @@ pub struct Evidence {
     pub pods: Option<Vec<LentPod>>,
     /// The UIDs of all ClusterBindings.
     pub bindings: Option<BTreeSet<Uid>>,
+}
+
+impl Evidence {
+    /// The virtual node, where it was read now.
+    fn read_lent(&self) -> Option<Arc<LentNode>> {
+        match &self.live_lent {
+            LiveLent::Found(node) => Some(Arc::clone(node)),
+            LiveLent::Unasked | LiveLent::Gone => self.existing.clone(),
+        }
+    }
 }
 
 /// What a controller has to do about a node.
@@ -151,6 +164,8 @@ pub struct View {
     news: watch::Sender<u64>,
     recall: recall::Recall,
     lent: HashMap<NodeName, Arc<LentNode>>,
+    /// Virtual nodes that their watch shows no more, until a live read has shown what became of them.
+    left: HashMap<NodeName, Left>,
     is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
@@ -237,6 +252,7 @@ impl View {
             news: watch::Sender::new(0),
             recall: recall::Recall::default(),
             lent: HashMap::new(),
+            left: HashMap::new(),
             is_lent_listed: false,
             remembered: HashMap::new(),
             orphans: HashMap::new(),
@@ -293,7 +309,7 @@ impl View {
             touched.extend(self.machine(&name, node));
         }
         // A virtual node whose physical one was gone before the first list.
-        touched.extend(self.lent.values().filter_map(|lent| Some(named(lent)?.into())));
+        touched.extend(self.lent.iter().map(|(name, lent)| self.key_of(name, lent)));
         touched
     }
 
@@ -312,13 +328,15 @@ impl View {
         }
         let before = self.lent.get(name).cloned();
         self.owner(physical.as_ref(), before.as_deref(), &node);
+        self.left.remove(name);
         self.lent.insert(name.clone(), Arc::clone(&node));
         self.ports_of(name, before.as_deref(), Some(&*node));
-        physical.into_iter().collect()
+        [self.key_of(name, &node)].into()
     }
 
-    /// A virtual node is gone.
+    /// A virtual node is gone: the answer to a request said so.
     pub fn lent_node_gone(&mut self, name: &str) -> Touched {
+        self.left.remove(name);
         let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
         let physical = self.physical_of(&name, &node);
         self.owner_gone(physical.as_ref(), &name);
@@ -326,7 +344,7 @@ impl View {
         physical.into_iter().collect()
     }
 
-    /// All virtual nodes were listed: what is not among these is gone.
+    /// All virtual nodes were listed by their labels: what is not among these is gone, or its labels were changed.
     pub fn lent_nodes(&mut self, nodes: HashMap<NodeName, LentNode>) -> Touched {
         self.lent_machines(nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect())
     }
@@ -336,7 +354,7 @@ impl View {
         let gone: Vec<NodeName> = self.lent.keys().filter(|name| !nodes.contains_key(*name)).cloned().collect();
         let mut touched = Touched::new();
         for name in gone {
-            touched.extend(self.lent_node_gone(&name));
+            touched.extend(self.lent_node_left(&name));
         }
         let is_first = !std::mem::replace(&mut self.is_lent_listed, true);
         if is_first {
@@ -349,8 +367,9 @@ impl View {
             let known = before.get(&name);
             self.owner(physical.as_ref(), known.map(Arc::as_ref), &node);
             if known.is_none_or(|known| known.version != node.version) {
-                touched.extend(physical);
+                touched.insert(self.key_of(&name, &node));
             }
+            self.left.remove(&name);
             self.lent.insert(name.clone(), Arc::clone(&node));
             self.ports_of(&name, known.map(Arc::as_ref), Some(&*node));
         }
@@ -395,7 +414,7 @@ impl View {
     /// the name begins says nothing: `vnode-east-2-w1` may be of the binding `east-2`.
     #[must_use]
     pub fn knows_lent(&self, name: &str) -> bool {
-        self.lent.contains_key(name) || self.ledger.physical_of(name).is_some()
+        self.lent.contains_key(name) || self.left.contains_key(name) || self.ledger.physical_of(name).is_some()
     }
 
     /// The physical node of a virtual one that is known.
@@ -433,7 +452,7 @@ impl View {
     #[must_use]
     pub fn all(&self) -> Touched {
         let lent = self.lent.iter().filter_map(|(name, node)| self.physical_of(name, node));
-        self.physical.keys().cloned().chain(lent).collect()
+        self.physical.keys().cloned().chain(lent).chain(self.machines_of_left()).collect()
     }
 
     /// The guard, for its status and its verbs.
@@ -449,6 +468,10 @@ impl View {
 
     /// Decides about a node, under what was read live for it.
     pub fn decide(&mut self, name: &PhysicalName, evidence: &Evidence, now: Now) -> NodeWork {
+        if let Some(work) = self.decide_alone(name, evidence, now) {
+            self.tell();
+            return work;
+        }
         self.decide_seeing(name, evidence, now, |_, _| ()).0
     }
 
@@ -475,9 +498,17 @@ impl View {
         };
         let topology_keys = self.topology_keys(name, lent_name.as_ref().zip(lent.as_deref()));
         let verb = self.verb_on(name, lent_name.as_ref(), lent.as_deref());
+        let (known, good) = self.known_of_left(lent_name.as_ref(), now);
+        let live_lent = match (&evidence.live_lent, good) {
+            (LiveLent::Unasked, Some(good)) => LiveLent::Found(good),
+            (asked, _) => asked.clone(),
+        };
         let is_outdated = self.is_outdated();
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
-        remembered.see(lent.as_deref(), &self.clocks, now.wall);
+        // Of one that its watch shows no more nothing is seen, and what was remembered of it holds.
+        if known.is_none() {
+            remembered.see(lent.as_deref(), &self.clocks, now.wall);
+        }
         remembered.is_known |= self.is_lent_listed;
         remembered.memory.judged = Some(self.clocks.judged(now.wall));
         let memory = remembered.memory;
@@ -491,7 +522,8 @@ impl View {
             },
             live: &evidence.live,
             lent: lent.as_deref(),
-            live_lent: &evidence.live_lent,
+            live_lent: &live_lent,
+            known: known.as_ref(),
             bindings: evidence.bindings.as_ref(),
             policies: &self.policies,
             usage: &used,
@@ -533,6 +565,7 @@ impl View {
         }
         let seen = see(&facts, &decision);
         let conflict = remembered.conflict(&decision.state, lent.as_deref());
+        let fate = Fate::of(&decision.state, known.as_ref());
         let mut work = NodeWork::of(decision, lent_name, now);
         (work.0.cause, work.0.conflict) = (cause, conflict);
         work.0.unstored = work.0.of_unstored(&remembered.unstored);
@@ -542,8 +575,13 @@ impl View {
         };
         remembered.memory.unrenewed_since = match work.0.lease {
             Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),
+            None if is_asking => remembered.memory.unrenewed_since,
             Some(Lease::Renew) | None => None,
         };
+        if let Some(lent_name) = work.0.lent.clone() {
+            let good = self.settle_left(&lent_name, fate, evidence.read_lent(), now);
+            work.0.again = [work.0.again, good].into_iter().flatten().min();
+        }
         if !is_asking {
             self.recall.decided(name);
             self.forget_gone(name, work.0.lent.as_deref());
@@ -555,7 +593,8 @@ impl View {
     /// Machines come and go, most of them under a name that never comes again: of one that is in neither cluster nothing is kept, or
     /// such a cluster would fill the memory.
     fn forget_gone(&mut self, name: &PhysicalName, lent: Option<&str>) {
-        let is_there = self.physical.contains_key(name) || lent.is_some_and(|lent| self.lent.contains_key(lent));
+        let is_lent = |lent: &str| self.lent.contains_key(lent) || self.left.contains_key(lent);
+        let is_there = self.physical.contains_key(name) || lent.is_some_and(is_lent);
         let is_known = self.is_listed && self.is_lent_listed && !self.is_empty_in_doubt;
         let asks = self.remembered.get(name).is_some_and(|remembered| !remembered.asked.is_empty());
         if is_known && !is_there && !asks {
@@ -609,17 +648,18 @@ impl View {
         self.news.send_modify(|count| *count = count.wrapping_add(1));
     }
 
+    /// The physical node of a virtual one; nothing where none is known that gives its name.
     fn physical_of(&self, name: &str, node: &LentNode) -> Option<PhysicalName> {
-        self.ledger.physical_of(name).cloned().or_else(|| Some(named(node)?.into()))
+        self.machine_named(name, [&node.metadata.annotations, &node.metadata.labels])
     }
-}
 
-/// The physical node that a virtual one names.
-fn named(node: &LentNode) -> Option<&str> {
-    let metadata = &node.metadata;
-    let name =
-        metadata.annotations.get(keys::PHYSICAL_NODE_NAME).or_else(|| metadata.labels.get(keys::PHYSICAL_NODE_NAME));
-    name.map(String::as_str)
+    /// The physical node of a virtual one, or of its CSINode, by its name and by what its annotations and labels say. That may have been
+    /// edited: only what leads back to the name counts.
+    fn machine_named(&self, name: &str, says: [&BTreeMap<String, String>; 2]) -> Option<PhysicalName> {
+        let is_its = |said: &&String| virtual_node_name(&self.binding.cluster, said).is_ok_and(|made| *made == *name);
+        let said = || says.into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_NAME)).find(is_its);
+        self.ledger.physical_of(name).cloned().or_else(|| said().map(|said| said.as_str().into()))
+    }
 }
 
 /// What a node is on its way to, in a word for metrics.

@@ -49,7 +49,7 @@ use serde_json::{Value, json};
 use crate::bars::{Bar, Bars, Doing};
 use crate::guard::{Act, Cause, Guard, Inherited, Safety, Size};
 use crate::identity::mapping::{PhysicalPodRef, PodSide, VirtualPodRef};
-use crate::identity::{Earlier, Identity, Ownership};
+use crate::identity::{Earlier, Identity, Ownership, lacking, names_binding};
 use crate::keys;
 use crate::phase::Phase;
 use crate::policy::object::PolicyObject;
@@ -128,6 +128,8 @@ enum Mutation {
     NothingTolerated,
     /// A binding that is gone counts as one that stands.
     NotAdopted,
+    /// A virtual node that its watch shows no more is gone.
+    LeftIsGone,
 }
 
 /// What is read of the two clusters.
@@ -362,6 +364,11 @@ fn s17_a_user_who_takes_the_taint_of_closed_windows_off_or_its_time_gains_no_tim
     }
     world.calm();
     assert_eq!(world.broken, None);
+}
+
+#[test]
+fn fails_under_a_virtual_node_that_its_watch_shows_no_more_and_that_counts_as_gone() {
+    fails_under(Mutation::LeftIsGone, "lease");
 }
 
 /// What an operator holds back is not written, and is written when that ends.

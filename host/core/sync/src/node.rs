@@ -20,6 +20,7 @@
 //! a question. An object that is not ours gets none at all. Where something forbids a write ([`Bars`](super::bars::Bars)) the rest is
 //! still done: a lease is renewed although nothing else may be written.
 
+mod astray;
 mod course;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
@@ -39,6 +40,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use self::astray::{Astray, leave_astray};
 pub use self::course::Course;
 use self::course::course;
 pub use self::facts::{
@@ -95,6 +97,10 @@ pub enum Rest<'a> {
     Left(DeletionCause),
     /// The virtual node of that name is another's.
     Foreign(WhyForeign),
+    /// The virtual node is ours, and lacks these labels of identity: nothing but its lease may be written.
+    Stripped(Vec<&'static str>),
+    /// The virtual node is ours, has the name that this physical node would give, and names another one; and this one does not exist.
+    Astray,
     /// The virtual node of that name stands for another physical node: two names give one.
     NameTaken(NameTaken),
     /// The cache is behind a live read: it will follow.
@@ -206,6 +212,11 @@ impl<'a> Draft<'a> {
     pub fn conclude(self, leave: Leave) -> NodeDecision<'a> {
         let Self { facts, now, plan, .. } = self;
         let mut decision = match plan {
+            Plan::Rest(Rest::Astray) => {
+                let mut decision = NodeDecision::new(NodeState::Rest(Rest::Astray));
+                decision.orders = self::astray::orders(facts);
+                decision
+            }
             Plan::Rest(rest) => {
                 let mut decision = NodeDecision::new(NodeState::Rest(rest));
                 decision.lease = waiting_lease(facts, now);
@@ -228,9 +239,10 @@ impl<'a> Draft<'a> {
 }
 
 /// The lease of a node about which nothing can be decided yet: it is renewed as its virtual node says, since a lease that
-/// stops evicts.
+/// stops evicts. That of a node which lacks labels of identity, too.
 fn waiting_lease(facts: &Facts<'_>, now: Now) -> Option<Lease> {
-    facts.lent.filter(|lent| facts.is_ours(lent))?;
+    let is_ours = |lent: &&LentNode| facts.is_ours(lent) || facts.stripped(lent).is_some();
+    facts.lent.filter(is_ours).or_else(|| facts.hidden())?;
     Some(facts.liveness(now.steady).lease)
 }
 
@@ -283,6 +295,14 @@ impl fmt::Display for Rest<'_> {
             }
             Self::CacheBehind => f.write_str("the cache of nodes is behind what a live read showed"),
             Self::Foreign(why) => write!(f, "the virtual node of that name is left alone: {why}"),
+            Self::Stripped(keys) => {
+                write!(
+                    f,
+                    "only the lease of the virtual node is renewed until a person writes its labels again: {} is missing",
+                    keys.join(" and ")
+                )
+            }
+            Self::Astray => f.write_str("the virtual node of that name leads to no physical node, and is not renewed"),
             Self::Claimed(claim) => write!(f, "not lent: {claim}"),
             Self::Unlisted => f.write_str("the physical nodes are not listed yet"),
             Self::Barred(bar) => write!(f, "nothing is written: {bar}"),

@@ -198,6 +198,7 @@ impl Named for LentNodes {
     }
 
     fn gone(view: &mut View, name: &str) -> Touched {
-        view.lent_node_gone(name)
+        // Without the labels by which it is shown it may be there still.
+        view.lent_node_left(name)
     }
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::text;
 use topoloom_core::version::ResourceVersion;
-use topoloom_sync::identity::{Identity, Ownership};
+use topoloom_sync::identity::{Identity, Ownership, names_binding};
 use topoloom_sync::keys;
 use topoloom_sync::wall::TakeOver;
 
@@ -77,6 +77,18 @@ impl StoredLease {
     #[must_use]
     pub fn node(&self) -> NodeName {
         self.metadata.name.as_str().into()
+    }
+
+    /// The virtual node that it is the Lease of, and its UID, where the Lease itself says that it is of this binding: whatever became of
+    /// the labels of the node.
+    #[must_use]
+    pub fn node_of(&self, us: &Identity) -> Option<(NodeName, Uid)> {
+        let node = self.node();
+        let is_its = |owner: &&OwnerReference| owner.kind == "Node" && owner.name == *node && !owner.uid.is_empty();
+        let owner = self.metadata.owner_references.iter().find(is_its)?;
+        let is_held = self.spec.holder_identity.as_deref() == Some(&*node);
+        let uid = Uid::from(owner.uid.as_str());
+        (is_held && names_binding(&self.metadata.labels, us)).then_some((node, uid))
     }
 
     /// When it was renewed, by the clock of its holder.
@@ -506,5 +518,26 @@ mod tests {
         check(json!({"labels": labels("cluster", "west", "binding")}), "n", "another binding");
         check(json!({"labels": labels("cluster", "east", "binding")}), "another", "its holder is \"another\"");
         check(json!({}), "n", "nor an owner reference");
+    }
+
+    #[test]
+    fn s6_s11_a_lease_of_ours_says_of_which_node_it_is() {
+        let node_of = |owner: &str, holder: &str, labels: &BTreeMap<String, String>| {
+            let owner = json!([{"kind": "Node", "name": owner, "uid": "u"}]);
+            let metadata = json!({"name": "n", "labels": labels, "ownerReferences": owner});
+            stored(json!({"metadata": metadata, "spec": {"holderIdentity": holder}})).node_of(&us())
+        };
+        let labels = us().labels();
+        assert_eq!(node_of("n", "n", &labels), Some(("n".into(), "u".into())));
+        assert_eq!(node_of("m", "n", &labels), None, "another node owns it");
+        assert_eq!(node_of("n", "m", &labels), None, "another client holds it");
+        let with = |key: &str, value: &str| {
+            let mut labels = labels.clone();
+            labels.insert(key.to_owned(), value.to_owned());
+            labels
+        };
+        assert_eq!(node_of("n", "n", &with(keys::BINDING, "west")), None);
+        assert!(node_of("n", "n", &with(keys::BINDING_UID, "of an earlier binding")).is_some());
+        assert_eq!(stored(json!({"metadata": {"name": "n", "labels": labels}})).node_of(&us()), None);
     }
 }

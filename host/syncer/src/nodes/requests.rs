@@ -14,7 +14,7 @@ use topoloom_cluster::{Refusal, RefusalReason, found};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
-use topoloom_sync::node::{LentNode, LentPod, LiveLent, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
+use topoloom_sync::node::{LentNode, LentPod, LiveNode, NodeOrder, PhysicalNode, PodRemoval, RemovalMeans};
 
 use crate::slices::node::NodeSlice;
 use crate::slices::pod::PodSlice;
@@ -77,14 +77,6 @@ impl NodeRequests {
     pub(super) async fn lent_node(&self, name: &str) -> Result<Option<LentNode>, Refusal> {
         let slice = answered(PATIENCE, found(name, self.lent().get(name))).await?;
         slice.map(|slice| slice.lent().map_err(|error| unreadable(&error))).transpose()
-    }
-
-    /// Whether there is a virtual node of this name, live, and whose it is.
-    pub(super) async fn live_lent(&self, name: &str) -> Result<LiveLent, Refusal> {
-        let api: Api<core_v1::Node> = Api::all(self.clients.lent.clone());
-        let found: Option<PartialObjectMeta<core_v1::Node>> =
-            answered(PATIENCE, found(name, api.get_metadata(name))).await?;
-        Ok(found.map_or(LiveLent::Gone, |node| LiveLent::Found(node.metadata.labels.unwrap_or_default())))
     }
 
     /// The pods that are bound to the virtual node of this name, live.

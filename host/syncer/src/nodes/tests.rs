@@ -1,5 +1,6 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
+mod labels;
 mod unstored;
 
 use std::collections::HashMap;
@@ -347,6 +348,7 @@ fn is_event(asked: &str) -> bool {
 
 const LIST: &str = "GET /api/v1/pods";
 const LENT: &str = "vnode-east-w1";
+const READ: &str = "GET /api/v1/nodes/vnode-east-w1";
 
 #[tokio::test]
 async fn s10_a_node_is_deleted_after_a_live_list_of_its_pods_and_the_answer_shows_that_it_terminates() {

@@ -17,7 +17,7 @@ use topoloom_cluster::work::WorkOutcome;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_sync::bars::Bars;
-use topoloom_sync::identity::{Earlier, Owner, Ownership};
+use topoloom_sync::identity::Owner;
 use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::pods::finish::{
@@ -207,7 +207,7 @@ impl Pods {
 /// Whose a virtual node is. One that is not known may be listed soon.
 fn owner(view: &View, node: &str) -> Owner {
     match view.lent(node) {
-        Some(lent) => Ownership::of(&lent.metadata.labels, &view.binding.identity).resolve(Earlier::Unlisted),
+        Some(lent) => Owner::of_node(&lent.metadata.labels, &view.binding.identity, None),
         None => Owner::Unknown("".into()),
     }
 }

@@ -25,7 +25,7 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Doing};
 use topoloom_sync::deletion::{DeletionCause, Evictions, Existence};
 use topoloom_sync::guard::{GATHER, HeldBatch};
-use topoloom_sync::identity::Ownership;
+use topoloom_sync::identity::names_binding;
 use topoloom_sync::node::{Details, Facts, NodeDecision, NodeOrder, NodeState, Now, PodRemoval, Rest, Window};
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::InForce;
@@ -287,9 +287,10 @@ impl Rehearsal<'_> {
     /// A node of that name exists already. One that cannot be read leads nowhere, and is tried until the looks are used up.
     fn exists(&mut self, lent: &NodeName, existing: NodeSlice, evidence: &mut Evidence) -> Then {
         let Ok(node) = existing.lent() else { return Then::Decide };
-        match Ownership::of(&node.metadata.labels, &self.survey.view.binding.identity) {
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => drop(self.survey.view.lent_node(lent, node)),
-            Ownership::Foreign(_) | Ownership::None => evidence.existing = Some(Arc::new(node)),
+        if names_binding(&node.metadata.labels, &self.survey.view.binding.identity) {
+            self.survey.view.lent_node(lent, node);
+        } else {
+            evidence.existing = Some(Arc::new(node));
         }
         Then::Decide
     }
@@ -523,7 +524,9 @@ fn kind(facts: &Facts<'_>, decision: &NodeDecision<'_>) -> SightKind {
         NodeState::Leaving(_) | NodeState::Asking(_) => SightKind::NotLent,
         NodeState::Rest(rest) => match rest {
             Rest::NotLent(InForce::Frozen { .. } | InForce::NotSynced) => SightKind::Frozen,
-            Rest::Claimed(_) | Rest::Foreign(_) | Rest::NameTaken(_) => SightKind::Anothers,
+            Rest::Claimed(_) | Rest::Foreign(_) | Rest::Stripped(_) | Rest::Astray | Rest::NameTaken(_) => {
+                SightKind::Anothers
+            }
             Rest::Barred(_) => SightKind::Barred,
             Rest::Left(DeletionCause::Selector) | Rest::Absent => SightKind::Outside,
             Rest::NotLent(_)

@@ -21,7 +21,6 @@ use topoloom_sync::csi::{
     self, CountEdits, CsiOrder, Driver, Facts, Live, OwningNode, PhysicalCsiNode, VirtualCsiNode,
 };
 use topoloom_sync::identity::{Earlier, Identity, Ownership};
-use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::LentNode;
 
@@ -297,10 +296,7 @@ impl View {
     /// The physical node of a virtual CSINode: the one whose virtual node has this name. What the object says of it may have
     /// been edited.
     fn physical_of_csi(&self, name: &str, node: &VirtualCsiNode) -> Option<PhysicalName> {
-        let said = [&node.annotations, &node.labels].map(|map| map.get(keys::PHYSICAL_NODE_NAME));
-        let is_its = |said: &&String| virtual_node_name(&self.binding.cluster, said).is_ok_and(|made| *made == *name);
-        let known = self.ledger.physical_of(name).cloned();
-        known.or_else(|| said.into_iter().flatten().find(is_its).map(|said| said.as_str().into()))
+        self.machine_named(name, [&node.annotations, &node.labels])
     }
 }
 

@@ -59,6 +59,13 @@ pub(crate) fn lend(view: &mut View, nodes: usize) {
     }
 }
 
+/// A virtual node as it was made.
+pub(crate) fn lent(number: usize) -> LentNode {
+    let mut view = view(number);
+    lend(&mut view, number);
+    view.lent(&format!("vnode-east-w{number}")).unwrap().clone()
+}
+
 /// The API server shows each node as marked for its deletion.
 pub(crate) fn mark(view: &mut View, nodes: usize) {
     for number in 1..=nodes {

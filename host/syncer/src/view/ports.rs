@@ -302,10 +302,10 @@ impl View {
 
     /// The physical node of a virtual one: the one that gives its name. What the node says of it may have been edited.
     fn physical_of_ports(&self, name: &NodeName, lent: Option<&LentNode>) -> Option<PhysicalName> {
-        let said = lent
-            .and_then(super::named)
-            .filter(|said| virtual_node_name(&self.binding.cluster, said).is_ok_and(|made| made == *name));
-        self.ledger.physical_of(name).cloned().or_else(|| said.map(PhysicalName::from))
+        match lent {
+            Some(lent) => self.physical_of(name, lent),
+            None => self.ledger.physical_of(name).cloned(),
+        }
     }
 }
 

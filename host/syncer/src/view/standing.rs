@@ -35,6 +35,8 @@ pub(super) struct Standing {
     claimed: bool,
     /// Its claim was edited, and is none.
     unreadable: bool,
+    /// Its virtual node leads elsewhere, and it does not exist.
+    astray: bool,
     /// Whether its lease is renewed; `None` where it has none.
     renewed: Option<bool>,
 }
@@ -64,8 +66,13 @@ impl Standing {
             frozen: window == Some(Window::Kept) || is_frozen,
             claimed: is_claimed || is_unreadable,
             unreadable: is_unreadable,
-            renewed: decision.lease.filter(|_| facts.lent.is_some()).map(|lease| lease == Lease::Renew),
+            astray: decision.state == NodeState::Rest(Rest::Astray),
+            renewed: decision.lease.map(|lease| lease == Lease::Renew),
         }
+    }
+
+    pub(super) fn is_astray(self) -> bool {
+        self.astray
     }
 }
 
@@ -96,6 +103,8 @@ pub struct Counts {
     pub running: usize,
     /// Physical pods of ours that wait for the guard, because they have no virtual pod.
     pub orphans: usize,
+    /// Virtual nodes that lack labels of identity, or that lead to no physical node.
+    pub unclear: usize,
     /// Leases that are renewed.
     pub renewed: usize,
     /// Leases that are not.
@@ -123,6 +132,8 @@ impl View {
             counts.renewed += usize::from(standing.renewed == Some(true));
             counts.stopped += usize::from(standing.renewed == Some(false));
         }
+        let strays = self.strays();
+        counts.unclear = strays.stripped.len() + strays.astray.len();
         for phase in self.ledger.bound() {
             counts.bound += usize::from(!phase.is_final());
             counts.running += usize::from(phase == Phase::Running);

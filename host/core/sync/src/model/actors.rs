@@ -62,7 +62,7 @@ pub(super) enum Borrower {
     /// A user sets that taint again, without its time.
     Timeless(usize),
     /// A user edits what is ours on a virtual node.
-    Spoil(usize),
+    Spoil(usize, Spoilt),
     /// A user deletes a virtual node.
     Drop(usize),
 }
@@ -93,6 +93,17 @@ pub(super) enum Edit {
     Broken,
     /// It is deleted.
     Removed,
+}
+
+/// What a user edits on a virtual node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spoilt {
+    /// What it says of its machine.
+    Facts,
+    /// This label of identity is taken off.
+    Missing(&'static str),
+    /// It is empty.
+    Empty(&'static str),
 }
 
 /// How a user deletes a virtual pod.
@@ -129,9 +140,15 @@ impl World {
         &self.processes[at].setting.identity
     }
 
-    /// The binding that a virtual node is of.
+    /// The binding that a physical pod is of.
     pub(super) fn binding_by(&self, labels: &objects::Keys) -> Option<usize> {
         (0..BINDINGS).find(|binding| is_ours(labels, self.identity(*binding)))
+    }
+
+    /// The binding that a virtual node names.
+    pub(super) fn binding_of_node(&self, node: &Value) -> Option<usize> {
+        let labels = labels_of(node);
+        (0..BINDINGS).find(|binding| names_binding(&labels, self.identity(*binding)))
     }
 
     pub(super) fn lender(&mut self, does: Lender) {
@@ -303,10 +320,14 @@ impl World {
                 let closed = taints.iter_mut().filter(|taint| taint["key"] == keys::OUT_OF_WINDOWS_TAINT);
                 closed.filter_map(Value::as_object_mut).for_each(|taint| drop(taint.remove("timeAdded")));
             }),
-            Borrower::Spoil(node) => self.edit_lent(
-                node,
-                &json!({"metadata": {"labels": {"rack": "spoilt", keys::PHYSICAL_NODE_UID: "spoilt"}}}),
-            ),
+            Borrower::Spoil(node, spoilt) => {
+                let labels = match spoilt {
+                    Spoilt::Facts => json!({"rack": "spoilt", keys::PHYSICAL_NODE_UID: "spoilt"}),
+                    Spoilt::Missing(key) => json!({key: null}),
+                    Spoilt::Empty(key) => json!({key: ""}),
+                };
+                self.edit_lent(node, &json!({"metadata": {"labels": labels}}));
+            }
             Borrower::Drop(node) => self.drop_lent(node),
         }
     }
@@ -316,10 +337,22 @@ impl World {
         let nodes = &self.server(Side::Virtual).store.nodes;
         let ours = |binding: usize| {
             let name = lent_name(binding, node);
-            let lent = nodes.get(&*name).filter(|lent| self.binding_by(&labels_of(lent)).is_some())?;
+            let lent = nodes.get(&*name).filter(|lent| self.binding_of_node(lent).is_some())?;
             Some((name, Arc::clone(lent)))
         };
         (0..BINDINGS).filter_map(ours).collect()
+    }
+
+    /// A person who reads the condition of the binding writes the labels again that virtual nodes lack.
+    pub(super) fn relabel(&mut self) {
+        for (binding, node) in (0..BINDINGS).flat_map(|binding| (0..NODES).map(move |node| (binding, node))) {
+            let name = lent_name(binding, node);
+            let lent = self.server(Side::Virtual).node(&name);
+            if lent.is_some_and(|lent| lacking(&labels_of(lent), self.identity(binding)).is_some()) {
+                let labels = json!({keys::VIRTUAL_CLUSTER: US, keys::BINDING: NAMES[binding]});
+                self.server_mut(Side::Virtual).edit_node(&name, &json!({"metadata": {"labels": labels}}));
+            }
+        }
     }
 
     fn edit_lent(&mut self, node: usize, patch: &Value) {
@@ -354,7 +387,7 @@ impl World {
             let keeps_away = |taint: &Value| taint["key"] != keys::VNODE_TAINT;
             let tainted = node["spec"]["taints"].as_array().into_iter().flatten().any(keeps_away);
             let is_open = node["spec"]["unschedulable"] != true && !tainted && !is_terminating(node);
-            let binding = self.binding_by(&labels_of(node)).filter(|_| is_open && ready_of(node) == "True")?;
+            let binding = self.binding_of_node(node).filter(|_| is_open && ready_of(node) == "True")?;
             Some((name.clone(), binding))
         };
         let open: Vec<(String, usize)> = nodes.filter_map(takes).collect();

@@ -1,6 +1,6 @@
 //! What a process has read of both clusters. Each kind of object is as of its own moment.
 
-use super::objects::{Pod, StoredPolicy, is_ours, labels_of};
+use super::objects::{Pod, StoredPolicy, labels_of};
 use super::server::Store;
 use super::*;
 use crate::node::scene::{read_lent, read_physical};
@@ -130,6 +130,6 @@ impl Watch<'_> {
     fn shows(&self, node: &Value) -> bool {
         let labels = labels_of(node);
         let is_managed = labels.get(keys::MANAGED_BY_LABEL).is_some_and(|by| by == keys::MANAGED_BY);
-        is_ours(&labels, self.us) || (self.mutation == Mutation::LabelAlone && is_managed)
+        names_binding(&labels, self.us) || (self.mutation == Mutation::LabelAlone && is_managed)
     }
 }

@@ -2,7 +2,7 @@
 //! And what the API servers make of each request.
 
 use super::judge::counts;
-use super::objects::{Pod, labels_of};
+use super::objects::Pod;
 use super::process::{Decided, Evidence, Plan, Process, Way};
 use super::server::{Changed, Refused};
 use super::world::Budgets;
@@ -10,6 +10,7 @@ use super::*;
 use crate::deletion::RefusedEviction;
 use crate::guard::HeldBefore;
 use crate::liveness::Lease;
+use crate::node::scene::read_lent;
 use crate::node::{LiveLent, LiveNode, NodeOrder, PodRemoval, Question, RemovalMeans};
 use crate::precondition::Precondition;
 
@@ -143,7 +144,7 @@ impl World {
             }
             Question::LentNode => {
                 let node = self.server(Side::Virtual).node(&self.processes[at].lent_name(machine));
-                evidence.lent = node.map_or(LiveLent::Gone, |node| LiveLent::Found(labels_of(node)));
+                evidence.lent = node.map_or(LiveLent::Gone, |node| LiveLent::Found(Arc::new(read_lent(node))));
             }
             Question::PodsOfNode => {
                 let (process, store) = (&self.processes[at], &self.server(Side::Virtual).store);
@@ -187,14 +188,20 @@ impl World {
     fn plan(&mut self, at: usize, machine: String, decided: Decided) -> bool {
         let Decided { orders, lease, grows, cause } = decided;
         let lent = self.processes[at].lent_name(&machine);
-        let uid = self.processes[at].cache.lent.get(&*lent).map(|node| node.uid.clone());
+        let process = &self.processes[at];
+        let cached = process.cache.lent.get(&*lent).map(|node| node.uid.clone());
+        let uid = cached.or_else(|| process.left.get(&*lent).cloned());
         match (lease, uid) {
             (Some(Lease::Renew), Some(uid)) => drop(self.processes[at].leases.insert(lent.to_string(), uid)),
             (Some(Lease::Stop(why)), _) => {
                 self.judge_stop(at, why);
                 self.processes[at].leases.remove(&*lent);
             }
-            (Some(Lease::Renew), None) | (None, _) => {}
+            (Some(Lease::Renew), None) => {}
+            (None, _) => {
+                self.judge_unrenewed(at, &lent, &orders);
+                self.processes[at].leases.remove(&*lent);
+            }
         }
         let disrupts = orders.iter().any(|order| matches!(order, NodeOrder::RemovePods(_) | NodeOrder::Delete { .. }));
         if orders.is_empty() || (disrupts && !self.compare(at)) {

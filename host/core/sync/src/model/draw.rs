@@ -1,6 +1,6 @@
 //! Histories that are drawn at random.
 
-use super::actors::{Borrower, Deletion, Edit, Lender, Pool};
+use super::actors::{Borrower, Deletion, Edit, Lender, Pool, Spoilt};
 use super::server::Revision;
 use super::*;
 
@@ -45,7 +45,9 @@ impl World {
         let runs = dice.of(&[Borrower::Kubelet(slot), Borrower::Kubelet(slot), Borrower::Succeed(slot)]);
         let deletion = dice.of(&[Deletion::Graceful, Deletion::Forced]);
         let pod = dice.of(&[Borrower::Delete(slot, deletion), Borrower::Strip(slot)]);
-        let edited = dice.of(&[Borrower::Label(node), Borrower::Taint(node), Borrower::Spoil(node)]);
+        let label = dice.of(&[keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID]);
+        let spoilt = dice.of(&[Spoilt::Facts, Spoilt::Missing(label), Spoilt::Empty(label)]);
+        let edited = dice.of(&[Borrower::Label(node), Borrower::Taint(node), Borrower::Spoil(node, spoilt)]);
         let on_node = dice.of(&[edited, edited, Borrower::Untaint(node), Borrower::Timeless(node)]);
         let clock = dice.of(&[-3_600, -400, -30, 7, 200, 900, 3_600]);
         let trouble = match dice.below(3) {

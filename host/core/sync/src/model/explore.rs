@@ -1,6 +1,6 @@
 //! All orders of a small world: one node with one pod, its two processes, and each kind of trouble at most once.
 
-use super::actors::{Borrower, Deletion, Lender, Pool};
+use super::actors::{Borrower, Deletion, Lender, Pool, Spoilt};
 use super::server::Revision;
 use super::*;
 
@@ -8,7 +8,7 @@ use super::*;
 const DEPTH: usize = 4;
 
 /// What can happen, each at most once.
-const MENU: [Deed; 10] = [
+const MENU: [Deed; 11] = [
     Deed::Do(0, 0),
     Deed::Do(1, 0),
     Deed::Pod(0, 0),
@@ -18,6 +18,7 @@ const MENU: [Deed; 10] = [
     Deed::TakeOver,
     Deed::Lender(Lender::Relabel(0, Pool::None)),
     Deed::Borrower(Borrower::Taint(0)),
+    Deed::Borrower(Borrower::Spoil(0, Spoilt::Missing(keys::VIRTUAL_CLUSTER))),
     Deed::Borrower(Borrower::Delete(0, Deletion::Forced)),
 ];
 

@@ -11,6 +11,7 @@
 //! | guard, held | no more nodes go than the limits of the binding allow; what is held is not released by time or by a restart |
 //! | twice | no pod is removed again after its removal was answered |
 //! | grace | pods leave a node whose windows are closed after its grace and what they tolerate, whatever the clocks show; those of a DaemonSet stay |
+//! | lease | the lease of a virtual node goes on when a user takes labels of identity off it |
 //! | hold | leases are renewed for as long as the binding says while the physical cluster is gone |
 //! | hindered | what an operator holds back is not sent |
 //! | final, final phase, lives | a virtual pod that ended stays so; it has ended before it is finished; it is not finished while its physical pod runs |
@@ -114,6 +115,21 @@ impl World {
         }
     }
 
+    /// A process does not renew a lease from now on: its node goes, or is not its own. It never stops because of a label that a user
+    /// took off.
+    pub(super) fn judge_unrenewed(&mut self, at: usize, lent: &str, orders: &[NodeOrder]) {
+        let process = &self.processes[at];
+        let (us, Some(uid)) = (&process.setting.identity, process.leases.get(lent)) else { return };
+        let node = self.server(Side::Virtual).node(lent).filter(|node| node["metadata"]["uid"] == **uid);
+        let Some(labels) = node.map(labels_of) else { return };
+        let lacks_uid = || names_binding(&labels, us) && labels.get(keys::BINDING_UID).is_none_or(String::is_empty);
+        let is_wiped = lacking(&labels, us).is_some() || lacks_uid();
+        let is_deleted = orders.iter().any(|order| matches!(order, NodeOrder::StopLease(_)));
+        if is_wiped && !is_deleted && self.leads(at) {
+            self.breaks(format!("lease: that of {lent} stops, and its labels are {labels:?} (process {at})"));
+        }
+    }
+
     /// What an operator holds back is not sent.
     pub(super) fn judge_hindered(&mut self, at: usize, what: &What) {
         let doing = match what {
@@ -187,7 +203,7 @@ impl World {
 
     /// A virtual node may only be touched by its owner.
     pub(super) fn judge_owner(&mut self, from: usize, does: &str, node: &Value) {
-        if !is_ours(&labels_of(node), &self.processes[from].setting.identity) {
+        if !names_binding(&labels_of(node), &self.processes[from].setting.identity) {
             let metadata = &node["metadata"];
             self.breaks(format!("ownership: process {from} {does} {}: {}", metadata["name"], metadata["labels"]));
         }

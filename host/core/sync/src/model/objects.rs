@@ -123,7 +123,7 @@ pub(super) fn cores(count: u32) -> ResourceList {
     resources::read_list([(CPU, text.as_str())]).unwrap()
 }
 
-/// Whether a node or a pod is of a binding, by its labels: also of one that had its name, since that one is gone.
+/// Whether a pod is of a binding, by its labels: also of one that had its name, since that one is gone.
 pub(super) fn is_ours(labels: &Keys, us: &Identity) -> bool {
     match Ownership::of(labels, us) {
         Ownership::Ours | Ownership::OursOfEarlierBinding(_) => true,

@@ -14,8 +14,8 @@ use crate::identity::mapping::{Mapping, is_mapped};
 use crate::liveness::{Contact, ContactTiming, Lease, OnUnreachable};
 use crate::naming::{BindingName, ClusterId, virtual_node_name};
 use crate::node::{
-    Binding, Chained, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeClaims, NodeOrder, Now, Physical,
-    PodsBy, VerbOnNode, draft,
+    Binding, Chained, Facts, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeClaims, NodeOrder, NodeState, Now,
+    Physical, PodsBy, Rest, VerbOnNode, draft,
 };
 use crate::pods::{self, Looks, PodDecision, Twin};
 use crate::policy::growth::{GROW, Growth};
@@ -56,6 +56,8 @@ pub(super) struct Process {
     recall: Option<(Duration, BTreeSet<String>)>,
     /// The virtual nodes whose leases it renews.
     pub(super) leases: BTreeMap<String, Uid>,
+    /// Virtual nodes that their watch shows no more, until a live read has shown what became of them.
+    pub(super) left: BTreeMap<String, Uid>,
     /// What it is carrying out.
     pub(super) plan: Option<Plan>,
     /// What becomes of its next request.
@@ -211,6 +213,7 @@ impl Process {
             adopted: BTreeSet::new(),
             recall: None,
             leases: BTreeMap::new(),
+            left: BTreeMap::new(),
             plan: None,
             way: Way::Whole,
             restored: Restored::No,
@@ -367,6 +370,7 @@ impl Process {
             None => (pods, PodsBy::Watch),
         };
         let pods = if mutation == Mutation::NothingTolerated { without_tolerations(pods) } else { pods };
+        let known = self.left.get(&*lent_name).cloned();
         let (none, reach, steps, size) = (BTreeSet::new(), self.contact.reach(now.steady), self.steps, self.size());
         let remembered = self.remembered.entry(machine.to_owned()).or_default();
         remembered.see(lent.as_deref(), steps);
@@ -378,6 +382,7 @@ impl Process {
             live: &evidence.live,
             lent: lent.as_deref(),
             live_lent: &evidence.lent,
+            known: known.as_ref(),
             bindings: evidence.bindings.as_ref(),
             policies: &self.cache.policies,
             usage: &usage,
@@ -407,6 +412,14 @@ impl Process {
             Some(Pace::Write { growth, .. }) => *growth,
             Some(Pace::Same | Pace::Partial { .. } | Pace::Wait(_)) | None => Grows::None,
         };
+        let found = if let LiveLent::Found(found) = &evidence.lent { Some(found) } else { None };
+        match (&decision.state, lent.as_ref().or(found)) {
+            (NodeState::Asking(_) | NodeState::Rest(Rest::CacheBehind), _) => {}
+            (NodeState::Rest(Rest::Stripped(_)), Some(node)) => {
+                self.left.insert(lent_name.to_string(), node.uid.clone());
+            }
+            _ => drop(self.left.remove(&*lent_name)),
+        }
         let (orders, lease) = (decision.orders, decision.lease);
         if let Some(wrong) = grown(&orders, lent.as_deref(), bars, growth) {
             self.ghost.broken.get_or_insert(wrong);
@@ -421,6 +434,7 @@ impl Process {
         };
         remembered.memory.unrenewed_since = match lease {
             Some(Lease::Stop(_)) => remembered.memory.unrenewed_since.or(Some(now.steady)),
+            None if is_asking => remembered.memory.unrenewed_since,
             Some(Lease::Renew) | None => None,
         };
         Decided { orders, lease, grows, cause }

@@ -2,7 +2,7 @@
 //! what is lent is what the lender's policy and the selectors say.
 
 use super::actors::{Lender, lent_name};
-use super::objects::{annotation, is_ours, labels_of, ready_of, taints_of};
+use super::objects::{annotation, is_ours, ready_of, taints_of};
 use super::pods::{copy_key, twin_key};
 use super::process::{Restored, Way};
 use super::server::{Presence, Revision, Server, Store, is_terminating};
@@ -33,6 +33,7 @@ impl World {
     /// All do what they should, and nothing fails any more.
     pub(super) fn calm(&mut self) {
         (self.afterlife, self.hindered) = (0, None);
+        self.relabel();
         self.budgets = Budgets::Open;
         for server in &mut self.servers {
             server.presence = Presence::There;
@@ -172,7 +173,7 @@ impl World {
 
     fn judge_node(&self, node: usize) -> Result<(), String> {
         let lent = [EAST, WEST].map(|binding| self.server(Side::Virtual).node(&lent_name(binding, node)));
-        let is_taken = |binding: usize| lent[binding].is_some_and(|node| self.binding_by(&labels_of(node)).is_none());
+        let is_taken = |binding: usize| lent[binding].is_some_and(|node| self.binding_of_node(node).is_none());
         let machine = self.server(Side::Physical).node(&machine_name(node));
         let claim = machine.and_then(|machine| annotation(machine, keys::LEASED_BY));
         // A name that another object has is left as it is and reported.

@@ -1,8 +1,8 @@
 //! The two clusters and all who act on them: the state, time, and what can happen next.
 
-use super::actors::{Borrower, Edit, Lender, Pool};
+use super::actors::{Borrower, Edit, Lender, Pool, lent_name};
 use super::carry::Request;
-use super::objects::{is_ours, labels_of, ready_of, with_ready};
+use super::objects::{labels_of, ready_of, with_ready};
 use super::process::{Compared, Process, Restored, Way, identity, setting};
 use super::server::{Presence, Revision, Server};
 use super::*;
@@ -435,8 +435,8 @@ impl World {
                 (seen.renewed, seen.counted) = (renewed, now);
             }
             let is_late = now.saturating_sub(seen.counted) > NODE_GRACE;
-            let is_syncers = is_ours(&labels_of(&node), &self.processes[0].setting.identity)
-                || is_ours(&labels_of(&node), &self.processes[WESTERN].setting.identity);
+            let finalizers = node["metadata"]["finalizers"].as_array();
+            let is_syncers = finalizers.into_iter().flatten().any(|finalizer| finalizer == keys::VNODE_FINALIZER);
             if is_late && is_syncers && ready_of(&node) != "Unknown" {
                 let patch = with_ready(&node, "Unknown", "NodeStatusUnknown");
                 self.server_mut(Side::Virtual).edit_node(&name, &patch);
@@ -475,7 +475,13 @@ impl World {
         let server = &servers[kind.side() as usize];
         let process = &mut self.processes[at];
         let us = process.setting.identity.clone();
+        let before = if kind == Kind::Lent { process.cache.lent.clone() } else { BTreeMap::new() };
         process.cache.take(kind, &server.store, server.epoch, &cache::Watch { us: &us, mutation });
+        process.left.retain(|name, _| !process.cache.lent.contains_key(name));
+        if mutation != Mutation::LeftIsGone {
+            let left = before.into_iter().filter(|(name, _)| !process.cache.lent.contains_key(name));
+            process.left.extend(left.map(|(name, node)| (name, node.uid.clone())));
+        }
         let highest = &mut process.highest[kind.side() as usize];
         *highest = server.revision.max(*highest);
         if kind == Kind::Policies {
@@ -541,16 +547,26 @@ impl World {
         self.adopt_leases(self.leader);
     }
 
-    /// The first thing after a take-over: the leases of all nodes that are there are renewed.
+    /// The first thing after a take-over: the leases of all nodes that are there are renewed. A Lease keeps the labels of its binding,
+    /// whatever became of those of its node.
     fn adopt_leases(&mut self, at: usize) {
         if self.is_gone(Side::Virtual) {
             return;
         }
         let us = self.processes[at].setting.identity.clone();
-        let nodes = self.server(Side::Virtual).store.nodes.clone();
-        for (name, node) in nodes.into_iter().filter(|(_, node)| is_ours(&labels_of(node), &us)) {
+        let store = &self.server(Side::Virtual).store;
+        let (nodes, leases) = (store.nodes.clone(), store.leases.clone());
+        let ours: BTreeSet<NodeName> = (0..NODES).map(|node| lent_name(binding_of(at), node)).collect();
+        for (name, node) in nodes {
+            let is_named = names_binding(&labels_of(&node), &us);
+            if !is_named && !(ours.contains(&*name) && leases.contains_key(&name)) {
+                continue;
+            }
             let uid: Uid = node["metadata"]["uid"].as_str().unwrap_or_default().into();
             self.renew(at, &name, &uid);
+            if !is_named && self.mutation != Mutation::LeftIsGone {
+                self.processes[at].left.insert(name.clone(), uid.clone());
+            }
             self.processes[at].leases.insert(name, uid);
         }
     }

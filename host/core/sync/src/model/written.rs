@@ -1,7 +1,7 @@
 //! For each mutation a history that shows it, written by hand: a change of the world that moves what chance finds does not
 //! hide it.
 
-use super::actors::{Borrower, Deletion, Edit, Lender, Pool};
+use super::actors::{Borrower, Deletion, Edit, Lender, Pool, Spoilt};
 use super::server::Revision;
 use super::*;
 
@@ -66,6 +66,11 @@ pub(super) fn history(mutation: Mutation) -> Vec<Deed> {
             ],
         ]
         .concat(),
+        Mutation::LeftIsGone => vec![
+            Deed::Borrower(Borrower::Spoil(0, Spoilt::Missing(keys::VIRTUAL_CLUSTER))),
+            Deed::Catch(0),
+            Deed::Do(0, 0),
+        ],
         // Its pod is adopted, and loses its virtual one.
         Mutation::NotAdopted => vec![
             Deed::Reapply,
@@ -180,7 +185,7 @@ pub(super) fn restored_twice() -> Vec<Deed> {
         Deed::Pass(130),
         Deed::Catch(0),
         Deed::Restore(Side::Virtual, Revision::Lower),
-        Deed::Borrower(Borrower::Spoil(0)),
+        Deed::Borrower(Borrower::Spoil(0, Spoilt::Facts)),
     ]
 }
 

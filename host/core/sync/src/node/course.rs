@@ -33,9 +33,11 @@ pub enum Course<'a> {
 
 /// Decides what becomes of a node.
 pub(super) fn course<'a>(facts: &Facts<'a>) -> Course<'a> {
-    if let Some(lent) = facts.lent
-        && let Some(course) = not_ours(facts, lent)
-    {
+    let first = match facts.lent {
+        Some(lent) => not_ours(facts, lent),
+        None => hidden(facts),
+    };
+    if let Some(course) = first {
         return course;
     }
     if facts.verb == VerbOnNode::Detach {
@@ -81,7 +83,10 @@ fn not_ours<'a>(facts: &Facts<'a>, lent: &LentNode) -> Option<Course<'a>> {
     match facts.owner(lent) {
         Owner::Ours | Owner::Adoptable(_) => {}
         Owner::Unknown(uid) => return Some(Course::Ask(Question::Binding(uid))),
-        Owner::Foreign(why) => return Some(Course::Rest(Rest::Foreign(why))),
+        Owner::Foreign(why) => {
+            let stripped = facts.stripped(lent).map(Rest::Stripped);
+            return Some(Course::Rest(stripped.unwrap_or(Rest::Foreign(why))));
+        }
     }
     // A label that a person edited is repaired. So the annotation has to name another node, too.
     let annotation = lent.metadata.annotations.get(keys::PHYSICAL_NODE_NAME).map(String::as_str);
@@ -89,7 +94,25 @@ fn not_ours<'a>(facts: &Facts<'a>, lent: &LentNode) -> Option<Course<'a>> {
         return None;
     }
     let wanted = facts.binding.identity.node_labels(&facts.binding.cluster, facts.name);
-    same_origin(&lent.metadata.labels, &wanted).err().map(|taken| Course::Rest(Rest::NameTaken(taken)))
+    let taken = same_origin(&lent.metadata.labels, &wanted).err()?;
+    Some(match (facts.physical, facts.live) {
+        (Physical::Absent, LiveNode::Unasked) => Course::Ask(Question::PhysicalNode),
+        (Physical::Absent, LiveNode::Gone) => Course::Rest(Rest::Astray),
+        _ => Course::Rest(Rest::NameTaken(taken)),
+    })
+}
+
+/// The cache has no virtual node. One that was ours may be there, without the labels by which its watch shows it: before anything
+/// follows from its absence it is read live, and one that is there keeps its lease, and its claim on the machine.
+fn hidden<'a>(facts: &Facts<'a>) -> Option<Course<'a>> {
+    match facts.live_lent {
+        LiveLent::Unasked => facts.known.is_some().then_some(Course::Ask(Question::LentNode)),
+        LiveLent::Gone => None,
+        LiveLent::Found(_) => {
+            let lent = facts.hidden()?;
+            Some(Course::Rest(facts.stripped(lent).map_or(Rest::CacheBehind, Rest::Stripped)))
+        }
+    }
 }
 
 /// The cache has no physical node of that name. Only a live read proves that there is none.
@@ -141,7 +164,7 @@ fn leave<'a>(facts: &Facts<'a>, physical: &PhysicalNode, cause: DeletionCause) -
         // Nothing is released now, so nothing is read for it.
         _ if !facts.bars.allow(Doing::Physical) => Course::Withdraw(cause),
         LiveLent::Unasked => Course::Ask(Question::LentNode),
-        LiveLent::Found(labels) if facts.may_be_ours(labels) => Course::Rest(Rest::CacheBehind),
+        LiveLent::Found(lent) if facts.may_be_ours(&lent.metadata.labels) => Course::Rest(Rest::CacheBehind),
         LiveLent::Gone | LiveLent::Found(_) => Course::Withdraw(cause),
     }
 }

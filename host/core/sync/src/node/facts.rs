@@ -1,6 +1,7 @@
 //! What a decision about a node follows from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +12,7 @@ use crate::bars::Bars;
 use crate::conditions::{NodeCondition, READY};
 use crate::copied::CopyRules;
 use crate::deletion::{BoundPod, DeletionTiming, Evictions, Existence, Finalizer, PodClass, RefusedEviction};
-use crate::identity::{Claim, Earlier, Identity, Owner, Ownership};
+use crate::identity::{Claim, Earlier, Identity, Owner, lacking, names_binding};
 use crate::keys;
 use crate::liveness::{Liveness, LivenessFacts, Machine, OnUnreachable, Reach, Ready, judge};
 use crate::merge::{Cordon, Metadata};
@@ -212,15 +213,15 @@ pub enum LiveNode {
 }
 
 /// What a live read of the virtual node said, where the cache has none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum LiveLent {
     /// It was not read.
     #[default]
     Unasked,
     /// There is none of that name.
     Gone,
-    /// There is one with these labels.
-    Found(BTreeMap<String, String>),
+    /// There is this one.
+    Found(Arc<LentNode>),
 }
 
 /// How the pods of the virtual node were read.
@@ -311,6 +312,8 @@ pub struct Facts<'a> {
     pub lent: Option<&'a LentNode>,
     /// What a live read of that said.
     pub live_lent: &'a LiveLent,
+    /// The UID of the one that was ours, where its watch shows it no more: it is gone, or its labels were changed.
+    pub known: Option<&'a Uid>,
     /// The UIDs of all ClusterBindings by a live list, where one was made for this decision.
     pub bindings: Option<&'a BTreeSet<Uid>>,
     /// The policies.
@@ -338,21 +341,12 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Whose the virtual node is.
     pub(super) fn owner(&self, lent: &LentNode) -> Owner {
-        let ownership = Ownership::of(&lent.metadata.labels, &self.binding.identity);
-        let earlier = match &ownership {
-            Ownership::OursOfEarlierBinding(uid) => self.earlier(uid),
-            Ownership::Ours | Ownership::Foreign(_) | Ownership::None => Earlier::Unlisted,
-        };
-        ownership.resolve(earlier)
+        Owner::of_node(&lent.metadata.labels, &self.binding.identity, self.bindings)
     }
 
     /// What is known of a binding with another UID than ours.
     pub(super) fn earlier(&self, uid: &Uid) -> Earlier {
-        match self.bindings {
-            None => Earlier::Unlisted,
-            Some(bindings) if bindings.contains(uid) => Earlier::Stands,
-            Some(_) => Earlier::Gone,
-        }
+        Earlier::of(uid, self.bindings)
     }
 
     /// Whether the virtual node is ours, or becomes ours with the next write.
@@ -362,10 +356,23 @@ impl<'a> Facts<'a> {
 
     /// Whether a virtual node with these labels may be ours.
     pub(super) fn may_be_ours(&self, labels: &BTreeMap<String, String>) -> bool {
-        match Ownership::of(labels, &self.binding.identity) {
-            Ownership::Ours | Ownership::OursOfEarlierBinding(_) => true,
-            Ownership::Foreign(_) | Ownership::None => false,
-        }
+        names_binding(labels, &self.binding.identity)
+    }
+
+    /// The labels of identity that a virtual node of ours lacks. No label of it says that it is ours, so something else has to: it was
+    /// ours before, under the same UID; or it has our finalizer, and we claim its machine.
+    pub(super) fn stripped(&self, lent: &LentNode) -> Option<Vec<&'static str>> {
+        let keys = lacking(&lent.metadata.labels, &self.binding.identity)?;
+        let claims = || self.present().is_some_and(|physical| self.claim(physical) == Claim::Ours);
+        let is_ours = self.known == Some(&lent.uid) || (lent.finalizer() == Finalizer::Present && claims());
+        is_ours.then_some(keys)
+    }
+
+    /// The virtual node that no watch shows, and that a live read has found to be ours all the same.
+    pub(super) fn hidden(&self) -> Option<&'a LentNode> {
+        let (None, LiveLent::Found(lent)) = (self.lent, self.live_lent) else { return None };
+        let is_back = || self.known == Some(&lent.uid) && self.may_be_ours(&lent.metadata.labels);
+        (self.stripped(lent).is_some() || is_back()).then_some(&**lent)
     }
 
     /// Who claims a physical node.
@@ -395,7 +402,8 @@ impl<'a> Facts<'a> {
 
     /// Whether the node lives, and who writes its conditions. Where there is no physical node, the virtual one says it.
     pub(super) fn liveness(&self, now: Duration) -> Liveness {
-        let virtual_ready = self.lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
+        let lent = self.lent.or_else(|| self.hidden());
+        let virtual_ready = lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
         let facts = LivenessFacts {
             reach: self.reach,
             on_unreachable: self.binding.on_unreachable,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -33,6 +34,8 @@ pub(super) struct Scene {
     pub(super) is_listed: bool,
     pub(super) live: LiveNode,
     pub(super) live_lent: LiveLent,
+    /// The UID of the virtual node that its watch shows no more.
+    pub(super) known: Option<Uid>,
     pub(super) pods_by: PodsBy,
     pub(super) bindings: Option<BTreeSet<Uid>>,
     pub(super) policies: Policies,
@@ -75,6 +78,7 @@ impl Scene {
             is_listed: true,
             live: LiveNode::Unasked,
             live_lent: LiveLent::Unasked,
+            known: None,
             pods_by: PodsBy::Watch,
             bindings: None,
             policies,
@@ -147,6 +151,7 @@ impl Scene {
             live: &self.live,
             lent: lent.as_ref(),
             live_lent: &self.live_lent,
+            known: self.known.as_ref(),
             bindings: self.bindings.as_ref(),
             policies: &self.policies,
             usage: &self.usage,
@@ -245,8 +250,8 @@ impl Scene {
             }
             NodeOrder::Ask(Question::Binding(_)) => self.bindings = Some(["b-1".into()].into()),
             NodeOrder::Ask(Question::LentNode) => {
-                let labels = self.lent.as_ref().map(|node| map(&node["metadata"]["labels"]));
-                self.live_lent = labels.map_or(LiveLent::Gone, LiveLent::Found);
+                let found = self.lent.as_ref().map(|node| Arc::new(read_lent(node)));
+                self.live_lent = found.map_or(LiveLent::Gone, LiveLent::Found);
             }
             NodeOrder::Ask(Question::PodsOfNode) => self.pods_by = PodsBy::List,
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
@@ -400,7 +405,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-pub(super) fn map(value: &Value) -> BTreeMap<String, String> {
+fn map(value: &Value) -> BTreeMap<String, String> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
 

@@ -1,14 +1,16 @@
 mod claims;
+mod labels;
 mod scenarios;
 mod unstored;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::scene::{Scene, amounts, at, machine};
+use super::scene::{Scene, amounts, at, machine, read_lent};
 use super::*;
 use crate::bars::Bar;
 use crate::deletion::{Existence, PodClass};
@@ -26,6 +28,11 @@ fn pool(name: &str) -> NodeSelector {
     let requirement = RawRequirement { key: "pool".into(), operator: "In".into(), values };
     let term = RawTerm { match_expressions: vec![requirement], match_fields: vec![] };
     NodeSelector::parse(&RawNodeSelector { terms: vec![term] }).unwrap()
+}
+
+/// What a live read shows of this virtual node.
+fn found(node: &Value) -> LiveLent {
+    LiveLent::Found(Arc::new(read_lent(node)))
 }
 
 #[test]

@@ -120,6 +120,7 @@ pub fn leave(former: &Former, lent: &LentNode, pods: &[LentPod], since: Timestam
         live: &live,
         lent: Some(lent),
         live_lent: &live_lent,
+        known: None,
         bindings: None,
         policies: &policies,
         usage: &nothing,

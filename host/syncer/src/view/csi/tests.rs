@@ -1,6 +1,7 @@
 use futures::FutureExt;
 use topoloom_sync::copied::{CopyRules, KeyRules, Map};
 use topoloom_sync::guard::{Safety, Spent};
+use topoloom_sync::keys;
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::policy::in_force::Synced;
 

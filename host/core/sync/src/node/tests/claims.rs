@@ -5,24 +5,22 @@ use std::collections::BTreeSet;
 use topoloom_core::version::ResourceVersion;
 
 use super::super::objects;
-use super::super::scene::map;
 use super::*;
 
 #[test]
 fn s7_a_claim_is_not_released_while_a_virtual_node_of_ours_may_be_there() {
     let mut scene = Scene::lent();
     // The answer to its creation was lost, and no watch has shown it.
-    let made = scene.lent.take().unwrap();
+    let mut made = scene.lent.take().unwrap();
     scene.binding.selector = pool("cpu");
     assert_eq!(scene.ordered(), ["the virtual node is read"]);
-    scene.live_lent = LiveLent::Found(map(&made["metadata"]["labels"]));
+    scene.live_lent = found(&made);
     assert_eq!(scene.ordered(), Vec::<String>::new(), "its watch will show it");
-    let mut earlier = map(&made["metadata"]["labels"]);
-    earlier.insert(keys::BINDING_UID.to_owned(), "b-0".to_owned());
-    scene.live_lent = LiveLent::Found(earlier.clone());
+    made["metadata"]["labels"][keys::BINDING_UID] = json!("b-0");
+    scene.live_lent = found(&made);
     assert_eq!(scene.ordered(), Vec::<String>::new());
-    earlier.insert(keys::BINDING.to_owned(), "west".to_owned());
-    scene.live_lent = LiveLent::Found(earlier);
+    made["metadata"]["labels"][keys::BINDING] = json!("west");
+    scene.live_lent = found(&made);
     assert_eq!(scene.ordered(), ["release the physical node"], "a node of another is none of ours");
     scene.live_lent = LiveLent::Unasked;
     scene.bar(&[Bar::VirtualUnreachable]);
@@ -41,9 +39,9 @@ fn s7_the_claim_on_a_machine_whose_name_is_taken_stays_while_it_is_selected_and_
     }
     assert_eq!((scene.sent.len(), scene.claim()), (0, json!("vc-1/b-1")), "{:?}", scene.sent);
     // No watch of ours shows the object of another.
-    let labels = map(&scene.lent.take().unwrap()["metadata"]["labels"]);
+    let another = scene.lent.take().unwrap();
     scene.binding.selector = pool("cpu");
-    scene.live_lent = LiveLent::Found(labels);
+    scene.live_lent = found(&another);
     scene.settle();
     assert_eq!(
         (scene.sent.as_slice(), scene.claim()),
