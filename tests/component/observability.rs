@@ -310,7 +310,7 @@ fn each_trouble_of_lending_that_needs_a_person_has_an_alert_with_its_limit() {
             alert: "TopoloomBindingConflict",
             asks: &[
                 "topoloom_binding_bars{bar=\"conflict\"}) > 0",
-                "topoloom_lent_nodes{state=\"claimed-by-others\"}) > 0",
+                "topoloom_lent_nodes{state=~\"claimed-by-others|unclear\"}) > 0",
                 "(topoloom_binding_served_elsewhere) > 0",
             ],
             lasts: Some("5m"),

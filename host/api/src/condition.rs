@@ -281,6 +281,8 @@ words! {
         NodesClaimed,
         /// The annotation with the claim of physical nodes was edited, and is no claim.
         ClaimsUnreadable,
+        /// Virtual nodes of the binding lack labels of identity, or lead to no physical node; the message names them.
+        NodesUnclear,
         /// Objects with the name of this binding belong to another binding that exists.
         BindingExists,
         /// Another physical cluster answers at the address of the kubeconfig.

@@ -52,6 +52,7 @@ mod requests;
 mod shown;
 #[cfg(test)]
 mod staged;
+mod strays;
 mod verbs;
 mod witness;
 

@@ -424,8 +424,7 @@ impl Conductor {
 
     /// Whether it is known that there is no virtual node of the binding.
     fn lends_nothing(&self) -> bool {
-        let view = self.view();
-        view.is_lent_listed() && view.size().nodes == 0
+        self.view().lends_nothing()
     }
 
     /// What the spec says counts from now on.

@@ -5,8 +5,8 @@
 //!
 //! # Failure story
 //!
-//! What cannot be read is not gone. A cluster that does not answer holds a deletion up until it does, or until an operator says that
-//! it is gone for good.
+//! What cannot be read is not gone. Nor is a node that lost the labels by which nodes are counted: it is waited for by its
+//! name. A cluster that does not answer holds a deletion up until it does, or until an operator says that it is gone for good.
 
 use std::sync::PoisonError;
 
@@ -37,13 +37,13 @@ pub(super) struct Left<'a> {
 
 /// Looks at what is left.
 pub(super) async fn look(left: &Left<'_>) -> Going {
-    let (is_listed, nodes, are_written, claims) = {
+    let (lends_nothing, are_written, claims) = {
         let view = left.view.lock().unwrap_or_else(PoisonError::into_inner);
         let are_written = view.binding.claims == NodeClaims::Written;
         let claims = if are_written { view.claims() } else { 0 };
-        (view.is_lent_listed(), view.size().nodes, are_written, claims)
+        (view.lends_nothing(), are_written, claims)
     };
-    if !is_listed || nodes > 0 {
+    if !lends_nothing {
         return Going::Nodes;
     }
     // The cache may be behind.

@@ -15,11 +15,12 @@ use topoloom_core::text;
 use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
+use super::strays;
 use crate::convert::binding::{Problems, held, number};
 use crate::kubeconfig::{CredentialEnd, Ending};
 use crate::physical::Problem;
 use crate::troubles::is_missing_right;
-use crate::view::Counts;
+use crate::view::{Counts, Strays};
 
 /// How many refusals one message repeats.
 const SHOWN: usize = 3;
@@ -140,6 +141,7 @@ pub(super) struct Facts<'a> {
     pub(super) is_read_only: bool,
     pub(super) troubles: &'a [Refusal],
     pub(super) counts: Counts,
+    pub(super) strays: &'a Strays,
     pub(super) next_transition: Option<Timestamp>,
     pub(super) going: Option<&'a Going>,
 }
@@ -306,7 +308,10 @@ fn phase(reason: Reason) -> BindingPhase {
 
 fn deletion(facts: &Facts<'_>) -> Option<Says> {
     let message = match facts.going? {
-        Going::Nodes => format!("The binding is being deleted: {} virtual nodes go first.", facts.counts.lent),
+        Going::Nodes => {
+            let nodes = facts.counts.lent + facts.strays.stripped.len();
+            format!("The binding is being deleted: {nodes} virtual nodes go first.")
+        }
         Going::Claims(count) => format!("The binding is being deleted: {count} physical nodes are claimed still."),
         Going::Pods(count) => {
             format!("The binding is being deleted: {count} of its pods are in the physical cluster still.")
@@ -314,6 +319,7 @@ fn deletion(facts: &Facts<'_>) -> Option<Says> {
         Going::Unknown(why) => format!("The binding is being deleted, and what is left of it cannot be read: {why}"),
         Going::Done => "The binding is being deleted, and nothing is left of it.".to_owned(),
     };
+    let message = [Some(message), strays::sentence(facts.strays)].into_iter().flatten().collect::<Vec<_>>().join(" ");
     // A deletion that is held waits for an operator, one that lacks a right for a person who can add it, and both say so.
     let lacks = facts.troubles.iter().filter(|refusal| is_missing_right(refusal.reason)).cloned();
     match (facts.held, refused(&lacks.collect::<Vec<_>>())) {
@@ -486,17 +492,22 @@ fn conflict(facts: &Facts<'_>) -> Option<Says> {
     }
     let Counts { claimed, unreadable, .. } = facts.counts;
     let claimed = claimed.saturating_sub(unreadable);
-    let of_others = format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
-    let broken = format!(
-        "{unreadable} physical nodes have an annotation {LEASED_BY} that is no claim: those that are lent do not grow, and the others \
-         are not lent. No borrower may change that: the lender removes it (kubectl annotate node NODE {LEASED_BY}-)."
-    );
-    match (claimed, unreadable) {
-        (0, 0) => None,
-        (_, 0) => Some(says(Reason::NodesClaimed, of_others)),
-        (0, _) => Some(says(Reason::ClaimsUnreadable, broken)),
-        _ => Some(says(Reason::NodesClaimed, format!("{of_others} {broken}"))),
-    }
+    let of_others =
+        || format!("{claimed} physical nodes are claimed by another binding or borrower, and are left out.");
+    let broken = || {
+        format!(
+            "{unreadable} physical nodes have an annotation {LEASED_BY} that is no claim: those that are lent do not grow, and the \
+             others are not lent. No borrower may change that: the lender removes it (kubectl annotate node NODE {LEASED_BY}-)."
+        )
+    };
+    let all = [
+        strays::sentence(facts.strays).map(|sentence| (Reason::NodesUnclear, sentence)),
+        (claimed > 0).then(|| (Reason::NodesClaimed, of_others())),
+        (unreadable > 0).then(|| (Reason::ClaimsUnreadable, broken())),
+    ];
+    let (reasons, sentences): (Vec<Reason>, Vec<String>) = all.into_iter().flatten().unzip();
+    let reason = reasons.first().copied()?;
+    Some(says(reason, sentences.join(" ")))
 }
 
 fn another_cluster(facts: &Facts<'_>) -> Option<Says> {

@@ -92,8 +92,9 @@ impl Numbers {
         Self { binding: any.to_owned(), counted, connection, credential_end, refused: Vec::new(), seen }
     }
 
-    fn nodes(&self) -> [(&'static str, usize); 8] {
-        let Counts { selected, lent, ready, outside, overcommitted, leaving, frozen, claimed, .. } = self.seen.counts;
+    fn nodes(&self) -> [(&'static str, usize); 9] {
+        let counts = self.seen.counts;
+        let Counts { selected, lent, ready, outside, overcommitted, leaving, frozen, claimed, unclear, .. } = counts;
         [
             ("selected", selected),
             ("lent", lent),
@@ -103,6 +104,7 @@ impl Numbers {
             ("leaving", leaving),
             ("frozen", frozen),
             ("claimed-by-others", claimed),
+            ("unclear", unclear),
         ]
     }
 
@@ -245,7 +247,7 @@ fn of_the_binding(encoder: &mut DescriptorEncoder<'_>, all: &[Numbers]) -> fmt::
 }
 
 fn of_what_is_lent(encoder: &mut DescriptorEncoder<'_>, all: &[Numbers]) -> fmt::Result {
-    let help = "Nodes by state; a node is in several: all others but selected and claimed-by-others are among the lent";
+    let help = "Nodes by state; a node is in several: all others but selected, claimed-by-others and unclear are among the lent";
     gauges(encoder, all, ("lent_nodes", help, "state"), |numbers| numbers.nodes().into())?;
     let help = "Virtual pods on lent nodes by phase, and physical pods without a virtual one that the guard judges";
     gauges(encoder, all, ("lent_pods", help, "phase"), |numbers| numbers.pods().collect())?;

@@ -64,6 +64,7 @@ fn the_series_of_a_binding_begin_at_zero_and_end_with_it() {
         "binding_refused{binding=\"east\",reason=\"Forbidden\"} 0",
         "lent_nodes{binding=\"east\",state=\"lent\"} 2",
         "lent_nodes{binding=\"east\",state=\"claimed-by-others\"} 0",
+        "lent_nodes{binding=\"east\",state=\"unclear\"} 0",
         "lent_pods{binding=\"east\",phase=\"Running\"} 0",
         "lent_resources{binding=\"east\",resource=\"cpu\",amount=\"base\"} 8000",
         "lent_resources{binding=\"east\",resource=\"cpu\",amount=\"lent\"} 8000",

@@ -19,7 +19,7 @@ use crate::convert::difference::merge_patch;
 use crate::metrics::WriteKind;
 use crate::physical::CredentialState;
 use crate::troubles::{Thing, lasts};
-use crate::view::{Counts, VerbOnBinding};
+use crate::view::{Counts, Strays, VerbOnBinding};
 
 /// The least time between two writes of a status, where more than numbers differ.
 const SOON: Duration = Duration::from_secs(1);
@@ -32,6 +32,7 @@ impl Conductor {
         state: &'a CredentialState,
         sentence: Option<&'a str>,
         troubles: &'a [Refusal],
+        strays: &'a Strays,
     ) -> Facts<'a> {
         let now = self.now().wall;
         let (counts, next_transition) = {
@@ -71,6 +72,7 @@ impl Conductor {
             is_read_only: self.gate.switch().is_read_only(),
             troubles,
             counts,
+            strays,
             next_transition,
             going: self.going.as_ref(),
         }
@@ -90,8 +92,8 @@ impl Conductor {
     /// The status that has to be stored, where it differs from what is.
     fn due_status(&self) -> Option<(ClusterBindingStatus, Value)> {
         let state = self.parts.link_state.borrow().clone();
-        let (sentence, troubles) = (state.sentence(), self.troubles());
-        let facts = self.facts(&state, sentence.as_deref(), &troubles);
+        let (sentence, troubles, strays) = (state.sentence(), self.troubles(), self.view().strays());
+        let facts = self.facts(&state, sentence.as_deref(), &troubles, &strays);
         let now = facts.now;
         let mut wanted = report(&self.object.status, &facts);
         if wanted == self.object.status {
@@ -161,7 +163,7 @@ pub(in crate::bindings) async fn unusable(
     object: &ClusterBinding,
     problems: &Problems,
 ) {
-    let kept = Kept::of(&object.status);
+    let (kept, strays) = (Kept::of(&object.status), Strays::default());
     let facts = Facts {
         now: (process.now)().wall,
         generation: object.metadata.generation,
@@ -180,6 +182,7 @@ pub(in crate::bindings) async fn unusable(
         is_read_only: false,
         troubles: &[],
         counts: Counts::default(),
+        strays: &strays,
         next_transition: None,
         going: None,
     };

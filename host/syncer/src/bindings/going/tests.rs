@@ -2,9 +2,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
+use topoloom_sync::keys;
+use topoloom_sync::node::LiveLent;
+
 use super::super::staged::{Server, clients};
 use super::*;
-use crate::view::examples;
+use crate::view::{Evidence, examples};
 
 const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/lent/pods";
@@ -55,9 +58,12 @@ impl World {
         format!("{LEASES}/{}", Borrower { identity: &self.identity, cluster: &self.cluster }.lease())
     }
 
-    /// The virtual nodes are gone, as the watch says.
+    /// The virtual nodes are gone, as the answers to their deletion say.
     fn withdrawn(&self) {
-        self.view.lock().unwrap().lent_nodes([].into());
+        let mut view = self.view.lock().unwrap();
+        for name in ["vnode-east-w1", "vnode-east-w2"] {
+            view.lent_node_gone(name);
+        }
     }
 
     /// So are the claims on the physical ones.
@@ -86,6 +92,24 @@ async fn s10_the_nodes_go_first_then_claims_then_pods_and_the_lease_last() {
     assert_eq!(world.look().await, Going::Done);
     assert_eq!(world.physical.get(&world.lease()), None);
     assert_eq!(world.look().await, Going::Done, "it may be looked at twice");
+}
+
+#[tokio::test]
+async fn s6_a_node_that_a_list_by_labels_does_not_show_is_waited_for_until_a_live_read_finds_that_it_is_gone() {
+    let world = World::new(1);
+    world.take().await;
+    world.view.lock().unwrap().lent_nodes([].into());
+    assert_eq!(world.look().await, Going::Nodes);
+    let read = |live_lent: LiveLent| {
+        let (evidence, now) = (Evidence { live_lent, ..Evidence::default() }, examples::now());
+        world.view.lock().unwrap().decide(&"w1".into(), &evidence, now);
+    };
+    let mut stripped = examples::lent(1);
+    stripped.metadata.labels.remove(keys::BINDING);
+    read(LiveLent::Found(Arc::new(stripped)));
+    assert_eq!(world.look().await, Going::Nodes);
+    read(LiveLent::Gone);
+    assert_eq!(world.look().await, Going::Claims(1));
 }
 
 #[tokio::test]

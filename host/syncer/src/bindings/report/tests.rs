@@ -12,6 +12,12 @@ use crate::physical::contact::{ContactError, Question};
 
 const WELL: Link<'static> =
     Link { problem: None, sentence: None, reach: Some(Reach::Reachable), end: None, is_same_cluster: false };
+/// No node is astray.
+static NO_STRAYS: Strays = Strays {
+    stripped: std::collections::BTreeMap::new(),
+    astray: std::collections::BTreeSet::new(),
+    labels: String::new(),
+};
 const GONE: Reach = Reach::Unreachable { since: Duration::ZERO };
 
 fn at(text: &str) -> Timestamp {
@@ -40,6 +46,7 @@ fn facts(kept: &Kept) -> Facts<'_> {
         is_read_only: false,
         troubles: &[],
         counts: Counts { selected: 9, lent: 8, ready: 7, ..Counts::default() },
+        strays: &NO_STRAYS,
         next_transition: None,
         going: None,
     }
@@ -364,6 +371,31 @@ fn s7_claims_that_were_edited_are_no_claims_of_others_and_the_message_says_who_r
     let (reason, message) = of(5, 3);
     assert_eq!(reason, "NodesClaimed");
     assert!(message.starts_with("2 physical nodes are claimed by another") && message.contains(" 3 physical nodes "));
+}
+
+#[test]
+fn s6_nodes_that_only_a_person_can_set_right_show_by_name_and_a_deletion_waits_for_them_by_name() {
+    let kept = kept();
+    let mut strays = NO_STRAYS.clone();
+    strays.stripped.insert("vnode-east-w1".into(), vec!["topoloom.dev/binding"]);
+    let status = first(&Facts { strays: &strays, ..facts(&kept) });
+    assert_eq!(condition(&status, ConditionType::Conflict), "True NodesUnclear");
+    assert_eq!(condition(&status, ConditionType::Ready), "True Ok");
+    let message = |status: &ClusterBindingStatus| {
+        let conflict = status.conditions.iter().find(|condition| condition.type_ == "Conflict").unwrap();
+        conflict.message.clone()
+    };
+    assert!(message(&status).contains("kubectl label node vnode-east-w1"), "{}", message(&status));
+    let counts = Counts { claimed: 2, ..Counts::default() };
+    let both = first(&Facts { strays: &strays, counts, ..facts(&kept) });
+    assert!(message(&both).contains("vnode-east-w1") && message(&both).contains("2 physical nodes are claimed"));
+    let going = first(&Facts { strays: &strays, going: Some(&Going::Nodes), counts, ..facts(&kept) });
+    assert!(going.message.contains("1 virtual nodes go first. 1 virtual nodes lack labels"), "{}", going.message);
+    assert!(going.message.contains("vnode-east-w1"), "{}", going.message);
+    strays.stripped.clear();
+    strays.astray.insert("vnode-east-copy".into());
+    let status = first(&Facts { strays: &strays, ..facts(&kept) });
+    assert_eq!(condition(&status, ConditionType::Conflict), "True NodesUnclear");
 }
 
 #[test]
