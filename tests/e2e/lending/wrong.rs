@@ -11,6 +11,7 @@
 //! | `clocks` | the clock of a new leader is wrong; the clock is set |
 //! | `settings` | mistakes in policies, rights and definitions; a selector or a job takes most nodes away |
 //! | `machines` | machines, kubelets and virtual nodes that break or are edited; pods that do not want to go |
+//! | `labels` | a person takes labels of identity off virtual nodes, or copies one |
 //! | `leaders` | a leader is killed, or stopped and resumed |
 //! | `ownership` | what is not ours, through all of it |
 //!
@@ -19,6 +20,7 @@
 mod claims;
 mod clocks;
 mod history;
+mod labels;
 mod leaders;
 mod machines;
 mod outage;
