@@ -640,7 +640,9 @@ impl View {
 
     /// An API server took an order, and answered with this.
     pub fn answered(&mut self, name: &PhysicalName, order: &NodeOrder, answer: Answer<'_>, now: Now) {
-        self.remembered.entry(Arc::clone(name)).or_default().unstored.answered(order, answer, now.steady);
+        if let Some(remembered) = self.remembered.get_mut(name) {
+            remembered.unstored.answered(order, answer, now.steady);
+        }
     }
 
     /// Something is new.

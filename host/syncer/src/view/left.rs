@@ -293,6 +293,8 @@ impl NodeWork {
             cause: None,
             conflict: None,
             remark: Remark::Unknown,
+            left_out: Vec::new(),
+            unstored: Remark::Unknown,
             grows: false,
         }
     }

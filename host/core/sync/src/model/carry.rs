@@ -31,7 +31,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     /// An order about a node. `before` is the version of the virtual node that its sender knows.
-    Node { machine: String, order: NodeOrder, before: ResourceVersion },
+    Node { machine: String, order: NodeOrder, before: ResourceVersion, decided: Duration },
     /// A virtual pod is removed.
     Remove(PodRemoval),
     /// A physical pod is deleted as an orphan.
@@ -214,7 +214,7 @@ impl World {
             orders.swap(0, 1);
         }
         let epochs = self.epochs();
-        self.processes[at].plan = Some(Plan { machine, lent, orders, cause, grows, epochs });
+        self.processes[at].plan = Some(Plan { machine, lent, orders, cause, grows, epochs, decided: self.steady });
         true
     }
 
@@ -269,7 +269,12 @@ impl World {
 
     fn order(&self, at: usize, plan: &Plan, order: &NodeOrder) -> What {
         let before = self.processes[at].cache.lent.get(&*plan.lent).map(|node| node.version.clone());
-        What::Node { machine: plan.machine.clone(), order: order.clone(), before: before.unwrap_or_default() }
+        What::Node {
+            machine: plan.machine.clone(),
+            order: order.clone(),
+            before: before.unwrap_or_default(),
+            decided: plan.decided,
+        }
     }
 
     fn send_order(&mut self, at: usize, plan: &Plan, order: &NodeOrder) -> bool {
@@ -362,7 +367,9 @@ impl World {
     /// What the server makes of a request.
     pub(super) fn apply(&mut self, request: &Request) -> Result<(), Refused> {
         match &request.what {
-            What::Node { machine, order, before } => self.apply_order(request.from, machine, order, before),
+            What::Node { machine, order, before, decided } => {
+                self.apply_order(request.from, machine, order, (before, *decided))
+            }
             What::Remove(removal) => self.apply_removal(request.from, removal),
             What::Orphan { key, precondition } => self.apply_orphan(request.from, key, precondition),
             What::PodStatus { key, body } => self.apply_pod_status(request.from, key, body),
@@ -376,7 +383,7 @@ impl World {
         from: usize,
         machine: &str,
         order: &NodeOrder,
-        before: &ResourceVersion,
+        (before, decided): (&ResourceVersion, Duration),
     ) -> Result<(), Refused> {
         match order {
             NodeOrder::PatchPhysical { body, .. } | NodeOrder::ReleasePhysical { body } => {
@@ -388,13 +395,13 @@ impl World {
             NodeOrder::Create { name, body } => {
                 let uid = self.uid("n");
                 self.server_mut(Side::Virtual).create_node(name, &uid, body)?;
-                self.note_closing(&uid, body);
+                self.note_closing(&uid, body, decided);
                 self.writes += 1;
             }
             NodeOrder::PatchStatus { name, body, .. } | NodeOrder::RemoveFinalizer { name, body } => {
-                self.patch_lent(from, name, body, None)?;
+                self.patch_lent(from, name, body, (None, decided))?;
             }
-            NodeOrder::PatchSpec { name, body, .. } => self.patch_lent(from, name, body, Some(before))?,
+            NodeOrder::PatchSpec { name, body, .. } => self.patch_lent(from, name, body, (Some(before), decided))?,
             NodeOrder::Delete { name, precondition } => {
                 let judged = self.checked(precondition);
                 let wall = self.wall();
@@ -416,11 +423,12 @@ impl World {
         from: usize,
         name: &str,
         body: &Value,
-        before: Option<&ResourceVersion>,
+        (before, decided): (Option<&ResourceVersion>, Duration),
     ) -> Result<(), Refused> {
         let judged = self.judged(body, before);
         let changed = self.server_mut(Side::Virtual).patch_node(name, body, judged.as_deref())?;
         self.judge_lent(from, name, body, &changed);
+        self.note_closing(changed.after["metadata"]["uid"].as_str().unwrap_or_default(), &changed.after, decided);
         self.wrote(&changed);
         Ok(())
     }

@@ -112,6 +112,8 @@ pub(super) struct Plan {
     pub(super) grows: Grows,
     /// In which histories of the two servers it was decided.
     pub(super) epochs: [u64; 2],
+    /// And when: a process that stands still carries it out later.
+    pub(super) decided: Duration,
 }
 
 /// What is remembered of a node.

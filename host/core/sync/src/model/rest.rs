@@ -4,7 +4,7 @@
 use super::actors::{Lender, lent_name};
 use super::objects::{annotation, is_ours, ready_of, taints_of};
 use super::pods::{copy_key, twin_key};
-use super::process::{Restored, Way};
+use super::process::{Process, Restored, Way};
 use super::server::{Presence, Revision, Server, Store, is_terminating};
 use super::world::{Budgets, Selected};
 use super::*;
@@ -127,7 +127,14 @@ impl World {
     /// A cluster goes back to a backup in which every binding has an earlier number than the other cluster shows. Numbers that only
     /// differ are not enough: where the other cluster was set back before, they differ in every backup, also in one of a moment ago.
     /// The witness does not see a restore to that one, as it sees none to within the last minute, so this world has none.
+    ///
+    /// Nor has it one of a store whose earlier restore an operator has not confirmed, to a lower revision: while that one waits no number
+    /// is raised, so only the version shows it, and a few writes before the next look are enough to hide it.
     pub(super) fn restore(&mut self, side: Side, revision: Revision) {
+        let waits = |process: &Process| process.unconfirmed.names(side.witnessed());
+        if revision == Revision::Lower && self.processes.iter().any(waits) {
+            return;
+        }
         let (kept, copies) = (self.server(Side::Virtual).store.kept, self.server(Side::Physical).store.copies);
         let is_older = |store: &Store| {
             let (kept, copies) = match side {

@@ -68,6 +68,12 @@ impl Unconfirmed {
         Self { stores: named.chain(store).collect(), numbers: Vec::new() }
     }
 
+    /// Whether this store is one of them.
+    #[must_use]
+    pub fn names(&self, store: Store) -> bool {
+        self.stores.contains(&store)
+    }
+
     /// Takes a sign down. Returns the store of which it shows what no person can have read: one that was not named before, or one
     /// with lower numbers than at the last look.
     pub fn sees(&mut self, sign: &Sign) -> Option<Store> {
