@@ -168,7 +168,7 @@ impl Index<Shown<KnownPod>> for PhysicalPods {
             return;
         }
         list.seen.insert(uid(&shown));
-        list.touched.extend(self.apply(shown));
+        list.touched.extend(shown.object.map(|pod| self.take(&pod)).unwrap_or_default());
     }
 
     fn reset(&mut self, mut list: PodList, _: &ResourceVersion) -> Touched {
@@ -177,7 +177,7 @@ impl Index<Shown<KnownPod>> for PhysicalPods {
     }
 
     fn apply(&mut self, shown: Shown<KnownPod>) -> Touched {
-        shown.object.map(|pod| self.take(&pod)).unwrap_or_default()
+        shown.object.map(|pod| locked(&self.view).pod_came(self.watch, &pod)).unwrap_or_default()
     }
 
     fn delete(&mut self, shown: Shown<KnownPod>) -> Touched {

@@ -15,12 +15,14 @@
 //! the namespace of the binding, whatever their labels are: a lender may have copied a manifest with all of them. A pod with an amount that cannot be read counts with what was
 //! read of it before, and its node is reported.
 
+mod arriving;
 mod ports;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::{Existence, PodClass, RefusedEviction};
@@ -31,10 +33,13 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::ports::HostPort;
 use topoloom_sync::quantity::Quantity;
 use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
-use topoloom_sync::sizes::counted::{PhysicalPod, PodOwner, VirtualPod, counted, counted_there};
+use topoloom_sync::sizes::counted::{
+    CountedAs, PhysicalPod, PodOwner, VirtualPod, WholeReason, counted, counted_there,
+};
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
 use topoloom_sync::taints::Toleration;
 
+use self::arriving::Arriving;
 use self::ports::HeldPorts;
 use crate::slices::pod::{KnownPod, Lending, PodSlice};
 
@@ -93,6 +98,8 @@ pub struct Ledger {
     /// What is used of each physical node.
     used: HashMap<PhysicalName, NodeUsage>,
     physical_pods: HashMap<Uid, PhysicalRow>,
+    /// Those of ours that do not count yet.
+    arriving: Arriving,
     /// Which host ports of them pods of others hold.
     ports: HeldPorts,
     /// The physical pods that name a virtual one, by the UID of the virtual one: more than one, where a manifest was copied.
@@ -169,6 +176,7 @@ impl Ledger {
             next: [None, None],
             used: HashMap::new(),
             physical_pods: HashMap::new(),
+            arriving: Arriving::default(),
             ports: HeldPorts::default(),
             twins: HashMap::new(),
             virtual_pods: HashMap::new(),
@@ -273,6 +281,29 @@ impl Ledger {
     #[must_use]
     pub fn used(&self, physical: &str) -> ResourceList {
         self.used.get(physical).map(NodeUsage::total).unwrap_or_default()
+    }
+
+    /// The same for a decision that is made now: without the pods of ours that have just come, and whose virtual pods are not known to
+    /// name them yet. With it, when they count whatever is known then.
+    pub fn used_at(&mut self, physical: &str, now: Duration) -> (ResourceList, Option<Duration>) {
+        let (arriving, due) = self.arriving.of(physical, now);
+        let used = self.used.get(physical);
+        (used.map(|used| used.total_without(&arriving)).unwrap_or_default(), due)
+    }
+
+    /// Whether a pod of the physical cluster is known.
+    #[must_use]
+    pub fn knows(&self, pod: &Uid) -> bool {
+        self.physical_pods.contains_key(pod)
+    }
+
+    /// An event, and no list, has shown a pod that was not known before. If it is ours, what names it may be on its way.
+    pub fn came(&mut self, uid: &Uid) {
+        let Some(row) = self.physical_pods.get(uid).filter(|row| matches!(row.owner, RowOwner::Ours)) else { return };
+        let Some(node) = row.pod.node() else { return };
+        if is_unnamed(&self.part(row)) {
+            self.arriving.came(node, uid);
+        }
     }
 
     /// What is used of a physical node, pod by pod, also by pods of which nothing counts.
@@ -426,6 +457,7 @@ impl Ledger {
             self.forget_twin(virtual_uid, uid);
         }
         let Some(node) = row.pod.node() else { return Touched::new() };
+        self.arriving.settled(node, uid);
         self.ports.remove(node, uid);
         let Some(used) = self.used.get_mut(node) else { return Touched::new() };
         let change = used.remove(uid);
@@ -588,6 +620,9 @@ impl Ledger {
     fn recount_pod(&mut self, uid: &Uid) -> Option<PhysicalName> {
         let row = self.physical_pods.get(uid).filter(|row| !matches!(row.owner, RowOwner::Foreign))?;
         let (part, node) = (self.part(row), Arc::clone(row.pod.node()?));
+        if !is_unnamed(&part) {
+            self.arriving.settled(&node, uid);
+        }
         let change = self.used.entry(Arc::clone(&node)).or_default().set(uid, part);
         (change == UsageChange::Changed).then_some(node)
     }
@@ -630,6 +665,11 @@ impl Ledger {
         let name = virtual_node_name(&self.cluster, node).unwrap_or_else(|_| "".into());
         PodUse::new(&counted(&physical, twin.as_ref(), &name), &requests)
     }
+}
+
+/// Whether a pod counts because no virtual pod is known that names it.
+fn is_unnamed(part: &PodUse) -> bool {
+    part.counted() == CountedAs::Whole(WholeReason::NoVirtualPod)
 }
 
 impl PhysicalRow {

@@ -488,8 +488,8 @@ impl View {
         let lent = lent_name.as_ref().and_then(|lent| self.lent.get(lent)).or(evidence.existing.as_ref()).cloned();
         let physical = self.physical.get(name).cloned();
         self.take_up(name, lent.as_deref(), physical.as_deref());
-        let (used, requested, pods) = match &lent_name {
-            Some(lent) => (self.ledger.used(name), self.ledger.requested(lent), self.ledger.pods(lent)),
+        let ((used, arrive), requested, pods) = match &lent_name {
+            Some(lent) => (self.ledger.used_at(name, now.steady), self.ledger.requested(lent), self.ledger.pods(lent)),
             None => Default::default(),
         };
         let (pods, pods_by) = match (&evidence.pods, &lent_name) {
@@ -581,6 +581,10 @@ impl View {
         if let Some(lent_name) = work.0.lent.clone() {
             let good = self.settle_left(&lent_name, fate, evidence.read_lent(), now);
             work.0.again = [work.0.again, good].into_iter().flatten().min();
+        }
+        if let Some(due) = arrive {
+            let wait = due.saturating_sub(now.steady);
+            work.0.again = Some(work.0.again.map_or(wait, |again| again.min(wait)));
         }
         if !is_asking {
             self.recall.decided(name);

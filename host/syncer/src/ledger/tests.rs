@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use topoloom_sync::naming::BindingName;
 
+use super::arriving::ARRIVES;
 use super::*;
 
 fn identity() -> Identity {
@@ -103,6 +104,46 @@ fn s14_a_pod_of_ours_counts_until_its_virtual_pod_is_known_on_that_node_and_agai
     assert_eq!((cpu(&ledger.used("w1")), cpu(&ledger.requested("vnode-east-w1"))), ("2".into(), "0".into()));
     assert_eq!(ledger.virtual_pod_gone(&"v".into()), touched(&["w1"]));
     assert_eq!(cpu(&ledger.used("w1")), "2");
+}
+
+#[test]
+fn s14_a_pod_of_ours_that_comes_before_what_its_virtual_pod_says_of_it_counts_half_a_second_later() {
+    let second = Duration::from_secs;
+    let known = |pod: Value| Arc::new(KnownPod::of(&read(pod)).unwrap());
+    let used = |ledger: &mut Ledger, now: Duration| {
+        let (used, due) = ledger.used_at("w1", now);
+        (cpu(&used), due)
+    };
+    let mut ledger = ledger();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "2", "Pending"))).unwrap();
+    ledger.shown(PodWatch::Ours, &known(ours("p", "w1", "2", "Pending", "v")));
+    ledger.came(&"p".into());
+    assert_eq!(cpu(&ledger.used("w1")), "2");
+    assert_eq!(
+        used(&mut ledger, second(7)),
+        ("0".into(), Some(second(7) + ARRIVES)),
+        "the decision that sees it first"
+    );
+    assert_eq!(used(&mut ledger, second(7) + ARRIVES / 2), ("0".into(), Some(second(7) + ARRIVES)));
+    // One of another counts at once, and what is on its way beside it does not.
+    ledger.shown(PodWatch::Others, &known(pod("x", "w1", "1", "Running")));
+    ledger.came(&"x".into());
+    assert_eq!(used(&mut ledger, second(7)).0, "1");
+    assert_eq!(used(&mut ledger, second(7) + ARRIVES), ("3".into(), None), "no virtual pod names it");
+    assert_eq!(used(&mut ledger, second(7)), ("3".into(), None));
+    // The names come in time; then another event says that they are gone.
+    ledger.shown(PodWatch::Ours, &known(ours("q", "w1", "4", "Pending", "u")));
+    ledger.came(&"q".into());
+    assert_eq!(used(&mut ledger, second(9)).0, "3");
+    ledger.virtual_pod(read(twin("u", "vnode-east-w1", "4", "Pending", "q"))).unwrap();
+    assert_eq!(used(&mut ledger, second(9)), ("3".into(), None));
+    ledger.virtual_pod_gone(&"u".into());
+    assert_eq!(used(&mut ledger, second(9)), ("7".into(), None), "it is no new one");
+    // One that goes again leaves nothing behind.
+    ledger.shown(PodWatch::Ours, &known(ours("r", "w1", "1", "Pending", "w")));
+    ledger.came(&"r".into());
+    ledger.physical_pod_gone(&"r".into());
+    assert_eq!(used(&mut ledger, second(9)), ("7".into(), None));
 }
 
 #[test]

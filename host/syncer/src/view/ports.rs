@@ -140,6 +140,16 @@ impl View {
         touched
     }
 
+    /// The same of an event: a pod of ours that is new may come before what its virtual pod says of it.
+    pub fn pod_came(&mut self, watch: PodWatch, pod: &Arc<KnownPod>) -> Touched {
+        let is_new = !self.ledger.knows(pod.uid());
+        let touched = self.pod_shown(watch, pod);
+        if is_new {
+            self.ledger.came(pod.uid());
+        }
+        touched
+    }
+
     /// A watch does not show a pod any more.
     pub fn pod_hidden(&mut self, watch: PodWatch, uid: &Uid) -> Touched {
         let touched = self.ledger.hidden(watch, uid);

@@ -119,7 +119,22 @@ impl NodeUsage {
         self.sums().map(|(name, sum)| (name.clone(), sum)).collect()
     }
 
-    /// The same, one resource after the other.
+    /// The same of all pods but these.
+    #[must_use]
+    pub fn total_without(&self, left_out: &[Uid]) -> ResourceList {
+        let mut less: BTreeMap<&ResourceName, i128> = BTreeMap::new();
+        for (name, nanos) in left_out.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|part| &part.amounts) {
+            let less = less.entry(name).or_default();
+            *less = less.saturating_add(*nanos);
+        }
+        let rest = self.sums.iter().filter_map(|(name, sum)| {
+            let nanos = sum.nanos.saturating_sub(less.get(name).copied().unwrap_or_default());
+            (nanos > 0).then(|| (name.clone(), Quantity::from_nanos(nanos, Format::DecimalSi)))
+        });
+        rest.collect()
+    }
+
+    /// What all pods use in sum, one resource after the other.
     pub fn sums(&self) -> impl Iterator<Item = (&ResourceName, Quantity)> {
         self.sums.iter().map(|(name, sum)| (name, Quantity::from_nanos(sum.nanos, Format::DecimalSi)))
     }
