@@ -204,12 +204,6 @@ impl OurPods {
     pub fn new(ours: PhysicalPods, inbox: Inbox, restores: Restores) -> Self {
         Self { pods: ours, inbox, restores }
     }
-
-    fn take(&self, pod: &Arc<KnownPod>) -> Touched {
-        let touched = self.pods.take(pod);
-        self.inbox.physical(pod);
-        touched
-    }
 }
 
 impl Index<Shown<KnownPod>> for OurPods {
@@ -229,7 +223,8 @@ impl Index<Shown<KnownPod>> for OurPods {
         if shown.reading == Reading::Current {
             list.older(self.inbox.older_physical(&pod));
         }
-        list.touched.extend(self.take(&pod));
+        list.touched.extend(self.pods.take(&pod));
+        self.inbox.physical(&pod);
     }
 
     fn reset(&mut self, list: PodList, version: &ResourceVersion) -> Touched {
@@ -239,7 +234,12 @@ impl Index<Shown<KnownPod>> for OurPods {
     }
 
     fn apply(&mut self, shown: Shown<KnownPod>) -> Touched {
-        shown.object.map(|pod| self.take(&pod)).unwrap_or_default()
+        let pod = shown.object.clone();
+        let touched = self.pods.apply(shown);
+        if let Some(pod) = pod {
+            self.inbox.physical(&pod);
+        }
+        touched
     }
 
     fn delete(&mut self, shown: Shown<KnownPod>) -> Touched {
@@ -558,6 +558,31 @@ pub(crate) mod tests {
         }
         index.list(&mut list, Shown::new("unreadable", None));
         assert_eq!(list.seen, HashSet::from(["ours", "unreadable"].map(Uid::from)));
+    }
+
+    #[test]
+    fn s14_an_event_of_a_new_pod_of_ours_may_come_before_what_its_virtual_pod_says_of_it_and_a_list_does_not() {
+        let view: SharedView = Arc::new(Mutex::new(examples::view(1)));
+        let (identity, cluster) = {
+            let view = locked(&view);
+            (view.binding.identity.clone(), view.binding.cluster.clone())
+        };
+        let queue: WorkQueue<PodKey> = WorkQueue::new("test", NonZeroUsize::MIN.saturating_add(99), Limiter::default());
+        let inbox = Inbox::new(&identity, &cluster, "lent", queue, || Duration::ZERO);
+        let [ours, _] = PhysicalPods::both(&view);
+        let mut index = OurPods::new(ours, inbox, Restores::default());
+        let mut used = |shown: Vec<Shown<KnownPod>>, by_event: bool| {
+            if by_event {
+                shown.into_iter().for_each(|pod| drop(index.apply(pod)));
+            } else {
+                list(&mut index, shown);
+            }
+            let (used, due) = locked(&view).ledger.used_at("w1", Duration::from_secs(9));
+            (used.get("cpu").map(ToString::to_string), due.is_some())
+        };
+        let pod = |uid: &str| labelled(uid, "w1", &identity.labels());
+        assert_eq!(used(vec![pod("listed")], false), (Some("1".to_owned()), false));
+        assert_eq!(used(vec![pod("listed"), pod("new")], true), (Some("1".to_owned()), true));
     }
 
     #[test]

@@ -163,8 +163,11 @@ impl Index<Shown<ResourceLeasingPolicy>> for PolicyFeed {
 
     fn list(&mut self, list: &mut Self::List, shown: Shown<ResourceLeasingPolicy>) {
         // One that was given away is in the list, or it would count as gone.
-        let object = shown.object.filter(|object| self.may_matter(object));
-        list.extend(object.map(|object| self.read(&object)));
+        match shown.object.filter(|object| self.may_matter(object)) {
+            Some(object) => list.extend([self.read(&object)]),
+            // It may have been, earlier in this list.
+            None => drop(list.remove(&shown.key)),
+        }
     }
 
     fn reset(&mut self, mut list: Self::List, _: &ResourceVersion) -> Touched {
@@ -228,6 +231,17 @@ mod tests {
         let stored = feed.stored().len();
         let view = feed.view();
         (stored, view.policies.names().count(), view.policies.doubts())
+    }
+
+    #[test]
+    fn s8_a_policy_that_is_given_to_another_binding_while_it_is_listed_is_none_of_ours() {
+        let mut feed = feed(2);
+        let [ours, theirs] = ["east", "west"].map(|cluster| json!({"cluster": cluster}));
+        // A list that is shown in portions also shows what changes meanwhile.
+        list(&mut feed, vec![shown("p", 10, &ours), shown("p", 11, &theirs)]);
+        assert_eq!(kept(&feed), (0, 0, 0));
+        list(&mut feed, vec![shown("p", 12, &theirs), shown("p", 13, &ours)]);
+        assert_eq!(kept(&feed), (1, 1, 0));
     }
 
     #[test]
