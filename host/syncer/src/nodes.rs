@@ -568,8 +568,10 @@ impl<L: Leases> Work<PhysicalName> for Nodes<L> {
 
     async fn work(&self, name: &PhysicalName) -> Result<WorkOutcome, NodeError> {
         let work = self.look(name).await?;
-        // What was written changes the facts: look once more, when nothing follows it is at rest.
-        if work.orders.iter().any(NodeOrder::is_write) {
+        // What was written changes the facts: look once more, when nothing follows it is at rest. Of one that is decided about under its
+        // own name it is not remembered what an API server does not store.
+        let is_alone = work.lent.as_deref() == Some(&**name);
+        if work.orders.iter().any(NodeOrder::is_write) && !is_alone {
             return Ok(WorkOutcome::Again(Duration::ZERO));
         }
         Ok(work.again.map_or(WorkOutcome::Done, WorkOutcome::Again))

@@ -508,6 +508,9 @@ impl View {
         // Of one that its watch shows no more nothing is seen, and what was remembered of it holds.
         if known.is_none() {
             remembered.see(lent.as_deref(), &self.clocks, now.wall);
+        } else {
+            // Windows may open and close again meanwhile, and nothing is decided about it then. What stands on it counts afterwards.
+            remembered.memory.closing = ClosingMemory::default();
         }
         remembered.is_known |= self.is_lent_listed;
         remembered.memory.judged = Some(self.clocks.judged(now.wall));

@@ -320,10 +320,7 @@ pub const SAY_UNKNOWN_AFTER: Duration = Duration::from_secs(60);
 /// Decides for one virtual node.
 #[must_use]
 pub fn judge(facts: &LivenessFacts, now: Duration) -> Liveness {
-    let held_until = match (facts.reach, facts.on_unreachable) {
-        (Reach::Unreachable { since }, OnUnreachable::Hold(hold)) => Some(since.saturating_add(hold)),
-        _ => None,
-    };
+    let held_until = held_until(facts.reach, facts.on_unreachable);
     let is_held = held_until.is_some_and(|until| now < until);
     let physical = match facts.machine {
         Machine::Shown(ready) => ready,
@@ -348,6 +345,24 @@ pub fn judge(facts: &LivenessFacts, now: Duration) -> Liveness {
         (Lease::Stop(_), _) => (Conditions::Mirror, None),
     };
     Liveness { lease, is_tainted: matches!(facts.reach, Reach::Unreachable { .. }), conditions, next: at }
+}
+
+/// What becomes of the lease of a virtual node of ours whose machine is not known.
+#[must_use]
+pub fn judge_alone(reach: Reach, on_unreachable: OnUnreachable, now: Duration) -> Lease {
+    let is_held = held_until(reach, on_unreachable).is_some_and(|until| now < until);
+    match reach {
+        Reach::Unreachable { .. } if !is_held => Lease::Stop(NotAlive::Unreachable),
+        _ => Lease::Renew,
+    }
+}
+
+/// Until when leases stay although the physical cluster is unreachable.
+fn held_until(reach: Reach, on_unreachable: OnUnreachable) -> Option<Duration> {
+    match (reach, on_unreachable) {
+        (Reach::Unreachable { since }, OnUnreachable::Hold(hold)) => Some(since.saturating_add(hold)),
+        _ => None,
+    }
 }
 
 /// Who says Unknown while the lease is stopped.

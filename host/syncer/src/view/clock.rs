@@ -131,4 +131,4 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -19,13 +19,13 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::{Owner, lacking, names_binding};
 use topoloom_sync::keys;
-use topoloom_sync::liveness::Lease;
+use topoloom_sync::liveness::judge_alone;
 use topoloom_sync::naming::{label_value, virtual_node_name};
 use topoloom_sync::node::{
     Astray, LentNode, LiveLent, NodeOrder, NodeState, Now, PodsBy, Question, Rest, leave_astray,
 };
 
-use super::{Evidence, NodeWork, Remark, View};
+use super::{Evidence, NodeWork, Remark, VerbOnBinding, View};
 use crate::ledger::{PhysicalName, Touched};
 
 /// How long a live read of a node that no watch shows is good.
@@ -204,7 +204,8 @@ impl View {
     /// Whether no machine gives the name of a virtual node, and nothing that it says of one leads back to it.
     fn is_astray(&self, name: &str, node: &LentNode) -> bool {
         let is_known = self.is_listed && !self.is_outdated() && !self.is_empty_in_doubt;
-        is_known && self.physical_of(name, node).is_none()
+        // Of a cluster that is gone for good no machine will be listed.
+        (is_known || self.verb == VerbOnBinding::Detach) && self.physical_of(name, node).is_none()
     }
 
     /// Decides about a virtual node under its own name, where no machine gives that; nothing where it is the name of a machine.
@@ -270,7 +271,8 @@ impl View {
             Vec::new(),
             "the virtual node lacks labels of identity, and no machine is known for it",
         );
-        NodeWork { lease: Some(Lease::Renew), again, ..work }
+        let lease = judge_alone(self.reach, self.binding.on_unreachable, now.steady);
+        NodeWork { lease: Some(lease), again, ..work }
     }
 }
 

@@ -5,8 +5,9 @@
 //! would say the same: until something else is wanted, or something else is stored in its place, and for [`AGAIN`] at most. What else
 //! is to be done about the node is done, but no virtual node is made while the claim on its machine is not stored.
 //!
-//! Owns that comparison, and what is remembered for it: a plain value, one for each node, empty while all is stored. It never holds
-//! back what was not sent as it is: another size, another taint or another claim is another write.
+//! Owns that comparison, and what is remembered for it: a plain value, one for each node, empty while all is stored. A write is left out
+//! only if all of it that is missing now was missing in the answer to an earlier one: another size, another taint, another claim, and
+//! what another client has changed since, are sent.
 //!
 //! # Failure story
 //!
@@ -47,9 +48,7 @@ pub struct Unstored(Vec<Missing>);
 #[derive(Debug, Clone, PartialEq)]
 struct Missing {
     kind: Kind,
-    /// All that it changes.
-    sent: Value,
-    /// What of that is not stored.
+    /// What of it is not stored.
     lacks: Value,
     /// What is stored in its place.
     found: Value,
@@ -127,7 +126,7 @@ impl Unstored {
         self.0.retain(|missing| missing.kind != kind || !touches(&missing.lacks, &sent));
         if let Some(lacks) = lacking(&sent, &stored) {
             let (found, due) = (in_place(&lacks, &stored), now.saturating_add(AGAIN));
-            self.0.push(Missing { kind, sent, lacks, found, due, is_news: true });
+            self.0.push(Missing { kind, lacks, found, due, is_news: true });
         }
     }
 
@@ -148,7 +147,9 @@ impl Unstored {
                 continue;
             };
             let change = meaning(body, facts.lent);
-            let left_out = self.leave_out(kind, &change, now);
+            // What is stored of it already is no reason to leave it out, and what is missing besides is one to send it.
+            let open = kind.stored(facts).and_then(|stored| lacking(&change, &stored));
+            let left_out = open.map(without_followers).and_then(|open| self.leave_out(kind, &open, now));
             wanted.push((kind, change));
             let Some((due, is_news, fields)) = left_out else {
                 // The answer that it would wait for does not come.
@@ -182,12 +183,11 @@ impl Unstored {
         self.0.is_empty()
     }
 
-    /// Until when a change is left out, whether that is news, and which fields it is about; `None`: it is sent.
-    fn leave_out(&mut self, kind: Kind, change: &Value, now: Duration) -> Option<(Duration, bool, Vec<String>)> {
-        let says_the_same = |missing: &&mut Missing| {
-            missing.kind == kind && includes(&missing.sent, change) && touches(&missing.lacks, change)
-        };
-        let missing = self.0.iter_mut().find(says_the_same)?;
+    /// Until when a write is left out of which this is not stored, whether that is news, and which fields it is about; `None`: it is
+    /// sent.
+    fn leave_out(&mut self, kind: Kind, open: &Value, now: Duration) -> Option<(Duration, bool, Vec<String>)> {
+        let is_known = |missing: &&mut Missing| missing.kind == kind && includes(&missing.lacks, open);
+        let missing = self.0.iter_mut().find(is_known)?;
         (now < missing.due).then(|| (missing.due, mem::take(&mut missing.is_news), fields(&missing.lacks)))
     }
 }
@@ -299,6 +299,16 @@ fn lacking(wanted: &Value, stored: &Value) -> Option<Value> {
     let lacks = |(key, wanted): (&String, &Value)| Some((key.clone(), lacking(wanted, member(stored, key))?));
     let lacks: Map<String, Value> = fields.iter().filter_map(lacks).collect();
     (!lacks.is_empty()).then_some(Value::Object(lacks))
+}
+
+/// The capacity of a virtual node follows what is allocatable: a larger one is written with that, and taken back while that may not grow.
+fn without_followers(mut open: Value) -> Value {
+    if let Some(status) = open.get_mut("status").and_then(Value::as_object_mut)
+        && status.contains_key("allocatable")
+    {
+        status.remove("capacity");
+    }
+    open
 }
 
 /// What is stored of the fields that a patch changes.

@@ -79,7 +79,9 @@ async fn s6_a_copy_that_a_person_made_gets_no_lease_and_loses_our_finalizer_once
         other => panic!("{other}"),
     });
     assert!(scene.nodes.all().contains(&PhysicalName::from(COPY)), "the sweep looks at it, too");
-    assert_eq!(scene.nodes.work(&COPY.into()).await.unwrap(), WorkOutcome::Again(Duration::ZERO));
+    // Were the finalizer not gone, no write would follow this one at once.
+    let recheck = scene.view.lock().unwrap().binding.deletion.recheck;
+    assert_eq!(scene.nodes.work(&COPY.into()).await.unwrap(), WorkOutcome::Again(recheck));
     let asked = scene.asked();
     assert!(asked.len() == 2 && asked[0].contains("spec.nodeName%3Dvnode-east-copy"), "{asked:?}");
     let leases = scene.leases.0.lock().unwrap().clone();

@@ -12,7 +12,7 @@ use super::*;
 const LENT: &str = "vnode-east-w1";
 
 /// Its windows close at 08:01; a grace of ten hours.
-fn night() -> Policy {
+pub(in crate::view) fn night() -> Policy {
     let spec = PolicySpec {
         cluster: "east".to_owned(),
         time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
@@ -42,7 +42,7 @@ fn set(by: SignedDuration) -> Now {
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 /// The API server shows the taint of closed windows with this time.
-fn store(view: &mut View, time: &str, version: &str) {
+pub(in crate::view) fn store(view: &mut View, time: &str, version: &str) {
     let node = closed(view.lent(LENT).unwrap(), time, version);
     view.lent_node(&LENT.into(), node);
 }
@@ -57,7 +57,7 @@ fn closed(node: &LentNode, time: &str, version: &str) -> LentNode {
 }
 
 /// The time that a decision writes into the taint of closed windows.
-fn stamped(view: &mut View, now: Now) -> Option<String> {
+pub(in crate::view) fn stamped(view: &mut View, now: Now) -> Option<String> {
     let work = view.decide(&"w1".into(), &Evidence::default(), now);
     let taints = work.orders.iter().find_map(|order| match order {
         NodeOrder::PatchSpec { body, .. } => body["spec"]["taints"].as_array(),

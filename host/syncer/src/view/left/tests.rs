@@ -1,6 +1,8 @@
 use topoloom_sync::bars::Bar;
+use topoloom_sync::liveness::{Lease, NotAlive, Reach};
 use topoloom_sync::node::LiveNode;
 
+use super::super::clock::tests::{night, stamped, store};
 use super::super::examples::{self, lend, now, view};
 use super::*;
 
@@ -129,12 +131,38 @@ fn s6_s11_a_node_that_only_its_lease_shows_is_read_before_anything_follows_from_
     assert_eq!((alone.alone(), alone.all()), (Touched::new(), [PhysicalName::from("w1")].into()));
     assert_eq!(alone.review(now()).touched, [PhysicalName::from("w1")].into());
     assert_eq!(alone.strays().stripped.len(), 1);
+    // No machine says how long such a node lives: the cluster does.
+    let mut cut_off = view();
+    cut_off.physical_node_gone("w1");
+    cut_off.ledger.forget("w1");
+    cut_off.reach = Reach::Unreachable { since: now().steady };
+    let lease = looked(&mut cut_off, LENT, &found(&stripped(keys::VIRTUAL_CLUSTER)), now()).1;
+    assert_eq!(lease, Some(Lease::Stop(NotAlive::Unreachable)));
     // It is gone.
     let mut gone = view();
     gone.physical_node_gone("w1");
     gone.ledger.forget("w1");
     assert_eq!(looked(&mut gone, LENT, &read(LiveLent::Gone), now()), (vec![], None));
     assert!(gone.lends_nothing());
+}
+
+#[test]
+fn s17_an_earlier_closing_counts_for_no_new_one_where_a_node_had_no_labels_between_the_two() {
+    let mut view = view(1);
+    lend(&mut view, 1);
+    let open = view.lent(LENT).unwrap().clone();
+    let _ = view.policies.insert(night());
+    let closed = stamped(&mut view, now()).unwrap();
+    store(&mut view, &closed, "30");
+    assert_eq!(stamped(&mut view, now()), None, "it is at rest");
+    view.lent_node_left(LENT);
+    let mut wiped = LentNode { version: "31".into(), ..open.clone() };
+    wiped.metadata.labels.remove(keys::BINDING);
+    looked(&mut view, "w1", &found(&wiped), now());
+    // A person writes the labels again a day later, when the windows have been open and are closed again.
+    let day = later(Duration::from_secs(86_400));
+    view.lent_node(&LENT.into(), LentNode { version: "32".into(), ..open });
+    assert_eq!(stamped(&mut view, day), Some(day.wall.to_string()));
 }
 
 /// A copy of a virtual node, made by a person, under this name.
@@ -171,7 +199,7 @@ fn s6_a_copy_of_a_virtual_node_leads_to_no_machine_and_goes_when_a_person_has_de
 
 #[test]
 fn s11_before_the_machines_are_listed_no_node_is_known_to_lead_nowhere() {
-    let reach = topoloom_sync::liveness::Reach::Reachable;
+    let reach = Reach::Reachable;
     let spent = topoloom_sync::guard::Spent::default();
     let mut view = View::new(examples::binding(), topoloom_sync::guard::Safety::default(), spent, reach, now());
     view.lent_nodes(std::collections::HashMap::new());
@@ -179,6 +207,10 @@ fn s11_before_the_machines_are_listed_no_node_is_known_to_lead_nowhere() {
     assert_eq!(view.strays().astray, BTreeSet::new());
     let work = view.decide(&"vnode-east-copy".into(), &Evidence::default(), now());
     assert_eq!((work.lent, work.orders.len()), (None, 0), "its lease is left as it is");
+    // Of a cluster that is gone for good no machine will be listed.
+    view.verb = VerbOnBinding::Detach;
+    assert_eq!(view.strays().astray.len(), 1);
+    view.verb = VerbOnBinding::None;
     let touched = view.physical_nodes([("w1".into(), examples::physical(1))].into());
     assert!(touched.contains("vnode-east-copy"));
     assert_eq!(view.strays().astray.len(), 1);

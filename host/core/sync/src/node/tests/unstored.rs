@@ -231,6 +231,39 @@ fn s22_what_another_client_changes_after_an_answer_is_repaired_at_once_however_o
 }
 
 #[test]
+fn s5_s22_what_goes_wrong_beside_a_field_that_is_not_stored_is_repaired_each_time() {
+    let mut scene = older();
+    let ready = |scene: &Scene| scene.of_lent("/status/conditions/0/status");
+    for round in 1..=3 {
+        scene.edit_lent(json!({"metadata": {"labels": {"rack": "edited"}}}));
+        scene.settle();
+        assert_eq!((scene.sent.len(), scene.of_lent("/metadata/labels/rack")), (2 * round, json!("r1")));
+        // Node-lifecycle, in an outage of the physical cluster.
+        let mut conditions = scene.of_lent("/status/conditions");
+        conditions[0]["status"] = "Unknown".into();
+        scene.edit_lent(json!({"status": {"conditions": conditions}}));
+        scene.settle();
+        assert_eq!((scene.sent.len(), ready(&scene)), (2 * round + 1, json!("True")));
+        assert_eq!(scene.left_out(), left_out(STATUS, "status.nodeInfo.swap"));
+    }
+}
+
+#[test]
+fn s7_a_claim_that_is_wiped_is_written_again_beside_a_label_that_is_not_stored() {
+    let mut scene = Scene::lent();
+    scene.lender = |node: &mut Value| {
+        node["metadata"]["labels"].as_object_mut().map(|labels| labels.remove(keys::POLICY_APPLIED));
+    };
+    scene.edit_physical(json!({"metadata": {"labels": {keys::POLICY_APPLIED: null}}}));
+    for _ in 0..2 {
+        scene.edit_physical(json!({"metadata": {"annotations": {keys::LEASED_BY: null}}}));
+        scene.settle();
+        let claims = scene.physical.as_ref().unwrap()["metadata"]["annotations"][keys::LEASED_BY].clone();
+        assert_ne!(claims, Value::Null, "{:?}", scene.sent);
+    }
+}
+
+#[test]
 fn s5_what_is_not_stored_is_remembered_while_nothing_may_be_written() {
     let mut scene = older();
     scene.bar(&[Bar::Unreachable]);
