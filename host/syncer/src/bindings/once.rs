@@ -74,7 +74,7 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
         ));
     }
     let conflict = match physical.filter(|_| !is_same) {
-        Some(physical) => conflict(looked, lent, physical, &mut remarks).await,
+        Some(physical) => Box::pin(conflict(looked, lent, physical, &mut remarks)).await,
         None => same_id(looked),
     };
     let is_terminating = object.metadata.deletion_timestamp.is_some();

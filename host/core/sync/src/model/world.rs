@@ -559,7 +559,8 @@ impl World {
         let ours: BTreeSet<NodeName> = (0..NODES).map(|node| lent_name(binding_of(at), node)).collect();
         for (name, node) in nodes {
             let is_named = names_binding(&labels_of(&node), &us);
-            if !is_named && !(ours.contains(&*name) && leases.contains_key(&name)) {
+            let has_lease = ours.contains(&*name) && leases.contains_key(&name);
+            if !is_named && !has_lease {
                 continue;
             }
             let uid: Uid = node["metadata"]["uid"].as_str().unwrap_or_default().into();
