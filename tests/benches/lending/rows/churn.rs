@@ -45,7 +45,7 @@ pub(super) async fn measure(stage: &Stage, scale: &Scale, table: &mut Table) -> 
     let row = Row::new("  writes of the node that was written most", tenants.most.to_string());
     table.add(row.target(tenants.most.into(), Target::AtMost(tenants.time.as_secs_f64()), whole));
 
-    sleep(SETTLES).await;
+    until_quiet(stage).await?;
     let before = stage.virtual_plane.requests().await?;
     let ours = Stream { rate: OUR_RATE.min(rate), life: OUR_LIFE, time: scale.stream, machines };
     let came = stage.stream_work(ours).await?;
@@ -66,6 +66,19 @@ pub(super) async fn measure(stage: &Stage, scale: &Scale, table: &mut Table) -> 
         table.add(Row::new("  with the naive mode came", format!("{come:.0} pods a second")));
     }
     Ok(())
+}
+
+/// Waits until no node was written for so long: what follows from the pods of the lender is none of ours.
+async fn until_quiet(stage: &Stage) -> Result<()> {
+    loop {
+        let before = stage.virtual_plane.requests().await?;
+        sleep(SETTLES).await;
+        let written = node_writes(&stage.virtual_plane.requests().await?.since(&before));
+        if written == 0 {
+            return Ok(());
+        }
+        eprintln!("bench: {written} nodes were still written for the pods of the lender");
+    }
 }
 
 async fn tenants(stage: &Stage, stream: Stream) -> Result<Written> {
