@@ -54,16 +54,8 @@ pub(super) fn history(mutation: Mutation) -> Vec<Deed> {
         Mutation::NothingTolerated => [
             vec![Deed::Borrower(Borrower::Schedule(TOLERANT))],
             copied(TOLERANT),
-            vec![
-                Deed::Lender(Lender::Edit(Edit::Closing)),
-                Deed::Catch(0),
-                Deed::Status(0),
-                Deed::Do(0, 0),
-                Deed::Pass(700),
-                Deed::Do(0, 0),
-                Deed::Pass(610),
-                Deed::Do(0, 0),
-            ],
+            closed(),
+            vec![Deed::Pass(610), Deed::Do(0, 0)],
         ]
         .concat(),
         Mutation::LeftIsGone => vec![
@@ -189,23 +181,26 @@ pub(super) fn restored_twice() -> Vec<Deed> {
     ]
 }
 
-/// Windows close with a grace of ten minutes. Meanwhile users take the taint off, or its time, also while no process looks. The second
-/// part is behind the end of the grace.
-pub(super) fn untainted() -> (Vec<Deed>, Vec<Deed>) {
-    let look = [Deed::Watch(0, Kind::Lent), Deed::Do(0, 0)];
-    let close = vec![
+/// The windows of the first node are announced to close, and close: its grace of ten minutes has begun.
+fn closed() -> Vec<Deed> {
+    vec![
         Deed::Lender(Lender::Edit(Edit::Closing)),
         Deed::Catch(0),
         Deed::Status(0),
         Deed::Do(0, 0),
         Deed::Pass(700),
         Deed::Do(0, 0),
-        Deed::Pass(300),
-    ];
+    ]
+}
+
+/// Windows close with a grace of ten minutes. Meanwhile users take the taint off, or its time, also while no process looks. The second
+/// part is behind the end of the grace.
+pub(super) fn untainted() -> (Vec<Deed>, Vec<Deed>) {
+    let look = [Deed::Watch(0, Kind::Lent), Deed::Do(0, 0)];
     let down = vec![Deed::Kill(0), Deed::Borrower(Borrower::Untaint(0)), Deed::Catch(0), Deed::Do(0, 0)];
     let before = [
-        close,
-        vec![Deed::Borrower(Borrower::Untaint(0))],
+        closed(),
+        vec![Deed::Pass(300), Deed::Borrower(Borrower::Untaint(0))],
         look.to_vec(),
         down,
         vec![Deed::Borrower(Borrower::Timeless(0))],
