@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use topoloom_tests::host::Host;
 
-use self::proxy::Proxy;
+use self::proxy::{LATE, Proxy};
 use super::SETTLES;
 use super::size::lags;
 use crate::audit::{opened, watches};
@@ -26,6 +26,8 @@ use crate::table::{Row, Table, Target, time};
 /// Bindings, two for each group of machines; and how many pods are measured in each run.
 const BINDINGS: u32 = 20;
 const TURNS: usize = 400;
+/// How often a quick and a slow server are measured in turns.
+const PHASES: usize = 3;
 /// Lags may differ by ten percent.
 const RATIO: f64 = 1.1;
 /// What is watched in the physical cluster.
@@ -65,13 +67,22 @@ pub(super) async fn measure(scale: &Scale, options: &Options, table: &mut Table)
         stage.secret(&name(u32::try_from(number)?), &kubeconfig).await?;
     }
     settle(&host, &stage).await?;
-    let calm = lags(&stage, of_others(stage.machines, turns), |number| name(binding_of(number)), "c").await?;
-    servers.0.first().context("there is a first one")?.slow_down();
-    let slow = lags(&stage, of_others(stage.machines, turns), |number| name(binding_of(number)), "d").await?;
+    let first = servers.0.first().context("there is a first one")?;
+    let (mut calm, mut slow) = (Sample::default(), Sample::default());
+    for phase in 0..PHASES {
+        calm.extend(&of_the_others(&stage, turns, &format!("c{phase}-")).await?);
+        first.set_slow(true);
+        slow.extend(&of_the_others(&stage, turns, &format!("d{phase}-")).await?);
+        first.set_slow(false);
+        // Its late answers arrive until then.
+        sleep(LATE).await;
+        settle(&host, &stage).await?;
+    }
     for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(RATIO))] {
         let (value, other) = (slow.percentile(percent), calm.percentile(percent));
         let what = format!("one of {BINDINGS} servers answers after 30 s: lag of the other bindings, {which}");
-        table.add(Row::new(what, time(value)).against("before", value, other, target));
+        let row = Row::new(format!("{what} of {}, in {PHASES} turns", slow.len()), time(value));
+        table.add(row.against("with a quick one", value, other, target));
     }
     // It would wait for answers that come half a minute late.
     host.kill().await?;
@@ -131,9 +142,12 @@ fn binding_of(machine: u32) -> u32 {
     machine % BINDINGS
 }
 
-/// Machines of all bindings but the first, so many.
-fn of_others(machines: u32, turns: u32) -> impl Iterator<Item = u32> {
-    (0..machines).filter(|machine| binding_of(*machine) != 0).take(turns as usize)
+/// The lags of so many machines, of all bindings but the first.
+async fn of_the_others(stage: &Stage, turns: u32, prefix: &str) -> Result<Sample> {
+    let machines = (0..stage.machines).filter(|machine| binding_of(*machine) != 0).take(turns as usize);
+    let lags = lags(stage, machines, |number| name(binding_of(number)), prefix).await?;
+    eprintln!("bench: {prefix}: p50 {}, p99 {}", time(lags.median()), time(lags.percentile(99)));
+    Ok(lags)
 }
 
 /// Labels each machine with the half of its group, so that there are as many parts as bindings.

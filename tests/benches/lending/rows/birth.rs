@@ -87,7 +87,8 @@ async fn of_the_host(stage: &Stage) -> Result<Birth> {
     let before = stage.virtual_plane.requests().await?;
     let physical_before = stage.physical_plane.requests().await?;
     let begin = Instant::now();
-    stage.bind(BINDING, MOUNT, json!({})).await?;
+    // All nodes go at the end: the guard would hold that.
+    stage.bind(BINDING, MOUNT, json!({"safety": {"maxNodesPercent": 100}})).await?;
     let born = stage.until_born(VIRTUAL, stage.machines).await?;
     let wanted = stage.machines as usize;
     let all = |leases: &mut Leases| if leases.len() == wanted { leases.youngest() } else { None };

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use topoloom_tests::lending::Background;
 
 /// How late a slow server answers.
-const LATE: Duration = Duration::from_secs(30);
+pub(super) const LATE: Duration = Duration::from_secs(30);
 const PIECE: usize = 64 << 10;
 
 /// A server. It ends with the value.
@@ -38,9 +38,9 @@ impl Proxy {
         self.port
     }
 
-    /// From now on it answers half a minute late.
-    pub(super) fn slow_down(&self) {
-        self.slow.store(true, Ordering::Relaxed);
+    /// From now on it answers half a minute late, or as quickly as it can.
+    pub(super) fn set_slow(&self, slow: bool) {
+        self.slow.store(slow, Ordering::Relaxed);
     }
 
     pub(super) async fn stop(self) {
