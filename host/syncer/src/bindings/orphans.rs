@@ -56,7 +56,7 @@ pub(super) async fn keep(clients: &Clients, lease: &LeaseName, text: &str) -> Re
     // Without an election it is made a moment later.
     let Some(seen) = clients.lease(lease).await? else { return Ok(Kept::NoLease) };
     if of(&seen) != Some(text) {
-        clients.write_record(lease, &seen.version, Some(text)).await?;
+        clients.write_record(lease, &seen, Some(text)).await?;
     }
     Ok(Kept::Yes)
 }
@@ -73,7 +73,7 @@ pub(super) enum Kept {
 /// Removes the record from the Lease, where it has one: nothing is left, or another installation serves the binding.
 pub(super) async fn forget(clients: &Clients, lease: &LeaseName, seen: Option<&SeenLease>) {
     let Some(seen) = seen.filter(|seen| of(seen).is_some()) else { return };
-    if let Err(refusal) = clients.write_record(lease, &seen.version, None).await {
+    if let Err(refusal) = clients.write_record(lease, seen, None).await {
         tracing::debug!(
             lease = lease.name, reason = refusal.reason.as_str(), error = %refusal, "the record of a binding could not be removed"
         );

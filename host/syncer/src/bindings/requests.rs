@@ -228,39 +228,45 @@ impl Clients {
     pub(super) async fn write_witness(
         &self,
         lease: &LeaseName,
-        version: &str,
+        seen: &SeenLease,
         text: &str,
     ) -> Result<SeenLease, Refusal> {
-        self.annotate_lease(lease, version, keys::WITNESS, Some(text)).await
+        self.annotate_lease(lease, seen, keys::WITNESS, Some(text)).await
     }
 
     /// Writes the record of the binding into it, or removes it.
     pub(super) async fn write_record(
         &self,
         lease: &LeaseName,
-        version: &str,
+        seen: &SeenLease,
         text: Option<&str>,
     ) -> Result<SeenLease, Refusal> {
-        self.annotate_lease(lease, version, keys::BINDING_RECORD, text).await
+        self.annotate_lease(lease, seen, keys::BINDING_RECORD, text).await
     }
 
-    /// Another writer of the lease, which renews it, may come in between: then it is read again.
+    /// Another writer of the lease, which renews it, may come in between: then it is read again. The text was made from what had been
+    /// seen. Where something else stands there by now, or another replica holds the lease, that is a conflict, and its caller looks anew:
+    /// an older number of the witness over a newer one would look like a store that was set back, and the other way round would hide one.
     async fn annotate_lease(
         &self,
         lease: &LeaseName,
-        version: &str,
+        seen: &SeenLease,
         key: &str,
         text: Option<&str>,
     ) -> Result<SeenLease, Refusal> {
         let api: Api<Lease> = Api::namespaced(self.lent_writes.clone(), &lease.namespace);
-        let mut version = version.to_owned();
+        let is_as_seen = |now: &SeenLease| {
+            let what =
+                |lease: &SeenLease| (lease.uid.clone(), lease.holder.clone(), lease.annotations.get(key).cloned());
+            what(now) == what(seen)
+        };
+        let mut version = seen.version.clone();
         for _ in 0..3 {
             let body = json!({"metadata": {"resourceVersion": version, "annotations": {key: text}}});
             let (merge, patch) = (PatchParams::default(), Patch::Merge(&body));
             match lent(api.patch(&lease.name, &merge, &patch)).await {
                 Err(refusal) if refusal.reason == RefusalReason::Conflict => {
-                    let seen = self.lease(lease).await?;
-                    version = seen.ok_or(refusal)?.version;
+                    version = self.lease(lease).await?.filter(is_as_seen).ok_or(refusal)?.version;
                 }
                 answer => return answer.map(SeenLease::from),
             }

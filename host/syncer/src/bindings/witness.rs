@@ -5,7 +5,8 @@
 //!
 //! # Failure story
 //!
-//! A round that fails in the middle leaves numbers that agree, and the next one begins again. The Lease of the borrower is looked at
+//! A round that fails in the middle leaves numbers that agree, and the next one begins again. So does one in which another replica has
+//! written numbers in between. The Lease of the borrower is looked at
 //! with each round: one that another client took over is found here.
 
 use topoloom_cluster::Refusal;
@@ -74,7 +75,7 @@ pub(super) async fn make(clients: &Clients, places: &Places<'_>, why: Why) -> Re
         match step {
             Step::Keep(kept) | Step::Confirm(kept) => {
                 let text = write_kept(places.pair, kept);
-                kept_in = clients.write_witness(places.lease, &kept_in.version, &text).await?;
+                kept_in = clients.write_witness(places.lease, &kept_in, &text).await?;
             }
             Step::Copy(copy) => {
                 let (name, text) = (places.borrower.lease(), write_copy(places.pair, copy));

@@ -1,3 +1,4 @@
+use topoloom_cluster::RefusalReason;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::{BindingName, ClusterId};
 use topoloom_sync::witness::Store;
@@ -135,4 +136,31 @@ async fn s25_a_lease_that_is_not_there_keeps_no_counter_and_makes_no_copy() {
     world.lent.remove(LEASE);
     assert_eq!(world.make(Why::Time).await, Ok(Found::NoLease));
     assert_eq!(world.physical.writes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn s25_a_renewal_of_the_lease_holds_no_number_up_and_one_that_came_in_between_is_not_written_over() {
+    let world = World::new();
+    world.make(Why::Time).await.unwrap();
+    let clients = clients(&world.lent, &world.physical);
+    let seen = clients.lease(&world.lease).await.unwrap().unwrap();
+    let another = |path: &str, value: &str| {
+        let mut lease = world.lent.get(LEASE).unwrap();
+        *lease.pointer_mut(path).unwrap() = value.into();
+        world.lent.put(LEASE, lease);
+    };
+    another("/metadata/resourceVersion", "renewed");
+    let stored = clients.write_witness(&world.lease, &seen, "b1/c1/2/1").await.unwrap();
+    assert_eq!((world.kept().as_str(), stored.holder.as_str()), ("b1/c1/2/1", "replica"));
+    // Another replica has taken the binding over, and raises the counter.
+    let number = format!("/metadata/annotations/{}", keys::WITNESS.replace('/', "~1"));
+    for (path, before, value) in
+        [(number.as_str(), "b1/c1/2/1", "b1/c1/9/9"), ("/spec/holderIdentity", "replica", "another")]
+    {
+        another(path, value);
+        let refused = clients.write_witness(&world.lease, &stored, "b1/c1/2/2").await.unwrap_err();
+        assert_eq!(refused.reason, RefusalReason::Conflict);
+        assert_ne!(world.kept(), "b1/c1/2/2", "{value}");
+        another(path, before);
+    }
 }
