@@ -276,6 +276,8 @@ impl Conductor {
             Woke::News | Woke::Changed => {}
             Woke::VirtualSetBack => {
                 self.same_id.forget();
+                // The Lease is of that earlier state, too.
+                self.recorded = None;
                 self.is_set_back(&Sign::Version(Store::Virtual), None);
                 // The watch may have shown the object of now already, in a version before the one that was known.
                 self.is_version_void = true;

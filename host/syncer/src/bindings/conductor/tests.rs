@@ -320,3 +320,20 @@ async fn s6_s25_a_restore_is_not_confirmed_while_another_physical_cluster_answer
     assert_eq!(stage.restored(), Value::Null);
     assert_ne!(stage.physical.writes(), [""; 0]);
 }
+
+#[tokio::test]
+async fn s22_s25_after_a_restore_of_the_virtual_cluster_the_lease_has_the_record_of_the_binding_again() {
+    let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
+    let record =
+        |stage: &Stage| stage.lent.get(LEASE).unwrap()["metadata"]["annotations"][keys::BINDING_RECORD].clone();
+    let saved = stage.lent.save();
+    stage.connect(None);
+    stage.settles().await;
+    let written = record(&stage);
+    assert!(written.is_string(), "{written}");
+    stage.lent.restore(saved);
+    assert_eq!(record(&stage), Value::Null);
+    stage.show();
+    stage.wakes(Woke::VirtualSetBack).await;
+    assert_eq!(record(&stage), written);
+}
