@@ -90,7 +90,7 @@ impl Inbox {
         let Some(lending) = pod.lending() else { return };
         if !self.owns(lending) {
             let name = PodName::new(&lending.namespace, &lending.name);
-            return self.change(|book| book.not_ours(&name));
+            return self.change(|book| book.not_owned(&name, pod.uid(), lending));
         }
         match pod.take_text().and_then(|text| self.kept(&text)) {
             Some(state) => self.change(|book| shown(book, |book| book.physical(&state))),

@@ -5,8 +5,8 @@
 //!
 //! # Failure story
 //!
-//! A pod that lost its label while no process looked is in no watch of ours, and no one is notified. A live read that fails is made
-//! again with the next try or sweep.
+//! A pod that lost a label by which it is watched while no process looked is in no watch of ours, and no one is notified; of one that lost
+//! the UID of its binding a person is. A live read that fails is made again with the next try or sweep.
 
 use topoloom_api::Reason;
 use topoloom_cluster::work::WorkOutcome;

@@ -1,14 +1,17 @@
 //! Virtual pods whose physical pod is not followed any more: it is gone, or its labels are not ours and it runs on.
 //!
-//! A watch by labels shows both in the same way. Where the two pods named each other, a live read tells them apart.
+//! A watch by labels shows both in the same way. Where the two pods named each other, a live read tells them apart. A pod that lacks the
+//! UID of its binding alone is shown still: it may have lost that while no process looked.
 
 use std::collections::HashMap;
 
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::identity::names_binding;
 use topoloom_sync::keys;
 use topoloom_sync::pods::VirtualPod;
 
 use super::{Book, PodKey, PodName, TwinRow};
+use crate::slices::pod::Lending;
 
 /// What is known of such pods.
 #[derive(Debug, Default)]
@@ -55,6 +58,21 @@ impl Book {
         if self.twins.get(twin).is_some_and(|known| is_its(known) && known.ending.is_none()) {
             self.strays.lost.insert(name.clone(), twin.clone());
         }
+    }
+
+    /// A physical pod with the label of the virtual cluster is none of ours by its labels. Returns what has to be looked at: one that was
+    /// followed, and one that names our binding without a UID of it, until a person was notified.
+    pub(in crate::pods) fn not_owned(&mut self, name: &PodName, uid: &Uid, lending: &Lending) -> Vec<PodKey> {
+        let looks = self.not_ours(name);
+        let is_here = *lending.namespace == *self.mount && names_binding(&lending.labels, &self.identity);
+        let Some(named) = lending.names.as_deref().filter(|_| is_here && looks.is_empty()) else { return looks };
+        let twin = PodName::new(&named.namespace, &named.name);
+        let is_its = |known: &TwinRow| known.uid == named.uid && known.names(name, uid) && known.ending.is_none();
+        if self.strays.said.contains_key(&named.uid) || !self.twins.get(&twin).is_some_and(is_its) {
+            return looks;
+        }
+        self.strays.lost.insert(name.clone(), twin);
+        vec![PodKey::Physical(name.clone())]
     }
 
     /// The virtual pod whose physical one, of this name, has to be read. Nothing where that ended, or terminates by now.

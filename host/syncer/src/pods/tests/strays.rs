@@ -114,3 +114,30 @@ async fn s6_a_pod_that_is_another_one_or_whose_virtual_pod_ends_is_no_news() {
         assert!(!scene.virtuals.take_seen().contains(&"POST events".to_owned()), "{phase}");
     }
 }
+
+#[tokio::test]
+async fn s6_a_pod_that_lost_the_uid_of_its_binding_while_no_process_looked_is_read_and_a_person_is_notified_once() {
+    let mut scene = Scene::unlisted();
+    let twin = scene.virtuals.put(scene.virtual_pod(running()));
+    scene.list_virtual(&[twin]);
+    let wiped = scene.physicals.put(without(&scene, &[keys::BINDING_UID], "One"));
+    scene.list_physical(&[wiped]);
+    assert_eq!(scene.run().await, ["physical lent/web-0-x: done"]);
+    assert_eq!(scene.physicals.take_seen(), ["GET lent/web-0-x"]);
+    let event = event(&scene);
+    assert_eq!((&event["reason"], &event["regarding"]["uid"]), (&json!("PodNotFollowed"), &json!("v-uid")));
+    let note = event["note"].as_str().unwrap();
+    assert!(note.ends_with("pod -n lent web-0-x --overwrite topoloom.dev/binding-uid=b-1"), "{note}");
+    // Its status changes.
+    scene.show_physical(without(&scene, &[keys::BINDING_UID], "Two"));
+    assert_eq!((scene.run().await, scene.physicals.take_seen()), (vec![], vec![]));
+    // Another pod with our labels that only says that it is the pod of that one.
+    let mut copy = without(&scene, &[keys::BINDING_UID], "Copy");
+    (copy["metadata"]["name"], copy["metadata"]["uid"]) = (json!("copy"), json!("c-uid"));
+    scene.show_physical(copy);
+    assert_eq!(scene.run().await, [""; 0]);
+    // It is labelled again.
+    scene.show_physical(without(&scene, &[], "Three"));
+    scene.run().await;
+    assert_eq!(scene.virtuals.take_seen(), ["PATCH shop/web-0/status"]);
+}
