@@ -221,6 +221,12 @@ impl Bars {
         self.0.iter().any(|bar| bar.doubts_claims())
     }
 
+    /// These and another one.
+    #[must_use]
+    pub fn with(&self, bar: Bar) -> Self {
+        self.iter().chain([bar]).collect()
+    }
+
     /// Those in force, in order.
     pub fn iter(&self) -> impl Iterator<Item = Bar> {
         self.0.iter().copied()
@@ -286,6 +292,7 @@ mod tests {
         assert_eq!(bars.forbid(Doing::Shrink), Some(Bar::Paused));
         assert!(bars.allow(Doing::Renew) && Bars::default().allow(Doing::Disrupt));
         assert_eq!(bars.iter().collect::<Vec<_>>(), [Bar::Suspect, Bar::Paused]);
+        assert_eq!(bars.with(Bar::Conflict).forbid(Doing::Mirror), Some(Bar::Conflict));
     }
 
     #[test]

@@ -22,6 +22,7 @@
 
 mod astray;
 mod course;
+mod earlier_id;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
 mod facts;
@@ -43,9 +44,10 @@ use jiff::Timestamp;
 pub use self::astray::{Astray, leave_astray};
 pub use self::course::Course;
 use self::course::course;
+pub use self::earlier_id::EarlierId;
 pub use self::facts::{
-    Binding, Chained, Facts, KubeletEndpoint, LentNode, LentPod, LiveLent, LiveNode, Memory, NodeClaims, Now, Physical,
-    PhysicalNode, PodsBy, VerbOnNode,
+    Binding, Chained, Facts, KubeletEndpoint, LentNode, LentPod, LifeFacts, LiveLent, LiveNode, Memory, NodeClaims,
+    Now, Physical, PhysicalNode, PodsBy, VerbOnNode,
 };
 use self::lend::Lending;
 pub use self::lend::{Details, Window};

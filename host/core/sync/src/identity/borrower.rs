@@ -101,7 +101,8 @@ impl fmt::Display for WhyConflict {
             Self::ClusterId { found: Some(found), ours } => write!(
                 f,
                 "its clusterID is {:?} and that of this binding is {:?}: names of nodes made under the one are not those of \
-                 the other",
+                 the other. Delete this ClusterBinding and apply it again with the first, or, where nothing is left of that, delete \
+                 the Lease",
                 line(found, super::SHOWN),
                 &**ours
             ),

@@ -7,7 +7,7 @@ use crate::bars::Doing;
 use crate::deletion::{DeletionCause, Existence};
 use crate::identity::{Claim, Earlier, Owner};
 use crate::keys;
-use crate::naming::{label_value, same_origin};
+use crate::naming::same_origin;
 use crate::policy::in_force::{BindingFacts, InForce, NodeFacts};
 use topoloom_core::names::Uid;
 
@@ -128,12 +128,7 @@ fn absent<'a>(facts: &Facts<'a>) -> Course<'a> {
 /// Whether another machine has taken the name. What the virtual node says of the UID may have been edited (decision S22): the
 /// claim on the physical node decides, and where there is none a live read.
 fn replaced<'a>(facts: &Facts<'a>, lent: &LentNode, physical: &PhysicalNode) -> Option<Course<'a>> {
-    let recorded = |map: &std::collections::BTreeMap<String, String>| {
-        map.get(keys::PHYSICAL_NODE_UID).is_some_and(|uid| *uid == label_value(&physical.uid) || **uid == *physical.uid)
-    };
-    let is_same =
-        recorded(&lent.metadata.labels) || recorded(&lent.metadata.annotations) || facts.claim(physical) == Claim::Ours;
-    if is_same {
+    if lent.names_uid(&physical.uid) || facts.claim(physical) == Claim::Ours {
         return None;
     }
     Some(match facts.live {

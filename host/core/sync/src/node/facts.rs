@@ -16,7 +16,7 @@ use crate::identity::{Claim, Earlier, Identity, Owner, lacking, names_binding};
 use crate::keys;
 use crate::liveness::{Liveness, LivenessFacts, Machine, OnUnreachable, Reach, Ready, judge};
 use crate::merge::{Cordon, Metadata};
-use crate::naming::ClusterId;
+use crate::naming::{ClusterId, label_value};
 use crate::phase::Phase;
 use crate::policy::in_force::{NoPolicy, Policies};
 use crate::reclaim::{self, Closing, ClosingMemory, PodRef};
@@ -400,20 +400,49 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the node lives, and who writes its conditions. Where there is no physical node, the virtual one says it.
+    /// Whether the node lives, and who writes its conditions.
     pub(super) fn liveness(&self, now: Duration) -> Liveness {
-        let lent = self.lent.or_else(|| self.hidden());
-        let virtual_ready = lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
-        let facts = LivenessFacts {
+        let facts = LifeFacts {
+            lent: self.lent.or_else(|| self.hidden()),
+            physical: self.physical,
             reach: self.reach,
             on_unreachable: self.binding.on_unreachable,
+            unrenewed_since: self.memory.unrenewed_since,
+        };
+        facts.judge(now)
+    }
+}
+
+/// What shows whether a virtual node lives.
+#[derive(Debug, Clone, Copy)]
+pub struct LifeFacts<'a> {
+    /// The virtual node, where one is known.
+    pub lent: Option<&'a LentNode>,
+    /// Its machine.
+    pub physical: Physical<'a>,
+    /// How the connection to the physical cluster is doing.
+    pub reach: Reach,
+    /// What the binding wants while that does not answer.
+    pub on_unreachable: OnUnreachable,
+    /// Since when its lease has not been renewed.
+    pub unrenewed_since: Option<Duration>,
+}
+
+impl LifeFacts<'_> {
+    /// Whether it lives, and who writes its conditions. Where there is no physical node, the virtual one says it.
+    #[must_use]
+    pub fn judge(&self, now: Duration) -> Liveness {
+        let virtual_ready = self.lent.map_or(Ready::Absent, |lent| ready(&lent.conditions));
+        let facts = LivenessFacts {
+            reach: self.reach,
+            on_unreachable: self.on_unreachable,
             machine: match self.physical {
                 Physical::Unlisted => Machine::Unlisted,
                 Physical::Absent => Machine::Shown(virtual_ready),
                 Physical::Present(physical) => Machine::Shown(ready(&physical.conditions)),
             },
             virtual_ready,
-            unrenewed_since: self.memory.unrenewed_since,
+            unrenewed_since: self.unrenewed_since,
         };
         judge(&facts, now)
     }
@@ -427,6 +456,15 @@ impl LentNode {
         } else {
             Finalizer::Absent
         }
+    }
+
+    /// Whether it says that its machine is the one with this UID. Label or annotation may have been edited, and a label has a hash of a
+    /// UID that is too long for one.
+    #[must_use]
+    pub fn names_uid(&self, uid: &Uid) -> bool {
+        let is_it = |said: &String| *said == label_value(uid) || **said == **uid;
+        let maps = [&self.metadata.labels, &self.metadata.annotations];
+        maps.into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_UID)).any(is_it)
     }
 
     /// Since when it is marked for deletion: the annotation beside the taint.
