@@ -281,7 +281,8 @@ words! {
         NodesClaimed,
         /// The annotation with the claim of physical nodes was edited, and is no claim.
         ClaimsUnreadable,
-        /// Virtual nodes of the binding lack labels of identity, or lead to no physical node; the message names them.
+        /// Virtual nodes of the binding lack labels of identity, lead to no physical node, or are of an earlier binding of its name that had
+        /// another `clusterID`; the message names them.
         NodesUnclear,
         /// Objects with the name of this binding belong to another binding that exists.
         BindingExists,

@@ -582,8 +582,7 @@ impl<L: Leases> Work<PhysicalName> for Nodes<L> {
     }
 
     fn all(&self) -> Vec<PhysicalName> {
-        let view = self.view();
-        view.all().union(&view.alone()).cloned().collect()
+        self.view().everything().into_iter().collect()
     }
 }
 

@@ -14,6 +14,7 @@ mod asking;
 mod boundary;
 mod clock;
 mod csi;
+mod earlier;
 mod left;
 mod lenders;
 mod ports;
@@ -50,6 +51,7 @@ use self::boundary::Boundary;
 pub use self::clock::ClockNews;
 use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiView, CsiWork};
+use self::earlier::EarlierNodes;
 pub use self::left::Strays;
 use self::left::{Fate, Left};
 pub use self::ports::{PortEvidence, PortView, PortWork};
@@ -166,6 +168,8 @@ pub struct View {
     lent: HashMap<NodeName, Arc<LentNode>>,
     /// Virtual nodes that their watch shows no more, until a live read has shown what became of them.
     left: HashMap<NodeName, Left>,
+    /// Virtual nodes that an earlier binding of our name made under another `clusterID`: their watch shows them, or has shown them.
+    earlier: EarlierNodes,
     is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
@@ -253,6 +257,7 @@ impl View {
             recall: recall::Recall::default(),
             lent: HashMap::new(),
             left: HashMap::new(),
+            earlier: EarlierNodes::new(),
             is_lent_listed: false,
             remembered: HashMap::new(),
             orphans: HashMap::new(),
@@ -279,13 +284,16 @@ impl View {
             self.placement += 1;
         }
         self.physical.insert(Arc::clone(name), node);
-        [Arc::clone(name)].into()
+        let mut touched = self.earlier_on(name);
+        touched.insert(Arc::clone(name));
+        touched
     }
 
     /// A physical node is gone.
     pub fn physical_node_gone(&mut self, name: &str) -> Touched {
         self.placement += 1;
-        self.physical.remove_entry(name).map(|(name, _)| name).into_iter().collect()
+        let gone = self.physical.remove_entry(name).map(|(name, _)| name);
+        self.earlier_on(name).into_iter().chain(gone).collect()
     }
 
     /// All physical nodes were listed: what is not among these is gone.
@@ -331,17 +339,21 @@ impl View {
         self.left.remove(name);
         self.lent.insert(name.clone(), Arc::clone(&node));
         self.ports_of(name, before.as_deref(), Some(&*node));
-        [self.key_of(name, &node)].into()
+        let mut touched = self.note_earlier(name, &node);
+        touched.insert(self.key_of(name, &node));
+        touched
     }
 
     /// A virtual node is gone: the answer to a request said so.
     pub fn lent_node_gone(&mut self, name: &str) -> Touched {
         self.left.remove(name);
-        let Some((name, node)) = self.lent.remove_entry(name) else { return Touched::new() };
+        let mut touched = self.forget_earlier(name);
+        let Some((name, node)) = self.lent.remove_entry(name) else { return touched };
         let physical = self.physical_of(&name, &node);
         self.owner_gone(physical.as_ref(), &name);
         self.ports_of(&name, Some(&*node), None);
-        physical.into_iter().collect()
+        touched.extend(physical);
+        touched
     }
 
     /// All virtual nodes were listed by their labels: what is not among these is gone, or its labels were changed.
@@ -372,6 +384,7 @@ impl View {
             self.left.remove(&name);
             self.lent.insert(name.clone(), Arc::clone(&node));
             self.ports_of(&name, known.map(Arc::as_ref), Some(&*node));
+            touched.extend(self.note_earlier(&name, &node));
         }
         if is_first {
             // Those of nodes that are gone, too.
@@ -437,6 +450,7 @@ impl View {
         }
         self.ledger.forget_removals();
         self.forget_versions_of_ports();
+        self.forget_makers();
         let touched = self.ledger.forget_earlier();
         self.look_later(touched);
     }
@@ -453,6 +467,12 @@ impl View {
     pub fn all(&self) -> Touched {
         let lent = self.lent.iter().filter_map(|(name, node)| self.physical_of(name, node));
         self.physical.keys().cloned().chain(lent).chain(self.machines_of_left()).collect()
+    }
+
+    /// The same, and virtual nodes under their own names, of which no machine is known.
+    #[must_use]
+    pub fn everything(&self) -> Touched {
+        self.all().into_iter().chain(self.alone()).collect()
     }
 
     /// The guard, for its status and its verbs.
@@ -504,6 +524,7 @@ impl View {
             (asked, _) => asked.clone(),
         };
         let is_outdated = self.is_outdated();
+        let bars = self.bars_of(lent.is_none() && known.is_none());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
         // Of one that its watch shows no more nothing is seen, and what was remembered of it holds.
         if known.is_none() {
@@ -534,7 +555,7 @@ impl View {
             pods: &pods,
             pods_by,
             topology_keys: &topology_keys,
-            bars: &self.bars,
+            bars: &bars,
             reach: self.reach,
             verb,
             memory: &memory,

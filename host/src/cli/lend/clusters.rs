@@ -218,7 +218,7 @@ impl Clusters {
             kube_system: &self.kube_system,
             cluster: physical.map(|machines| &machines.cluster),
         };
-        let hindered = once::look(&looked, &self.lent, physical.map(|machines| &machines.client)).await;
+        let mut hindered = once::look(&looked, &self.lent, physical.map(|machines| &machines.client)).await;
         let mut remarks = hindered.remarks.clone();
         let policies = self.policies(&reading, physical, common.overlay, &mut remarks).await;
         let uid = |binding: &ClusterBinding| Some(binding.metadata.uid.as_deref()?.into());
@@ -232,6 +232,7 @@ impl Clusters {
             policies: policies.map(|stored| policies_of(&stored, &reading)),
         };
         let survey = Survey::new(sources, self.now);
+        hindered.why.extend(once::in_the_way(&survey.view));
         Ok(Seen { survey, hindered, machines, remarks, reading })
     }
 

@@ -1,7 +1,9 @@
 //! The deletion of a binding (`bottomup-syncer.md` 11.1, decisions S3, S10, S22).
 //!
 //! Owns what has to be gone before the finalizer goes: first the virtual nodes, then the claims on physical ones, then the pods of its
-//! identity, then its Lease. Each is counted live once the caches say that there is none. Never deletes a pod or a node itself.
+//! identity, then its Lease. Each is counted live once the caches say that there is none. Virtual nodes that an earlier binding of its
+//! name made under another `clusterID`, and their pods, are not waited for: that the deletion leaves them is how a person keeps them.
+//! Never deletes a pod or a node itself.
 //!
 //! # Failure story
 //!
@@ -37,17 +39,17 @@ pub(super) struct Left<'a> {
 
 /// Looks at what is left.
 pub(super) async fn look(left: &Left<'_>) -> Going {
-    let (lends_nothing, are_written, claims) = {
+    let (leaves_nothing, are_written, claims, earlier) = {
         let view = left.view.lock().unwrap_or_else(PoisonError::into_inner);
         let are_written = view.binding.claims == NodeClaims::Written;
         let claims = if are_written { view.claims() } else { 0 };
-        (view.lends_nothing(), are_written, claims)
+        (view.leaves_nothing(), are_written, claims, view.under_earlier_ids())
     };
-    if !lends_nothing {
+    if !leaves_nothing {
         return Going::Nodes;
     }
     // The cache may be behind.
-    match left.clients.has_lent(left.identity).await {
+    match left.clients.has_lent(left.identity, left.cluster).await {
         Ok(false) => {}
         Ok(true) => return Going::Nodes,
         Err(refusal) => return Going::Unknown(refusal.to_string()),
@@ -61,7 +63,7 @@ pub(super) async fn look(left: &Left<'_>) -> Going {
     if claims > 0 {
         return Going::Claims(claims);
     }
-    match left.clients.count_pods(left.identity, left.namespace).await {
+    match left.clients.count_pods(left.identity, left.namespace, &earlier).await {
         Ok(0) => {}
         Ok(pods) => return Going::Pods(pods),
         Err(refusal) => return Going::Unknown(refusal.to_string()),

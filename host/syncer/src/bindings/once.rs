@@ -20,10 +20,11 @@ use super::borrower::{Access, Taken, take};
 use super::others::earlier_of_same_id;
 use super::report::Kept;
 use super::requests::Clients;
+use super::strays;
 use super::verbs::Verbs;
 use crate::convert::binding::Reading;
 use crate::group::Listing;
-use crate::view::VerbOnBinding;
+use crate::view::{VerbOnBinding, View};
 
 /// What a command has read of a binding.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +106,12 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
         why,
         remarks,
     }
+}
+
+/// What keeps a binding from lending machines anew, of what its virtual nodes show.
+#[must_use]
+pub fn in_the_way(view: &View) -> Option<String> {
+    strays::of_earlier_ids(&view.strays())
 }
 
 /// Another binding that has the same `clusterID` and had it first.

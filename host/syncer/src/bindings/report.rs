@@ -261,7 +261,7 @@ fn not_ready(facts: &Facts<'_>) -> Option<Says> {
         .or_else(|| link.is_same_cluster.then(|| says(Reason::SameCluster, SAME_CLUSTER)))
         .or_else(|| another_cluster(facts))
         .or_else(|| link.reach.is_none().then(|| not_connected(link)))
-        .or_else(|| facts.conflict.map(|conflict| says(reason_of_conflict(conflict), sentence_of_conflict(conflict))))
+        .or_else(|| in_the_way(facts))
         .or_else(|| refused(facts.troubles))
         .or_else(|| restored(facts))
         .or_else(|| link.reach.and_then(out_of_reach))
@@ -285,6 +285,7 @@ fn phase(reason: Reason) -> BindingPhase {
         | Reason::AnotherCluster
         | Reason::BorrowerLeaseTaken
         | Reason::ClusterIdTaken
+        | Reason::NodesUnclear
         | Reason::VirtualClusterRestored
         | Reason::PhysicalClusterRestored
         | Reason::CredentialsInvalid
@@ -309,7 +310,7 @@ fn phase(reason: Reason) -> BindingPhase {
 fn deletion(facts: &Facts<'_>) -> Option<Says> {
     let message = match facts.going? {
         Going::Nodes => {
-            let nodes = facts.counts.lent + facts.strays.stripped.len();
+            let nodes = facts.counts.lent.saturating_sub(facts.strays.earlier.len()) + facts.strays.stripped.len();
             format!("The binding is being deleted: {nodes} virtual nodes go first.")
         }
         Going::Claims(count) => format!("The binding is being deleted: {count} physical nodes are claimed still."),
@@ -486,9 +487,17 @@ fn sentence_of_conflict(conflict: &Conflict) -> String {
     }
 }
 
+/// What keeps the binding from lending anything new: another has what it needs, or nodes of an earlier binding of its name are there.
+fn in_the_way(facts: &Facts<'_>) -> Option<Says> {
+    let earlier = strays::of_earlier_ids(facts.strays);
+    let reason = facts.conflict.map_or(Reason::NodesUnclear, reason_of_conflict);
+    let sentences: Vec<String> = facts.conflict.map(sentence_of_conflict).into_iter().chain(earlier).collect();
+    (!sentences.is_empty()).then(|| says(reason, sentences.join(" ")))
+}
+
 fn conflict(facts: &Facts<'_>) -> Option<Says> {
-    if let Some(conflict) = facts.conflict {
-        return Some(says(reason_of_conflict(conflict), sentence_of_conflict(conflict)));
+    if facts.conflict.is_some() {
+        return in_the_way(facts);
     }
     let Counts { claimed, unreadable, .. } = facts.counts;
     let claimed = claimed.saturating_sub(unreadable);

@@ -16,11 +16,12 @@ use topoloom_api::ClusterBinding;
 use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pages::Pages;
 use topoloom_cluster::{Refusal, RefusalReason, Side, found};
-use topoloom_core::names::Uid;
+use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::keys;
-use topoloom_sync::naming::BindingName;
+use topoloom_sync::naming::{BindingName, ClusterId};
+use topoloom_sync::node::EarlierId;
 use topoloom_sync::served::silence::Beats;
 
 use crate::group::{of_binding, of_name};
@@ -152,14 +153,19 @@ impl Clients {
         Ok(list.items.into_iter().filter_map(|binding| Some(binding.metadata.uid?.as_str().into())).collect())
     }
 
-    /// Whether there is a virtual node of the binding, live.
-    pub(super) async fn has_lent(&self, identity: &Identity) -> Result<bool, Refusal> {
+    /// Whether there is a virtual node of the binding, live. Those that an earlier one of its name made under another `clusterID` are none.
+    pub(super) async fn has_lent(&self, identity: &Identity, cluster: &ClusterId) -> Result<bool, Refusal> {
         let api: Api<Node> = Api::all(self.lent.clone());
-        // One is enough to know.
-        let one = ListParams::default().labels(&of_binding(identity)).limit(1);
-        let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, one);
+        let list = ListParams::default().labels(&of_binding(identity));
+        let mut pages: Pages<OnlyMetadata> = Pages::metadata(api, list);
+        let none = BTreeMap::new();
+        let is_earlier = |node: &OnlyMetadata| {
+            let ObjectMeta { name, labels, annotations, .. } = &node.metadata;
+            let (name, labels) = (name.as_deref().unwrap_or_default(), labels.as_ref().unwrap_or(&none));
+            EarlierId::of(name, labels, annotations.as_ref().unwrap_or(&none), identity, cluster).is_some()
+        };
         while let Some(page) = lent(pages.next()).await? {
-            if !page.is_empty() {
+            if !page.iter().all(is_earlier) {
                 return Ok(true);
             }
         }
@@ -173,11 +179,20 @@ impl Clients {
         count(Pages::metadata(api, list), Side::Virtual, |_| true).await
     }
 
-    /// How many physical pods of the binding there are in its namespace, live.
-    pub(super) async fn count_pods(&self, identity: &Identity, namespace: &str) -> Result<usize, Refusal> {
+    /// How many physical pods of the binding there are in its namespace, live, but for those of these virtual nodes.
+    pub(super) async fn count_pods(
+        &self,
+        identity: &Identity,
+        namespace: &str,
+        but: &BTreeMap<NodeName, ClusterId>,
+    ) -> Result<usize, Refusal> {
         let api: Api<Pod> = Api::namespaced(self.physical.clone(), namespace);
         let list = ListParams::default().labels(&of_binding(identity));
-        count(Pages::metadata(api, list), Side::Physical, |_| true).await
+        count(Pages::metadata(api, list), Side::Physical, |pod| {
+            let node = pod.annotations.as_ref().and_then(|all| all.get(keys::VIRTUAL_NODE_NAME));
+            !node.is_some_and(|node| but.contains_key(node.as_str()))
+        })
+        .await
     }
 
     /// How many physical nodes have this claim, live.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use topoloom_sync::guard::Spent;
+use topoloom_sync::identity::Identity;
+use topoloom_sync::naming::ClusterId;
 pub(crate) use topoloom_sync::node::examples::binding;
 use topoloom_sync::policy::in_force::Synced;
 
@@ -64,6 +66,14 @@ pub(crate) fn lent(number: usize) -> LentNode {
     let mut view = view(number);
     lend(&mut view, number);
     view.lent(&format!("vnode-east-w{number}")).unwrap().clone()
+}
+
+/// The virtual node of that machine as an earlier binding of our name, with this UID, made it under the `clusterID` `est`.
+pub(crate) fn of_est(number: usize, uid: &str) -> (NodeName, LentNode) {
+    let (mut node, us, est) = (lent(number), binding().identity, ClusterId::parse("est").unwrap());
+    let maker = Identity::new(us.virtual_cluster().clone(), us.binding().clone(), uid.into()).unwrap();
+    node.metadata.labels.extend(maker.node_labels(&est, &format!("w{number}")));
+    (format!("vnode-est-w{number}").into(), node)
 }
 
 /// The API server shows each node as marked for its deletion.

@@ -1,5 +1,5 @@
-//! Virtual nodes of ours that a person has to look at: those that lack labels of identity, and those that lead to no physical node
-//! (decisions S1, S6 and S22).
+//! Virtual nodes of ours that a person has to look at: those that lack labels of identity, those that lead to no physical node, and those
+//! of an earlier `clusterID` ([`earlier`](super::earlier)) (decisions S1, S6 and S22).
 //!
 //! Owns what is known of a virtual node that its watch shows no more: its UID, what a live read has shown of it, and how long that is
 //! good, since no watch shows what becomes of it. Such a node keeps its lease until a live read has found that it is gone, has another UID
@@ -20,7 +20,7 @@ use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::{Owner, lacking, names_binding};
 use topoloom_sync::keys;
 use topoloom_sync::liveness::judge_alone;
-use topoloom_sync::naming::{label_value, virtual_node_name};
+use topoloom_sync::naming::{ClusterId, label_value, virtual_node_name};
 use topoloom_sync::node::{
     Astray, LentNode, LiveLent, NodeOrder, NodeState, Now, PodsBy, Question, Rest, leave_astray,
 };
@@ -70,6 +70,10 @@ pub struct Strays {
     pub stripped: BTreeMap<NodeName, Vec<&'static str>>,
     /// Those that lead to no physical node.
     pub astray: BTreeSet<NodeName>,
+    /// Those that an earlier binding of this name made under another `clusterID`, and under which.
+    pub earlier: BTreeMap<NodeName, ClusterId>,
+    /// The name of the binding.
+    pub binding: String,
     /// The labels of identity as a person writes them again.
     pub labels: String,
 }
@@ -78,7 +82,10 @@ impl View {
     /// The watch of the virtual nodes shows this one no more: it is gone, or its labels were changed.
     pub fn lent_node_left(&mut self, name: &str) -> Touched {
         let Some(node) = self.lent.get(name).cloned() else { return Touched::new() };
+        // Whose it was is known as long as it may be there.
+        let earlier = self.earlier.remove_entry(name);
         let mut touched = self.lent_node_gone(name);
+        self.earlier.extend(earlier);
         touched.insert(self.key_of(name, &node));
         let left = Left { uid: node.uid.clone(), node: Some(node), read: None };
         self.left.insert(name.into(), left);
@@ -120,7 +127,9 @@ impl View {
             let node = left.node.as_ref().filter(|_| left.read.is_some())?;
             Some((name.clone(), lacking(&node.metadata.labels, identity)?))
         });
-        let alone = self.lent.iter().filter(|(name, node)| self.is_astray(name, node)).map(|(name, _)| name.clone());
+        let leads_nowhere =
+            |(name, node): &(&NodeName, &Arc<LentNode>)| self.is_astray(name, node) && !self.is_under_earlier_id(name);
+        let alone = self.lent.iter().filter(leads_nowhere).map(|(name, _)| name.clone());
         let remembered = self.remembered.iter().filter(|(_, remembered)| remembered.standing.is_astray());
         let under_machines =
             remembered.filter_map(|(machine, _)| virtual_node_name(&self.binding.cluster, machine).ok());
@@ -128,6 +137,8 @@ impl View {
         Strays {
             stripped: stripped.collect(),
             astray: alone.chain(under_machines).collect(),
+            earlier: self.under_earlier_ids(),
+            binding: identity.binding().to_string(),
             labels: format!("{}={cluster} {}={binding}", keys::VIRTUAL_CLUSTER, keys::BINDING),
         }
     }
@@ -184,7 +195,10 @@ impl View {
         match fate {
             Fate::Open => return None,
             Fate::Over => {
-                self.left.remove(name);
+                if self.left.remove(name).is_some() {
+                    let touched = self.forget_earlier(name);
+                    self.look_later(touched);
+                }
                 return None;
             }
             Fate::Kept => {}
@@ -217,6 +231,9 @@ impl View {
         }
         let lent_name = NodeName::from(Arc::clone(name));
         if let Some(node) = self.lent.get(&lent_name).cloned() {
+            if let Some(work) = self.decide_earlier(&lent_name, &node, evidence, now) {
+                return Some(work);
+            }
             let is_astray = self.is_astray(&lent_name, &node);
             return Some(if is_astray { self.astray(lent_name, &node, evidence) } else { NodeWork::elsewhere() });
         }
@@ -228,7 +245,7 @@ impl View {
     }
 
     /// One that its watch shows.
-    fn astray(&self, name: NodeName, lent: &LentNode, evidence: &Evidence) -> NodeWork {
+    pub(super) fn astray(&self, name: NodeName, lent: &LentNode, evidence: &Evidence) -> NodeWork {
         let (pods, pods_by) = match &evidence.pods {
             Some(live) => (self.ledger.remembering(&name, live.clone()), PodsBy::List),
             None => (self.ledger.pods(&name), PodsBy::Watch),
@@ -278,7 +295,7 @@ impl View {
 
 impl NodeWork {
     /// What is done about a virtual node under its own name.
-    fn alone(name: NodeName, orders: Vec<NodeOrder>, state: &str) -> Self {
+    pub(super) fn alone(name: NodeName, orders: Vec<NodeOrder>, state: &str) -> Self {
         Self { lent: Some(name), orders, state: state.to_owned(), ..Self::elsewhere() }
     }
 

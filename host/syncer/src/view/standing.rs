@@ -103,7 +103,8 @@ pub struct Counts {
     pub running: usize,
     /// Physical pods of ours that wait for the guard, because they have no virtual pod.
     pub orphans: usize,
-    /// Virtual nodes that lack labels of identity, or that lead to no physical node.
+    /// Virtual nodes that lack labels of identity, that lead to no physical node, or that an earlier binding made under another
+    /// `clusterID`.
     pub unclear: usize,
     /// Leases that are renewed.
     pub renewed: usize,
@@ -133,7 +134,7 @@ impl View {
             counts.stopped += usize::from(standing.renewed == Some(false));
         }
         let strays = self.strays();
-        counts.unclear = strays.stripped.len() + strays.astray.len();
+        counts.unclear = strays.stripped.len() + strays.astray.len() + strays.earlier.len();
         for phase in self.ledger.bound() {
             counts.bound += usize::from(!phase.is_final());
             counts.running += usize::from(phase == Phase::Running);

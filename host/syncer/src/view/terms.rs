@@ -39,7 +39,7 @@ impl View {
         let is_selector_alone = Binding { selector: self.binding.selector.clone(), ..before.clone() } == self.binding;
         if !is_selector_alone {
             self.look_at_csi_nodes();
-            return self.all();
+            return self.everything();
         }
         // What neither selected nor is selected is outside, as before.
         let matters = |name: &PhysicalName| {
@@ -66,7 +66,7 @@ impl View {
         self.recall.begin_again();
         self.look_at_csi_nodes();
         self.look_at_ports();
-        self.all()
+        self.everything()
     }
 
     /// The physical cluster is listed again: it was gone, or another connection leads there.

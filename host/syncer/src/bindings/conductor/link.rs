@@ -143,7 +143,8 @@ impl Conductor {
         }
         // Also where it is another's: what was lent before is watched, and bars keep it as it is.
         let is_first_conflict = !self.is_taken && self.conflict.is_some() && self.parts.watched.borrow().is_none();
-        if !is_first_conflict {
+        // An earlier binding of its name may have left nodes, and their machines are there.
+        if !is_first_conflict || self.view().size().nodes > 0 {
             self.watch(physical);
         }
         Ok(())

@@ -337,3 +337,25 @@ async fn s22_s25_after_a_restore_of_the_virtual_cluster_the_lease_has_the_record
     stage.wakes(Woke::VirtualSetBack).await;
     assert_eq!(record(&stage), written);
 }
+
+#[tokio::test]
+async fn s4_s7_a_cluster_whose_namespace_is_taken_is_watched_where_an_earlier_cluster_id_has_left_nodes() {
+    for leaves in [false, true] {
+        let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
+        let identity = stage.conductor.identity.clone();
+        let est = topoloom_sync::naming::ClusterId::parse("est").unwrap();
+        let borrower = topoloom_sync::identity::borrower::Borrower { identity: &identity, cluster: &est };
+        let namespace = stage.conductor.terms.mount_namespace.clone();
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", borrower.lease());
+        stage.physical.put(&path, json!({"metadata": {"name": borrower.lease(), "labels": borrower.labels()}}));
+        if leaves {
+            let (name, node) = crate::view::examples::of_est(1, "b-0");
+            stage.conductor.view().lent_node(&name, node);
+        }
+        stage.connect(None);
+        stage.settles().await;
+        assert_eq!(stage.condition("Conflict")["reason"], "BorrowerLeaseTaken");
+        assert_eq!(stage.conductor.parts.watched.borrow().is_some(), leaves);
+        assert_eq!(stage.physical.writes(), [""; 0]);
+    }
+}

@@ -200,3 +200,20 @@ async fn a_binding_that_never_had_a_cluster_leaves_nothing() {
     (world.is_connected, world.has_connected) = (false, false);
     assert_eq!(world.look().await, Going::Done);
 }
+
+#[tokio::test]
+async fn s6_s7_nodes_of_an_earlier_cluster_id_and_their_pods_are_left_and_not_waited_for() {
+    let world = World::new(0);
+    world.take().await;
+    let (name, node) = examples::of_est(1, "b-0");
+    let metadata = json!({"name": &*name, "labels": node.metadata.labels, "annotations": node.metadata.annotations});
+    world.lent.put(&format!("{NODES}/{name}"), json!({"metadata": metadata}));
+    world.view.lock().unwrap().lent_node(&name, node);
+    let pod = |node: &str| json!({"metadata": {"name": "p", "annotations": {keys::VIRTUAL_NODE_NAME: node}}});
+    world.physical.put(&format!("{PODS}/p1"), pod(&name));
+    world.physical.put(&format!("{PODS}/p2"), pod("vnode-east-w1"));
+    assert_eq!(world.look().await, Going::Pods(1));
+    world.physical.remove(&format!("{PODS}/p2"));
+    assert_eq!(world.look().await, Going::Done);
+    assert!(!world.view.lock().unwrap().lends_nothing(), "their leases are renewed");
+}

@@ -16,6 +16,8 @@ const WELL: Link<'static> =
 static NO_STRAYS: Strays = Strays {
     stripped: std::collections::BTreeMap::new(),
     astray: std::collections::BTreeSet::new(),
+    earlier: std::collections::BTreeMap::new(),
+    binding: String::new(),
     labels: String::new(),
 };
 const GONE: Reach = Reach::Unreachable { since: Duration::ZERO };
@@ -396,6 +398,32 @@ fn s6_nodes_that_only_a_person_can_set_right_show_by_name_and_a_deletion_waits_f
     strays.astray.insert("vnode-east-copy".into());
     let status = first(&Facts { strays: &strays, ..facts(&kept) });
     assert_eq!(condition(&status, ConditionType::Conflict), "True NodesUnclear");
+}
+
+#[test]
+fn s6_s7_nodes_of_an_earlier_cluster_id_keep_a_binding_from_being_ready_and_a_deletion_does_not_wait_for_them() {
+    let kept = kept();
+    let id = topoloom_sync::naming::ClusterId::parse("est").unwrap();
+    let mut strays = Strays { binding: "east".to_owned(), ..NO_STRAYS.clone() };
+    let named = |name: &str| (topoloom_core::names::NodeName::from(name), id.clone());
+    strays.earlier.extend(["vnode-est-w1", "vnode-est-w2"].map(named));
+    let status = first(&Facts { strays: &strays, ..facts(&kept) });
+    for (kind, wanted) in [(ConditionType::Conflict, "True NodesUnclear"), (ConditionType::Ready, "False NodesUnclear")]
+    {
+        assert_eq!(condition(&status, kind), wanted);
+    }
+    assert_eq!(status.phase, Some(BindingPhase::Failed));
+    assert!(status.message.starts_with("2 virtual nodes are of an earlier ClusterBinding"), "{}", status.message);
+    // The Lease in the physical cluster says the same.
+    let borrower = Conflict::Borrower("its clusterID is \"est\"".to_owned());
+    let both = first(&Facts { strays: &strays, conflict: Some(&borrower), ..facts(&kept) });
+    assert_eq!(condition(&both, ConditionType::Conflict), "True BorrowerLeaseTaken");
+    let conflict = both.conditions.iter().find(|condition| condition.type_ == "Conflict").unwrap();
+    for message in [&both.message, &conflict.message] {
+        assert!(message.contains("its clusterID is \"est\". 2 virtual nodes are of an earlier"), "{message}");
+    }
+    let going = first(&Facts { strays: &strays, going: Some(&Going::Nodes), ..facts(&kept) });
+    assert!(going.message.contains(": 6 virtual nodes go first. 2 virtual nodes are of"), "{}", going.message);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Virtual nodes that lost labels of identity, and one that leads to no machine.
+//! Virtual nodes that lost labels of identity, one that leads to no machine, and one of an earlier `clusterID`.
 
 use super::*;
 
@@ -89,4 +89,22 @@ async fn s6_a_copy_that_a_person_made_gets_no_lease_and_loses_our_finalizer_once
     assert!(scene.view.lock().unwrap().lent(COPY).is_none());
     assert_eq!(scene.nodes.work(&COPY.into()).await.unwrap(), WorkOutcome::Done);
     assert_eq!(scene.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn s4_s6_the_lease_of_a_node_of_an_earlier_cluster_id_goes_on_unless_the_binding_that_made_it_exists() {
+    for (bindings, lease) in [(vec!["b-1"], "start vnode-est-w1 v1"), (vec!["b-1", "b-0"], "stop vnode-est-w1")] {
+        let mut view = examples::view(1);
+        let (name, node) = examples::of_est(1, "b-0");
+        view.lent_node(&name, node);
+        let items: Vec<Value> = bindings.iter().map(|uid| json!({"metadata": {"name": uid, "uid": uid}})).collect();
+        let kind = "PartialObjectMetadataList";
+        let listed = json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": items});
+        let scene = Scene::served(view, move |asked| match asked {
+            "GET /apis/topoloom.dev/v1alpha1/clusterbindings" => (200, listed.clone()),
+            other => panic!("{other}"),
+        });
+        assert_eq!(scene.nodes.work(&(&name).into()).await.unwrap(), WorkOutcome::Done);
+        assert_eq!(*scene.leases.0.lock().unwrap(), [lease]);
+    }
 }

@@ -52,7 +52,7 @@ fn s6_a_node_without_labels_keeps_its_lease_and_is_named_until_its_labels_are_th
         assert_eq!(view.uid_of_lent(LENT), Some("v1".into()));
         assert_eq!(
             (view.strays(), view.counts().unclear),
-            (Strays { labels: view.strays().labels, ..Strays::default() }, 0)
+            (Strays { labels: view.strays().labels, binding: "east".to_owned(), ..Strays::default() }, 0)
         );
         assert_eq!(looked(&mut view, "w1", &Evidence::default(), now()), asks());
         assert_eq!(looked(&mut view, "w1", &found(&node), now()), rests());
