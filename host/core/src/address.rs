@@ -26,6 +26,15 @@ pub enum AddressClass {
     ApiServer,
 }
 
+impl AddressClass {
+    /// Whether it is an ordinary place on the internet or in a private network: no machine's own address, and no service that
+    /// gives credentials away.
+    #[must_use]
+    pub fn is_in_a_network(self) -> bool {
+        matches!(self, Self::Public | Self::Private)
+    }
+}
+
 impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -170,6 +179,22 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(place(text.parse().unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn public_and_private_addresses_are_in_a_network_and_no_others_are() {
+        for class in [AddressClass::Public, AddressClass::Private] {
+            assert!(class.is_in_a_network(), "{class}");
+        }
+        for class in [
+            AddressClass::Loopback,
+            AddressClass::LinkLocal,
+            AddressClass::Metadata,
+            AddressClass::Nowhere,
+            AddressClass::ApiServer,
+        ] {
+            assert!(!class.is_in_a_network(), "{class}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! resourceVersion that it was computed from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
@@ -11,6 +12,7 @@ use crate::keys;
 use crate::merge::{Cordon, MetadataPatch, Wanted, encode};
 use crate::resources::ResourceList;
 use crate::taints::Taint;
+use topoloom_core::address::place;
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 
@@ -29,10 +31,18 @@ pub(super) struct Status<'a> {
 }
 
 /// The addresses of a virtual node: one InternalIP and no Hostname, which an API server would prefer and cannot resolve
-/// (decision S26).
+/// (decision S26). Without an endpoint it is that of the machine, where it may be shown.
 pub(super) fn addresses(endpoint: Option<&KubeletEndpoint>, physical: Option<&str>) -> Value {
-    let address = endpoint.map(|endpoint| endpoint.address.as_str()).or(physical);
+    let of_machine = physical.filter(|address| may_be_shown(address));
+    let address = endpoint.map(|endpoint| endpoint.address.as_str()).or(of_machine);
     Value::from_iter(address.map(|address| json!({"type": "InternalIP", "address": address})))
+}
+
+/// Whether clients of the virtual cluster may learn this address of a machine. The lender writes it, and monitoring sends a token
+/// to the address of each node. So it is never a name, which a resolver would decide, nor what leads such a client to its own
+/// machine or to a metadata service.
+fn may_be_shown(address: &str) -> bool {
+    address.parse::<IpAddr>().is_ok_and(|address| place(address).is_in_a_network())
 }
 
 /// The object of a new virtual node.
@@ -292,4 +302,54 @@ fn daemon_endpoints(port: u16) -> Value {
 /// A time as the API server stores it.
 fn seconds(time: jiff::Timestamp) -> String {
     format!("{time:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn internal(address: &str) -> Value {
+        json!([{"type": "InternalIP", "address": address}])
+    }
+
+    #[test]
+    fn s26_of_a_machine_only_an_address_in_a_network_is_shown() {
+        for address in ["10.0.0.1", "192.168.7.1", "100.64.0.1", "8.8.8.8", "fd00::1", "2606:4700::1"] {
+            assert_eq!(addresses(None, Some(address)), internal(address));
+        }
+        for refused in [
+            "169.254.169.254",
+            "100.100.100.200",
+            "fd00:ec2::254",
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::a9fe:a9fe",
+            "169.254.1.1",
+            "fe80::1",
+            "fe80::1%eth0",
+            "224.0.0.1",
+            "0.0.0.0",
+            "::",
+            "255.255.255.255",
+            "192.0.2.7",
+            "2001:db8::1",
+            "localhost",
+            "metadata.google.internal",
+            "10.0.0.1:80",
+            "10.1",
+            "0x7f.0.0.1",
+            "",
+        ] {
+            assert_eq!(addresses(None, Some(refused)), json!([]), "{refused}");
+        }
+        assert_eq!(addresses(None, None), json!([]));
+    }
+
+    #[test]
+    fn s26_the_address_of_the_endpoint_is_the_operators_and_comes_first() {
+        let endpoint = KubeletEndpoint { address: "127.0.0.1".into(), port: 10_250 };
+        assert_eq!(addresses(Some(&endpoint), Some("10.0.0.1")), internal("127.0.0.1"));
+        assert_eq!(addresses(Some(&endpoint), Some("169.254.169.254")), internal("127.0.0.1"));
+    }
 }

@@ -105,6 +105,16 @@ fn s26_with_an_endpoint_the_node_has_its_address_and_port_and_no_hostname() {
     assert_eq!(scene.of_lent("/status/daemonEndpoints/kubeletEndpoint/Port"), 10_250);
 }
 
+#[test]
+fn s26_an_address_of_the_machine_that_leads_to_no_network_goes_from_the_node() {
+    let mut scene = Scene::lent();
+    let metadata_service = json!([{"type": "InternalIP", "address": "169.254.169.254"}]);
+    scene.edit_physical(json!({"status": {"addresses": metadata_service}}));
+    scene.settle();
+    assert_eq!(scene.sent, ["patch status of node vnode-east-w1"]);
+    assert_eq!(scene.of_lent("/status/addresses"), json!([]));
+}
+
 // Nothing is written where nothing differs.
 
 #[test]
