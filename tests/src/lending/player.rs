@@ -10,7 +10,7 @@
 //! When the virtual pod terminates, or is gone, it deletes the physical pod. Once that is gone, and the virtual pod has a final phase,
 //! it removes the virtual pod; where the bottom-up half has not copied a final phase in time it writes one, in the version
 //! that it has seen. A mapped physical pod that vanished ends its virtual pod as it was seen to end, or fails it with the
-//! reason [`LOST`]. Placeholders for host ports are not copied.
+//! reason [`LOST`]. Placeholders for host ports, and pods with claims for devices, are not copied.
 //!
 //! Never here: status (that flows up, and is the bottom-up half's), orphans in the physical cluster whose virtual pod it never
 //! saw (the same), ConfigMaps,

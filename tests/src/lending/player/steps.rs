@@ -72,9 +72,10 @@ pub(super) fn next(virtual_pod: &Pod, names: (&str, &str), target: Target, physi
     if is_over(virtual_pod) || is_placeholder(virtual_pod) {
         return Next::Nothing;
     }
+    let may_begin = target == Target::There && !claims_devices(virtual_pod);
     let annotations = virtual_pod.metadata.annotations.clone().unwrap_or_default();
     let Ok(named) = PhysicalPodRef::read(&annotations) else {
-        return if target == Target::There { Next::Make(Step::WriteNames) } else { Next::Nothing };
+        return if may_begin { Next::Make(Step::WriteNames) } else { Next::Nothing };
     };
     if (named.namespace.as_str(), named.name.as_str()) != names {
         // It belongs to another top-down half, or a person edited it.
@@ -82,7 +83,7 @@ pub(super) fn next(virtual_pod: &Pod, names: (&str, &str), target: Target, physi
     }
     match (named.uid, physical) {
         (None, Physical::Ours(_)) => Next::Make(Step::WriteUid),
-        (None, Physical::Absent(_)) if target == Target::There => Next::Make(Step::Create),
+        (None, Physical::Absent(_)) if may_begin => Next::Make(Step::Create),
         // The bottom-up half deletes what is in the way.
         (None, Physical::Other | Physical::Absent(_)) => Next::Nothing,
         (Some(uid), Physical::Ours(pod)) if &*uid == uid_of(pod) => Next::Nothing,
@@ -103,6 +104,12 @@ fn end(virtual_pod: &Pod, physical: Physical<'_>) -> Next {
 /// Whether the bottom-up half made it to hold ports that tenants of the machine use: it never runs anywhere.
 fn is_placeholder(virtual_pod: &Pod) -> bool {
     virtual_pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(keys::HOST_PORT_PLACEHOLDER))
+}
+
+/// Whether it has claims for devices (C13). What they claim is of the virtual cluster, and the pod must not start without it.
+fn claims_devices(virtual_pod: &Pod) -> bool {
+    let claims = virtual_pod.spec.as_ref().and_then(|spec| spec.resource_claims.as_ref());
+    claims.is_some_and(|claims| !claims.is_empty())
 }
 
 /// What follows for the physical pod once its virtual pod goes, or is gone.
@@ -220,6 +227,22 @@ mod tests {
         pod.metadata.labels = serde_json::from_value(json!({keys::HOST_PORT_PLACEHOLDER: "true"})).unwrap();
         assert_eq!(there(&pod, Physical::Absent(None)), Next::Nothing);
         assert_eq!(there(&terminating(pod), Physical::Absent(None)), Next::Make(Step::WriteFinal));
+    }
+
+    #[test]
+    fn a_pod_with_claims_for_devices_is_not_copied_and_ends_as_every_pod() {
+        let claims = |mut pod: Pod| {
+            let container = json!({"name": "c", "resources": {"claims": [{"name": "gpu"}]}});
+            let claim = json!({"name": "gpu", "resourceClaimTemplateName": "one-gpu"});
+            pod.spec = serde_json::from_value(json!({"containers": [container], "resourceClaims": [claim]})).unwrap();
+            pod
+        };
+        for begun in [vec![], named()] {
+            let pod = claims(twin(&begun, "Pending"));
+            assert_eq!(there(&pod, Physical::Absent(None)), Next::Nothing);
+            assert_eq!(there(&terminating(pod), Physical::Absent(None)), Next::Make(Step::WriteFinal));
+        }
+        assert_eq!(there(&claims(twin(&mapped(), "Running")), Physical::Absent(None)), Next::Make(Step::Lose));
     }
 
     #[test]
