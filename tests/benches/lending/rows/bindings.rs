@@ -6,6 +6,7 @@
 mod proxy;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -27,7 +28,9 @@ use crate::table::{Row, Table, Target, time};
 const BINDINGS: u32 = 20;
 const TURNS: usize = 400;
 /// How often a quick and a slow server are measured in turns.
-const PHASES: usize = 3;
+const PHASES: usize = 5;
+/// How many come before those that are measured.
+const WARM_UP: usize = 100;
 /// Lags may differ by ten percent.
 const RATIO: f64 = 1.1;
 /// What is watched in the physical cluster.
@@ -68,20 +71,19 @@ pub(super) async fn measure(scale: &Scale, options: &Options, table: &mut Table)
     }
     settle(&host, &stage).await?;
     let first = servers.0.first().context("there is a first one")?;
-    let (mut calm, mut slow) = (Sample::default(), Sample::default());
+    let (mut calm, mut slow) = (Vec::new(), Vec::new());
     for phase in 0..PHASES {
-        calm.extend(&of_the_others(&stage, turns, &format!("c{phase}-")).await?);
+        calm.push(of_the_others(&stage, turns, &format!("c{phase}-")).await?);
+        settle(&host, &stage).await?;
         first.set_slow(true);
-        slow.extend(&of_the_others(&stage, turns, &format!("d{phase}-")).await?);
+        slow.push(of_the_others(&stage, turns, &format!("d{phase}-")).await?);
         first.set_slow(false);
-        // Its late answers arrive until then.
-        sleep(LATE).await;
         settle(&host, &stage).await?;
     }
     for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(RATIO))] {
-        let (value, other) = (slow.percentile(percent), calm.percentile(percent));
+        let [value, other] = [&slow, &calm].map(|turns| median(turns, percent));
         let what = format!("one of {BINDINGS} servers answers after 30 s: lag of the other bindings, {which}");
-        let row = Row::new(format!("{what} of {}, in {PHASES} turns", slow.len()), time(value));
+        let row = Row::new(format!("{what}, median of {PHASES} turns of {turns}"), time(value));
         table.add(row.against("with a quick one", value, other, target));
     }
     // It would wait for answers that come half a minute late.
@@ -142,10 +144,12 @@ fn binding_of(machine: u32) -> u32 {
     machine % BINDINGS
 }
 
-/// The lags of so many machines, of all bindings but the first.
+/// The lags of so many machines, of all bindings but the first, after some that nothing counts: so each turn begins in the same way.
 async fn of_the_others(stage: &Stage, turns: u32, prefix: &str) -> Result<Sample> {
-    let machines = (0..stage.machines).filter(|machine| binding_of(*machine) != 0).take(turns as usize);
-    let lags = lags(stage, machines, |number| name(binding_of(number)), prefix).await?;
+    let others = || (0..stage.machines).filter(|machine| binding_of(*machine) != 0);
+    let binding = |number| name(binding_of(number));
+    lags(stage, others().take(WARM_UP), binding, &format!("w{prefix}")).await?;
+    let lags = lags(stage, others().take(turns as usize), binding, prefix).await?;
     eprintln!("bench: {prefix}: p50 {}, p99 {}", time(lags.median()), time(lags.percentile(99)));
     Ok(lags)
 }
@@ -175,9 +179,18 @@ fn leading_to(kubeconfig: &str, port: u16) -> Result<String> {
     Ok(document.to_string())
 }
 
-/// Waits until all connections were replaced.
+/// The median of this percentile of all turns: an interruption of the machine in one of them changes nothing.
+fn median(turns: &[Sample], percent: usize) -> Duration {
+    let mut of_turns = Sample::default();
+    for turn in turns {
+        of_turns.push(turn.percentile(percent));
+    }
+    of_turns.median()
+}
+
+/// Waits until all connections were replaced, and late answers have come.
 async fn settle(host: &Host, stage: &Stage) -> Result<()> {
-    sleep(SETTLES).await;
+    sleep(LATE).await;
     until_at_rest(host, stage.machines, 0).await?;
     sleep(SETTLES).await;
     Ok(())
