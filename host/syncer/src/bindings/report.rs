@@ -27,6 +27,8 @@ const SHOWN: usize = 3;
 /// The longest message, in bytes. Parts of some are the words of a server of another party; the API server takes no status with a
 /// message of more than 32 KiB.
 const LONGEST: usize = 8 << 10;
+/// How the message about a spec with mistakes ends where an earlier one is in force.
+pub(super) const EARLIER: &str = "The last valid version stays in force.";
 
 /// What the status keeps for the process that takes over, beside what the guard leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -333,7 +335,7 @@ fn deletion(facts: &Facts<'_>) -> Option<Says> {
 fn spec(spec: Spec<'_>) -> Option<Says> {
     let (problems, then) = match spec {
         Spec::Valid => return None,
-        Spec::Earlier(problems) => (problems, "The last valid version stays in force."),
+        Spec::Earlier(problems) => (problems, EARLIER),
         Spec::Invalid(problems) => (problems, "Until it is corrected nothing is created, resized, evicted or deleted."),
         Spec::Unusable(problems) => (problems, "Until it is corrected nothing is done."),
     };
