@@ -175,8 +175,12 @@ impl ClusterArgs {
 
     /// Whether a flag or a variable says which installation is meant, as in a pod of the chart.
     fn names_an_installation(&self) -> bool {
-        let is_given = |given: &Option<String>| given.as_deref().is_some_and(|text| !text.is_empty());
-        is_given(&self.namespace) || is_given(&self.release) || is_given(&self.config_map)
+        is_given(self.namespace.as_deref()) || self.names_a_configuration()
+    }
+
+    /// Whether one says where the configuration is, beside the namespace.
+    fn names_a_configuration(&self) -> bool {
+        is_given(self.release.as_deref()) || is_given(self.config_map.as_deref())
     }
 
     /// The same with the installation that is meant: the only one, where nothing says which.
@@ -205,6 +209,11 @@ impl ClusterArgs {
     async fn connection(&self) -> anyhow::Result<cluster::Connection> {
         Ok(cluster::connect(self.kubeconfig.as_deref(), self.context.as_deref(), self.master.as_ref()).await?)
     }
+}
+
+/// Whether a text was given. An empty one counts as none.
+fn is_given(text: Option<&str>) -> bool {
+    text.is_some_and(|text| !text.is_empty())
 }
 
 /// The whole command line. Every flag of `run` has a variable, named by one rule.

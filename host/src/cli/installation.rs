@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Container};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL};
@@ -145,7 +145,7 @@ fn of_deployment(deployment: &Deployment) -> Installation {
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
-    let flags = ContainerFlags(containers.iter().find(|container| container.name == NAME).or(containers.first()));
+    let flags = ContainerFlags::of(containers);
     let own = flags.by("namespace", NAMESPACE_VARIABLE).unwrap_or_else(|| namespace.clone());
     let usual = Location::from_environment(Some(&own), flags.by("release", RELEASE_VARIABLE).as_deref());
     let named = flags.by("config-map", "TOPOLOOM_CONFIG_MAP");
@@ -163,10 +163,32 @@ fn of_deployment(deployment: &Deployment) -> Installation {
     }
 }
 
+/// Whether a pod of ours was started to write nothing but leases.
+pub(super) fn is_started_read_only(pod: &Pod) -> bool {
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    ContainerFlags::of(containers).is_on("read-only", "TOPOLOOM_READ_ONLY")
+}
+
 /// The arguments and variables of a container.
 struct ContainerFlags<'a>(Option<&'a Container>);
 
-impl ContainerFlags<'_> {
+impl<'a> ContainerFlags<'a> {
+    /// Those of the container that is ours.
+    fn of(containers: &'a [Container]) -> Self {
+        Self(containers.iter().find(|container| container.name == NAME).or(containers.first()))
+    }
+
+    /// Whether a switch is on: it stands alone, or has its value behind `=`.
+    fn is_on(&self, flag: &str, variable: &str) -> bool {
+        let words = self.0.and_then(|container| container.args.as_deref()).unwrap_or_default();
+        let flag = format!("--{flag}");
+        let given = words.iter().rev().find_map(|word| match word.strip_prefix(&flag)? {
+            "" => Some("true".to_owned()),
+            rest => rest.strip_prefix('=').map(str::to_owned),
+        });
+        given.or_else(|| self.variable(variable)).is_some_and(|text| boolean(&text) == Ok(true))
+    }
+
     /// By a flag, otherwise by a variable.
     fn by(&self, flag: &str, variable: &str) -> Option<String> {
         let container = self.0?;
@@ -180,9 +202,13 @@ impl ContainerFlags<'_> {
                 None => None,
             }
         });
-        let variables = container.env.as_deref().unwrap_or_default();
-        let variable = || variables.iter().rev().find(|env| env.name == variable)?.value.clone();
-        given.or_else(variable).filter(|text| !text.is_empty())
+        given.or_else(|| self.variable(variable)).filter(|text| !text.is_empty())
+    }
+
+    /// The value of a variable.
+    fn variable(&self, name: &str) -> Option<String> {
+        let variables = self.0?.env.as_deref().unwrap_or_default();
+        variables.iter().rev().find(|env| env.name == name)?.value.clone()
     }
 }
 

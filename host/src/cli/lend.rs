@@ -7,6 +7,8 @@
 //! [`View`](topoloom_syncer::view::View) that lists fill in place of watches.
 
 mod amounts;
+#[cfg(test)]
+mod answers;
 mod clusters;
 pub(super) mod confirm;
 mod detach;
@@ -19,6 +21,7 @@ pub(super) mod orders;
 mod overlay;
 mod parts;
 mod pause;
+mod place;
 pub(super) mod plan;
 pub(super) mod release;
 pub(super) mod report;

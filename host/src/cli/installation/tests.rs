@@ -92,3 +92,18 @@ fn of_several_installations_none_is_taken_and_each_has_its_flags() {
          take --leader-elect-resource-name other, too)"
     );
 }
+
+#[test]
+fn s27_a_pod_says_whether_it_was_started_to_write_nothing_but_leases() {
+    let is_read_only = |args: &[&str], value: &str| {
+        let env = json!([{"name": "TOPOLOOM_READ_ONLY", "value": value}]);
+        let ours = json!({"name": "topoloom", "args": args, "env": env});
+        let pod = json!({"spec": {"containers": [{"name": "proxy", "args": ["--read-only"]}, ours]}});
+        is_started_read_only(&serde_json::from_value(pod).unwrap())
+    };
+    assert!(is_read_only(&["run", "--read-only"], "") && is_read_only(&["run", "--read-only=1"], "false"));
+    assert!(is_read_only(&["run"], "true"));
+    assert!(!is_read_only(&["run", "--read-only", "--read-only=false"], "true"), "the last flag counts");
+    assert!(!is_read_only(&["run"], "false") && !is_read_only(&["run", "--read-only-root"], ""));
+    assert!(!is_started_read_only(&Pod::default()));
+}

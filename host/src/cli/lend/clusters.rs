@@ -6,26 +6,23 @@
 //! # Failure story
 //!
 //! A kubeconfig in a Secret was written by another party: it is judged as the syncer judges it, and the machine of the operator is
-//! not dialled because of it. One that the operator names is the operator's own, and may do what any kubeconfig may.
+//! not dialled because of it. One that the operator names is the operator's own, and may do what any kubeconfig may. It leads to one
+//! cluster, and bindings may borrow from several: under a binding that borrows from another one nothing of it is shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
+use kube::Api;
 use prometheus_client::registry::Registry;
 use topoloom_api::cluster_binding::PolicySource;
-use topoloom_api::names::{NAME, NAME_LABEL};
 use topoloom_api::{ClusterBinding, ResourceLeasingPolicy};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
-use topoloom_sync::naming::base_of_binding_lease;
 use topoloom_sync::node::{KubeletEndpoint, Now};
 use topoloom_syncer::bindings::once::{self, Hindered, Looked};
 use topoloom_syncer::convert::binding::{Reading, Surroundings, read};
@@ -36,6 +33,7 @@ use topoloom_syncer::survey::lists::{self, LentLists, PhysicalLists, Scope};
 use topoloom_syncer::survey::{Sources, Survey, policies};
 
 use super::overlay::Overlay;
+use super::place::Place;
 use crate::cli::ClusterArgs;
 use crate::cli::options::values;
 use crate::cluster::requests::Metrics;
@@ -43,6 +41,9 @@ use crate::cluster::{self, Refusal, RefusalReason, Side, gate, leases};
 
 /// Nothing is written, so this is a number that has to be.
 const WRITES_PER_SECOND: u32 = 1;
+/// What is wrong with a cluster in which there can be no ClusterBindings.
+pub(super) const UNDEFINED: &str =
+    "this cluster has no definition of ClusterBindings (clusterbindings.topoloom.dev); it may not be the virtual one";
 
 /// Where the two clusters are, and what the syncer was started with.
 #[derive(Debug, Clone, Args)]
@@ -50,6 +51,8 @@ pub(super) struct PairArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Read the physical cluster with this kubeconfig of yours; default: the one in the Secret of the binding
+    ///
+    /// A binding that borrows from another cluster than this one is not read.
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     physical_kubeconfig: Option<PathBuf>,
     /// The context in that kubeconfig
@@ -82,6 +85,10 @@ pub(super) struct Clusters {
     kube_system: Uid,
     /// The namespace of the syncer, with the Secrets.
     namespace: String,
+    /// Whether the syncer writes nothing but leases, as far as that could be read.
+    is_read_only: Result<bool, Refusal>,
+    /// Whether the operator named the one binding that is looked at.
+    is_named: bool,
     metrics: Metrics,
 }
 
@@ -117,29 +124,32 @@ pub(super) struct Common<'a> {
 }
 
 impl Clusters {
-    /// Connects to the virtual cluster.
-    pub(super) async fn connect(args: &PairArgs) -> anyhow::Result<Self> {
+    /// Connects to the virtual cluster. `binding` is the one that the operator named.
+    pub(super) async fn connect(args: &PairArgs, binding: Option<&str>) -> anyhow::Result<Self> {
         let lent = args.cluster.connect().await?;
         let wall = leases::server(&lent).await.context("asking the API server for its version")?.now;
         let kube_system = lists::cluster(&lent, Side::Virtual).await.context("reading the namespace kube-system")?;
         let virtual_cluster = args.virtual_cluster_id.as_deref().map_or_else(|| kube_system.clone(), Uid::from);
-        let namespace = namespace(&args.cluster, &lent).await;
+        let place = Box::pin(Place::of(&args.cluster, &lent)).await;
+        let is_read_only = Box::pin(place.is_read_only(&lent)).await;
         Ok(Self {
             args: args.clone(),
             lent,
             now: Now { wall, steady: gate::boot_time() },
             virtual_cluster,
             kube_system,
-            namespace,
+            namespace: place.namespace,
+            is_read_only,
+            is_named: binding.is_some(),
             metrics: Metrics::register(&mut Registry::default()),
         })
     }
 
-    /// All ClusterBindings; none where there is no definition of them.
-    pub(super) async fn bindings(&self) -> Result<Vec<ClusterBinding>, Refusal> {
+    /// All ClusterBindings; nothing where there is no definition of them.
+    pub(super) async fn bindings(&self) -> Result<Option<Vec<ClusterBinding>>, Refusal> {
         match lists::bindings(&self.lent).await {
-            Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => Ok(Vec::new()),
-            answer => answer,
+            Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
@@ -160,8 +170,43 @@ impl Clusters {
         }
     }
 
-    /// A client that reads the physical cluster of a binding.
-    pub(super) async fn physical(&self, reading: &Reading) -> anyhow::Result<kube::Client> {
+    /// A client that reads the physical cluster of a binding. `all` are all bindings.
+    pub(super) async fn physical(
+        &self,
+        object: &ClusterBinding,
+        reading: &Reading,
+        all: &[ClusterBinding],
+    ) -> anyhow::Result<kube::Client> {
+        let client = self.client(reading).await?;
+        if self.args.physical_kubeconfig.is_some() {
+            let cluster = lists::cluster(&client, Side::Physical).await.context("reading which cluster it is")?;
+            self.is_meant(object, all, &cluster).map_err(anyhow::Error::msg)?;
+        }
+        Ok(client)
+    }
+
+    /// Whether a cluster is the one that the binding borrows from; or why that is not so, or not known. A Secret is that of its
+    /// binding, and what another cluster means that answers there is for the bars to say.
+    fn is_meant(&self, object: &ClusterBinding, all: &[ClusterBinding], cluster: &Uid) -> Result<(), String> {
+        if self.args.physical_kubeconfig.is_none() {
+            return Ok(());
+        }
+        let leads = format!("the kubeconfig of --physical-kubeconfig leads to the cluster {cluster}");
+        match object.status.physical_cluster_uid.as_deref().filter(|uid| !uid.is_empty()) {
+            Some(known) if *known == **cluster => Ok(()),
+            Some(known) => Err(format!("{leads}, and the binding borrows from the cluster {known}")),
+            None if all.len() > 1 && !self.is_named => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                Err(format!(
+                    "{leads}, and it is not known yet from which one the binding borrows: if it is this one, add --binding {name}"
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A client by the kubeconfig of the operator, otherwise by the Secret of the binding.
+    async fn client(&self, reading: &Reading) -> anyhow::Result<kube::Client> {
         if let Some(path) = &self.args.physical_kubeconfig {
             let context = self.args.physical_context.as_deref();
             let connected = cluster::connect(Some(path), context, None).await.context("--physical-kubeconfig")?;
@@ -185,9 +230,9 @@ impl Clusters {
         Ok(connection.reads().clone())
     }
 
-    /// Reads the physical cluster of a binding.
-    pub(super) async fn machines(&self, reading: &Reading, scope: Scope<'_>) -> anyhow::Result<Machines> {
-        let client = self.physical(reading).await?;
+    /// Reads the physical cluster to which the client of a binding leads.
+    async fn machines(&self, reading: &Reading, scope: Scope<'_>) -> anyhow::Result<Machines> {
+        let client = self.client(reading).await?;
         let cluster = lists::cluster(&client, Side::Physical).await.context("reading which cluster it is")?;
         let lists = lists::physical(&client, scope).await?;
         Ok(Machines { client, cluster, lists })
@@ -210,6 +255,9 @@ impl Clusters {
         }
         let unread = || Err("it was not read".to_owned());
         let machines = known.get(secret).cloned().unwrap_or_else(unread);
+        // What was read may have been read for another binding.
+        let machines =
+            machines.and_then(|machines| self.is_meant(object, common.bindings, &machines.cluster).map(|()| machines));
         let physical = machines.as_ref().ok();
         let looked = Looked {
             object,
@@ -217,10 +265,14 @@ impl Clusters {
             all: common.bindings,
             kube_system: &self.kube_system,
             cluster: physical.map(|machines| &machines.cluster),
+            is_read_only: matches!(self.is_read_only, Ok(true)),
         };
         let mut hindered = once::look(&looked, &self.lent, physical.map(|machines| &machines.client)).await;
         let mut remarks = hindered.remarks.clone();
-        let policies = self.policies(&reading, physical, common.overlay, &mut remarks).await;
+        let unknown = |refusal: &Refusal| format!("whether writes are switched off could not be read: {refusal}");
+        remarks.extend(self.is_read_only.as_ref().err().map(unknown));
+        let overlay = common.overlay.at(object, common.bindings);
+        let policies = self.policies(&reading, physical, &overlay, &mut remarks).await;
         let uid = |binding: &ClusterBinding| Some(binding.metadata.uid.as_deref()?.into());
         let sources = Sources {
             terms: &reading.terms,
@@ -245,12 +297,7 @@ impl Clusters {
         overlay: &Overlay,
         remarks: &mut Vec<String>,
     ) -> Option<Vec<ResourceLeasingPolicy>> {
-        let stored = match (reading.terms.policy_source, physical) {
-            (PolicySource::Virtual, _) => lists::policies(&self.lent, Side::Virtual).await,
-            (PolicySource::Physical, Some(machines)) => lists::policies(&machines.client, Side::Physical).await,
-            (PolicySource::Physical, None) => return None,
-        };
-        match stored {
+        match self.stored_policies(reading, physical.map(|machines| &machines.client)).await? {
             Ok(stored) => Some(overlay.over_policies(stored, self.now.wall)),
             // What is in the file cannot be applied before its definition is.
             Err(refusal) if refusal.reason == RefusalReason::NoSuchResource && overlay.has_policies() => {
@@ -262,27 +309,46 @@ impl Clusters {
             }
         }
     }
+
+    /// The policies of the cluster that the binding takes them from; nothing where that is the physical one, and it is not read.
+    async fn stored_policies(
+        &self,
+        reading: &Reading,
+        physical: Option<&kube::Client>,
+    ) -> Option<Result<Vec<ResourceLeasingPolicy>, Refusal>> {
+        match (reading.terms.policy_source, physical) {
+            (PolicySource::Virtual, _) => Some(lists::policies(&self.lent, Side::Virtual).await),
+            (PolicySource::Physical, Some(client)) => Some(lists::policies(client, Side::Physical).await),
+            (PolicySource::Physical, None) => None,
+        }
+    }
+
+    /// Whether a file changes a stored policy that may be for this binding: one that it gives to another binding is taken from this
+    /// one. Where policies cannot be read, a binding that lends may lose one.
+    pub(super) async fn may_lose_a_policy(&self, object: &ClusterBinding, common: &Common<'_>) -> bool {
+        let overlay = common.overlay.at(object, common.bindings);
+        if !overlay.has_policies() {
+            return false;
+        }
+        // One without right names lends nothing.
+        let Ok(reading) = read(object, &self.around(&common.lent.nodes)) else { return false };
+        let physical = match reading.terms.policy_source {
+            PolicySource::Virtual => None,
+            PolicySource::Physical => self.physical(object, &reading, common.bindings).await.ok(),
+        };
+        match self.stored_policies(&reading, physical.as_ref()).await {
+            Some(Ok(stored)) => {
+                overlay.changes_a_policy_of(reading.terms.binding.identity.binding(), &stored, &self.virtual_cluster)
+            }
+            Some(Err(refusal)) if refusal.reason == RefusalReason::NoSuchResource => false,
+            // One that was never connected lends nothing.
+            Some(Err(_)) | None => object.status.physical_cluster_uid.is_some(),
+        }
+    }
 }
 
 fn policies_of(stored: &[ResourceLeasingPolicy], reading: &Reading) -> Vec<topoloom_sync::policy::object::Policy> {
     policies(stored, reading.terms.binding.identity.binding())
-}
-
-/// Where the Secrets are: where a flag says, otherwise where the leases of bindings are, if that is one namespace.
-async fn namespace(args: &ClusterArgs, client: &kube::Client) -> String {
-    if args.names_an_installation() {
-        return args.own_namespace();
-    }
-    let leases: Api<Lease> = Api::all(client.clone());
-    let by = ListParams::default().labels(&format!("{NAME_LABEL}={NAME}"));
-    let found = leases.list_metadata(&by).await.map(|list| list.items).unwrap_or_default();
-    let of_binding = found.iter().filter(|lease| base_of_binding_lease(&lease.name_any()).is_some());
-    let namespaces: BTreeSet<String> = of_binding.filter_map(|lease| lease.metadata.namespace.clone()).collect();
-    let mut namespaces = namespaces.into_iter();
-    match (namespaces.next(), namespaces.next()) {
-        (Some(only), None) => only,
-        (None, _) | (Some(_), Some(_)) => args.own_namespace(),
-    }
 }
 
 /// Where the virtual nodes say that the kubelet's API is served. Without it no port is set.
@@ -295,11 +361,127 @@ fn shown_endpoint(nodes: &[NodeSlice], virtual_cluster: &str) -> Option<KubeletE
     })
 }
 
+/// A virtual cluster and bindings for the tests of commands.
 #[cfg(test)]
-mod tests {
+pub(super) mod examples {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use jiff::Timestamp;
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        pair: PairArgs,
+    }
+
+    /// The virtual cluster that this client reads, for a command with these flags.
+    pub(in crate::cli::lend) fn clusters(lent: kube::Client, flags: &[&str]) -> Clusters {
+        let words = Words::try_parse_from(std::iter::once("lend").chain(flags.iter().copied())).unwrap();
+        Clusters {
+            args: words.pair,
+            lent,
+            now: Now { wall: Timestamp::UNIX_EPOCH, steady: Duration::from_secs(100_000) },
+            virtual_cluster: "vc".into(),
+            kube_system: "vc".into(),
+            namespace: "own".to_owned(),
+            is_read_only: Ok(false),
+            is_named: false,
+            metrics: Metrics::register(&mut Registry::default()),
+        }
+    }
+
+    /// A binding that takes its policies from this side, and has this status.
+    pub(in crate::cli::lend) fn binding(name: &str, source: &str, status: Value) -> ClusterBinding {
+        let object = json!({
+            "metadata": {"name": name, "uid": format!("{name}-uid")},
+            "spec": {
+                "clusterID": name, "mountNamespace": "lent", "secretRef": {"name": "kube"}, "policySource": source,
+            },
+            "status": status,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use topoloom_sync::bars::Bar;
+
+    use super::super::answers::{client, list};
+    use super::examples::{binding, clusters};
+    use super::*;
+
+    /// What is seen of a binding where the Secret of all of them, or a kubeconfig of the operator, leads to the cluster `a`.
+    async fn seen(clusters: &Clusters, object: &ClusterBinding, all: &[ClusterBinding]) -> Seen {
+        let (lent, overlay) = (LentLists::default(), Overlay::default());
+        let common = Common { bindings: all, lent: &lent, overlay: &overlay };
+        let machines = Machines { client: client(&[]), cluster: "a".into(), lists: PhysicalLists::default() };
+        let mut known = Known::from([("kube".to_owned(), Ok(Arc::new(machines)))]);
+        clusters.look(object, &common, Scope::All, &mut known).await.unwrap()
+    }
+
+    fn bars(seen: &Seen) -> Vec<Bar> {
+        seen.hindered.bars.iter().collect()
+    }
+
+    #[tokio::test]
+    async fn s6_s23_a_kubeconfig_of_the_operator_shows_nothing_of_a_binding_that_borrows_from_another_cluster() {
+        let all = [
+            binding("east", "physical", json!({"physicalClusterUID": "a"})),
+            binding("west", "physical", json!({"physicalClusterUID": "b"})),
+            binding("north", "physical", json!({})),
+        ];
+        let mut clusters = clusters(client(&[]), &["--physical-kubeconfig", "a.yaml"]);
+        let leads = "the kubeconfig of --physical-kubeconfig leads to the cluster a, and ";
+        let east = seen(&clusters, &all[0], &all).await;
+        assert!(east.machines.is_ok() && bars(&east).is_empty());
+        let west = seen(&clusters, &all[1], &all).await;
+        assert_eq!(bars(&west), [Bar::Suspect], "nothing says that its cluster is another one now");
+        assert_eq!(west.machines.err(), Some(format!("{leads}the binding borrows from the cluster b")));
+        let north = seen(&clusters, &all[2], &all).await;
+        assert!(north.machines.err().is_some_and(|why| why.starts_with(leads) && why.ends_with("add --binding north")));
+        // The only one, and one that the operator names.
+        assert!(seen(&clusters, &all[2], &all[2..]).await.machines.is_ok());
+        clusters.is_named = true;
+        assert!(seen(&clusters, &all[2], &all).await.machines.is_ok());
+    }
+
+    #[tokio::test]
+    async fn s6_the_secret_of_a_binding_that_leads_to_another_cluster_is_a_bar() {
+        let all = [binding("west", "physical", json!({"physicalClusterUID": "b"}))];
+        let west = seen(&clusters(client(&[]), &[]), &all[0], &all).await;
+        assert!(west.machines.is_ok());
+        assert_eq!(bars(&west), [Bar::ClusterChanged]);
+    }
+
+    #[tokio::test]
+    async fn s27_writes_that_are_switched_off_are_seen_and_what_is_not_known_of_them_is_a_remark() {
+        let all = [binding("east", "physical", json!({"physicalClusterUID": "a"}))];
+        let mut clusters = clusters(client(&[]), &[]);
+        clusters.is_read_only = Ok(true);
+        assert_eq!(bars(&seen(&clusters, &all[0], &all).await), [Bar::ReadOnly]);
+        let message = "configmaps is forbidden".to_owned();
+        clusters.is_read_only = Err(Refusal { reason: RefusalReason::Forbidden, message, retry_after: None });
+        let unknown = seen(&clusters, &all[0], &all).await;
+        let remark = "whether writes are switched off could not be read: configmaps is forbidden";
+        assert!(
+            bars(&unknown).is_empty() && unknown.remarks.iter().any(|said| said == remark),
+            "{:?}",
+            unknown.remarks
+        );
+    }
+
+    #[tokio::test]
+    async fn s23_a_cluster_without_the_definition_of_bindings_is_another_thing_than_one_without_bindings() {
+        let bindings = async |answers: &[(&str, Value)]| clusters(client(answers), &[]).bindings().await.unwrap();
+        assert_eq!(bindings(&[]).await, None);
+        assert_eq!(bindings(&[("/apis/topoloom.dev/v1alpha1/clusterbindings", list(&[]))]).await, Some(Vec::new()));
+    }
 
     fn node(labels: Value, port: u16) -> NodeSlice {
         let node = json!({

@@ -10,19 +10,26 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::Mode;
 use topoloom_api::names::{DRAIN_ANNOTATION, PAUSE_ANNOTATION};
-use topoloom_core::text::says_yes;
+use topoloom_core::text::{line, says_yes};
+use topoloom_sync::bars::Doing;
 use topoloom_sync::drain::Drain;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, ClusterId, NODE_PREFIX, NameError, label_value, virtual_node_name};
 use topoloom_sync::release::{Object, physical_name};
+use topoloom_syncer::bindings::stated;
 
 use super::orders::{Annotation, Desk, Order, name_of, remarks};
+use super::place::Place;
 use super::{ReachArgs, objects};
 use crate::cli::output::OutputArgs;
+use crate::cluster::Refusal;
 
 /// Nodes that a remark names.
 const NAMED: usize = 5;
+/// Longest sentence of a status that is repeated.
+const SHOWN: usize = 300;
 
 /// Flags of `lend drain`.
 #[derive(Debug, Args)]
@@ -62,23 +69,49 @@ pub(super) async fn run(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let client = args.reach.client().await?;
     let desk = Desk::of(client.clone());
     let (what, wish) = (args.what.as_str(), if args.end { Wish::End } else { Wish::Drain });
-    let nodes = if args.binding.is_none() || wish == Wish::End { lent(client).await? } else { Vec::new() };
+    let nodes = if args.binding.is_none() || wish == Wish::End { lent(client.clone()).await? } else { Vec::new() };
     let Target { binding, node } = match &args.binding {
         Some(name) => named(what, &desk.get(name).await?)?,
         None => find(what, &desk.all().await?, &nodes)?,
     };
     let decide = |stored: &ClusterBinding| wanted(stored, node.as_deref(), wish);
     let (stored, written) = desk.annotate(&binding, decide).await?;
+    let mut remarks = notes(&stored, wish, node.as_deref(), &nodes);
+    if wish == Wish::Drain {
+        remarks.extend(switched_off(Box::pin(is_read_only(&client)).await));
+    }
     let order = Order {
         verb: "drain",
         binding: binding.to_string(),
         effect: effect(&binding, node.as_deref(), wish),
-        remarks: notes(&stored, wish, node.as_deref(), &nodes),
+        remarks,
         node,
         written,
     };
     order.print(args.output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the installation that serves bindings writes nothing but leases.
+async fn is_read_only(client: &kube::Client) -> Result<bool, Refusal> {
+    match Place::by_leases(client).await? {
+        Some(place) => place.is_read_only(client).await,
+        None => Ok(false),
+    }
+}
+
+fn switched_off(is_read_only: Result<bool, Refusal>) -> Option<String> {
+    match is_read_only {
+        Ok(true) => Some(
+            "writes are switched off: no node is drained before `topoloom read-only off`, or before the syncer is started without \
+             --read-only (readOnly: false in the chart)"
+                .to_owned(),
+        ),
+        Ok(false) => None,
+        Err(refusal) => {
+            Some(format!("whether writes are switched off, so that no node is drained, could not be read: {refusal}"))
+        }
+    }
 }
 
 /// The virtual nodes of all bindings.
@@ -105,12 +138,24 @@ fn effect(binding: &str, node: Option<&str>, wish: Wish) -> String {
 fn notes(binding: &ClusterBinding, wish: Wish, node: Option<&str>, nodes: &[Object]) -> Vec<String> {
     let (mut notes, name) = (remarks(binding), name_of(binding));
     match wish {
-        Wish::Drain if says_yes(binding.annotation(PAUSE_ANNOTATION)) => {
-            notes.push(format!("the binding is paused: no node is drained before `topoloom lend resume {name}`"));
-        }
-        Wish::Drain => {}
+        Wish::Drain => notes.extend(held_up(binding)),
         Wish::End => notes.extend(drained_still(name, node, nodes)),
     }
+    notes
+}
+
+/// Why no node is drained now: what the binding itself asks for, and what its status says.
+fn held_up(binding: &ClusterBinding) -> Vec<String> {
+    let (mut notes, name) = (Vec::new(), name_of(binding));
+    if says_yes(binding.annotation(PAUSE_ANNOTATION)) {
+        notes.push(format!("the binding is paused: no node is drained before `topoloom lend resume {name}`"));
+    }
+    let mode = binding.spec.as_ref().ok().and_then(|spec| spec.mode.read().ok());
+    if mode == Some(Mode::Observe) {
+        notes.push("the binding has mode: observe, and no node is drained before that is enforce".to_owned());
+    }
+    let stated = stated(&binding.status).filter(|(bar, _)| bar.forbids(Doing::Disrupt));
+    notes.extend(stated.map(|(_, why)| format!("no node is drained while this is so: {}", line(why, SHOWN))));
     notes
 }
 
@@ -233,8 +278,12 @@ fn find(what: &str, bindings: &[ClusterBinding], nodes: &[Object]) -> anyhow::Re
 mod tests {
     use std::collections::BTreeMap;
 
+    use topoloom_api::Word;
+    use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason};
+
     use super::super::orders::examples::{annotated, binding};
     use super::*;
+    use crate::cluster::RefusalReason;
 
     fn lent(cluster: &str, machine: &str, of: &str) -> Object {
         Object {
@@ -331,10 +380,46 @@ mod tests {
     }
 
     #[test]
+    fn s27_that_writes_are_switched_off_is_said_with_a_drain() {
+        assert_eq!(switched_off(Ok(false)), None);
+        assert!(switched_off(Ok(true)).is_some_and(|note| note.contains("`topoloom read-only off`")));
+        let (reason, message) = (RefusalReason::Forbidden, "leases is forbidden".to_owned());
+        let unread = switched_off(Err(Refusal { reason, message, retry_after: None }));
+        assert!(unread.is_some_and(|note| note.ends_with("could not be read: leases is forbidden")));
+    }
+
+    #[test]
     fn s23_what_holds_a_drain_up_is_said_with_it() {
         let paused = annotated("east", PAUSE_ANNOTATION, "true");
         assert!(notes(&paused, Wish::Drain, None, &[])[0].contains("`topoloom lend resume east`"));
         assert_eq!(notes(&paused, Wish::End, None, &[]), [""; 0]);
+        let mut binding = binding("east", "b-1");
+        if let Ok(spec) = &mut binding.spec {
+            spec.mode = Word::of(Mode::Observe);
+        }
+        let unreachable = "The physical API server does not answer.";
+        binding.status.conditions = vec![
+            Condition::new(
+                ConditionType::Connected,
+                ConditionStatus::False,
+                Reason::PhysicalClusterUnreachable,
+                unreachable,
+            ),
+            Condition::new(
+                ConditionType::Conflict,
+                ConditionStatus::True,
+                Reason::NodesClaimed,
+                "A node is another's.",
+            ),
+        ];
+        assert_eq!(
+            notes(&binding, Wish::Drain, None, &[]),
+            [
+                "the binding has mode: observe, and no node is drained before that is enforce".to_owned(),
+                format!("no node is drained while this is so: {unreachable}"),
+            ]
+        );
+        assert_eq!(notes(&binding, Wish::End, None, &[]), [""; 0]);
         assert!(effect("east", None, Wish::Drain).contains("`topoloom lend drain east --end`"));
         assert!(effect("east", Some("n"), Wish::End).starts_with("node n of ClusterBinding east is not drained"));
     }

@@ -6,10 +6,12 @@
 //! # Failure story
 //!
 //! What cannot be read is a remark beside what can. The limits of the guard are those of a whole binding, so here they do not count; what
-//! the guard holds at present is said from the status of the binding.
+//! the guard holds at present is said from the status of the binding. Of a node under none of the bindings its
+//! labels or the claim on it say whose it is.
 
 pub(in crate::cli) mod document;
 mod node;
+mod owner;
 mod pod;
 mod text;
 
@@ -36,7 +38,7 @@ use topoloom_syncer::survey::lists::{self, LentLists, Scope};
 use self::document::{LendExplanation, NodeExplained, PodExplained};
 use self::pod::Judging;
 use super::amounts::Moment;
-use super::clusters::{Clusters, Common, Known, PairArgs, Seen};
+use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
 use super::parts::BarInForce;
 use crate::cli::output::OutputArgs;
@@ -76,15 +78,19 @@ fn subject(text: &str) -> Result<String, String> {
 
 /// Explains.
 pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
-    let clusters = Clusters::connect(&args.pair).await?;
-    let bindings = clusters.bindings().await?;
+    let clusters = Clusters::connect(&args.pair, args.binding.as_deref()).await?;
+    let stored = clusters.bindings().await?;
+    let why_none = why_none(stored.as_deref(), args.binding.as_deref());
+    let bindings = stored.unwrap_or_default();
     let is_meant = |binding: &&ClusterBinding| {
         args.binding.as_deref().is_none_or(|only| binding.metadata.name.as_deref() == Some(only))
     };
     let selected: Vec<&ClusterBinding> = bindings.iter().filter(is_meant).collect();
-    match &args.binding {
-        Some(only) => anyhow::ensure!(!selected.is_empty(), "there is no ClusterBinding {only}"),
-        None => anyhow::ensure!(!selected.is_empty(), "there are no ClusterBindings, so nothing is lent"),
+    if selected.is_empty() {
+        match Box::pin(owner(&clusters, &bindings, &args.subject)).await {
+            Some(owner) => anyhow::bail!("{why_none}; {owner}"),
+            None => anyhow::bail!("{why_none}"),
+        }
     }
     let asked = Asked { clusters: &clusters, bindings: &bindings, selected, top: args.top };
     let mut explanation =
@@ -103,6 +109,9 @@ pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
     }
     if explanation.nodes.is_empty() && explanation.pod.is_none() {
         explanation.remarks.iter().for_each(|remark| print::error(&format!("topoloom: {remark}")));
+        if let Some(owner) = Box::pin(owner(&clusters, &bindings, &args.subject)).await {
+            anyhow::bail!("{owner}");
+        }
         let subject = topoloom_core::text::word(&args.subject);
         anyhow::bail!(
             "nothing called {subject} was found in the virtual cluster, nor in a physical one that it borrows from"
@@ -110,6 +119,26 @@ pub(super) async fn run(args: LendExplainArgs) -> anyhow::Result<ExitCode> {
     }
     args.output.print(&explanation, text::text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why there is no binding to ask. `stored`: all of them; nothing where the cluster has no definition of them.
+fn why_none(stored: Option<&[ClusterBinding]>, named: Option<&str>) -> String {
+    match (stored, named) {
+        (None, _) => UNDEFINED.to_owned(),
+        (Some(_), Some(named)) => format!("there is no ClusterBinding {named}"),
+        (Some(_), None) => "there are no ClusterBindings".to_owned(),
+    }
+}
+
+/// Whose the node of this name is, by what is written on it; nothing where there is none, or nothing of it is ours.
+async fn owner(clusters: &Clusters, bindings: &[ClusterBinding], name: &str) -> Option<String> {
+    // A pod with its namespace.
+    if name.contains('/') {
+        return None;
+    }
+    let api: Api<NodeSlice> = Api::all(clusters.lent.clone());
+    let node = api.get_opt(name).await.ok()??;
+    owner::of(&node, bindings, &clusters.virtual_cluster)
 }
 
 /// What is asked, and of which bindings.
@@ -201,7 +230,7 @@ impl Asked<'_> {
                 }
             };
             let found = async {
-                let client = self.clusters.physical(&reading).await?;
+                let client = self.clusters.physical(binding, &reading, self.bindings).await?;
                 anyhow::Ok(pod::read(&client, namespace, name).await?)
             };
             match found.await {

@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use topoloom_api::cluster_binding::PolicySource;
 use topoloom_api::names::GROUP;
 use topoloom_api::rules::is_dns_subdomain;
 use topoloom_api::{ClusterBinding, ResourceLeasingPolicy, cluster_binding, resource_leasing_policy};
@@ -33,6 +34,38 @@ const LISTED: usize = 100;
 const NOT_STORED: &str = "not-stored-yet";
 /// What a document has beside its spec. A status is not taken from a file, whatever is in it.
 const STATUS: &str = "status";
+
+/// Where a binding takes its policies from, as far as the binding says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source<'a> {
+    /// The virtual cluster.
+    Virtual,
+    /// The physical one, with its UID where it was ever connected.
+    Physical(Option<&'a str>),
+    /// A spec that cannot be read does not say it.
+    Unknown,
+}
+
+impl<'a> Source<'a> {
+    fn of(binding: &'a ClusterBinding) -> Self {
+        let uid = binding.status.physical_cluster_uid.as_deref().filter(|uid| !uid.is_empty());
+        match binding.spec.as_ref().map(|spec| spec.policy_source.read()) {
+            Ok(Ok(PolicySource::Virtual)) => Self::Virtual,
+            Ok(Ok(PolicySource::Physical)) => Self::Physical(uid),
+            Ok(Err(_)) | Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether both may be one cluster.
+    fn may_be(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Physical(Some(one)), Self::Physical(Some(other))) => one == other,
+            (Self::Virtual, Self::Physical(_)) | (Self::Physical(_), Self::Virtual) => false,
+            (Self::Virtual, Self::Virtual) | (Self::Physical(_), Self::Physical(_)) => true,
+            (Self::Unknown, _) | (_, Self::Unknown) => true,
+        }
+    }
+}
 
 /// What a file says.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +88,7 @@ impl Overlay {
         Self::parse(&text)
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut overlay = Self::default();
         for (index, document) in documents(text)?.into_iter().enumerate() {
             overlay.take(index + 1, document);
@@ -80,6 +113,33 @@ impl Overlay {
         let of_bindings = self.bindings.iter().filter_map(|binding| binding.metadata.name.as_deref());
         let of_policies = self.policies.iter().filter_map(|policy| policy.spec.as_ref().ok());
         of_bindings.chain(of_policies.map(|spec| spec.cluster.as_str())).collect()
+    }
+
+    /// The same, with only those policies that count as applied in the cluster from which this binding takes policies. A policy is applied
+    /// where the binding that it names takes them. `all` are all bindings, as they would be.
+    pub(super) fn at(&self, binding: &ClusterBinding, all: &[ClusterBinding]) -> Self {
+        let is_applied_there = |policy: &&ResourceLeasingPolicy| {
+            let named = policy.spec.as_ref().ok().and_then(|spec| find(all, &spec.cluster));
+            // A policy for a binding that does not exist may be applied anywhere.
+            named.is_none_or(|named| Source::of(named).may_be(Source::of(binding)))
+        };
+        Self { policies: self.policies.iter().filter(is_applied_there).cloned().collect(), ..self.clone() }
+    }
+
+    /// Whether it changes one of these stored policies that may be for this binding.
+    pub(super) fn changes_a_policy_of(
+        &self,
+        binding: &str,
+        stored: &[ResourceLeasingPolicy],
+        virtual_cluster: &str,
+    ) -> bool {
+        let is_changed = |known: &ResourceLeasingPolicy| {
+            let is_it = |policy: &&ResourceLeasingPolicy| {
+                policy.metadata.name.is_some() && policy.metadata.name == known.metadata.name
+            };
+            self.policies.iter().find(is_it).is_some_and(|policy| policy.spec != known.spec)
+        };
+        stored.iter().any(|known| is_changed(known) && convert::policy::may_be_for(known, binding, virtual_cluster))
     }
 
     fn take(&mut self, place: usize, document: Value) {
@@ -469,6 +529,57 @@ spec: {cluster: east}
         let laid = other.over_bindings(&stored, Timestamp::UNIX_EPOCH);
         assert_eq!((laid[0].metadata.generation, laid.len()), (Some(4), 2));
         assert_ne!(laid[0].spec, stored[0].spec);
+    }
+
+    /// A binding that takes its policies from this side, and borrows from this cluster.
+    fn sourced(name: &str, source: &str, cluster: Option<&str>) -> ClusterBinding {
+        let object = json!({
+            "metadata": {"name": name},
+            "spec": {"clusterID": name, "policySource": source},
+            "status": {"physicalClusterUID": cluster},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn s8_a_policy_of_a_file_counts_where_the_binding_that_it_names_takes_its_policies() {
+        let overlay = Overlay::parse(POLICY).unwrap();
+        for (source, cluster, other, of_other, counts) in [
+            ("physical", Some("a"), "physical", Some("a"), true),
+            ("physical", Some("a"), "physical", Some("b"), false),
+            ("physical", Some("a"), "physical", None, true),
+            ("physical", None, "physical", Some("b"), true),
+            ("virtual", Some("a"), "virtual", Some("b"), true),
+            ("virtual", Some("a"), "physical", Some("a"), false),
+            ("physical", Some("a"), "virtual", Some("a"), false),
+            // That is a mistake, and no source.
+            ("nowhere", Some("a"), "physical", Some("b"), true),
+        ] {
+            let all = [sourced("east", source, cluster), sourced("west", other, of_other)];
+            assert!(overlay.at(&all[0], &all).has_policies(), "its own");
+            assert_eq!(overlay.at(&all[1], &all).has_policies(), counts, "{source} {cluster:?} {other} {of_other:?}");
+            // The binding that it names does not exist.
+            assert!(overlay.at(&all[1], &all[1..]).has_policies());
+        }
+    }
+
+    #[test]
+    fn s8_a_file_that_gives_a_policy_to_another_binding_changes_one_of_the_binding_that_had_it() {
+        let stored = |name: &str, cluster: &str, last: Option<&str>| -> ResourceLeasingPolicy {
+            let last = last.map(|cluster| json!({"cluster": cluster}));
+            let object = json!({
+                "metadata": {"name": name}, "spec": {"cluster": cluster}, "status": {"lastValid": last},
+            });
+            serde_json::from_value(object).unwrap()
+        };
+        let overlay = Overlay::parse(&POLICY.replace("cluster: east", "cluster: west")).unwrap();
+        let changes = |stored: ResourceLeasingPolicy| overlay.changes_a_policy_of("east", &[stored], "vc");
+        assert!(changes(stored("nights", "east", None)));
+        assert!(changes(stored("nights", "west", Some("east"))), "its last valid version may be in force");
+        assert!(!changes(stored("nights", "west", None)) && !changes(stored("days", "east", None)));
+        // One that the file leaves as it is.
+        let same = overlay.over_policies(Vec::new(), Timestamp::UNIX_EPOCH).remove(0);
+        assert!(!overlay.changes_a_policy_of("west", &[same], "vc"));
     }
 
     #[test]

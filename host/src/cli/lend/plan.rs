@@ -1,8 +1,8 @@
 //! `topoloom lend plan`: what would be written for lent nodes, now and at the next boundary (decision S23).
 //!
 //! Owns which bindings are planned, and the exit code. What is decided, and how it is carried out, is that of the controllers, played on
-//! what was read ([`topoloom_syncer::survey`]). A binding that observes or is paused is planned as if it was not: an operator looks
-//! at the plan before that ends.
+//! what was read ([`topoloom_syncer::survey`]). A binding that observes or is paused is planned as if it was not, and so are all of them
+//! while writes are switched off: an operator looks at the plan before that ends.
 //!
 //! # Failure story
 //!
@@ -23,7 +23,7 @@ use topoloom_sync::bars::{Bar, Bars};
 use topoloom_syncer::survey::lists::Scope;
 
 use self::document::{BindingPlan, LendPlans};
-use super::clusters::{Clusters, Common, Known, PairArgs, Seen};
+use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
 use super::parts::Rows;
 use crate::cli::options::values;
@@ -38,7 +38,7 @@ pub(in crate::cli) struct LendPlanArgs {
     /// ClusterBindings and ResourceLeasingPolicies that count as applied, in YAML or JSON; - is standard input
     ///
     /// They lie over what is stored under the same names. A policy counts as applied in the cluster from which its binding takes
-    /// policies (policySource).
+    /// policies (policySource). A binding that loses a policy to another one is planned, too.
     #[arg(short, long, value_name = "FILE", value_parser = values::path)]
     file: Option<PathBuf>,
     /// Only this ClusterBinding; default: all of them, and with -f those that the file is about
@@ -66,20 +66,23 @@ pub(super) async fn run(args: LendPlanArgs) -> anyhow::Result<ExitCode> {
     if !left_out.is_empty() {
         print::error(&format!("topoloom: -f: left out, since they say nothing about lending: {}", left_out.join(", ")));
     }
-    let clusters = Clusters::connect(&args.pair).await?;
+    let clusters = Clusters::connect(&args.pair, args.binding.as_deref()).await?;
     let (stored, lent) = tokio::try_join!(clusters.bindings(), clusters.lists(Scope::All))?;
+    // What is in a file can be planned before its definition is applied.
+    anyhow::ensure!(stored.is_some() || args.file.is_some(), UNDEFINED);
+    let stored = stored.unwrap_or_default();
     let bindings = overlay.over_bindings(&stored, clusters.now.wall);
     let mistakes = overlay.mistakes(&stored, &bindings, &clusters.around(&lent.nodes));
     if !mistakes.is_empty() {
         mistakes.iter().for_each(|mistake| print::error(&format!("topoloom: -f: {mistake}")));
         anyhow::bail!("no plan: {} in the file must be corrected", crate::cli::count(mistakes.len()));
     }
+    let common = Common { bindings: &bindings, lent: &lent, overlay: &overlay };
     let names: BTreeSet<&str> = match (&args.binding, &args.file) {
         (Some(only), _) => BTreeSet::from([only.as_str()]),
-        (None, Some(_)) => overlay.names(),
+        (None, Some(_)) => Box::pin(concerned(&clusters, &common)).await,
         (None, None) => bindings.iter().filter_map(|binding| binding.metadata.name.as_deref()).collect(),
     };
-    let common = Common { bindings: &bindings, lent: &lent, overlay: &overlay };
     let mut known = Known::new();
     let mut plans = LendPlans { time: clusters.now.wall.to_string(), bindings: Vec::new() };
     for name in names {
@@ -100,6 +103,18 @@ pub(super) async fn run(args: LendPlanArgs) -> anyhow::Result<ExitCode> {
     let rows = if args.all { Rows::All } else { Rows::First };
     args.output.print(&plans, |plans| text::text(plans, rows))?;
     Ok(ExitCode::from(code(&plans)))
+}
+
+/// The bindings for which a file may change something: those that it is about, and those that lose a policy by it.
+async fn concerned<'a>(clusters: &Clusters, common: &Common<'a>) -> BTreeSet<&'a str> {
+    let mut names = common.overlay.names();
+    for object in common.bindings {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        if !names.contains(name) && clusters.may_lose_a_policy(object, common).await {
+            names.insert(name);
+        }
+    }
+    names
 }
 
 /// The exit code. That a binding has no plan weighs more: what would be held of it is not known.
@@ -133,7 +148,7 @@ async fn planned(
 
 /// What an operator ends when the plan is right, and the other bars.
 fn split(bars: &Bars) -> (Bars, Bars) {
-    let is_ended_by_operator = |bar: &Bar| matches!(bar, Bar::Observing | Bar::Paused);
+    let is_ended_by_operator = |bar: &Bar| matches!(bar, Bar::Observing | Bar::Paused | Bar::ReadOnly);
     let (ended, others): (Vec<Bar>, Vec<Bar>) = bars.iter().partition(is_ended_by_operator);
     (ended.into_iter().collect(), others.into_iter().collect())
 }
@@ -145,19 +160,53 @@ fn find<'a>(bindings: &'a [ClusterBinding], name: &str) -> Option<&'a ClusterBin
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use serde_json::json;
     use topoloom_sync::guard::{BrokenLimit, Cause, HeldBatch, Size, Spent};
+    use topoloom_syncer::survey::lists::LentLists;
 
     use super::document::PlanTime;
     use super::*;
     use crate::cli::lend::amounts::Moment;
+    use crate::cli::lend::answers::{client, list};
+    use crate::cli::lend::clusters::examples::{binding, clusters};
     use crate::cli::lend::parts::Held;
 
     #[test]
     fn s23_what_an_operator_ends_keeps_no_plan_from_being_made() {
         let all: Bars = Bar::ALL.into_iter().collect();
         let (ended, others) = split(&all);
-        assert_eq!(ended.iter().collect::<Vec<_>>(), [Bar::Paused, Bar::Observing]);
-        assert_eq!(others.iter().count(), Bar::ALL.len() - 2);
+        assert_eq!(ended.iter().collect::<Vec<_>>(), [Bar::Paused, Bar::Observing, Bar::ReadOnly]);
+        assert_eq!(others.iter().count(), Bar::ALL.len() - 3);
+    }
+
+    #[tokio::test]
+    async fn s8_s23_a_binding_that_loses_a_policy_by_a_file_is_planned_beside_the_one_that_gets_it() {
+        let nights = json!({"metadata": {"name": "nights"}, "spec": {"cluster": "east"}});
+        let stored = [("/apis/topoloom.dev/v1alpha1/resourceleasingpolicies", list(&[nights]))];
+        let clusters = clusters(client(&stored), &[]);
+        let west = "
+apiVersion: topoloom.dev/v1alpha1
+kind: ResourceLeasingPolicy
+metadata: {name: nights}
+spec: {cluster: west}
+";
+        let bindings = ["east", "north", "west"].map(|name| binding(name, "virtual", json!({})));
+        let lent = LentLists::default();
+        let names = async |file: &str, bindings: &[ClusterBinding]| {
+            let overlay = Overlay::parse(file).unwrap();
+            let common = Common { bindings, lent: &lent, overlay: &overlay };
+            concerned(&clusters, &common).await.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(names(west, &bindings).await, ["east", "west"]);
+        // A name in which there is a mistake takes the policy away, too.
+        assert_eq!(names(&west.replace("west", "wets"), &bindings).await, ["east", "wets"]);
+        assert_eq!(names(&west.replace("nights", "days"), &bindings).await, ["west"]);
+        // Its physical cluster cannot be read, so it may lose the policy by which it lends.
+        let uid = json!({"physicalClusterUID": "a"});
+        let unread = [binding("east", "physical", uid.clone()), binding("west", "physical", uid)];
+        assert_eq!(names(west, &unread).await, ["east", "west"]);
+        let never_connected = [binding("east", "physical", json!({})), binding("west", "physical", json!({}))];
+        assert_eq!(names(west, &never_connected).await, ["west"]);
     }
 
     /// A batch that the guard holds.

@@ -34,7 +34,7 @@ use self::document::{
     BindingReport, Leases, LendReport, NodeRemark, OldestLease, OrphanNode, PolicyShare, Share, WaitingNode,
 };
 use super::amounts::{Moment, add, amounts};
-use super::clusters::{Clusters, Common, Known, PairArgs, Seen};
+use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
 use super::parts::{BarInForce, Held, Rows};
 use crate::cli::output::OutputArgs;
@@ -56,8 +56,10 @@ pub(in crate::cli) struct LendReportArgs {
 
 /// Reports.
 pub(super) async fn run(args: LendReportArgs) -> anyhow::Result<ExitCode> {
-    let clusters = Clusters::connect(&args.pair).await?;
-    let (bindings, lent) = tokio::try_join!(clusters.bindings(), clusters.lists(Scope::All))?;
+    let clusters = Clusters::connect(&args.pair, args.binding.as_deref()).await?;
+    let (stored, lent) = tokio::try_join!(clusters.bindings(), clusters.lists(Scope::All))?;
+    let mut remarks: Vec<String> = stored.is_none().then(|| UNDEFINED.to_owned()).into_iter().collect();
+    let bindings = stored.unwrap_or_default();
     let name = |binding: &ClusterBinding| binding.metadata.name.clone().unwrap_or_default();
     let is_meant = |binding: &&ClusterBinding| args.binding.as_ref().is_none_or(|only| name(binding) == *only);
     let mut selected: Vec<&ClusterBinding> = bindings.iter().filter(is_meant).collect();
@@ -65,7 +67,6 @@ pub(super) async fn run(args: LendReportArgs) -> anyhow::Result<ExitCode> {
     if let Some(only) = &args.binding {
         anyhow::ensure!(!selected.is_empty(), "there is no ClusterBinding {only}");
     }
-    let mut remarks = Vec::new();
     let renewals = lists::renewals(&clusters.lent).await;
     let renewals = renewals.map_err(|refusal| remarks.push(format!("leases could not be listed: {refusal}"))).ok();
     let overlay = Overlay::default();

@@ -39,6 +39,8 @@ pub struct Looked<'a> {
     pub kube_system: &'a Uid,
     /// The UID of the physical cluster, where it was read.
     pub cluster: Option<&'a Uid>,
+    /// Whether writes are switched off in the processes that serve bindings.
+    pub is_read_only: bool,
 }
 
 /// What may not be written for a binding, and what its operators want.
@@ -60,7 +62,7 @@ pub struct Hindered {
 
 /// Looks at a binding, with clients that read the virtual cluster and the physical one.
 pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&kube::Client>) -> Hindered {
-    let Looked { object, reading, kube_system, cluster, .. } = *looked;
+    let Looked { object, reading, kube_system, cluster, is_read_only, .. } = *looked;
     let (verbs, kept) = (Verbs::read(object.metadata.annotations.as_ref()), Kept::of(&object.status));
     let (mut why, mut remarks) = (Vec::new(), Vec::new());
     let virtual_cluster = reading.terms.binding.identity.virtual_cluster();
@@ -95,7 +97,7 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
         physical: if is_read { Reach::Reachable } else { Reach::Suspect(Doubt::NotListed) },
         listing: if is_read { Listing::Listed } else { Listing::Unlisted },
         lent: Reach::Reachable,
-        is_read_only: false,
+        is_read_only,
     };
     let verb = if hindrances.is_detached { VerbOnBinding::Detach } else { verbs.drain };
     Hindered {
@@ -178,6 +180,7 @@ mod tests {
             all: &all,
             kube_system: &kube_system,
             cluster: cluster.as_ref(),
+            is_read_only: false,
         };
         let client = physical.client();
         look(&looked, &Server::default().client(), cluster.as_ref().map(|_| &client)).await
@@ -209,6 +212,24 @@ mod tests {
         let itself = looked(none(), none(), none(), Some("vc-1"), &server).await;
         assert_eq!((bars_of(&itself), itself.why.len()), (vec![Bar::Suspect], 1));
         assert_eq!(server.writes(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn s27_writes_that_are_switched_off_are_a_bar() {
+        let object = binding(json!({}));
+        let reading = read(&object, &around()).unwrap();
+        let (kube_system, cluster): (Uid, Uid) = ("vc-1".into(), "pc".into());
+        let (all, server) = ([object.clone()], Server::default());
+        let looked = Looked {
+            object: &object,
+            reading: &reading,
+            all: &all,
+            kube_system: &kube_system,
+            cluster: Some(&cluster),
+            is_read_only: true,
+        };
+        let hindered = look(&looked, &server.client(), Some(&server.client())).await;
+        assert_eq!((bars_of(&hindered), hindered.reach), (vec![Bar::ReadOnly], Reach::Reachable));
     }
 
     #[tokio::test]

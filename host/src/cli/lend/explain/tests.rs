@@ -16,6 +16,8 @@ use topoloom_syncer::survey::{Sources, Survey, policies};
 use topoloom_syncer::view::VerbOnBinding;
 
 use super::*;
+use crate::cli::lend::answers::client;
+use crate::cli::lend::clusters::examples::clusters;
 
 fn of<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
@@ -227,6 +229,25 @@ fn a_physical_node_is_found_by_the_name_of_its_virtual_one() {
     let of_another: NodeSlice = of(json!({"metadata": {"name": "w7", "labels": {},
         "annotations": {"topoloom.dev/physical-node-name": "elsewhere"}}}));
     assert_eq!(name("w7", Some(&of_another)), "w7");
+}
+
+#[test]
+fn s23_a_cluster_that_is_not_the_virtual_one_is_no_proof_that_nothing_is_lent() {
+    assert_eq!(why_none(None, Some("east")), UNDEFINED);
+    assert_eq!(why_none(Some(&[]), Some("east")), "there is no ClusterBinding east");
+    assert_eq!(why_none(Some(&[]), None), "there are no ClusterBindings");
+}
+
+#[tokio::test]
+async fn s22_a_node_is_said_to_be_of_the_binding_that_left_it_and_a_pod_is_no_node() {
+    let clusters = clusters(client(&[("/api/v1/nodes/vnode-east-w1", lent_node())]), &[]);
+    let left = owner(&clusters, &[], "vnode-east-w1").await.unwrap();
+    assert!(
+        left.starts_with("node vnode-east-w1 is a virtual node of ClusterBinding east with the UID binding-uid"),
+        "{left}"
+    );
+    assert_eq!(owner(&clusters, &[], "w9").await, None);
+    assert_eq!(owner(&clusters, &[], "default/vnode-east-w1").await, None);
 }
 
 #[test]
