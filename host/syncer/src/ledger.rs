@@ -111,7 +111,7 @@ pub struct Ledger {
     lent: HashMap<NodeName, LentRow>,
     /// The physical node of each virtual one that was looked at.
     names: HashMap<NodeName, PhysicalName>,
-    /// How many pods of those virtual nodes have not ended: it is asked for with each decision.
+    /// How many pods of those virtual nodes the guard counts: it is asked for with each decision.
     running: usize,
     /// Bindings of our name that a live list did not have: what they made is ours (decision S6).
     gone_bindings: BTreeSet<Uid>,
@@ -347,8 +347,8 @@ impl Ledger {
         pods
     }
 
-    /// How many pods of the binding's nodes have not ended: what the guard's percent is of. Pods of other nodes of the virtual
-    /// cluster are none of them, or a limit would allow more than it says.
+    /// How many pods of the binding's nodes have not ended, of those that the guard [counts](PodClass::counts): what its percent is of.
+    /// Pods of other nodes of the virtual cluster are none of them, or a limit would allow more than it says.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running
@@ -691,7 +691,7 @@ impl VirtualRow {
 
     /// Whether it is one that a limit of the guard counts.
     fn is_running(&self) -> bool {
-        self.class() != PodClass::Placeholder && !self.pod.phase().is_final()
+        self.class().counts() && !self.pod.phase().is_final()
     }
 
     /// What a decision about its node depends on, beside its amounts.

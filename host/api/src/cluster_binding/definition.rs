@@ -157,7 +157,7 @@ fn safety() -> Value {
     object(
         "How much may be disrupted at once. What would disrupt more is held until an operator confirms it.",
         json!({
-            "maxEvictPercent": percent("running pods"),
+            "maxEvictPercent": percent("running pods (bound to its nodes and not ended, without those of DaemonSets)"),
             "maxNodesPercent": percent("nodes"),
             "announce": duration(times::ANNOUNCE, "For how long the end of a window has to be announced in the status, for \
                 evictions at that end not to count."),

@@ -94,7 +94,8 @@ impl SecretRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SafetySpec {
-    /// Percent of the running pods; 100 is all. Absent is [`MAX_PERCENT`].
+    /// Percent of the running pods, which are those that are bound to its nodes and have not ended, without those of DaemonSets; 100 is
+    /// all. Absent is [`MAX_PERCENT`].
     #[serde(deserialize_with = "lenient::number", skip_serializing_if = "Option::is_none")]
     pub max_evict_percent: Option<i64>,
     /// Percent of the nodes; 100 is all. Absent is [`MAX_PERCENT`].

@@ -150,6 +150,19 @@ pub enum PodClass {
     System,
 }
 
+impl PodClass {
+    /// Whether the guard counts such a pod, both where it goes and where it is one of those that the binding runs (decision S9). Pods of
+    /// a DaemonSet are made again wherever their node is, and one that is never started stays Pending for as long as its node is there:
+    /// with those a limit would allow more than it says. A placeholder is ours, and runs nowhere.
+    #[must_use]
+    pub fn counts(self) -> bool {
+        match self {
+            Self::Ordinary | Self::Mirror | Self::System => true,
+            Self::DaemonSet | Self::Placeholder => false,
+        }
+    }
+}
+
 /// A pod that is bound to the virtual node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPod {

@@ -488,6 +488,21 @@ fn section_11_2_a_placeholder_is_in_no_sum_and_no_limit_counts_it() {
     assert_eq!((ledger.running(), cpu(&ledger.requested("vnode-east-w1"))), (0, "0".to_owned()));
 }
 
+#[test]
+fn s9_no_limit_is_of_pods_of_a_daemon_set_which_may_never_start() {
+    let mut ledger = ledger();
+    ledger.virtual_pod(read(pod("v", "vnode-east-w1", "1", "Running"))).unwrap();
+    let mut daemon = pod("d", "vnode-east-w1", "1", "Pending");
+    daemon["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "set", "controller": true}]);
+    ledger.virtual_pod(read(daemon.clone())).unwrap();
+    assert_eq!((ledger.running(), ledger.bound().count()), (1, 2), "it is bound all the same");
+    // One that nothing makes again is one of them.
+    daemon["metadata"]["ownerReferences"] = json!([]);
+    ledger.virtual_pod(read(daemon)).unwrap();
+    assert_eq!(ledger.running(), 2);
+}
+
 /// An event: a pod of one of two clusters, by its number, with a node, an amount and a phase; none: it is gone.
 type Step = (bool, u8, Option<(u8, u8, u8)>);
 

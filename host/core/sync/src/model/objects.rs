@@ -76,9 +76,18 @@ impl Pod {
         PodSide { namespace: &self.namespace, name: &self.name, uid: &self.uid, annotations: &self.annotations }
     }
 
+    /// Its class as a virtual pod.
+    pub(super) fn class(&self) -> PodClass {
+        if self.is_of(DAEMON) { PodClass::DaemonSet } else { PodClass::Ordinary }
+    }
+
+    /// Whether it is the virtual pod of a slot.
+    fn is_of(&self, slot: usize) -> bool {
+        self.name == pods::twin_name(slot)
+    }
+
     /// As the pod of a virtual node. `existence` is what the process knows of it.
     pub(super) fn lent(&self, existence: Existence, refused: Option<RefusedEviction>) -> LentPod {
-        let is_of = |slot: usize| self.name == pods::twin_name(slot);
         let tolerates = Toleration {
             key: keys::OUT_OF_WINDOWS_TAINT.to_owned(),
             operator: "Exists".into(),
@@ -88,10 +97,10 @@ impl Pod {
         LentPod {
             pod: PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() },
             version: self.resource_version(),
-            class: if is_of(DAEMON) { PodClass::DaemonSet } else { PodClass::Ordinary },
+            class: self.class(),
             phase: self.phase,
             existence,
-            tolerations: if is_of(TOLERANT) { vec![tolerates] } else { Vec::new() },
+            tolerations: if self.is_of(TOLERANT) { vec![tolerates] } else { Vec::new() },
             refused,
         }
     }

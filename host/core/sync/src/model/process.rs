@@ -294,7 +294,7 @@ impl Process {
     }
 
     pub(super) fn size(&self) -> Size {
-        let pods = self.cache.pods.values().filter(|pod| !pod.phase.is_final()).count();
+        let pods = self.cache.pods.values().filter(|pod| pod.class().counts() && !pod.phase.is_final()).count();
         Size { nodes: self.cache.lent.len(), pods }
     }
 

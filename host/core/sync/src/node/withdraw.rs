@@ -6,7 +6,7 @@ use super::orders::{NodeOrder, PodRemoval, RemovalMeans};
 use super::{NodeDecision, NodeState, Question};
 use crate::bars::Doing;
 use crate::deletion::{
-    BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, PodClass, Removal, next_step,
+    BoundPod, DeletedNode, DeletionCause, DeletionFacts, DeletionStep, Existence, Leave, Removal, next_step,
 };
 use crate::guard::{Act, Cause};
 use crate::identity::{Claim, Earlier};
@@ -19,11 +19,11 @@ use topoloom_core::names::NodeName;
 ///
 /// A node whose deletion was requested is deleted, and Kubernetes has no undo. Where the syncer did it the guard was asked
 /// before; where another client did it, the node counts for as long as pods run on it. Without pods nothing is left to
-/// disrupt: its finalizer goes at once. A placeholder for host ports is ours, and disrupts no one when it goes.
+/// disrupt: its finalizer goes at once. Pods that the guard does not [count](crate::deletion::PodClass::counts) are no act.
 pub(super) fn acts(facts: &Facts<'_>, cause: DeletionCause, name: &NodeName) -> Option<(Cause, Vec<Act>)> {
     let lent = facts.lent?;
     let runs = |pod: &&LentPod| !pod.phase.is_final() && pod.existence == Existence::Alive;
-    let running = facts.pods.iter().filter(runs).filter(|pod| pod.class != PodClass::Placeholder);
+    let running = facts.pods.iter().filter(runs).filter(|pod| pod.class.counts());
     let pods = running.map(|pod| Act::RemovePod { node: name.clone(), pod: pod.pod.uid.clone() });
     let mut acts: Vec<Act> = pods.collect();
     let is_asked_for_itself = match lent.existence {

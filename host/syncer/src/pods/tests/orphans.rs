@@ -168,16 +168,51 @@ async fn s6_a_pod_that_has_changed_since_it_was_judged_is_not_deleted() {
     assert!(is_there(&scene));
 }
 
-#[tokio::test]
-async fn s9_many_orphans_are_held_together_until_an_operator_confirms() {
-    let mut scene = Scene::new();
-    let names: Vec<String> = (0..6).map(|number| format!("p{number}")).collect();
+/// So many physical pods without virtual ones, by their names.
+fn orphans(scene: &mut Scene, count: usize) -> Vec<String> {
+    let names: Vec<String> = (0..count).map(|number| format!("p{number}")).collect();
     for name in &names {
         let mut pod = scene.physical(running());
         pod["metadata"]["name"] = json!(name);
         pod["metadata"]["uid"] = json!(format!("uid-{name}"));
         scene.show_physical(pod);
     }
+    names
+}
+
+/// All that is there is looked at twice, and the guard has gathered.
+async fn judged(scene: &Scene) {
+    scene.run().await;
+    for seconds in [30, 5] {
+        scene.pass(seconds);
+        scene.pods.inbox().wake();
+        scene.run().await;
+    }
+}
+
+#[tokio::test]
+async fn s9_orphans_are_held_whatever_pods_of_daemon_sets_wait_on_the_nodes() {
+    let mut scene = Scene::new();
+    orphans(&mut scene, 5);
+    for number in 0..30 {
+        let mut daemon = scene.virtual_pod(json!({"phase": "Pending"}));
+        daemon["metadata"]["name"] = json!(format!("d{number}"));
+        daemon["metadata"]["uid"] = json!(format!("daemon-{number}"));
+        daemon["metadata"]["annotations"] = json!({});
+        daemon["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "set", "controller": true}]);
+        scene.show_virtual(daemon);
+    }
+    assert_eq!(scene.view.lock().unwrap().ledger.bound().count(), 30);
+    judged(&scene).await;
+    assert_eq!(scene.view.lock().unwrap().guard().held().map(|held| held.pods), Some(5));
+    assert_eq!(scene.physicals.take_seen(), [""; 0]);
+}
+
+#[tokio::test]
+async fn s9_many_orphans_are_held_together_until_an_operator_confirms() {
+    let mut scene = Scene::new();
+    let names = orphans(&mut scene, 6);
     let all = async |scene: &Scene, outcome: &str| {
         for name in &names {
             let ended = scene.again(PodKey::Physical(PodName::new("lent", name))).await;
@@ -201,18 +236,8 @@ async fn s9_many_orphans_are_held_together_until_an_operator_confirms() {
 #[tokio::test]
 async fn s9_an_orphan_that_is_held_costs_no_request() {
     let mut scene = Scene::new();
-    for number in 0..6 {
-        let mut pod = scene.physical(running());
-        pod["metadata"]["name"] = json!(format!("p{number}"));
-        pod["metadata"]["uid"] = json!(format!("uid-{number}"));
-        scene.show_physical(pod);
-    }
-    scene.run().await;
-    for seconds in [30, 5] {
-        scene.pass(seconds);
-        scene.pods.inbox().wake();
-        scene.run().await;
-    }
+    orphans(&mut scene, 6);
+    judged(&scene).await;
     assert!(scene.view.lock().unwrap().guard().held().is_some());
     scene.virtuals.take_seen();
     scene.pass(300);
@@ -317,12 +342,7 @@ async fn table_8_row_3_one_list_serves_all_pods_that_name_none() {
     twin["metadata"]["annotations"][keys::PHYSICAL_POD_NAME] = json!("p1");
     twin["metadata"]["annotations"][keys::PHYSICAL_POD_UID] = json!("uid-p1");
     scene.virtuals.put(twin);
-    scene.run().await;
-    for seconds in [30, 5] {
-        scene.pass(seconds);
-        scene.pods.inbox().wake();
-        scene.run().await;
-    }
+    judged(&scene).await;
     assert_eq!(scene.virtuals.take_seen(), ["GET pods"]);
     let left = names.map(|name| scene.physicals.pod(&format!("lent/{name}")).is_some());
     assert_eq!(left, [false, true, false]);
