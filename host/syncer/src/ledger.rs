@@ -41,7 +41,7 @@ use topoloom_sync::taints::Toleration;
 
 use self::arriving::Arriving;
 use self::ports::HeldPorts;
-use crate::slices::pod::{KnownPod, Lending, PodSlice};
+use crate::slices::pod::{Commons, KnownPod, Lending, PodSlice};
 
 /// How many UIDs of bindings that are gone are remembered.
 const GONE_BINDINGS: usize = 100;
@@ -478,7 +478,7 @@ impl Ledger {
         if slice.node().is_none() {
             return Ok(self.virtual_pod_gone(&slice.pod().uid));
         }
-        let pod = Arc::new(KnownPod::of(&slice)?);
+        let pod = Arc::new(KnownPod::of_virtual(&slice, &mut Commons::default())?);
         Ok(self.lent_pod(&pod))
     }
 

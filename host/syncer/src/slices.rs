@@ -74,17 +74,6 @@ struct TaintSlice {
     time_added: Option<Time>,
 }
 
-/// A toleration as it is written.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct TolerationSlice {
-    key: String,
-    operator: String,
-    value: String,
-    effect: String,
-    toleration_seconds: Option<i64>,
-}
-
 /// A condition as it is written.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -95,7 +95,7 @@ impl fmt::Display for PodRef {
 pub struct Pod {
     /// Which one it is.
     pub pod: PodRef,
-    /// What it tolerates.
+    /// What it tolerates, at least as far as that decides about the taint that [evicts](evicting).
     pub tolerations: Vec<Toleration>,
     /// A DaemonSet owns it.
     pub of_daemon_set: bool,
@@ -408,8 +408,14 @@ struct Sorted<'a> {
     stay: Vec<(PodRef, Stay)>,
 }
 
+/// The taint that evicts the pods of a node whose windows are closed. Of what a pod tolerates nothing else is ever asked.
+#[must_use]
+pub fn evicting() -> Taint {
+    Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, Effect::NoExecute)
+}
+
 fn sort(pods: &[Pod]) -> Sorted<'_> {
-    let taint = Taint::new(keys::OUT_OF_WINDOWS_TAINT, OUT, Effect::NoExecute);
+    let taint = evicting();
     let mut sorted = Sorted::default();
     for Pod { pod, tolerations, of_daemon_set, terminating, phase } in pods {
         let stay = match tolerates(tolerations, &taint) {

@@ -113,10 +113,13 @@ impl Default for WholePods {
     }
 }
 
+/// What is kept of a pod but for its text.
+type Keeps = fn(&PodSlice, &mut Commons) -> Result<KnownPod, ResourceError>;
+
 impl WholePods {
-    fn read(&mut self, whole: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
+    fn read(&mut self, whole: WholePod, keep: Keeps) -> Result<Arc<KnownPod>, UnreadablePod> {
         let (slice, copied) = whole.split()?;
-        let pod = KnownPod::of_lending(&slice, &mut self.commons)?;
+        let pod = keep(&slice, &mut self.commons)?;
         let pod = Arc::new(pod.with_text(pod_state::text(&slice, copied), &self.texts));
         self.texts.admit(&pod);
         Ok(pod)
@@ -144,7 +147,7 @@ impl Kind for OurPods {
 
     fn read(&mut self, slice: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
         // Nothing depends on what it tolerates, and how much that is is the lender's to choose.
-        self.0.read(slice.without_tolerations())
+        self.0.read(slice.without_tolerations(), KnownPod::of_lending)
     }
 
     fn kept(pod: &KnownPod) -> usize {
@@ -177,7 +180,7 @@ impl Kind for LentPods {
     }
 
     fn read(&mut self, slice: WholePod) -> Result<Arc<KnownPod>, UnreadablePod> {
-        self.0.read(slice)
+        self.0.read(slice, KnownPod::of_virtual)
     }
 }
 
@@ -309,13 +312,7 @@ mod tests {
         assert!(named(36) >= plain + 3 * 36, "{}", named(36));
         assert_eq!(named(1_000), plain, "what can be no name is not kept");
         let others = |resources: usize| {
-            let requests: serde_json::Map<String, Value> =
-                (0..resources).map(|number| (format!("example.com/r{number}"), Value::from("1"))).collect();
-            let pod = json!({
-                "metadata": {"namespace": "a", "name": "p", "uid": "u"},
-                "spec": {"nodeName": "w1", "containers": [{"name": "c", "resources": {"requests": requests}}]},
-            });
-            let pod: PodSlice = serde_json::from_value(pod).unwrap();
+            let pod: PodSlice = serde_json::from_value(asking("w1", "Running", resources)).unwrap();
             OtherPods::kept(&OtherPods::default().read(pod).unwrap())
         };
         assert!(others(1_000) > others(0) + 1_000 * "example.com/r".len(), "{}", others(1_000));
@@ -325,6 +322,49 @@ mod tests {
             Policies::kept(&Policies.read(policy).unwrap())
         };
         assert_eq!(policy(&"x".repeat(1_000)) - policy(""), 1_000);
+    }
+
+    /// A pod on this node, in this phase, that asks for so many resources and ports.
+    fn asking(node: &str, phase: &str, count: usize) -> Value {
+        let requests: serde_json::Map<String, Value> =
+            (0..count).map(|number| (format!("example.com/r{number}"), Value::from("1"))).collect();
+        let ports: Vec<Value> = (1..=count).map(|port| json!({"containerPort": port, "hostPort": port})).collect();
+        json!({
+            "metadata": {"namespace": "a", "name": "p", "uid": "u"},
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}],
+            },
+            "status": {"phase": phase},
+        })
+    }
+
+    #[test]
+    fn s21_what_a_pod_asks_for_that_uses_no_room_is_not_kept() {
+        let kept = |node: &str, phase: &str, count: usize| {
+            let pod = serde_json::from_value(asking(node, phase, count)).unwrap();
+            OurPods::kept(&OurPods::default().read(pod).unwrap())
+        };
+        for (node, phase) in [("", "Pending"), ("w1", "Failed"), ("w1", "Succeeded")] {
+            assert_eq!(kept(node, phase, 1_000), kept(node, phase, 0), "{phase} on {node:?}");
+        }
+        assert!(kept("w1", "Pending", 1_000) > kept("w1", "Pending", 0) + 1_000 * "example.com/r".len());
+    }
+
+    #[test]
+    fn s21_of_what_a_virtual_pod_asks_for_a_part_is_kept_and_what_every_node_has_is_in_it() {
+        let kept = |count: usize| {
+            let mut pod = asking("vnode-east-w1", "Pending", count);
+            let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
+            requests["cpu"] = "2".into();
+            requests["memory"] = "1Gi".into();
+            LentPods::default().read(serde_json::from_value(pod).unwrap()).unwrap()
+        };
+        let (few, many) = (kept(10), kept(1_000));
+        assert_eq!((few.requests().len(), many.requests().len()), (10 + 3, 64));
+        let shown = |name: &str| many.requests().get(name).map(ToString::to_string);
+        assert_eq!(["cpu", "memory", "pods"].map(shown), ["2", "1Gi", "1"].map(|amount| Some(amount.to_owned())));
+        assert!(many.ports().is_empty(), "its own scheduler counts them");
     }
 
     #[test]

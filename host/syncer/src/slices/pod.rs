@@ -3,6 +3,7 @@
 
 mod known;
 mod name;
+mod tolerated;
 mod whole;
 
 use k8s_openapi::api::core::v1 as core_v1;
@@ -21,9 +22,9 @@ use topoloom_sync::requests::{
     InitContainer, PodResources, Requests, Resize, Restarts, StatusRequests, StatusUse, effective,
 };
 use topoloom_sync::resources::{ResourceError, ResourceList};
-use topoloom_sync::taints::{Effect, Operator, Toleration};
+use topoloom_sync::taints::Toleration;
 
-use super::{Amounts, ConditionSlice, Head, TolerationSlice, amounts, slice_of};
+use super::{Amounts, ConditionSlice, Head, amounts, slice_of};
 
 pub use known::{Commons, KnownPod, Lending, Texts};
 pub use name::PodName;
@@ -54,7 +55,9 @@ struct Spec {
     init_containers: Vec<Container>,
     overhead: Amounts,
     resources: Option<Resources>,
-    tolerations: Vec<TolerationSlice>,
+    /// What decides about the taint that evicts, and nothing else.
+    #[serde(deserialize_with = "tolerated::read")]
+    tolerations: Vec<Toleration>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -194,7 +197,7 @@ impl PodSlice {
             class: self.class(),
             phase: Phase::read(&self.status.phase),
             existence,
-            tolerations: self.spec.tolerations.into_iter().map(toleration).collect(),
+            tolerations: self.spec.tolerations,
             refused: None,
         }
     }
@@ -268,16 +271,6 @@ fn requests(spec: &Resources, status: Option<(Resources, Amounts)>) -> Result<Re
     Ok(Requests { spec: amounts(&spec.requests)?, status })
 }
 
-fn toleration(written: TolerationSlice) -> Toleration {
-    Toleration {
-        key: written.key,
-        operator: Operator::from(written.operator.as_str()),
-        value: written.value,
-        effect: Some(written.effect.as_str()).filter(|effect| !effect.is_empty()).map(Effect::from),
-        seconds: written.toleration_seconds,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -340,17 +333,6 @@ mod tests {
         };
         assert_eq!(placeholder("topoloom-host-ports"), PodClass::Placeholder);
         assert_eq!(placeholder("team"), PodClass::Ordinary, "a tenant wrote the label");
-    }
-
-    #[test]
-    fn s17_tolerations_are_read_with_their_defaults() {
-        let spec = json!({"containers": [], "tolerations": [
-            {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}, {"operator": "Exists"},
-        ]});
-        let lent = pod(json!({}), spec, json!({"phase": "Failed"})).lent();
-        assert_eq!(lent.phase, Phase::Failed);
-        assert_eq!(lent.tolerations[0].seconds, Some(30));
-        assert_eq!((lent.tolerations[1].key.as_str(), &lent.tolerations[1].effect), ("", &None));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use topoloom_sync::resources::ResourceError;
 
 use super::{Part, View};
 use crate::ledger::{PhysicalName, PodWatch, Touched};
-use crate::slices::pod::{KnownPod, PodSlice};
+use crate::slices::pod::{Commons, KnownPod, PodSlice};
 
 /// What is known of the placeholders of a binding.
 #[derive(Debug, Default)]
@@ -183,7 +183,7 @@ impl View {
     /// # Errors
     /// One of its amounts is no quantity: the pod counts as it did before.
     pub fn lent_pod(&mut self, slice: PodSlice) -> Result<Touched, ResourceError> {
-        let pod = Arc::new(KnownPod::of(&slice)?);
+        let pod = Arc::new(KnownPod::of_virtual(&slice, &mut Commons::default())?);
         Ok(self.lent_pod_shown(&pod))
     }
 

@@ -159,7 +159,7 @@ pub struct LentPod {
     pub phase: Phase,
     /// Whether it is being deleted.
     pub existence: Existence,
-    /// What it tolerates.
+    /// What it tolerates, at least as far as that decides about the taint that [evicts](reclaim::evicting).
     pub tolerations: Vec<Toleration>,
     /// When the API server refused its eviction last.
     pub refused: Option<RefusedEviction>,

@@ -3,7 +3,13 @@
 //! Owns what is kept of each pod that a watch shows. What many pods have in common is held once ([`Commons`]). What is copied of a
 //! pod of lending is a text beside it, until the binding whose pod it is has taken it ([`Texts`]).
 //!
+//! What a pod asks for is the choice of those who write it, so no more of that is kept than is ever read: of a pod that uses no room
+//! nothing, and of a virtual pod no ports.
+//!
 //! # Failure story
+//!
+//! A virtual pod may ask for thousands of resources that no node has. [`MANY`] of them are kept at most, and those that every node has
+//! are among these. What is left out counts as used by its physical pod: the node looks smaller for it, never larger.
 //!
 //! A text that no binding takes finds no room at some time, and those that came first go first: then its pod is read live. A pod with
 //! an amount that is no quantity is not kept: what was read of it before counts.
@@ -26,15 +32,19 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::ports::{HostPort, Placeholder};
 use topoloom_sync::quantity::{Format, Quantity};
 use topoloom_sync::reclaim::PodRef;
-use topoloom_sync::resources::{ResourceError, ResourceList, ResourceName};
+use topoloom_sync::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceError, ResourceList, ResourceName};
 use topoloom_sync::taints::Toleration;
 
-use super::{PodSlice, toleration};
+use super::PodSlice;
 
 /// The labels that say whose a pod is.
 const LABELS: [&str; 3] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
 /// So much is held in common before what no pod has any more is looked for.
 const CLEANS_AT: usize = 1_024;
+/// More resources than a pod asks for that is meant to run.
+const MANY: usize = 64;
+/// The resources that every node has.
+const OF_EVERY_NODE: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
 
 /// A pod. There may be a hundred thousand of them: what many have in common is held once, and what few have stands apart.
 #[derive(Debug)]
@@ -84,7 +94,7 @@ pub struct Lending {
     pub deletion: Option<Timestamp>,
     /// Its `deletionGracePeriodSeconds`.
     pub grace: Option<i64>,
-    /// What it tolerates.
+    /// What it tolerates, as far as that decides about the taint that evicts: one at most.
     pub tolerations: Arc<[Toleration]>,
     /// As a placeholder for host ports, where it is one.
     pub placeholder: Option<Box<Placeholder>>,
@@ -115,7 +125,7 @@ impl Lending {
 }
 
 impl KnownPod {
-    /// All that is kept of a pod, but for a text.
+    /// All that is kept of a physical pod, but for a text.
     ///
     /// # Errors
     /// One of its amounts is no quantity.
@@ -133,20 +143,33 @@ impl KnownPod {
         Ok(pod)
     }
 
-    /// Of a pod of which only its room counts.
+    /// Of a physical pod of which only its room counts.
     ///
     /// # Errors
     /// One of its amounts is no quantity.
     pub fn of_others(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
-        let requests = slice.requests()?.into_iter().filter(|(_, amount)| amount.nanos() > 0);
-        let requests: Box<[Requested]> =
-            requests.map(|(name, amount)| (commons.resource(&name), amount.nanos(), amount.format())).collect();
-        let ports = slice.host_ports().into_boxed_slice();
+        let ports = if uses_room(slice) { slice.host_ports().into_boxed_slice() } else { Box::default() };
+        let more = (!ports.is_empty()).then(|| Box::new(More { ports, lending: None }));
+        Ok(Self { more, ..Self::without_ports(slice, commons, usize::MAX)? })
+    }
+
+    /// Of a pod of the virtual cluster.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn of_virtual(slice: &PodSlice, commons: &mut Commons) -> Result<Self, ResourceError> {
+        let more = More { ports: Box::default(), lending: Some(Box::new(lending(slice, commons))) };
+        Ok(Self { more: Some(Box::new(more)), ..Self::without_ports(slice, commons, MANY)? })
+    }
+
+    /// With the requests of so many resources at most.
+    fn without_ports(slice: &PodSlice, commons: &mut Commons, most: usize) -> Result<Self, ResourceError> {
+        let requests = if uses_room(slice) { requested(slice.requests()?, most, commons) } else { Box::default() };
         Ok(Self {
             uid: slice.metadata().uid.as_deref().unwrap_or_default().into(),
             node: slice.node().map(|node| commons.names.share(node)),
-            room: commons.rooms.share(Room { phase: Phase::read(slice.phase()), requests }),
-            more: (!ports.is_empty()).then(|| Box::new(More { ports, lending: None })),
+            room: commons.room(Room { phase: Phase::read(slice.phase()), requests }),
+            more: None,
         })
     }
 
@@ -178,14 +201,14 @@ impl KnownPod {
         self.room.phase
     }
 
-    /// What it requests in total, as the scheduler of its cluster counts it: what is more than zero.
+    /// What it requests in total, as the scheduler of its cluster counts it: what is more than zero, while it uses room.
     #[must_use]
     pub fn requests(&self) -> ResourceList {
         let requests = self.room.requests.iter();
         requests.map(|(name, nanos, format)| (name.clone(), Quantity::from_nanos(*nanos, *format))).collect()
     }
 
-    /// The ports of the machine that it holds.
+    /// The ports of the machine that it holds, as a physical pod.
     #[must_use]
     pub fn ports(&self) -> &[HostPort] {
         match &self.more {
@@ -246,11 +269,26 @@ impl KnownPod {
     }
 }
 
+/// Whether anything that it asks for counts: it is bound to a node, and has not ended.
+fn uses_room(slice: &PodSlice) -> bool {
+    slice.node().is_some() && !Phase::read(slice.phase()).is_final()
+}
+
+/// What is more than zero of these requests, of so many resources at most: first of those that every node has.
+fn requested(requests: ResourceList, most: usize, commons: &mut Commons) -> Box<[Requested]> {
+    let mut requests: Vec<(ResourceName, Quantity)> =
+        requests.into_iter().filter(|(_, amount)| amount.nanos() > 0).collect();
+    if requests.len() > most {
+        requests.sort_by_key(|(name, _)| !OF_EVERY_NODE.contains(&&**name));
+        requests.truncate(most);
+    }
+    requests.iter().map(|(name, amount)| (commons.resource(name), amount.nanos(), amount.format())).collect()
+}
+
 fn lending(slice: &PodSlice, commons: &mut Commons) -> Lending {
     let metadata = slice.metadata();
     let labels = metadata.labels.iter().flatten().filter(|(key, _)| LABELS.contains(&key.as_str()));
     let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
-    let tolerations: Vec<Toleration> = slice.spec.tolerations.iter().cloned().map(toleration).collect();
     let class = slice.class();
     Lending {
         namespace: commons.names.share(metadata.namespace.as_deref().unwrap_or_default()),
@@ -262,7 +300,7 @@ fn lending(slice: &PodSlice, commons: &mut Commons) -> Lending {
         class,
         deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         grace: metadata.deletion_grace_period_seconds,
-        tolerations: commons.tolerations.share(tolerations),
+        tolerations: commons.tolerations.share(&*slice.spec.tolerations),
         placeholder: slice.placeholder().map(|(_, placeholder)| Box::new(placeholder)),
         text: Slot::default(),
     }
@@ -281,6 +319,11 @@ pub struct Commons {
 impl Commons {
     fn resource(&mut self, name: &ResourceName) -> ResourceName {
         self.names.share(&**name).into()
+    }
+
+    /// One that is large is not held in common: it would stay for some time after its pod, and count for nothing.
+    fn room(&mut self, room: Room) -> Arc<Room> {
+        if room.requests.len() > MANY { Arc::new(room) } else { self.rooms.share(room) }
     }
 }
 
@@ -398,7 +441,7 @@ mod tests {
                 "nodeName": "w1",
                 "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "0"}},
                     "ports": [{"containerPort": 80, "hostPort": 8080}]}],
-                "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}],
+                "tolerations": [{"key": keys::OUT_OF_WINDOWS_TAINT, "operator": "Exists", "tolerationSeconds": 300}],
             },
             "status": {"phase": "Running"},
         });
@@ -415,6 +458,7 @@ mod tests {
         assert_eq!(pod.ports(), slice.host_ports());
         assert_eq!(pod.lent(), Some(slice.lent()));
         let lending = pod.lending().unwrap();
+        assert_eq!(lending.tolerations.len(), 1);
         assert_eq!((lending.existence(), lending.labels.len()), (Existence::Terminating, 1));
         assert_eq!(pod.text(), None);
     }
@@ -481,6 +525,19 @@ mod tests {
         assert_eq!([first, bytes].map(|pod| pod.requests()["memory"].to_string()), ["4Gi", "4294967296"]);
         let with_port = known(&slice("p", |_| ()));
         assert_eq!((with_port.ports().len(), with_port.lending().is_none()), (1, true));
+    }
+
+    #[test]
+    fn s21_of_a_pod_that_asks_for_thousands_of_resources_nothing_is_held_after_it() {
+        let mut commons = Commons::default();
+        let many = |pod: &mut Value| {
+            let requests = (0..1_000).map(|number| (format!("example.com/r{number}"), Value::from("1")));
+            pod["spec"]["containers"][0]["resources"]["requests"] = Value::Object(requests.collect());
+        };
+        let pod = KnownPod::of_others(&slice("p", many), &mut commons).unwrap();
+        assert_eq!((pod.requests().len(), Arc::strong_count(&pod.room)), (1_000 + 1, 1));
+        let usual = KnownPod::of_others(&slice("q", |_| ()), &mut commons).unwrap();
+        assert_eq!(Arc::strong_count(&usual.room), 2, "the next one that is like it finds it");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use topoloom_sync::taints::Toleration;
 
 use super::{Container, PodSlice, Port, Resources, Spec, Status};
-use crate::slices::{Amounts, TolerationSlice, slice_of};
+use crate::slices::{Amounts, slice_of};
 
 /// A Pod with its whole status. Only the pods of lending are read so: all others would be kilobytes for nothing.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -30,7 +31,8 @@ struct WholeSpec {
     ephemeral_containers: Vec<WholeContainer>,
     overhead: Amounts,
     resources: Option<Resources>,
-    tolerations: Vec<TolerationSlice>,
+    #[serde(deserialize_with = "super::tolerated::read")]
+    tolerations: Vec<Toleration>,
     restart_policy: String,
     readiness_gates: Value,
 }
