@@ -154,6 +154,10 @@ impl Kind for OurPods {
         pod.weight()
     }
 
+    fn namespace(pod: &KnownPod) -> Option<&Arc<str>> {
+        pod.lending().map(|lending| &lending.namespace)
+    }
+
     fn place(pod: &KnownPod) -> Option<&Arc<str>> {
         pod.node()
     }

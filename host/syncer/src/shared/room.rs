@@ -18,8 +18,13 @@
 //!
 //! What is too large is not read by half: a pod that is left out would make its node look larger than it is. The watch ends, and each
 //! follower is shown that what it knows may be old: the list counts as not read (nothing is made, enlarged, evicted or deleted, and
-//! leases are renewed), and each binding says which bound was met. After some minutes it is listed again.
+//! leases are renewed), and each binding says which bound was met, and which namespace has most of it, where that is known. After some
+//! minutes it is listed again.
+//!
+//! A tenant of the lender may give its pods our label. While they use no room nothing is kept of what they ask for, so a few of them
+//! meet no bound.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use topoloom_cluster::{Refusal, RefusalReason};
@@ -76,17 +81,28 @@ impl Most {
     pub const PODS: Self = Self { objects: 200_000, bytes: 128 << 20 };
     /// Policies.
     pub const POLICIES: Self = Self { objects: 20_000, bytes: 64 << 20 };
-    /// What is in the virtual cluster, which is our own.
+    /// What is in the virtual cluster, which is our own: what its tenants write may stop nothing. What is kept of one of its pods is
+    /// bounded for each instead ([`KnownPod::of_virtual`](crate::slices::pod::KnownPod::of_virtual)).
     pub const ALL: Self = Self { objects: usize::MAX, bytes: usize::MAX };
 
-    /// Nothing where this much may be held of the objects with this plural.
-    pub(super) fn refuse(self, held: Held, plural: &str) -> Option<Refusal> {
+    /// Nothing where this much may be held of the objects with this plural. Where it is more, the namespace is named that has most of it,
+    /// where that is known: whose pods it are is what an operator has to find out.
+    pub(super) fn refuse(
+        self,
+        held: Held,
+        plural: &str,
+        largest: impl FnOnce() -> Option<Arc<str>>,
+    ) -> Option<Refusal> {
         let message = if held.objects > self.objects {
             format!("there are more than {} {plural}, and no more are read", self.objects)
         } else if held.bytes > self.bytes {
             format!("what is kept of its {plural} is more than {} MiB", self.bytes >> 20)
         } else {
             return None;
+        };
+        let message = match largest() {
+            Some(namespace) => format!("{message}; the namespace {namespace} has most of them"),
+            None => message,
         };
         Some(Refusal { reason: RefusalReason::TooLarge, message, retry_after: None })
     }

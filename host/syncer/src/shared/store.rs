@@ -360,6 +360,18 @@ impl<T> Store<T> {
         self.listed.max(self.all.half())
     }
 
+    /// The part that has most of what is held, where each object is in this one.
+    pub(super) fn largest(&self, part: fn(&T) -> Option<&Arc<str>>) -> Option<Arc<str>> {
+        let mut parts: BTreeMap<&Arc<str>, Held> = BTreeMap::new();
+        for entry in self.objects.values() {
+            if let Some(part) = entry.object.as_deref().and_then(part) {
+                parts.entry(part).or_default().add(entry.weight);
+            }
+        }
+        let most = parts.into_iter().max_by_key(|(_, held)| (held.bytes, held.objects));
+        most.map(|(part, _)| Arc::clone(part))
+    }
+
     /// There is more than is held: until the next list nothing is shown of it. Objects that are looked at by their place stay until
     /// then, since a node would look empty to a follower that has not seen this yet.
     pub(super) fn give_up(&mut self, refusal: Refusal) {

@@ -73,6 +73,11 @@ pub trait Kind: Default + Send + 'static {
         None
     }
 
+    /// Its namespace, of kinds that are kept with it.
+    fn namespace(_: &Self::Object) -> Option<&Arc<str>> {
+        None
+    }
+
     /// Whether what is known does not hold any more where the watch meets this.
     fn forgets(_: RefusalReason) -> bool {
         false
@@ -402,7 +407,8 @@ impl<K: Kind> Source<K> {
     /// Whether what there is now is held. Where it is more nothing of it is.
     fn room(&self) -> Room {
         let mut store = self.stock.store();
-        let Some(refusal) = self.most.refuse(store.held(), &<K::Slice as kube::Resource>::plural(&())) else {
+        let plural = <K::Slice as kube::Resource>::plural(&());
+        let Some(refusal) = self.most.refuse(store.held(), &plural, || store.largest(K::namespace)) else {
             return Room::Enough;
         };
         tracing::debug!(kind = K::KIND, error = %refusal, "a watch of lending shows more than is held");

@@ -24,7 +24,7 @@ use crate::view::examples;
 
 #[test]
 fn what_is_too_large_is_said_with_the_bound_and_what_lending_is_built_for_fits() {
-    let said = |most: Most, held: Held| most.refuse(held, "nodes").map(|refusal| refusal.to_string());
+    let said = |most: Most, held: Held| most.refuse(held, "nodes", || None).map(|refusal| refusal.to_string());
     let built_for = Held { objects: 5_000, bytes: 5_000 * (20 << 10) };
     assert_eq!(said(Most::NODES, built_for), None);
     assert_eq!(said(Most::PODS, Held { objects: 100_000, bytes: 100_000 * 1_000 }), None);
@@ -38,6 +38,8 @@ fn what_is_too_large_is_said_with_the_bound_and_what_lending_is_built_for_fits()
     let wanted = "what is kept of its nodes is more than 128 MiB";
     assert_eq!(said(Most::NODES, heavy).as_deref(), Some(wanted));
     assert_eq!(said(Most::ALL, Held { objects: usize::MAX, bytes: usize::MAX }), None);
+    let named = Most::PODS.refuse(heavy, "pods", || Some("team".into())).unwrap().message;
+    assert_eq!(named, "what is kept of its pods is more than 128 MiB; the namespace team has most of them");
 }
 
 type Frames = BoxStream<'static, Result<Frame<Bytes>, Infallible>>;

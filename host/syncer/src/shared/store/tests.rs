@@ -57,6 +57,19 @@ fn cursor() -> Cursor<Pod> {
 }
 
 #[test]
+fn s21_the_part_is_known_that_has_most_of_what_is_held() {
+    let mut store = store();
+    let largest = |store: &Store<Pod>| store.largest(|pod| pod.0.as_ref());
+    assert_eq!(largest(&store), None);
+    store.begin(0, Epoch::default());
+    for (key, part, weight) in [("a", "team", 10), ("b", "shop", 15), ("c", "team", 10)] {
+        store.put(key, pod(part, 1), weight);
+    }
+    store.put("d", Some(Arc::new((None, 1))), 100);
+    assert_eq!(largest(&store).as_deref(), Some("team"));
+}
+
+#[test]
 fn s21_a_follower_sees_a_whole_list_and_then_each_change() {
     let (mut store, mut cursor) = (store(), cursor());
     assert_eq!(words(&store, &mut cursor), [""; 0]);
