@@ -96,6 +96,8 @@ async fn of_the_host(stage: &Stage) -> Result<Birth> {
     let took = max(born, leased).saturating_duration_since(begin);
     let first = stage.nodes.look(|nodes| nodes.named(VIRTUAL).map(|node| node.born).min()).unwrap_or(begin);
     let first = first.saturating_duration_since(begin);
+    let [nodes, leases] = [born, leased].map(|at| time(at.saturating_duration_since(begin)));
+    eprintln!("bench: the last node after {nodes}, the last lease after {leases}");
     until_at_rest(&host, stage.machines, 0).await?;
     let requests = stage.virtual_plane.requests().await?.since(&before).count(is_of_a_node);
     let claims = stage.physical_plane.requests().await?.since(&physical_before).writes("nodes", "");
