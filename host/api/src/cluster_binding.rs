@@ -22,8 +22,8 @@ pub use spec::{
     PolicySource, SafetySpec, SecretRef, TimingSpec,
 };
 pub use status::{
-    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, Extent, HeldBatchStatus,
-    LeaseCounts, NodeCounts, OtherClusterStatus, PodCounts, RestoredStatus, Side, SpentStatus,
+    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, Extent, GrantedStatus,
+    HeldBatchStatus, LeaseCounts, NodeCounts, OtherClusterStatus, PodCounts, RestoredStatus, Side, SpentStatus,
 };
 
 use crate::names::GROUP;

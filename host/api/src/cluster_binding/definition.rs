@@ -237,6 +237,7 @@ fn status_of_binding() -> Value {
         "restored": restored(),
         "held": held(),
         "spent": spent(),
+        "granted": granted(),
         "confirmed": confirmed(),
         "connection": connection(),
         "holder": text("The replica that serves this binding."),
@@ -295,6 +296,12 @@ fn held() -> Value {
         "The batch of disruptive acts that waits for confirmation.",
         json!({
             "hash": hash(),
+            "earlier": atomic(
+                "The hashes of the last ten minutes, before something came to the batch, newest first: each confirms what it was \
+                 shown with.",
+                ClusterBindingStatus::EARLIER_MAX,
+                json!({ "type": "string" }),
+            ),
             "sentence": text("What would be disrupted, why, and which limit of spec.safety that breaks."),
             "since": since(),
             "extent": extent("What would be disrupted, with what was before."),
@@ -312,6 +319,25 @@ fn spent() -> Value {
             "pods": count("Pods that were removed."),
             "at": time("When the last of it happened."),
         }),
+    )
+}
+
+fn granted() -> Value {
+    let nodes = atomic("The virtual nodes.", ClusterBindingStatus::GRANTED_NODES_MAX, json!({ "type": "string" }));
+    let acts = object(
+        "Acts of one kind.",
+        json!({
+            "act": text("The kind: NoExecute, RemovePod or DeleteNode."),
+            "counts": switch("Whether they count against the limits and have not happened yet; spent has them then."),
+            "nodes": nodes,
+            "pods": count("How many pods of these nodes."),
+        }),
+    );
+    atomic(
+        "What may be disrupted already, within the limits or confirmed, as far as it is wanted still: a replica that takes over goes \
+         on with it.",
+        ClusterBindingStatus::GRANTED_MAX,
+        acts,
     )
 }
 

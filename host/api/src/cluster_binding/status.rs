@@ -1,7 +1,7 @@
 //! What is known of a ClusterBinding, and what must outlive the process that knows it.
 //!
-//! Three parts are the memory of the guard and of identity: which cluster this is (`physicalClusterUID`), how much was
-//! disrupted lately (`spent`), and what is held with what was confirmed of it. A process that takes over reads them
+//! Four parts are the memory of the guard and of identity: which cluster this is (`physicalClusterUID`), how much was
+//! disrupted lately (`spent`), what may be disrupted already (`granted`), and what is held with what was confirmed of it. A process that takes over reads them
 //! before it writes anything. One part keeps other installations away (`lease`). Everything else is for people. A field
 //! that cannot be read reads as absent, alone.
 
@@ -46,6 +46,9 @@ pub struct ClusterBindingStatus {
     /// What was disrupted lately; it counts against `spec.safety`, also in a process that takes over.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub spent: Option<SpentStatus>,
+    /// What the guard allowed or an operator confirmed, as far as it is wanted still: a process that takes over goes on with it.
+    #[serde(deserialize_with = "lenient::readable", skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<GrantedStatus>,
     /// What operators confirmed, newest first: a hash confirms once.
     #[serde(deserialize_with = "lenient::readable", skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<ConfirmedStatus>,
@@ -79,6 +82,13 @@ pub struct ClusterBindingStatus {
 impl ClusterBindingStatus {
     /// How many entries `confirmed` has at most, in the definition too.
     pub const CONFIRMED_MAX: usize = 16;
+    /// How many entries `granted` has at most, in the definition too.
+    pub const GRANTED_MAX: usize = 16;
+    /// How many nodes an entry of `granted` names at most, in the definition too. What it does not name is judged again by a process
+    /// that takes over.
+    pub const GRANTED_NODES_MAX: usize = 1000;
+    /// How many hashes `held.earlier` has at most, in the definition too.
+    pub const EARLIER_MAX: usize = 100;
 
     /// The same, said of that generation of the object.
     #[must_use]
@@ -175,8 +185,11 @@ pub struct Extent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldBatchStatus {
-    /// What an operator confirms.
+    /// What an operator confirms. A batch that only became smaller keeps it.
     pub hash: String,
+    /// The hashes of the last ten minutes, before something came to the batch, newest first: each confirms what it was shown with.
+    #[serde(deserialize_with = "lenient::readable", skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<String>,
     /// What would be disrupted, why, and which limit that breaks, with numbers.
     pub sentence: String,
     /// Since when, RFC 3339.
@@ -205,6 +218,24 @@ pub struct SpentStatus {
     /// When the last of it happened, RFC 3339.
     #[serde(deserialize_with = "lenient::or_default")]
     pub at: String,
+}
+
+/// Disruptive acts of one kind that may happen already, or have happened, and are wanted still (decision S9).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GrantedStatus {
+    /// The kind: `NoExecute`, `RemovePod` or `DeleteNode`.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub act: String,
+    /// Whether they count against the limits and have not happened yet; `spent` has them then.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub counts: bool,
+    /// The virtual nodes.
+    #[serde(deserialize_with = "lenient::readable")]
+    pub nodes: Vec<String>,
+    /// How many pods of these nodes.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub pods: i64,
 }
 
 /// A confirmation that was carried out.

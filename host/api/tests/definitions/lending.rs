@@ -64,8 +64,10 @@ fn binding_status() -> Value {
         "physicalClusterUID": "u1",
         "otherCluster": {"uid": "u2", "hash": "h", "since": since},
         "restored": {"cluster": "Physical", "sentence": "s", "hash": "h", "since": since},
-        "held": {"hash": "h", "sentence": "s", "since": since, "extent": extent, "size": extent, "spent": extent},
+        "held": {"hash": "h", "earlier": ["h1"], "sentence": "s", "since": since, "extent": extent, "size": extent,
+                 "spent": extent},
         "spent": {"nodes": 1, "pods": 9, "at": since},
+        "granted": [{"act": "RemovePod", "counts": true, "nodes": ["vnode-east-w1"], "pods": 8}],
         "confirmed": [{"hash": "h0", "at": since}],
         "connection": {"state": "Suspect", "since": since, "serverVersion": "v1.36.3", "credentialsEnd": since},
         "holder": "topoloom-0",
@@ -249,7 +251,8 @@ fn a_binding_of_another_version_is_read() {
         json!({"clusterID": "east", "noPolicy": "LeaseHalf", "onUnreachable": null, "later": {"a": 1}, "timing": {"later": "1s"}}),
         json!({"phase": "Levitating", "connection": {"state": "Bent", "since": 7}, "held": "no", "restored": {"cluster": "Third"},
                "physicalClusterUID": "u1", "spent": {"nodes": 2.0, "pods": "x"}, "conditions": [{"type": 1}, {"type": "Held"}],
-               "confirmed": [{"hash": "h"}, 5], "nextTransition": 5}),
+               "confirmed": [{"hash": "h"}, 5], "nextTransition": 5,
+               "granted": [{"act": "Later", "nodes": ["n", 1], "pods": "x"}, 5]}),
     );
     let spec = read.spec.unwrap();
     assert_eq!(
@@ -265,6 +268,7 @@ fn a_binding_of_another_version_is_read() {
     assert_eq!(status.physical_cluster_uid.as_deref(), Some("u1"));
     assert_eq!(status.spent.unwrap().nodes, 2);
     assert_eq!((status.conditions.len(), status.confirmed.len()), (1, 1));
+    assert_eq!((status.granted.len(), status.granted[0].nodes.len(), status.granted[0].pods), (1, 1, 0));
 }
 
 #[test]
