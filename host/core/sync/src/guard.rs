@@ -11,10 +11,18 @@
 //! A relabelling job takes nodes away one by one, each within the limits. So what the guard allowed in the last ten minutes
 //! counts too: the job is held at the same number of nodes as an edit that takes them all at once.
 //!
-//! A process that takes over inherits what was spent and what was held ([`Inherited`]). It does not know the acts of a batch
-//! that was held, only their hash and their number. Until it has decided about every node again ([`Guard::recalled`]), nothing
-//! happens that is not free; then what is wanted is judged in place of that batch, with the numbers that it was held for. So a
-//! restart releases nothing, and acts that are the same have the same hash.
+//! A process that takes over inherits what was spent, what was allowed and what was held ([`Inherited`]). It does not know the acts
+//! of a batch that was held, only their hash and their number. Until it has decided about every node again ([`Guard::recalled`]),
+//! nothing happens that is neither free nor allowed already; then what is wanted is judged in place of that batch, with the numbers
+//! that it was held for. So a restart releases nothing, and acts that are the same have the same hash. What was allowed or confirmed
+//! and has not happened yet goes on, and counts once.
+//!
+//! While a batch waits for a person, pods of it end, one each second in a large one. A batch that only became smaller keeps its
+//! hash: that confirms what the person read about, as far as it is still wanted. Where something came to it, the earlier hashes
+//! confirm what they were shown with, for ten minutes.
+
+mod batch;
+mod grants;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -23,6 +31,10 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use topoloom_core::names::{NodeName, Uid};
+
+pub use self::batch::{BrokenLimit, HeldBatch, HeldBefore, NotHeld, WouldBeHeld};
+pub use self::grants::{ActKind, GrantedActs};
+use self::grants::{Groups, Unasked};
 
 /// How long acts are gathered before they are judged together.
 pub const GATHER: Duration = Duration::from_secs(5);
@@ -34,9 +46,11 @@ const FREE_GONE_PERCENT: usize = 10;
 const FEWEST_PODS: usize = 5;
 /// Fewer nodes than this are never held.
 const FEWEST_NODES: usize = 2;
-/// How many batches an operator may still confirm after others took their place. Acts come and go while a person reads; what
-/// is confirmed is what that person has read.
-const SHOWN: usize = 8;
+/// For how long an operator may still confirm a batch after another one took its place. Acts come while a person reads; what is
+/// confirmed is what that person has read.
+const SHOWN: Duration = Duration::from_secs(600);
+/// How many batches these are at most, with the one that is held.
+const MOST_SHOWN: usize = 100;
 
 /// The limits of a binding (`spec.safety`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +91,16 @@ impl Act {
     pub fn node(&self) -> &NodeName {
         match self {
             Self::NoExecute(node) | Self::DeleteNode(node) | Self::RemovePod { node, .. } => node,
+        }
+    }
+
+    /// Which of the three kinds it is of.
+    #[must_use]
+    pub fn kind(&self) -> ActKind {
+        match self {
+            Self::NoExecute(_) => ActKind::NoExecute,
+            Self::RemovePod { .. } => ActKind::RemovePod,
+            Self::DeleteNode(_) => ActKind::DeleteNode,
         }
     }
 
@@ -191,66 +215,6 @@ pub enum Verdict {
     Held,
 }
 
-/// A batch that is held, for the condition `Held`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBatch {
-    /// What an operator confirms.
-    pub hash: String,
-    /// The nodes that it would take away or empty, with those that were spent before.
-    pub nodes: usize,
-    /// The pods that it would remove, with those that were spent before.
-    pub pods: usize,
-    /// The size of the binding that the limits refer to, before anything was spent.
-    pub size: Size,
-    /// What was spent before, when it was held. It does not shrink with time, or time would release the batch.
-    pub spent: Spent,
-    /// The causes with the number of acts of each.
-    pub causes: BTreeMap<Cause, usize>,
-    /// The limits that it breaks.
-    pub broken: Vec<BrokenLimit>,
-}
-
-/// A limit that a batch breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BrokenLimit {
-    /// `spec.safety.maxEvictPercent`.
-    Pods {
-        /// The limit.
-        percent: u8,
-    },
-    /// `spec.safety.maxNodesPercent`.
-    Nodes {
-        /// The limit.
-        percent: u8,
-    },
-}
-
-impl fmt::Display for HeldBatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, pods, size, spent, hash, .. } = self;
-        write!(f, "{nodes} of {} nodes and {pods} of {} running pods would be taken away", size.nodes, size.pods)?;
-        // Both numbers have them, or a person would believe that they are there still.
-        if *spent != Spent::default() {
-            write!(f, ", counting {spent} that went shortly before")?;
-        }
-        let all: usize = self.causes.values().sum();
-        for (index, (cause, count)) in self.causes.iter().enumerate() {
-            write!(f, "{} {cause}", if index == 0 { ":" } else { "," })?;
-            // Of a single cause the sentence has said how much it is.
-            if *count != all {
-                write!(f, " ({count} of {all} writes)")?;
-            }
-        }
-        for broken in &self.broken {
-            match broken {
-                BrokenLimit::Pods { percent } => write!(f, "; safety.maxEvictPercent allows {percent} %")?,
-                BrokenLimit::Nodes { percent } => write!(f, "; safety.maxNodesPercent allows {percent} %")?,
-            }
-        }
-        write!(f, "; confirm with hash {hash}, or take the cause back")
-    }
-}
-
 /// How many acts a binding spent of its limits within [`REMEMBERED`]. It stands in the status of the binding, so that a
 /// restart does not give the limits anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -273,59 +237,76 @@ impl Spent {
     fn larger(self, other: Self) -> Self {
         Self { nodes: self.nodes.max(other.nodes), pods: self.pods.max(other.pods) }
     }
+
+    fn and(self, other: Self) -> Self {
+        Self { nodes: self.nodes.saturating_add(other.nodes), pods: self.pods.saturating_add(other.pods) }
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self { nodes: self.nodes.saturating_sub(other.nodes), pods: self.pods.saturating_sub(other.pods) }
+    }
 }
 
 /// What an earlier process left in the status of the binding, for the guard of the one that takes over.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inherited {
-    /// What it spent.
+    /// What it spent, with what of its grants counts.
     pub spent: Spent,
+    /// What it allowed, and what is wanted still.
+    pub grants: Vec<GrantedActs>,
     /// What it held.
     pub held: Option<HeldBefore>,
 }
 
 impl From<Spent> for Inherited {
     fn from(spent: Spent) -> Self {
-        Self { spent, held: None }
+        Self { spent, ..Self::default() }
     }
-}
-
-/// A batch that an earlier process held, as far as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HeldBefore {
-    /// What an operator confirms.
-    pub hash: String,
-    /// The nodes that it would take away or empty.
-    pub nodes: usize,
-    /// The pods that it would remove.
-    pub pods: usize,
-    /// The size of the binding that the limits refer to.
-    pub size: Size,
-    /// What was spent before, when it was held.
-    pub spent: Spent,
 }
 
 /// The guard of one binding. Times are those of a clock that cannot be set.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// What is gathered or held, with its cause and since when.
-    waiting: BTreeMap<Act, (Cause, Duration)>,
+    /// What is gathered or held.
+    waiting: BTreeMap<Act, Waiting>,
     /// What may happen and has not happened yet.
     granted: BTreeMap<Act, Grant>,
     /// What happened, for as long as the caller asks for it: a pod that was evicted runs on for its grace, and a node that
     /// was deleted waits for its finalizer. It was judged, and is not judged a second time.
-    happened: BTreeSet<Act>,
+    happened: BTreeMap<Act, Grant>,
     /// What happened within [`REMEMBERED`] and counts.
     allowed: VecDeque<(Duration, Act)>,
     /// What an earlier process spent, and until when that counts.
     inherited: Option<(Duration, Spent)>,
+    /// What an earlier process allowed, and was not asked for yet.
+    unasked: Unasked,
     /// Nodes that were gone for good within [`REMEMBERED`], and free.
     gone: VecDeque<(Duration, NodeName)>,
     held: Option<HeldActs>,
     /// What is held is known from an earlier process, and what waits is not complete yet.
     is_recalling: bool,
-    /// The batches that were shown last, by their hashes.
-    shown: VecDeque<(String, BTreeSet<Act>)>,
+    /// The batches that were shown last. The newest is the one that is held, if any is.
+    shown: VecDeque<Shown>,
+    /// How many were shown.
+    shows: u64,
+}
+
+/// An act that is gathered or held.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    cause: Cause,
+    since: Duration,
+    /// The number of the first batch that was shown with it; it was in all that came after that one.
+    shown: Option<u64>,
+}
+
+/// A batch that was shown: all that waits since it or an earlier one was.
+#[derive(Debug, Clone)]
+struct Shown {
+    hash: String,
+    number: u64,
+    /// When it was held last.
+    at: Duration,
 }
 
 /// Why an act may happen.
@@ -333,8 +314,18 @@ pub struct Guard {
 enum Grant {
     /// It is within the limits and counts.
     Counted,
-    /// Its cause is free, or an operator confirmed it.
+    /// The same, and an earlier process allowed it: a request of that one may arrive late.
+    Resumed,
+    /// An operator confirmed it, or it happened before this process began.
+    Confirmed,
+    /// Its cause is free.
     Free,
+}
+
+impl Grant {
+    fn counts(self) -> bool {
+        matches!(self, Self::Counted | Self::Resumed)
+    }
 }
 
 /// What is held.
@@ -366,9 +357,11 @@ impl Guard {
     /// whenever it was spent: the wall clock that says when is not trusted.
     #[must_use]
     pub fn inherit(earlier: impl Into<Inherited>, now: Duration) -> Self {
-        let Inherited { spent, held } = earlier.into();
+        let Inherited { spent, grants, held } = earlier.into();
+        let unasked = Unasked::new(grants);
         Self {
-            inherited: Some((now.saturating_add(REMEMBERED), spent)),
+            inherited: Some((now.saturating_add(REMEMBERED), spent.without(unasked.counted()))),
+            unasked,
             is_recalling: held.is_some(),
             held: held.map(HeldActs::before),
             ..Self::default()
@@ -382,12 +375,21 @@ impl Guard {
         self.is_recalling
     }
 
+    /// Whether something of an earlier process waits until the caller has decided about every node: what it held, or what it allowed
+    /// and is not asked for yet.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.is_recalling || !self.unasked.is_empty()
+    }
+
     /// The caller has decided about every node since it took over, so what waits is all that is wanted: it is judged in place
-    /// of the batch of the earlier process. Returns what is still held.
+    /// of the batch of the earlier process. What that one allowed and is not asked for is not wanted. Returns what is still held.
     pub fn recalled(&mut self, safety: &Safety, size: Size, now: Duration) -> Option<&HeldBatch> {
         self.forget(now);
+        let dropped = std::mem::take(&mut self.unasked).counted();
+        self.may_have_happened(dropped);
         if std::mem::take(&mut self.is_recalling) {
-            self.judge(safety, size);
+            self.judge(safety, size, now);
         }
         self.held()
     }
@@ -397,7 +399,7 @@ impl Guard {
     /// [`Self::happened`]; when the cause is gone, [`Self::withdraw`].
     pub fn ask(&mut self, act: &Act, cause: Cause, safety: &Safety, size: Size, now: Duration) -> Verdict {
         self.forget(now);
-        if self.granted.contains_key(act) || self.happened.contains(act) {
+        if self.granted.contains_key(act) || self.happened.contains_key(act) || self.resumes(act) {
             return Verdict::Go;
         }
         if !self.is_held_as_gone(act, cause) && self.is_free(act, cause, safety, size, now) {
@@ -405,7 +407,7 @@ impl Guard {
             self.granted.insert(act.clone(), Grant::Free);
             return Verdict::Go;
         }
-        let since = self.waiting.entry(act.clone()).or_insert((cause, now)).1;
+        let since = self.waiting.entry(act.clone()).or_insert(Waiting { cause, since: now, shown: None }).since;
         let until = since.saturating_add(GATHER);
         if self.is_recalling || self.is_held(act) {
             return Verdict::Held;
@@ -413,15 +415,37 @@ impl Guard {
         if now < until {
             return Verdict::Gathering { until };
         }
-        self.judge(safety, size);
+        self.judge(safety, size, now);
         if self.is_held(act) { Verdict::Held } else { Verdict::Go }
+    }
+
+    /// Whether an earlier process allowed it. It was judged there, and goes on.
+    fn resumes(&mut self, act: &Act) -> bool {
+        let Some(is_counted) = self.unasked.take(act) else { return false };
+        self.granted.insert(act.clone(), if is_counted { Grant::Resumed } else { Grant::Confirmed });
+        true
+    }
+
+    /// The caller has decided about a node, knows all that there is on it, and has asked for every act that is wanted of it. What an
+    /// earlier process allowed beside these is not wanted any more: asked for later, it is judged.
+    pub fn decided(&mut self, node: &NodeName) {
+        let dropped = self.unasked.decided(node);
+        self.may_have_happened(dropped);
     }
 
     /// The caller does not want it any more: its cause is gone.
     pub fn withdraw(&mut self, act: &Act) {
         self.waiting.remove(act);
-        self.granted.remove(act);
         self.happened.remove(act);
+        if self.granted.remove(act) == Some(Grant::Resumed) {
+            let (nodes, pods) = count(std::iter::once(act));
+            self.may_have_happened(Spent { nodes, pods });
+        }
+    }
+
+    /// An earlier process allowed it, and may have done it without noting it: it counts as what that one spent.
+    fn may_have_happened(&mut self, acts: Spent) {
+        self.inherited = self.inherited.map(|(until, spent)| (until, spent.and(acts)));
     }
 
     /// It has happened. What was free or confirmed does not count against what comes next. Until it is
@@ -429,8 +453,8 @@ impl Guard {
     /// in its batch, or the rest of that would be released.
     pub fn happened(&mut self, act: &Act, now: Duration) {
         let Some(grant) = self.granted.remove(act) else { return };
-        self.happened.insert(act.clone());
-        if grant == Grant::Counted {
+        self.happened.insert(act.clone(), grant);
+        if grant.counts() {
             self.allowed.push_back((now, act.clone()));
             if let Some(held) = &mut self.held {
                 held.since.insert(act.clone());
@@ -442,7 +466,7 @@ impl Guard {
     pub fn review(&mut self, safety: &Safety, size: Size, now: Duration) -> Option<&HeldBatch> {
         self.forget(now);
         if self.held.is_some() && !self.is_recalling {
-            self.judge(safety, size);
+            self.judge(safety, size, now);
         }
         self.held()
     }
@@ -463,18 +487,45 @@ impl Guard {
     /// leaves the whole of it to the one that takes over.
     #[must_use]
     pub fn committed(&self) -> Spent {
-        self.spent_by(self.allowed.iter().map(|(_, act)| act).chain(self.counted()))
+        self.spent_by(self.allowed.iter().map(|(_, act)| act).chain(self.counted())).and(self.unasked.counted())
+    }
+
+    /// What may happen already and what has happened, as far as it is wanted still, for the status of the binding: the process that
+    /// takes over is asked for it again. What is free is free there, too.
+    #[must_use]
+    pub fn grants(&self) -> Vec<GrantedActs> {
+        let mut groups = Groups::default();
+        let granted = self.granted.iter().filter(|(_, grant)| **grant != Grant::Free);
+        granted.for_each(|(act, grant)| groups.add(act, grant.counts()));
+        // A pod whose removal was answered terminates.
+        let happened = self.happened.iter().filter(|(act, _)| act.kind() != ActKind::RemovePod);
+        happened.filter(|(_, grant)| **grant != Grant::Free).for_each(|(act, _)| groups.add(act, false));
+        self.unasked.groups().for_each(|acts| groups.add_all(acts));
+        groups.into_acts()
+    }
+
+    /// What this process leaves to the one that takes over.
+    #[must_use]
+    pub fn left(&self) -> Inherited {
+        let held = self.held().map(|batch| HeldBefore {
+            hash: batch.hash.clone(),
+            nodes: batch.nodes,
+            pods: batch.pods,
+            size: batch.size,
+            spent: batch.spent,
+        });
+        Inherited { spent: self.committed(), grants: self.grants(), held }
     }
 
     fn spent_by<'a>(&self, acts: impl Iterator<Item = &'a Act>) -> Spent {
         let (nodes, pods) = count(acts);
         let inherited = self.inherited.map(|(_, spent)| spent).unwrap_or_default();
-        Spent { nodes: nodes + inherited.nodes, pods: pods + inherited.pods }
+        inherited.and(Spent { nodes, pods })
     }
 
     /// What may happen, has not happened yet, and counts.
     fn counted(&self) -> impl Iterator<Item = &Act> {
-        self.granted.iter().filter(|(_, grant)| **grant == Grant::Counted).map(|(act, _)| act)
+        self.granted.iter().filter(|(_, grant)| grant.counts()).map(|(act, _)| act)
     }
 
     /// The operator confirms the batch with that hash: what it had when its hash was shown, as far as it is still wanted.
@@ -483,16 +534,16 @@ impl Guard {
     /// # Errors
     /// No batch with that hash was shown lately, by this process: see [`Self::is_recalling`].
     pub fn confirm(&mut self, hash: &str) -> Result<usize, NotHeld> {
-        let Some(at) = self.shown.iter().position(|(shown, _)| shown == hash) else {
+        let at = self.shown.iter().position(|shown| shown.hash == hash);
+        let Some(shown) = at.and_then(|at| self.shown.remove(at)) else {
             return Err(NotHeld { asked: hash.to_owned(), held: self.held().map(|batch| batch.hash.clone()) });
         };
-        let (_, acts) = self.shown.remove(at).unwrap_or_default();
-        let mut count = 0;
-        for act in acts {
-            if self.waiting.remove(&act).is_some() {
-                self.granted.insert(act, Grant::Free);
-                count += 1;
-            }
+        let was_shown = |waiting: &Waiting| waiting.shown.is_some_and(|first| first <= shown.number);
+        let acts = self.waiting.iter().filter(|(_, waiting)| was_shown(waiting)).map(|(act, _)| act.clone());
+        let acts: Vec<Act> = acts.collect();
+        for act in &acts {
+            self.waiting.remove(act);
+            self.granted.insert(act.clone(), Grant::Confirmed);
         }
         if let Some(held) = &mut self.held {
             held.acts.retain(|act| self.waiting.contains_key(act));
@@ -500,7 +551,16 @@ impl Guard {
                 self.held = None;
             }
         }
-        Ok(count)
+        Ok(acts.len())
+    }
+
+    /// The hashes of earlier batches of which something is held, the newest first. Each confirms what it was shown with.
+    #[must_use]
+    pub fn earlier(&self) -> Vec<String> {
+        let Some(held) = self.held() else { return Vec::new() };
+        let Some(first) = self.waiting.values().filter_map(|waiting| waiting.shown).min() else { return Vec::new() };
+        let others = self.shown.iter().rev().filter(|shown| shown.hash != held.hash && shown.number >= first);
+        others.map(|shown| shown.hash.clone()).collect()
     }
 
     /// Whether this act, which was asked for, would be held: it is, or what an earlier process held is not complete yet.
@@ -516,7 +576,7 @@ impl Guard {
     /// Whether it is held although machines that are gone may be free. The memory of the others that went becomes shorter with
     /// time, and time releases nothing.
     fn is_held_as_gone(&self, act: &Act, cause: Cause) -> bool {
-        let was_gone = |(cause, _): &(Cause, Duration)| *cause == Cause::NodeGone;
+        let was_gone = |waiting: &Waiting| waiting.cause == Cause::NodeGone;
         cause == Cause::NodeGone && self.is_held(act) && self.waiting.get(act).is_some_and(was_gone)
     }
 
@@ -559,18 +619,24 @@ impl Guard {
         while self.gone.front().is_some_and(|(at, _)| is_over(*at)) {
             self.gone.pop_front();
         }
-        self.inherited = self.inherited.filter(|(until, _)| now < *until);
+        if self.inherited.is_some_and(|(until, _)| until <= now) {
+            self.inherited = None;
+            // It counts no more, so it is judged like anything else.
+            self.unasked.forget_counted();
+        }
+        let held = self.held.as_ref().map(|held| &held.batch.hash);
+        self.shown.retain(|shown| held == Some(&shown.hash) || now.saturating_sub(shown.at) < SHOWN);
     }
 
     /// Judges everything that waits as one batch, together with what was granted before: all of it is held, or granted.
-    fn judge(&mut self, safety: &Safety, size: Size) {
+    fn judge(&mut self, safety: &Safety, size: Size, now: Duration) {
         let before = self.held.take();
         if self.waiting.is_empty() {
             return;
         }
         let spent = self.spent().larger(before.as_ref().map(HeldActs::spent).unwrap_or_default());
         let (nodes, pods) = count(self.waiting.keys().chain(self.counted()));
-        let (nodes, pods) = (nodes + spent.nodes, pods + spent.pods);
+        let Spent { nodes, pods } = Spent { nodes, pods }.and(self.unasked.counted()).and(spent);
         // What went is missing in the present size. A batch that is held does not become legal because the binding grew.
         let size = Size { nodes: size.nodes + spent.nodes, pods: size.pods + spent.pods };
         let size = before.as_ref().map_or(size, |held| Size {
@@ -585,22 +651,35 @@ impl Guard {
         }
         let acts: BTreeSet<Act> = self.waiting.keys().cloned().collect();
         let mut causes = BTreeMap::new();
-        for (cause, _) in self.waiting.values() {
-            *causes.entry(class(*cause)).or_insert(0) += 1;
+        for waiting in self.waiting.values() {
+            *causes.entry(class(waiting.cause)).or_insert(0) += 1;
         }
-        let hash = hash(&acts);
-        if self.shown.back().is_none_or(|(last, _)| *last != hash) {
-            self.shown.retain(|(shown, _)| *shown != hash);
-            self.shown.push_back((hash.clone(), acts.clone()));
-            if self.shown.len() > SHOWN {
-                self.shown.pop_front();
-            }
-        }
+        // One that only became smaller keeps its hash.
+        let kept = before.filter(|held| !held.acts.is_empty() && acts.is_subset(&held.acts));
+        let hash = kept.map_or_else(|| hash(&acts), |held| held.batch.hash);
+        self.show(&hash, now);
         self.held = Some(HeldActs {
             batch: HeldBatch { hash, nodes, pods, size, spent, causes, broken },
             acts,
             since: BTreeSet::new(),
         });
+    }
+
+    /// All that waits is shown with this hash.
+    fn show(&mut self, hash: &str, now: Duration) {
+        match self.shown.back_mut() {
+            Some(last) if last.hash == hash => last.at = now,
+            Some(_) | None => {
+                self.shows += 1;
+                self.shown.retain(|shown| shown.hash != hash);
+                self.shown.push_back(Shown { hash: hash.to_owned(), number: self.shows, at: now });
+                if self.shown.len() > MOST_SHOWN {
+                    self.shown.pop_front();
+                }
+            }
+        }
+        let number = self.shown.back().map_or(self.shows, |shown| shown.number);
+        self.waiting.values_mut().for_each(|waiting| _ = waiting.shown.get_or_insert(number));
     }
 }
 
@@ -617,19 +696,6 @@ fn broken(safety: &Safety, size: Size, nodes: usize, pods: usize) -> Vec<BrokenL
         broken.push(BrokenLimit::Nodes { percent: safety.max_nodes_percent });
     }
     broken
-}
-
-/// A confirmation that confirms nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "hash {asked} confirms nothing: {}",
-    held.as_ref().map_or_else(|| "no batch is held".to_owned(), |held| format!("the held batch has hash {held}"))
-)]
-pub struct NotHeld {
-    /// What the operator wrote.
-    pub asked: String,
-    /// What is held.
-    pub held: Option<String>,
 }
 
 /// Causes that differ only in their numbers count as one.

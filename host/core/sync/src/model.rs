@@ -273,6 +273,23 @@ fn s9_a_patch_of_a_node_whose_closing_is_held_releases_no_other_node() {
     assert_eq!(play(Mutation::None, &history), None);
 }
 
+#[test]
+fn s9_what_an_operator_confirmed_goes_on_after_a_restart_and_waits_for_no_second_confirmation() {
+    let history = written::confirmed();
+    let mut world = World::new(Mutation::None);
+    let held: Vec<bool> = history
+        .iter()
+        .map(|deed| {
+            world.deed(*deed);
+            world.processes[0].guard.held().is_some()
+        })
+        .collect();
+    let confirmed = history.iter().position(|deed| matches!(deed, Deed::Confirm(_))).unwrap();
+    assert!(held[confirmed - 1] && !held[confirmed..].contains(&true), "{held:?}");
+    assert_eq!(world.broken, None);
+    assert_eq!(play(Mutation::None, &history), None);
+}
+
 /// A history that shows the mutation is found, and is harmless where the rule is kept.
 fn fails_under(mutation: Mutation, invariant: &str) {
     let written = written::history(mutation);

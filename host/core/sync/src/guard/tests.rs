@@ -301,6 +301,164 @@ fn s9_confirming_releases_exactly_what_was_shown() {
     assert!(guard.confirm(&shown).is_err(), "once");
 }
 
+/// Reviews after each second, from this one on, while acts are withdrawn one by one.
+fn withdraw_one_by_one(guard: &mut Guard, acts: &[Act], from: u64) {
+    for (now, act) in (from..).zip(acts) {
+        guard.withdraw(act);
+        guard.review(&Safety::default(), SIZE, at(now));
+    }
+}
+
+#[test]
+fn s9_a_batch_that_only_becomes_smaller_keeps_the_hash_that_a_person_has_read() {
+    let mut guard = Guard::default();
+    let acts: Vec<Act> = (0..30).map(delete).collect();
+    ask(&mut guard, &acts, Cause::Selector, SIZE, 0);
+    let first = guard.held().unwrap().hash.clone();
+    withdraw_one_by_one(&mut guard, &acts[..9], 10);
+    let held = guard.held().unwrap();
+    assert_eq!((&held.hash, held.nodes, guard.earlier()), (&first, 21, vec![]));
+    // Hours later too.
+    guard.review(&Safety::default(), SIZE, at(90_000));
+    assert_eq!(guard.confirm(&first), Ok(21));
+    assert_eq!(guard.held(), None);
+}
+
+#[test]
+fn s9_what_came_to_a_batch_has_another_hash_and_for_ten_minutes_the_earlier_one_confirms_what_it_showed() {
+    let (mut guard, _) = holding(30);
+    let first = guard.held().unwrap().hash.clone();
+    assert!(all(&ask(&mut guard, &[delete(99)], Cause::Selector, SIZE, 10), &Verdict::Held));
+    let second = guard.held().unwrap().hash.clone();
+    // Pods end while a person reads.
+    withdraw_one_by_one(&mut guard, &(0..20).map(|on| pod(on, 0)).collect::<Vec<_>>(), 20);
+    assert_eq!((&guard.held().unwrap().hash, guard.earlier()), (&second, vec![first.clone()]));
+    let mut later = guard.clone();
+    assert_eq!(guard.confirm(&first), Ok(40));
+    assert_eq!(guard.ask(&delete(99), Cause::Selector, &Safety::default(), SIZE, at(41)), Verdict::Held);
+    assert_eq!(guard.earlier(), [""; 0]);
+    // Ten minutes later another person has read the second one, or nothing.
+    later.review(&Safety::default(), SIZE, at(700));
+    assert_eq!((later.earlier(), later.confirm(&first).is_err()), (vec![], true));
+    assert_eq!(later.confirm(&second), Ok(41));
+}
+
+#[test]
+fn s9_an_act_that_goes_and_comes_again_is_confirmed_with_the_hash_that_it_came_with() {
+    let (mut guard, _) = holding(30);
+    let first = guard.held().unwrap().hash.clone();
+    withdraw_one_by_one(&mut guard, &[pod(0, 0)], 10);
+    assert_eq!(guard.held().unwrap().hash, first);
+    ask(&mut guard, &[delete(99), pod(0, 0)], Cause::Selector, SIZE, 20);
+    let second = guard.held().unwrap().hash.clone();
+    assert_ne!(second, first);
+    assert_eq!(guard.confirm(&first), Ok(59));
+    assert_eq!(guard.confirm(&second), Ok(2));
+}
+
+#[test]
+fn s9_of_the_batches_that_others_took_the_place_of_the_newest_are_known() {
+    let mut guard = Guard::default();
+    for index in 0..2 * MOST_SHOWN {
+        let acts: Vec<Act> = (0..30).map(|on| pod(on, index)).collect();
+        ask(&mut guard, &acts, Cause::Orphan, Size { nodes: 100, pods: 60 }, 6 * index as u64 / 10);
+        guard.review(&Safety::default(), Size { nodes: 100, pods: 60 }, at(6 * index as u64 / 10 + 5));
+    }
+    let earlier = guard.earlier();
+    assert_eq!(earlier.len(), MOST_SHOWN - 1);
+    assert_eq!(guard.confirm(&earlier[0]), Ok(30 * (2 * MOST_SHOWN - 1)));
+}
+
+/// Acts that the guard allowed, of which nothing has happened.
+fn allowed(acts: &[Act]) -> Guard {
+    let mut guard = Guard::default();
+    assert!(all(&ask(&mut guard, acts, Cause::Selector, SIZE, 0), &Verdict::Go));
+    guard
+}
+
+#[test]
+fn s9_a_batch_that_was_allowed_goes_on_after_a_restart_and_counts_once() {
+    let acts: Vec<Act> = (0..15).flat_map(|on| [delete(on), pod(on, 0)]).collect();
+    let guard = allowed(&acts);
+    let mut next = Guard::inherit(guard.left(), at(100));
+    for act in &acts {
+        assert_eq!(next.ask(act, Cause::Selector, &Safety::default(), SIZE, at(101)), Verdict::Go, "{act:?}");
+    }
+    assert_eq!((next.spent(), next.committed()), (Spent::default(), Spent { nodes: 15, pods: 15 }));
+    // Five more are within the limits, and six are not; also when all of it has happened.
+    let more: Vec<Act> = (50..56).map(delete).collect();
+    assert!(all(&ask(&mut next.clone(), &more[..5], Cause::Selector, SIZE, 102), &Verdict::Go));
+    assert!(all(&ask(&mut next.clone(), &more, Cause::Selector, SIZE, 102), &Verdict::Held));
+    acts.iter().for_each(|act| next.happened(act, at(300)));
+    assert_eq!(next.spent(), Spent { nodes: 15, pods: 15 });
+    let left = Size { nodes: 85, pods: 985 };
+    assert!(all(&ask(&mut next, &more, Cause::Selector, left, 890), &Verdict::Held), "for ten minutes");
+    assert_eq!((guard.left().spent, next.committed()), (Spent { nodes: 15, pods: 15 }, Spent { nodes: 15, pods: 15 }));
+}
+
+#[test]
+fn s9_the_rest_of_a_confirmed_batch_goes_on_after_a_restart_and_does_not_count() {
+    let (mut guard, acts) = holding(60);
+    let hash = guard.held().unwrap().hash.clone();
+    assert_eq!(guard.confirm(&hash), Ok(120));
+    // The first twenty are gone, and are not asked for any more.
+    for act in &acts[..40] {
+        guard.happened(act, at(20));
+        guard.withdraw(act);
+    }
+    // Two processes, one after the other, and the first of them asks for nothing.
+    let mut next = Guard::inherit(Guard::inherit(guard.left(), at(100)).left(), at(110));
+    for act in &acts[40..] {
+        assert_eq!(next.ask(act, Cause::Selector, &Safety::default(), SIZE, at(2_000)), Verdict::Go, "{act:?}");
+    }
+    assert_eq!((next.held(), next.committed()), (None, Spent::default()));
+    // What is gone was not confirmed a second time, and neither is a pod that came since.
+    for act in [&acts[0], &pod(30, 1)] {
+        let verdict = next.ask(act, Cause::Selector, &Safety::default(), SIZE, at(2_001));
+        assert_eq!(verdict, Verdict::Gathering { until: at(2_006) }, "{act:?}");
+    }
+}
+
+#[test]
+fn s9_what_an_earlier_process_allowed_allows_no_other_act_of_the_same_node() {
+    let execute = Act::NoExecute(node(0));
+    let mut guard = allowed(&[execute.clone(), pod(0, 0)]);
+    guard.happened(&execute, at(6));
+    let mut next = Guard::inherit(guard.left(), at(10));
+    let mut ask = |act: &Act| next.ask(act, Cause::Selector, &Safety::default(), SIZE, at(10));
+    assert!(matches!(ask(&delete(0)), Verdict::Gathering { .. }), "a node that is emptied is not deleted");
+    assert_eq!([ask(&execute), ask(&pod(0, 0))], [Verdict::Go, Verdict::Go], "its taint stands there");
+    assert!(matches!(ask(&pod(0, 1)), Verdict::Gathering { .. }), "there was one pod");
+    assert_eq!(next.committed(), Spent { nodes: 1, pods: 1 });
+}
+
+#[test]
+fn s9_what_an_earlier_process_allowed_and_is_not_wanted_any_more_counts_and_is_judged_when_it_is_wanted_again() {
+    let acts: Vec<Act> = (0..15).map(delete).collect();
+    let left = allowed(&acts).left();
+    let twelve = |guard: &mut Guard, now| ask(guard, &acts[..12], Cause::Selector, SIZE, now);
+    // A node was decided about, and all of them were.
+    let mut next = Guard::inherit(left.clone(), at(100));
+    (0..15).for_each(|index| next.decided(&node(index)));
+    assert_eq!(next.committed().nodes, 15, "it may have happened");
+    assert!(all(&twelve(&mut next, 101), &Verdict::Held));
+    let mut next = Guard::inherit(left.clone(), at(100));
+    next.recalled(&Safety::default(), SIZE, at(101));
+    assert!(all(&twelve(&mut next, 101), &Verdict::Held));
+    // It was asked for and withdrawn.
+    let mut next = Guard::inherit(left.clone(), at(100));
+    assert!(all(&twelve(&mut next, 101), &Verdict::Go));
+    acts.iter().for_each(|act| next.withdraw(act));
+    assert_eq!(next.committed().nodes, 15);
+    assert!(all(&twelve(&mut next, 120), &Verdict::Held));
+    // Ten minutes after the restart none of that counts.
+    let mut next = Guard::inherit(left, at(100));
+    next.review(&Safety::default(), SIZE, at(700));
+    assert_eq!((next.committed(), next.is_incomplete()), (Spent::default(), false));
+    let first = next.ask(&acts[0], Cause::Selector, &Safety::default(), SIZE, at(701));
+    assert_eq!(first, Verdict::Gathering { until: at(706) });
+}
+
 #[test]
 fn s9_a_restart_does_not_give_the_limits_anew() {
     let mut guard = Guard::default();
@@ -315,18 +473,6 @@ fn s9_a_restart_does_not_give_the_limits_anew() {
     assert_eq!(ask(&mut later, &[delete(30)], Cause::Selector, left, 700), [Verdict::Go]);
 }
 
-/// What a process leaves in the status of its binding.
-fn left_by(guard: &Guard) -> Inherited {
-    let held = guard.held().map(|batch| HeldBefore {
-        hash: batch.hash.clone(),
-        nodes: batch.nodes,
-        pods: batch.pods,
-        size: batch.size,
-        spent: batch.spent,
-    });
-    Inherited { spent: guard.committed(), held }
-}
-
 /// A guard that holds the deletion of so many of 100 nodes, with a pod of each, and those acts.
 fn holding(nodes: usize) -> (Guard, Vec<Act>) {
     let mut guard = Guard::default();
@@ -339,7 +485,7 @@ fn holding(nodes: usize) -> (Guard, Vec<Act>) {
 fn s9_a_batch_that_was_held_is_held_after_a_restart_with_the_same_hash_until_it_is_confirmed() {
     let (guard, acts) = holding(30);
     let hash = guard.held().unwrap().hash.clone();
-    let mut next = Guard::inherit(left_by(&guard), at(5_000));
+    let mut next = Guard::inherit(guard.left(), at(5_000));
     // Nodes are decided about one by one, over hours if it must be. Each single one is within the limits.
     for (index, act) in acts.iter().enumerate() {
         let now = at(5_000 + 600 * index as u64);
@@ -365,7 +511,7 @@ fn s9_a_restart_releases_no_batch_whose_numbers_would_be_legal_by_now() {
     let left = Size { nodes: 85, pods: 1000 };
     assert!(all(&ask(&mut guard, &more, Cause::Selector, left, 10), &Verdict::Held));
     // 80 minutes later the fifteen are not spent any more, and the binding is larger: alone, ten of 500 would be few.
-    let mut next = Guard::inherit(Inherited { spent: Spent::default(), ..left_by(&guard) }, at(5_000));
+    let mut next = Guard::inherit(Inherited { spent: Spent::default(), ..guard.left() }, at(5_000));
     let grown = Size { nodes: 500, pods: 1000 };
     assert!(all(&ask(&mut next, &more, Cause::Selector, grown, 5_000), &Verdict::Held));
     let held = next.recalled(&Safety::default(), grown, at(5_010)).unwrap();
@@ -375,14 +521,14 @@ fn s9_a_restart_releases_no_batch_whose_numbers_would_be_legal_by_now() {
 #[test]
 fn s9_after_a_restart_a_batch_goes_when_its_cause_has_gone() {
     let (guard, acts) = holding(30);
-    let mut next = Guard::inherit(left_by(&guard), at(100));
+    let mut next = Guard::inherit(guard.left(), at(100));
     assert_eq!(next.recalled(&Safety::default(), SIZE, at(110)), None, "every node was decided about, and none goes");
     assert!(matches!(
         next.ask(&acts[0], Cause::Selector, &Safety::default(), SIZE, at(120)),
         Verdict::Gathering { .. }
     ));
     // A part of it that is small enough alone is no batch to hold.
-    let mut part = Guard::inherit(left_by(&guard), at(100));
+    let mut part = Guard::inherit(guard.left(), at(100));
     assert!(all(&ask(&mut part, &acts[..20], Cause::Selector, SIZE, 100), &Verdict::Held));
     assert_eq!(part.recalled(&Safety::default(), SIZE, at(110)), None);
     assert_eq!(part.ask(&acts[0], Cause::Selector, &Safety::default(), SIZE, at(111)), Verdict::Go);
@@ -391,7 +537,7 @@ fn s9_after_a_restart_a_batch_goes_when_its_cause_has_gone() {
 #[test]
 fn s9_what_is_free_is_free_while_an_earlier_batch_is_recalled() {
     let (guard, _) = holding(30);
-    let mut next = Guard::inherit(left_by(&guard), at(100));
+    let mut next = Guard::inherit(guard.left(), at(100));
     let operator = next.ask(&delete(90), Cause::Operator, &Safety::default(), SIZE, at(100));
     assert_eq!(operator, Verdict::Go);
     let before = next.held().unwrap().to_string();
@@ -405,7 +551,7 @@ fn s9_what_may_happen_already_is_left_as_spent_to_the_process_that_takes_over() 
     assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 0), &Verdict::Go));
     guard.happened(&acts[0], at(6));
     assert_eq!((guard.spent().nodes, guard.committed().nodes), (1, 20));
-    let mut next = Guard::inherit(left_by(&guard), at(7));
+    let mut next = Guard::inherit(guard.left(), at(7));
     let left = Size { nodes: 80, pods: 1000 };
     assert_eq!(ask(&mut next, &[delete(50)], Cause::Selector, left, 7), [Verdict::Held]);
 }

@@ -4,11 +4,11 @@
 use super::judge::counts;
 use super::objects::Pod;
 use super::process::{Decided, Evidence, Plan, Process, Way};
-use super::server::{Changed, Refused};
+use super::server::{Changed, GuardGhost, Refused};
 use super::world::Budgets;
 use super::*;
 use crate::deletion::RefusedEviction;
-use crate::guard::HeldBefore;
+use crate::guard::ActKind;
 use crate::liveness::Lease;
 use crate::node::scene::read_lent;
 use crate::node::{LiveLent, LiveNode, NodeOrder, PodRemoval, Question, RemovalMeans};
@@ -167,21 +167,21 @@ impl World {
             return;
         }
         let Process { guard, ghost, .. } = &self.processes[at];
-        let held = guard.held().map(|batch| HeldBefore {
-            hash: batch.hash.clone(),
-            nodes: batch.nodes,
-            pods: batch.pods,
-            size: batch.size,
-            spent: batch.spent,
-        });
-        let nodes = match &held {
+        let inherited = guard.left();
+        let allowed = inherited.grants.iter().filter(|acts| acts.kind == ActKind::DeleteNode);
+        let allowed: BTreeSet<&NodeName> = allowed.flat_map(|acts| &acts.nodes).collect();
+        // One that goes already may wait for a pod that is held.
+        let held = ghost.held.keys().map(Act::node).filter(|node| !allowed.contains(node));
+        let nodes = match &inherited.held {
             None => BTreeSet::new(),
             Some(_) if guard.is_recalling() => ghost.before.clone(),
-            Some(_) => ghost.held.keys().map(|act| act.node().clone()).collect(),
+            Some(_) => held.cloned().collect(),
         };
-        let inherited = Inherited { spent: guard.committed(), held };
+        let confirmed = ghost.confirmed.iter().filter(|node| allowed.contains(node)).cloned().collect();
+        let taken = ghost.taken.clone();
         let (binding, store) = (binding_of(at), &mut self.server_mut(Side::Virtual).store);
-        (store.inherited[binding], store.held[binding]) = (inherited, nodes);
+        store.ghosts[binding] = GuardGhost { held: nodes, confirmed, taken };
+        store.inherited[binding] = inherited;
     }
 
     /// Takes over what was decided.
@@ -349,9 +349,10 @@ impl World {
             NodeOrder::Ask(_) | NodeOrder::RemovePods(_) | NodeOrder::StopLease(_) | NodeOrder::Delete { .. } => {}
         }
         let now = self.steady;
-        // What is free does not count against what comes next (S9).
+        // What is free or confirmed does not count against what comes next (S9).
         if let NodeOrder::Delete { name, .. } = order
             && plan.cause.is_some_and(counts)
+            && !self.processes[at].ghost.confirmed.contains(name)
         {
             self.processes[at].ghost.taken.entry(name.clone()).or_insert(now);
         }

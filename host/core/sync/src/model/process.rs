@@ -404,7 +404,10 @@ impl Process {
             // What waits for a live read may be wanted still.
             Leave::Held
         } else {
-            Desk { guard: &mut self.guard, ghost: &mut self.ghost, mutation }.ask(remembered, acts, size, now)
+            let leave =
+                Desk { guard: &mut self.guard, ghost: &mut self.ghost, mutation }.ask(remembered, acts, size, now);
+            self.guard.decided(&lent_name);
+            leave
         };
         let decision = drafted.conclude(leave);
         remembered.memory.decided(&decision);

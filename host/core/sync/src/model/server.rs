@@ -67,8 +67,19 @@ pub(super) struct Store {
     pub(super) copies: [Option<u64>; BINDINGS],
     /// What the status of each binding says of its guard.
     pub(super) inherited: [Inherited; BINDINGS],
-    /// In no object: the virtual nodes of the batch that is held there.
-    pub(super) held: [BTreeSet<NodeName>; BINDINGS],
+    /// In no object: what is known beside that.
+    pub(super) ghosts: [GuardGhost; BINDINGS],
+}
+
+/// What no status says, and is needed to judge the process that takes over.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GuardGhost {
+    /// The virtual nodes of the batch that is held.
+    pub(super) held: BTreeSet<NodeName>,
+    /// Nodes that an operator confirmed, and that go still.
+    pub(super) confirmed: BTreeSet<NodeName>,
+    /// Nodes that were deleted for a cause that counts, and when.
+    pub(super) taken: BTreeMap<NodeName, Duration>,
 }
 
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use super::actors::{Borrower, Edit, Lender, Pool, lent_name};
 use super::carry::Request;
 use super::objects::{labels_of, ready_of, with_ready};
-use super::process::{Compared, Process, Restored, Way, identity, setting};
-use super::server::{Presence, Revision, Server};
+use super::process::{Compared, Ghost, Process, Restored, Way, identity, setting};
+use super::server::{GuardGhost, Presence, Revision, Server};
 use super::*;
 use crate::liveness::{Doubt, Reach};
 use crate::node::Now;
@@ -521,7 +521,7 @@ impl World {
     fn restart(&mut self, at: usize) {
         let binding = binding_of(at);
         let store = &self.server(Side::Virtual).store;
-        let (mut inherited, held) = (store.inherited[binding].clone(), store.held[binding].clone());
+        let (mut inherited, ghost) = (store.inherited[binding].clone(), store.ghosts[binding].clone());
         if self.mutation == Mutation::HeldForgotten {
             inherited.held = None;
         }
@@ -530,14 +530,16 @@ impl World {
         }
         let setting = self.processes[at].setting.clone();
         self.processes[at] = Process::new(setting, inherited, self.steady);
-        self.processes[at].ghost.before = held;
+        let GuardGhost { held, confirmed, taken } = ghost;
+        self.processes[at].ghost = Ghost { before: held, confirmed, taken, ..Ghost::default() };
     }
 
     /// The binding east has another UID, and a status and a witness of its own. Its processes begin anew.
     fn reapply(&mut self) {
         self.uids[EAST] = APPLIED_AGAIN;
         let lent = &mut self.server_mut(Side::Virtual).store;
-        (lent.kept[EAST], lent.inherited[EAST], lent.held[EAST]) = (None, Inherited::default(), BTreeSet::new());
+        (lent.kept[EAST], lent.inherited[EAST], lent.ghosts[EAST]) =
+            (None, Inherited::default(), GuardGhost::default());
         self.server_mut(Side::Physical).store.copies[EAST] = None;
         self.afterlife = 0;
         for at in 0..WESTERN {

@@ -105,23 +105,25 @@ pub(super) fn busy() -> Vec<Deed> {
     .concat()
 }
 
-/// Both machines are taken out of the pool, that is held, and the process is started again.
+/// Both machines are taken out of the pool, and that is held.
+fn both_held() -> Vec<Deed> {
+    let looks = [Deed::Do(0, 0), Deed::Do(0, 1)];
+    let relabelled = [0, 1].map(|node| Deed::Lender(Lender::Relabel(node, Pool::None)));
+    let gathers = [Deed::Pass(6)];
+    relabelled.into_iter().chain([Deed::Watch(0, Kind::Machines)]).chain(looks).chain(gathers).chain(looks).collect()
+}
+
+/// That, and the process is started again.
 fn held() -> Vec<Deed> {
-    vec![
-        Deed::Lender(Lender::Relabel(0, Pool::None)),
-        Deed::Lender(Lender::Relabel(1, Pool::None)),
-        Deed::Watch(0, Kind::Machines),
-        Deed::Do(0, 0),
-        Deed::Do(0, 1),
-        Deed::Pass(6),
-        Deed::Do(0, 0),
-        Deed::Do(0, 1),
-        Deed::Kill(0),
-        Deed::Catch(0),
-        Deed::Do(0, 1),
-        Deed::Pass(6),
-        Deed::Do(0, 1),
-    ]
+    let look = Deed::Do(0, 1);
+    [both_held(), vec![Deed::Kill(0), Deed::Catch(0), look, Deed::Pass(6), look]].concat()
+}
+
+/// That is confirmed, and the process is started again before any of it has happened.
+pub(super) fn confirmed() -> Vec<Deed> {
+    let looks = [Deed::Do(0, 0), Deed::Do(0, 1)];
+    let restarted = [Deed::Confirm(0), Deed::Kill(0), Deed::Catch(0)];
+    [both_held(), restarted.to_vec(), looks.to_vec(), vec![Deed::Pass(6)], looks.to_vec()].concat()
 }
 
 /// The windows of both machines close without an announcement, and that is held. Then the lender cordons the one.
