@@ -68,14 +68,14 @@ use kube::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::ClusterBinding;
-use topoloom_api::cluster_binding::{ClusterBindingStatus, HeldBatchStatus};
+use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_cluster::events::Events;
 use topoloom_cluster::gate::Gate;
 use topoloom_cluster::watches::Heard;
 use topoloom_cluster::{Refusal, Restores, Side, single, work};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
-use topoloom_sync::guard::{Inherited, Spent};
+use topoloom_sync::guard::Inherited;
 use topoloom_sync::node::{KubeletEndpoint, Now};
 use topoloom_sync::served::{Server, server};
 
@@ -228,12 +228,6 @@ impl Carried {
     /// What a status keeps.
     fn stored(status: &ClusterBindingStatus) -> Self {
         Self { guard: binding::inherited(status), kept: Kept::of(status) }
-    }
-
-    /// What a life leaves to the next one: also what it has found and could not store.
-    fn left(held: Option<HeldBatchStatus>, spent: Spent, kept: &Kept) -> Self {
-        let status = ClusterBindingStatus { held, ..ClusterBindingStatus::default() };
-        Self { guard: Inherited { spent, ..binding::inherited(&status) }, kept: kept.clone() }
     }
 }
 
@@ -422,12 +416,15 @@ async fn wait_for_another(objects: &mut watch::Receiver<Seen>, last: &ClusterBin
 #[cfg(test)]
 mod tests {
     use tokio::sync::Notify;
-    use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus};
+    use topoloom_api::cluster_binding::{
+        GrantedStatus, HeldBatchStatus, OtherClusterStatus, RestoredStatus, SpentStatus,
+    };
+    use topoloom_sync::guard::{ActKind, GrantedActs, Spent};
 
     use super::*;
 
     #[test]
-    fn s9_s20_s25_a_life_that_begins_again_knows_what_the_one_before_has_not_stored() {
+    fn s9_s20_s25_a_replica_that_takes_over_knows_what_the_status_has() {
         let restored = RestoredStatus { hash: "r".to_owned(), ..RestoredStatus::default() };
         let other = OtherClusterStatus { uid: "c2".to_owned(), ..OtherClusterStatus::default() };
         let mut kept = Kept {
@@ -437,22 +434,23 @@ mod tests {
             ..Kept::default()
         };
         kept.confirm("h", "2026-08-03T12:00:00Z".parse().unwrap());
-        let held = HeldBatchStatus { hash: "b".to_owned(), ..HeldBatchStatus::default() };
-        let spent = Spent { nodes: 2, pods: 3 };
-        let carried = Carried::left(Some(held.clone()), spent, &kept);
-        assert_eq!(carried.kept, kept);
-        assert_eq!((carried.guard.spent, carried.guard.held.map(|held| held.hash)), (spent, Some("b".to_owned())));
-        // Where the status has all of it, a replica that takes over knows the same.
+        let granted =
+            GrantedStatus { act: "DeleteNode".to_owned(), counts: true, nodes: vec!["n".to_owned()], pods: 0 };
         let status = ClusterBindingStatus {
             physical_cluster_uid: kept.physical_cluster.clone(),
             other_cluster: kept.other_cluster.clone(),
             restored: kept.restored.clone(),
             confirmed: kept.confirmed.clone(),
-            held: Some(held),
+            held: Some(HeldBatchStatus { hash: "b".to_owned(), ..HeldBatchStatus::default() }),
+            spent: Some(SpentStatus { nodes: 2, pods: 3, at: String::new() }),
+            granted: vec![granted],
             ..ClusterBindingStatus::default()
         };
-        let stored = Carried::stored(&status);
-        assert_eq!((stored.kept, stored.guard.held.map(|held| held.hash)), (kept, Some("b".to_owned())));
+        let Carried { guard, kept: known } = Carried::stored(&status);
+        assert_eq!((known, guard.held.map(|held| held.hash)), (kept, Some("b".to_owned())));
+        let nodes = ["n".into()].into();
+        let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: true, nodes, pods: 0 };
+        assert_eq!((guard.spent, guard.grants), (Spent { nodes: 2, pods: 3 }, vec![acts]));
     }
 
     fn seen(uid: &str) -> Seen {

@@ -13,7 +13,7 @@
 //!
 //! A look is a moment: what changes while it is taken, and after it, is not in it. An object that cannot be read is left out, as the
 //! watches leave it out, with a line in the log. What the process that serves the binding remembers (when a node grew last, since when
-//! it has no policy, what the guard allowed a moment ago and has not written down) is not known here: waits look longer, never shorter.
+//! it has no policy, what the guard allowed a moment ago and is not in the status yet) is not known here: waits look longer, never shorter.
 
 pub mod lists;
 pub mod plan;
@@ -247,9 +247,7 @@ impl Survey {
     /// Everything was asked for once: what an earlier process held is judged again, and what an operator confirms is confirmed.
     fn recall(&mut self, now: Now) {
         let (safety, size) = (self.view.safety, self.view.size());
-        if self.view.guard().is_recalling() {
-            self.view.guard().recalled(&safety, size, now.steady);
-        }
+        self.view.guard().recalled(&safety, size, now.steady);
         if let Some(hash) = self.confirmed.clone()
             && self.view.guard().held().is_some_and(|held| held.hash == hash)
         {

@@ -523,7 +523,7 @@ impl View {
             (LiveLent::Unasked, Some(good)) => LiveLent::Found(good),
             (asked, _) => asked.clone(),
         };
-        let is_outdated = self.is_outdated();
+        let (is_outdated, is_listed) = (self.is_outdated(), self.is_all_listed());
         let bars = self.bars_of(lent.is_none() && known.is_none());
         let remembered = self.remembered.entry(Arc::clone(name)).or_default();
         // Of one that its watch shows no more nothing is seen, and what was remembered of it holds.
@@ -574,6 +574,9 @@ impl View {
             Leave::Held
         } else {
             let leave = remembered.asked.ask(&mut self.guard, acts, &self.safety, size, now);
+            if let (Some(lent_name), true) = (&lent_name, is_listed) {
+                self.guard.decided(lent_name);
+            }
             match verb {
                 // Of a cluster that is gone for good nothing more will be known.
                 VerbOnNode::Detach => leave,

@@ -38,7 +38,7 @@ use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::deletion::Existence;
-use topoloom_sync::guard::{HeldBatch, Spent};
+use topoloom_sync::guard::HeldBatch;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::node::Now;
@@ -56,7 +56,7 @@ use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
 use super::{Beginning, Carried, Ended, Existing, Holding, Process, Seen, Tell};
-use crate::convert::binding::{Problems, Reading, Terms, held, read};
+use crate::convert::binding::{Problems, Reading, Terms, read};
 use crate::feeds::SharedView;
 use crate::heartbeats::Heartbeats;
 use crate::ledger::{PhysicalName, Touched};
@@ -144,7 +144,6 @@ pub(super) struct Conductor {
     verbs: Verbs,
     held: Option<HeldBatch>,
     is_recalling: bool,
-    spent: Spent,
     going: Option<Going>,
     /// What failed last on the way to the physical cluster, and when it is tried again.
     pauses: Pauses,
@@ -206,7 +205,6 @@ impl Conductor {
             verbs: Verbs::default(),
             held: None,
             is_recalling: false,
-            spent: Spent::default(),
             going: None,
             pauses: Pauses::default(),
             again: None,
@@ -484,12 +482,7 @@ impl Conductor {
 
     /// What the next life of this binding begins with. Its status may not have all of it yet.
     fn carried(&self) -> Carried {
-        let held = match (&self.held, self.is_recalling) {
-            (Some(batch), false) => Some(held(batch, String::new())),
-            _ => self.object.status.held.clone(),
-        };
-        let spent = self.view().guard().committed();
-        Carried::left(held, spent, &self.kept)
+        Carried { guard: self.view().guard().left(), kept: self.kept.clone() }
     }
 
     // Verbs.
@@ -630,12 +623,8 @@ impl Conductor {
     /// Judges again what is held.
     async fn review(&mut self) {
         let now = self.now();
-        let (reviewed, spent) = {
-            let mut view = self.view();
-            (view.review(now), view.guard().committed())
-        };
+        let reviewed = self.view().review(now);
         self.look_at(reviewed.touched);
-        self.spent = spent;
         self.is_recalling = reviewed.is_recalling;
         let is_news = match (&self.held, &reviewed.held) {
             (_, None) => false,

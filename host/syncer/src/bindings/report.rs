@@ -3,20 +3,23 @@
 //! Owns phase, conditions, numbers, and the sentence for a person at night. A function of what is known; nothing is sent here. A
 //! status that says what is already stored is equal to it, so a binding at rest is never written.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use topoloom_api::cluster_binding::{
-    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, LeaseCounts, NodeCounts,
-    OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide, SpentStatus,
+    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, GrantedStatus,
+    HeldBatchStatus, LeaseCounts, NodeCounts, OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide,
+    SpentStatus,
 };
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::names::lending::LEASED_BY;
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::text;
-use topoloom_sync::guard::{BrokenLimit, HeldBatch, Spent};
+use topoloom_sync::guard::{BrokenLimit, GrantedActs, Guard, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
 use super::strays;
-use crate::convert::binding::{Problems, held, number};
+use crate::convert::binding::{Problems, granted, held, number};
 use crate::kubeconfig::{CredentialEnd, Ending};
 use crate::physical::Problem;
 use crate::troubles::is_missing_right;
@@ -85,6 +88,23 @@ pub(super) enum Held<'a> {
     Batch(&'a HeldBatch),
 }
 
+/// What the guard leaves to the process that takes over, beside what it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Guarded {
+    /// What counts against the limits.
+    pub(super) spent: Spent,
+    /// What it has allowed, and what is wanted still.
+    pub(super) grants: Vec<GrantedActs>,
+    /// The hashes that confirm a part of what it holds.
+    pub(super) earlier: Vec<String>,
+}
+
+impl Guarded {
+    pub(super) fn of(guard: &Guard) -> Self {
+        Self { spent: guard.committed(), grants: guard.grants(), earlier: guard.earlier() }
+    }
+}
+
 /// Who has what the binding needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Conflict {
@@ -136,7 +156,7 @@ pub(super) struct Facts<'a> {
     pub(super) kept: &'a Kept,
     pub(super) conflict: Option<&'a Conflict>,
     pub(super) held: Held<'a>,
-    pub(super) spent: Spent,
+    pub(super) guard: Guarded,
     pub(super) is_paused: bool,
     pub(super) observes: bool,
     pub(super) is_draining: bool,
@@ -212,13 +232,16 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
         restored: facts.kept.restored.clone(),
         held: match facts.held {
             Held::Nothing => None,
-            Held::Recalling => before.held.clone(),
+            // What an earlier process has shown confirms nothing here.
+            Held::Recalling => before.held.clone().map(|known| HeldBatchStatus { earlier: Vec::new(), ..known }),
             Held::Batch(batch) => {
-                let same = before.held.as_ref().filter(|known| known.hash == batch.hash);
-                Some(held(batch, same.map_or_else(|| now.clone(), |known| known.since.clone())))
+                // While one batch follows another without a pause, it is one hold.
+                let since = before.held.as_ref().map(|known| known.since.as_str()).filter(|since| !since.is_empty());
+                Some(held(batch, &facts.guard.earlier, since.unwrap_or(&now).to_owned()))
             }
         },
-        spent: spent(before.spent.as_ref(), facts.spent, &now),
+        spent: spent(before.spent.as_ref(), facts.guard.spent, &now),
+        granted: granted(&facts.guard.grants),
         confirmed: facts.kept.confirmed.clone(),
         connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
         holder: Some(facts.holder.to_owned()),
@@ -241,13 +264,23 @@ pub(super) fn trouble(status: &ClusterBindingStatus) -> Option<&str> {
 /// Whether the two differ in more than numbers that change with every pod, which are written less often.
 pub(super) fn is_urgent(before: &ClusterBindingStatus, after: &ClusterBindingStatus) -> bool {
     let without_numbers = |status: &ClusterBindingStatus| ClusterBindingStatus {
+        granted: Vec::new(),
         nodes: None,
         pods: None,
         leases: None,
         last_sync_time: None,
         ..status.clone()
     };
-    without_numbers(before) != without_numbers(after)
+    grants_more(&before.granted, &after.granted) || without_numbers(before) != without_numbers(after)
+}
+
+/// Whether something is allowed that was not. What was carried out goes out of a list of hundreds of nodes, one by one.
+fn grants_more(before: &[GrantedStatus], after: &[GrantedStatus]) -> bool {
+    after.iter().any(|granted| {
+        let same = before.iter().find(|known| (&known.act, known.counts) == (&granted.act, granted.counts));
+        let known: BTreeSet<&String> = same.into_iter().flat_map(|known| &known.nodes).collect();
+        granted.nodes.iter().any(|node| !known.contains(node))
+    })
 }
 
 /// A time as the object keeps it.

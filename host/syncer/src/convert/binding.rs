@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use topoloom_api::cluster_binding::times::{TimeError, Times};
 use topoloom_api::cluster_binding::{
-    ClusterBindingStatus, Extent, HeldBatchStatus, HostPorts, MAX_PERCENT, Mode, NoPolicy as WrittenNoPolicy,
-    OnUnreachable as WrittenOnUnreachable, PhysicalWrites, PolicySource,
+    ClusterBindingStatus, Extent, GrantedStatus, HeldBatchStatus, HostPorts, MAX_PERCENT, Mode,
+    NoPolicy as WrittenNoPolicy, OnUnreachable as WrittenOnUnreachable, PhysicalWrites, PolicySource,
 };
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_api::{ClusterBinding, ClusterBindingSpec, UnknownWord, Unreadable, Word, Words};
-use topoloom_core::names::Uid;
+use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::rules::is_label_key;
 use topoloom_core::text;
 use topoloom_sync::copied::{CopyRules, KeyRules, Map, RuleError};
 use topoloom_sync::deletion::{DeletionTiming, Evictions, Existence};
-use topoloom_sync::guard::{HeldBatch, HeldBefore, Inherited, Safety, Size, Spent};
+use topoloom_sync::guard::{ActKind, GrantedActs, HeldBatch, HeldBefore, Inherited, Safety, Size, Spent};
 use topoloom_sync::identity::{Identity, IdentityError};
 use topoloom_sync::liveness::{ContactTiming, OnUnreachable};
 use topoloom_sync::naming::{BindingName, ClusterId, NameError};
@@ -390,15 +390,39 @@ pub fn inherited(status: &ClusterBindingStatus) -> Inherited {
         size: Size { nodes: count(held.size.nodes), pods: count(held.size.pods) },
         spent: Spent { nodes: count(held.spent.nodes), pods: count(held.spent.pods) },
     });
-    Inherited { spent: spent.unwrap_or_default(), held }
+    let grants = status.granted.iter().filter_map(grant).collect();
+    Inherited { spent: spent.unwrap_or_default(), grants, held }
 }
 
-/// A batch that is held, as the status keeps it.
+/// Acts of a kind that is known: others are judged again.
+fn grant(granted: &GrantedStatus) -> Option<GrantedActs> {
+    Some(GrantedActs {
+        kind: ActKind::read(&granted.act)?,
+        is_counted: granted.counts,
+        nodes: granted.nodes.iter().map(|node| NodeName::from(node.as_str())).collect(),
+        pods: count(granted.pods),
+    })
+}
+
+/// What the guard has allowed, as the status keeps it.
 #[must_use]
-pub fn held(batch: &HeldBatch, since: String) -> HeldBatchStatus {
+pub fn granted(grants: &[GrantedActs]) -> Vec<GrantedStatus> {
+    let granted = |acts: &GrantedActs| GrantedStatus {
+        act: acts.kind.word().to_owned(),
+        counts: acts.is_counted,
+        nodes: acts.nodes.iter().take(ClusterBindingStatus::GRANTED_NODES_MAX).map(ToString::to_string).collect(),
+        pods: number(acts.pods),
+    };
+    grants.iter().map(granted).collect()
+}
+
+/// A batch that is held, as the status keeps it, with the hashes that confirm a part of it.
+#[must_use]
+pub fn held(batch: &HeldBatch, earlier: &[String], since: String) -> HeldBatchStatus {
     let extent = |nodes, pods| Extent { nodes: number(nodes), pods: number(pods) };
     HeldBatchStatus {
         hash: batch.hash.clone(),
+        earlier: earlier.iter().take(ClusterBindingStatus::EARLIER_MAX).cloned().collect(),
         sentence: batch.to_string(),
         since,
         extent: extent(batch.nodes, batch.pods),

@@ -1,7 +1,7 @@
 //! When everything is known again after a take-over, so that a batch that an earlier process held can be judged (decision S9).
 //!
 //! Owns the count of nodes that were decided about since then. Until all were, [`Guard`](topoloom_sync::guard::Guard) holds what
-//! it inherited.
+//! an earlier process held, and what that one allowed goes on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -84,8 +84,13 @@ impl View {
         self.tell();
     }
 
-    /// Whether nothing that a disruption follows from is missing.
+    /// Whether nothing that a disruption follows from is missing, and none is forbidden.
     fn knows_everything(&self) -> bool {
+        self.is_all_listed() && self.bars.allow(Doing::Disrupt)
+    }
+
+    /// Whether nothing that a disruption follows from is missing.
+    pub(super) fn is_all_listed(&self) -> bool {
         let pods = [Part::OurPods, Part::OtherPods, Part::LentPods];
         self.is_listed
             && self.is_lent_listed
@@ -93,7 +98,6 @@ impl View {
             && pods.iter().all(|part| self.recall.listed.contains(part))
             && self.policies.synced() == Synced::Yes
             && !self.policies.is_in_doubt()
-            && self.bars.allow(Doing::Disrupt)
     }
 
     /// Judges again what is held. The caller asks a moment after each change, and every few seconds.
@@ -101,14 +105,11 @@ impl View {
         let before = self.guard.held().map(|batch| batch.hash.clone());
         let mut touched = std::mem::take(&mut self.pending);
         let size = self.size();
-        if self.guard.is_recalling() {
-            let is_settled = self.settled(now, &mut touched);
-            if is_settled {
-                self.guard.recalled(&self.safety, size, now.steady);
-            }
-        } else {
-            self.guard.review(&self.safety, size, now.steady);
+        if self.guard.is_incomplete() && self.settled(now, &mut touched) {
+            self.guard.recalled(&self.safety, size, now.steady);
         }
+        // Until everything was decided about this judges nothing.
+        self.guard.review(&self.safety, size, now.steady);
         let held = self.guard.held().cloned();
         if before.is_some() && held.as_ref().map(|batch| &batch.hash) != before.as_ref() {
             touched.extend(self.all());

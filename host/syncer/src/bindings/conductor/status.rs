@@ -8,10 +8,11 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::EventText;
+use topoloom_sync::guard::Guard;
 
 use super::Conductor;
 use crate::bindings::news::{News, news};
-use crate::bindings::report::{self, Facts, Held, Kept, Link, Spec, is_urgent, report, trouble};
+use crate::bindings::report::{self, Facts, Guarded, Held, Kept, Link, Spec, is_urgent, report, trouble};
 use crate::bindings::requests::Clients;
 use crate::bindings::{Holding, Process};
 use crate::convert::binding::{Problems, inherited};
@@ -35,10 +36,10 @@ impl Conductor {
         strays: &'a Strays,
     ) -> Facts<'a> {
         let now = self.now().wall;
-        let (counts, next_transition) = {
+        let (counts, next_transition, guard) = {
             let mut view = self.view();
             let judged = view.judged(now);
-            (view.counts(), view.next_transition(judged))
+            (view.counts(), view.next_transition(judged), Guarded::of(view.guard()))
         };
         let link = self.parts.link.borrow();
         Facts {
@@ -65,7 +66,7 @@ impl Conductor {
                 (Some(_), true) => Held::Recalling,
                 (Some(batch), false) => Held::Batch(batch),
             },
-            spent: self.spent,
+            guard,
             is_paused: self.verbs.is_paused,
             observes: self.observes(),
             is_draining: self.verbs.drain != VerbOnBinding::None,
@@ -175,7 +176,7 @@ pub(in crate::bindings) async fn unusable(
         conflict: None,
         // What an earlier process held is not known to be gone.
         held: if object.status.held.is_some() { Held::Recalling } else { Held::Nothing },
-        spent: inherited(&object.status).spent,
+        guard: Guarded::of(&Guard::inherit(inherited(&object.status), Duration::ZERO)),
         is_paused: false,
         observes: false,
         is_draining: false,

@@ -13,6 +13,7 @@ use topoloom_cluster::gate::{ReadOnly, Switch};
 use topoloom_cluster::{Restores, work};
 use topoloom_core::queue::Limiter;
 use topoloom_sync::deletion::Evictions;
+use topoloom_sync::guard::{ActKind, GrantedActs, Guard, HeldBefore, Inherited, Spent};
 use topoloom_sync::liveness::{ContactTiming, Reach};
 
 use super::super::life::link_terms;
@@ -213,6 +214,19 @@ fn parts(
 
 fn queue<K: work::WorkKey>() -> WorkQueue<K> {
     WorkQueue::new("test", NonZeroUsize::MIN.saturating_add(99), Limiter::default())
+}
+
+#[tokio::test]
+async fn s9_s20_s25_a_life_that_begins_again_knows_what_the_one_before_has_not_stored() {
+    let mut stage = Stage::new(json!({"physicalClusterUID": "c1"}));
+    stage.conductor.kept.confirm("h", now().wall);
+    let nodes = ["vnode-east-w1".into()].into();
+    let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: true, nodes, pods: 0 };
+    let held = HeldBefore { hash: "b".to_owned(), ..HeldBefore::default() };
+    let left = Inherited { spent: Spent { nodes: 2, pods: 3 }, grants: vec![acts], held: Some(held) };
+    *stage.conductor.view().guard() = Guard::inherit(left.clone(), now().steady);
+    let carried = stage.conductor.carried();
+    assert_eq!((carried.guard, carried.kept), (left, stage.conductor.kept.clone()));
 }
 
 #[tokio::test]

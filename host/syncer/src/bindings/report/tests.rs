@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use topoloom_api::cluster_binding::HeldBatchStatus;
-use topoloom_sync::guard::Size;
+use topoloom_core::names::NodeName;
+use topoloom_sync::guard::{ActKind, Size};
 
 use super::*;
 use crate::convert::binding::tests::{around, binding};
@@ -41,7 +41,7 @@ fn facts(kept: &Kept) -> Facts<'_> {
         kept,
         conflict: None,
         held: Held::Nothing,
-        spent: Spent::default(),
+        guard: Guarded::default(),
         is_paused: false,
         observes: false,
         is_draining: false,
@@ -109,7 +109,7 @@ fn a_status_that_says_what_is_stored_is_equal_to_it_at_any_later_time() {
     let (kept, batch) = (kept(), batch());
     let mut facts = facts(&kept);
     facts.held = Held::Batch(&batch);
-    facts.spent = Spent { nodes: 1, pods: 9 };
+    facts.guard.spent = Spent { nodes: 1, pods: 9 };
     let stored = first(&facts);
     facts.now = at("2026-08-03T15:00:00Z");
     assert_eq!(report(&stored, &facts), stored);
@@ -283,13 +283,22 @@ fn s9_a_held_batch_has_its_numbers_and_the_time_at_which_it_was_first_held() {
     assert_eq!(condition(&stored, ConditionType::Held), "True TooManyNodesRemoved");
     facts.now = at("2026-08-03T13:00:00Z");
     assert_eq!(report(&stored, &facts).held.unwrap().since, held.since);
+    // Something came to it. It is held all that time, and what was shown before confirms what it showed.
     let other = HeldBatch { hash: "def".to_owned(), ..batch.clone() };
     facts.held = Held::Batch(&other);
-    assert_eq!(report(&stored, &facts).held.unwrap().since, "2026-08-03T13:00:00Z");
+    facts.guard.earlier = vec!["abc".to_owned()];
+    let grown = report(&stored, &facts).held.unwrap();
+    assert_eq!((grown.hash.as_str(), &grown.since, &grown.earlier), ("def", &held.since, &facts.guard.earlier));
+    facts.held = Held::Nothing;
+    let released = report(&stored, &facts);
+    facts.held = Held::Batch(&batch);
+    assert_eq!(report(&released, &facts).held.unwrap().since, "2026-08-03T13:00:00Z", "there was a pause");
     // A process that takes over leaves what it has not judged yet as it is.
     facts.held = Held::Recalling;
     let recalling = report(&stored, &facts);
     assert_eq!(recalling.held, stored.held);
+    let grown = ClusterBindingStatus { held: Some(grown), ..stored.clone() };
+    assert_eq!(report(&grown, &facts).held.unwrap().earlier, [""; 0], "but for what it has not shown itself");
     assert_eq!(condition(&recalling, ConditionType::Held), "True TooManyNodesRemoved");
     facts.held = Held::Nothing;
     assert_eq!(report(&stored, &facts).held, None::<HeldBatchStatus>);
@@ -440,6 +449,21 @@ fn a_hash_confirms_once_and_the_oldest_are_forgotten() {
 }
 
 #[test]
+fn s9_what_may_be_disrupted_already_is_stored_at_once_and_that_it_is_carried_out_with_the_next_numbers() {
+    let kept = kept();
+    let may = |nodes: &[&str]| {
+        let nodes = nodes.iter().map(|node| NodeName::from(*node)).collect();
+        let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: false, nodes, pods: 0 };
+        let guard = Guarded { grants: vec![acts], ..Guarded::default() };
+        first(&Facts { guard, ..facts(&kept) })
+    };
+    let (none, both, one) = (first(&facts(&kept)), may(&["n1", "n2"]), may(&["n2"]));
+    assert_eq!(both.granted[0].nodes, ["n1", "n2"]);
+    assert!(is_urgent(&none, &both) && is_urgent(&one, &both));
+    assert!(one != both && !is_urgent(&both, &one) && !is_urgent(&one, &none));
+}
+
+#[test]
 fn numbers_of_pods_alone_are_not_urgent() {
     let kept = kept();
     let stored = first(&facts(&kept));
@@ -448,7 +472,8 @@ fn numbers_of_pods_alone_are_not_urgent() {
     assert_ne!(counted, stored);
     assert!(!is_urgent(&stored, &counted));
     assert!(is_urgent(&stored, &report(&stored, &Facts { is_paused: true, ..facts(&kept) })));
-    assert!(is_urgent(&stored, &report(&stored, &Facts { spent: Spent { nodes: 0, pods: 1 }, ..facts(&kept) })));
+    let guard = Guarded { spent: Spent { nodes: 0, pods: 1 }, ..Guarded::default() };
+    assert!(is_urgent(&stored, &report(&stored, &Facts { guard, ..facts(&kept) })));
 }
 
 #[test]

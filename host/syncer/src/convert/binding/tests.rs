@@ -165,7 +165,8 @@ fn batches() -> impl Strategy<Value = HeldBatch> {
 proptest! {
     #[test]
     fn s9_what_the_status_keeps_of_a_batch_is_what_the_next_process_inherits(batch in batches()) {
-        let status = ClusterBindingStatus { held: Some(held(&batch, "t".to_owned())), ..ClusterBindingStatus::default() };
+        let held = Some(held(&batch, &[], "t".to_owned()));
+        let status = ClusterBindingStatus { held, ..ClusterBindingStatus::default() };
         let stored: ClusterBindingStatus = serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
         let HeldBefore { hash, nodes, pods, size, spent } = inherited(&stored).held.unwrap();
         prop_assert_eq!((hash, nodes, pods), (batch.hash, batch.nodes, batch.pods));
@@ -177,6 +178,26 @@ proptest! {
 fn s9_numbers_of_a_status_that_are_none_are_read_as_none() {
     let status = json!({"spent": {"nodes": -3, "pods": 9}, "held": {"hash": ""}});
     let read = inherited(&serde_json::from_value(status).unwrap());
-    assert_eq!(read, Inherited { spent: Spent { nodes: 0, pods: 9 }, held: None });
+    assert_eq!(read, Inherited { spent: Spent { nodes: 0, pods: 9 }, ..Inherited::default() });
     assert_eq!(inherited(&ClusterBindingStatus::default()), Inherited::default());
+}
+
+#[test]
+fn s9_what_the_guard_has_allowed_is_stored_up_to_a_bound_and_a_kind_that_is_not_known_is_judged_again() {
+    let of = |kind, is_counted, nodes: usize, pods| {
+        let nodes = (0..nodes).map(|number| NodeName::from(format!("vnode-east-w{number:04}"))).collect();
+        GrantedActs { kind, is_counted, nodes, pods }
+    };
+    let read = |stored: &[GrantedStatus]| {
+        let status = ClusterBindingStatus { granted: stored.to_vec(), ..ClusterBindingStatus::default() };
+        let status: ClusterBindingStatus = serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
+        inherited(&status).grants
+    };
+    let all: Vec<GrantedActs> =
+        ActKind::ALL.into_iter().flat_map(|kind| [of(kind, true, 2, 7), of(kind, false, 1, 0)]).collect();
+    assert_eq!(read(&granted(&all)), all);
+    let many = granted(&[of(ActKind::DeleteNode, false, 5_000, 0)]);
+    assert_eq!(read(&many)[0].nodes.len(), ClusterBindingStatus::GRANTED_NODES_MAX);
+    let later = GrantedStatus { act: "Later".to_owned(), ..granted(&all)[0].clone() };
+    assert_eq!(read(&[later]), []);
 }

@@ -14,7 +14,7 @@ use topoloom_cluster::work::{Work as _, WorkOutcome};
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Doing};
 use topoloom_sync::deletion::Evictions;
-use topoloom_sync::guard::{GATHER, Spent};
+use topoloom_sync::guard::{Cause, GATHER, Spent};
 use topoloom_sync::identity::Identity;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Reach;
@@ -80,6 +80,8 @@ pub(super) struct Play {
     said: Said,
     /// The physical pods that the view knows.
     known: HashSet<Uid>,
+    /// What the status of the binding keeps for a plan.
+    pub(super) status: ClusterBindingStatus,
     /// The time of the last instant.
     now: Now,
     is_first: bool,
@@ -141,7 +143,8 @@ impl Play {
         }
         let said = Said::new(&situation.before);
         let (view, nodes) = serve(&said, &lent, &physical, edit_time());
-        Self { lent, physical, log, view, nodes, said, known: HashSet::new(), now: edit_time(), is_first: true }
+        let (known, status) = (HashSet::new(), ClusterBindingStatus::default());
+        Self { lent, physical, log, view, nodes, said, known, status, now: edit_time(), is_first: true }
     }
 
     /// The situation as it was served, at rest, a moment before the edit.
@@ -196,10 +199,9 @@ impl Play {
             let state = self.physical.state();
             PhysicalLists { nodes: slices(&state.nodes), pods: slices(&state.pods), csi_nodes: Some(Vec::new()) }
         };
-        let status = ClusterBindingStatus::default();
         let sources = Sources {
             terms: &self.said.terms,
-            status: &status,
+            status: &self.status,
             hindered: &self.said.hindered,
             bindings: ["b1".into()].into(),
             lent: &lent,
@@ -226,9 +228,9 @@ impl Play {
         std::mem::take(&mut *self.log.lock().unwrap())
     }
 
-    /// The hash of what is held.
-    pub(super) fn held(&self) -> Option<String> {
-        self.view().guard().held().map(|held| held.hash.clone())
+    /// How many acts are held, by cause. A process that runs on keeps a hash that a plan, which begins anew, does not know.
+    pub(super) fn held(&self) -> Option<BTreeMap<Cause, usize>> {
+        self.view().guard().held().map(|held| held.causes.clone())
     }
 
     fn view(&self) -> MutexGuard<'_, View> {

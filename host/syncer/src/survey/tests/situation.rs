@@ -84,8 +84,8 @@ pub(super) fn situations() -> impl Strategy<Value = Situation> {
     (machines, terms(), terms(), any::<bool>()).prop_map(|(machines, mut before, after, is_restarted)| {
         // What was before is at rest when the edit comes: nothing of it is held or forbidden.
         before = TermsKind { drains: 0, is_paused: false, observes: false, has_no_limits: true, ..before };
-        // What the guard of a running process allowed and still wants is known to that process alone. A plan asks again, as the
-        // next process does.
+        // What the guard of a running process allowed and still wants is in the status of its binding, and that is empty here. So a
+        // plan asks again, as the next process does.
         let is_reclaiming = before.policies.iter().any(|policy| policy.window == 2 && policy.force);
         let is_restarted = is_restarted || is_reclaiming;
         Situation { machines, before, after, is_restarted }

@@ -1,10 +1,11 @@
 use std::collections::HashMap;
 
+use serde_json::{Value, json};
 use topoloom_sync::guard::{HeldBefore, Inherited, Safety, Spent};
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::selector::NodeSelector;
 
-use super::super::examples::{binding, lend, now, physical, view};
+use super::super::examples::{binding, lend, mark, now, physical, view};
 use super::super::{Evidence, NodeWork};
 use super::*;
 use crate::convert::binding::{held, inherited};
@@ -23,14 +24,20 @@ fn decide(view: &mut View, at: Now) -> Vec<NodeWork> {
 fn unselected() -> View {
     let mut view = view(10);
     lend(&mut view, 10);
-    view.binding.selector = NodeSelector::parse(&crate::convert::selector::read(
-        &serde_json::from_value(serde_json::json!({
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu"]}]}],
-        }))
-        .unwrap(),
-    ))
-    .unwrap();
+    view.binding.selector =
+        selector(&json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu"]}]}));
     view
+}
+
+fn selector(term: &Value) -> NodeSelector {
+    let written = serde_json::from_value(json!({"nodeSelectorTerms": [term]})).unwrap();
+    NodeSelector::parse(&crate::convert::selector::read(&written)).unwrap()
+}
+
+/// A selector without the first two of the ten nodes.
+fn of_eight() -> NodeSelector {
+    let names: Vec<String> = (3..=10).map(|number| format!("w{number}")).collect();
+    selector(&json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": names}]}))
 }
 
 /// The same in a process that takes over, before anything is listed.
@@ -54,7 +61,7 @@ fn s9_a_held_batch_outlives_the_process_that_holds_it_and_is_released_by_its_has
     decide(&mut first, later(6));
     let batch = first.review(later(6)).held.unwrap();
     let status = topoloom_api::ClusterBindingStatus {
-        held: Some(held(&batch, "2026-08-03T12:00:06Z".to_owned())),
+        held: Some(held(&batch, &[], "2026-08-03T12:00:06Z".to_owned())),
         ..topoloom_api::ClusterBindingStatus::default()
     };
     let mut next = restarted(&first, inherited(&status));
@@ -79,7 +86,7 @@ fn s9_what_was_held_goes_after_a_restart_when_its_cause_is_gone_and_every_node_i
     let mut first = unselected();
     decide(&mut first, now());
     let earlier = HeldBefore { hash: "h".into(), nodes: 10, pods: 0, size: first.size(), spent: Spent::default() };
-    let mut next = restarted(&first, Inherited { spent: Spent::default(), held: Some(earlier) });
+    let mut next = restarted(&first, Inherited { held: Some(earlier), ..Inherited::default() });
     next.binding.selector = binding().selector;
     list(&mut next, &first);
     next.review(later(1_001));
@@ -89,11 +96,76 @@ fn s9_what_was_held_goes_after_a_restart_when_its_cause_is_gone_and_every_node_i
     assert_eq!((reviewed.held, reviewed.is_recalling, reviewed.touched.len()), (None, false, 10));
 }
 
+/// Two of ten nodes go, which is within the limits and has not happened yet; then another process takes over.
+fn in_the_middle() -> (View, Inherited) {
+    let mut first = unselected();
+    first.binding.selector = of_eight();
+    mark(&mut first, 2);
+    decide(&mut first, now());
+    decide(&mut first, later(6));
+    assert_eq!(first.review(later(6)).held, None);
+    let left = first.guard().left();
+    assert_eq!(left.spent, Spent { nodes: 2, pods: 0 });
+    (first, left)
+}
+
+#[test]
+fn s9_what_was_allowed_goes_on_in_the_process_that_takes_over_and_counts_with_what_is_new() {
+    let (first, left) = in_the_middle();
+    let mut next = restarted(&first, left);
+    next.agreed(Duration::MAX);
+    list(&mut next, &first);
+    for name in ["w1", "w2"] {
+        let work = next.decide(&name.into(), &Evidence::default(), later(1_001));
+        let orders: Vec<String> = work.orders.iter().map(ToString::to_string).collect();
+        assert_eq!(orders, ["the pods of the virtual node are read"], "{name}");
+    }
+    decide(&mut next, later(1_002));
+    assert_eq!(next.guard().committed(), Spent { nodes: 2, pods: 0 });
+    // A third one is one too many.
+    next.binding.selector = unselected().binding.selector;
+    decide(&mut next, later(1_003));
+    decide(&mut next, later(1_010));
+    let held = next.review(later(1_010)).held.unwrap();
+    assert_eq!((held.nodes, held.size.nodes), (10, 10), "{held}");
+    assert!(!next.is_held("w1") && next.is_held("w3"));
+}
+
+#[test]
+fn s9_what_was_allowed_and_is_not_wanted_when_another_process_looks_first_is_judged_when_it_is_wanted_again() {
+    let (first, left) = in_the_middle();
+    let mut next = restarted(&first, left);
+    next.binding.selector = binding().selector;
+    // Nothing follows from what is not listed yet.
+    decide(&mut next, later(1_001));
+    assert!(next.guard().is_incomplete());
+    list(&mut next, &first);
+    decide(&mut next, later(1_002));
+    assert!(!next.guard().is_incomplete());
+    next.binding.selector = unselected().binding.selector;
+    decide(&mut next, later(1_003));
+    decide(&mut next, later(1_010));
+    assert!(next.is_held("w1"));
+    // A node that is in neither cluster any more is decided about by none.
+    let (first, left) = in_the_middle();
+    let mut next = restarted(&first, left);
+    list(&mut next, &first);
+    for name in ["w1", "w2"] {
+        next.physical_node_gone(name);
+        next.lent_node_gone(&format!("vnode-east-{name}"));
+    }
+    next.review(later(1_001));
+    decide(&mut next, later(1_002));
+    assert!(next.guard().is_incomplete());
+    next.review(later(1_100));
+    assert!(!next.guard().is_incomplete());
+}
+
 #[test]
 fn s9_what_is_not_known_any_more_has_to_be_decided_again() {
     let first = unselected();
     let earlier = HeldBefore { hash: "h".into(), ..HeldBefore::default() };
-    let mut next = restarted(&first, Inherited { spent: Spent::default(), held: Some(earlier) });
+    let mut next = restarted(&first, Inherited { held: Some(earlier), ..Inherited::default() });
     list(&mut next, &first);
     next.review(later(1_001));
     decide(&mut next, later(1_002));
