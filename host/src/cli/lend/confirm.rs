@@ -1,7 +1,7 @@
 //! `topoloom lend confirm`: what a binding holds until a person has looked at it (decisions S6, S9, S23 and S25).
 //!
 //! Without a hash nothing is written. A hash that is not held now confirms nothing: what was held when the person looked may be
-//! another batch than what is held since.
+//! another batch than what is held since. Where something only came to a batch, its earlier hash confirms what it was shown with.
 
 use std::process::ExitCode;
 
@@ -19,6 +19,8 @@ use super::ReachArgs;
 use super::orders::{Annotation, Desk};
 use crate::cli::output::{Document, OutputArgs};
 
+/// The kind of a batch of disruptions.
+const BATCH: &str = "batch";
 /// Longest hash that is repeated.
 const SHOWN: usize = 80;
 
@@ -93,7 +95,7 @@ pub(super) async fn run(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
     };
     let (binding, _) = desk.annotate(name, |binding| confirm(name, hash, binding)).await?;
     let mut held = held(&binding.status);
-    held.retain(|held| held.hash == *hash);
+    held.retain(|held| held.hash == *hash || held.kind == BATCH && is_earlier(&binding.status, hash));
     args.output.print(&HeldByBinding { binding: name.to_string(), held, confirmed: Some(hash.clone()) }, text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -101,7 +103,7 @@ pub(super) async fn run(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
 /// The annotation that confirms this hash, if it is held.
 fn confirm(name: &str, hash: &str, binding: &ClusterBinding) -> anyhow::Result<Annotation> {
     let held = held(&binding.status);
-    if held.iter().any(|held| held.hash == hash) {
+    if held.iter().any(|held| held.hash == hash) || is_earlier(&binding.status, hash) {
         return Ok(Annotation { key: CONFIRM_ANNOTATION, value: Some(hash.to_owned()) });
     }
     let hash = text::line(hash, SHOWN);
@@ -115,6 +117,11 @@ fn confirm(name: &str, hash: &str, binding: &ClusterBinding) -> anyhow::Result<A
         "nothing was confirmed: ClusterBinding {name} does not hold {hash}.{before} Look at it again:\n{}",
         text(&said)
     )
+}
+
+/// Whether this was the hash of the batch that is held, before something came to it.
+fn is_earlier(status: &ClusterBindingStatus, hash: &str) -> bool {
+    status.held.as_ref().is_some_and(|held| held.earlier.iter().any(|earlier| earlier == hash))
 }
 
 /// What a binding holds, by its status.
@@ -133,7 +140,7 @@ fn held(status: &ClusterBindingStatus) -> Vec<HeldThing> {
         extent: Some(counted(batch.extent)),
         size: Some(counted(batch.size)),
         spent: Some(counted(batch.spent)).filter(|spent| *spent != Counted::default()),
-        ..thing("batch", &batch.hash, &batch.since, batch.sentence.clone())
+        ..thing(BATCH, &batch.hash, &batch.since, batch.sentence.clone())
     });
     let other = status.other_cluster.as_ref().map(|other| {
         let known = status.physical_cluster_uid.as_deref().unwrap_or_default();
@@ -169,6 +176,10 @@ fn text(said: &HeldByBinding) -> String {
         push_line!(text, "ClusterBinding {binding} holds nothing");
     }
     for HeldThing { kind, hash, since, sentence, extent, size, spent } in held {
+        if confirmed.as_ref().is_some_and(|confirmed| confirmed != hash) {
+            push_line!(text, "  what came to it since then is held on: topoloom lend confirm {binding} {hash}");
+            continue;
+        }
         push_line!(text, "{kind} {hash}, held since {since}");
         if let (Some(extent), Some(size)) = (extent, size) {
             let spent = spent.unwrap_or_default();
@@ -210,7 +221,7 @@ mod tests {
             since: SINCE.into(),
             extent: Extent { nodes: 3, pods: 12 },
             size: Extent { nodes: 9, pods: 40 },
-            spent: Extent::default(),
+            ..HeldBatchStatus::default()
         });
         binding
     }
@@ -259,6 +270,26 @@ mod tests {
             let written = confirm("east", hash, &binding).unwrap();
             assert_eq!((written.key, written.value.as_deref()), ("topoloom.dev/confirm", Some(hash)));
         }
+    }
+
+    #[test]
+    fn s9_the_hash_that_a_batch_had_before_something_came_to_it_confirms_what_it_showed() {
+        let mut binding = holding();
+        if let Some(batch) = &mut binding.status.held {
+            batch.earlier = vec!["eeee".into()];
+        }
+        assert_eq!(confirm("east", "eeee", &binding).unwrap().value.as_deref(), Some("eeee"));
+        assert!(confirm("east", "ffff", &binding).is_err());
+        let confirmed = Some("eeee".into());
+        let said = HeldByBinding { binding: "east".into(), held: held(&binding.status), confirmed };
+        assert_eq!(
+            text(&said),
+            "confirmed eeee of ClusterBinding east\n  what came to it since then is held on: topoloom lend confirm east \
+             0123456789ab\n"
+        );
+        // With the batch its earlier hashes go.
+        binding.status.held = None;
+        assert!(confirm("east", "eeee", &binding).is_err());
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_api::cluster_binding::HeldBatchStatus;
 use topoloom_api::names::GROUP;
 use topoloom_sync::bars::Bars;
-use topoloom_sync::guard::HeldBatch;
+use topoloom_sync::guard::{HeldBatch, WouldBeHeld};
 use topoloom_sync::merge::Cordon;
 use topoloom_sync::node::Window;
 use topoloom_sync::taints::Taint;
@@ -36,12 +37,13 @@ pub(super) struct BarInForce {
     pub(super) sentence: String,
 }
 
-/// What the guard holds until a person confirms it.
+/// What the guard holds until a person confirms it, or would hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Held {
-    /// The hash that confirms it.
-    hash: String,
+    /// The hash that confirms it; absent where the status of the binding does not say that it is held: nothing confirms it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
     /// Nodes that would be taken away or emptied, with those that went shortly before.
     nodes: usize,
     /// Of so many nodes of the binding.
@@ -102,18 +104,39 @@ impl BarInForce {
 }
 
 impl Held {
-    /// A batch.
+    /// A batch that would be held.
     pub(super) fn of(batch: &HeldBatch) -> Self {
         Self {
-            hash: batch.hash.clone(),
+            hash: None,
             nodes: batch.nodes,
             of_nodes: batch.size.nodes,
             spent_nodes: batch.spent.nodes,
             pods: batch.pods,
             of_pods: batch.size.pods,
             spent_pods: batch.spent.pods,
-            sentence: batch.to_string(),
+            sentence: WouldBeHeld(batch).to_string(),
         }
+    }
+
+    /// The batch that is held, as the status of the binding has it.
+    pub(super) fn stored(held: &HeldBatchStatus) -> Self {
+        let count = |number: i64| usize::try_from(number).unwrap_or_default();
+        Self {
+            hash: Some(held.hash.clone()),
+            nodes: count(held.extent.nodes),
+            of_nodes: count(held.size.nodes),
+            spent_nodes: count(held.spent.nodes),
+            pods: count(held.extent.pods),
+            of_pods: count(held.size.pods),
+            spent_pods: count(held.spent.pods),
+            sentence: held.sentence.clone(),
+        }
+    }
+
+    /// In a line.
+    pub(super) fn shown(&self) -> String {
+        let held = if self.hash.is_some() { "HELD" } else { "WOULD BE HELD" };
+        format!("{held} by the guard: {}", self.sentence)
     }
 }
 

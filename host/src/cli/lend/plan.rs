@@ -143,7 +143,10 @@ async fn planned(
     hindered.bars = bars.clone();
     survey.view.set_bars(bars, hindered.reach);
     let plan = survey.rehearse(clusters.now, &mut |_, _, _| ());
-    Ok(BindingPlan::of(&plan, &hindered, &waits_for, remarks, clusters.now.wall))
+    // What a file changes is not held yet.
+    let stored = object.status.held.as_ref().filter(|held| !held.hash.is_empty());
+    let stored = stored.filter(|_| !common.overlay.is_about(object));
+    Ok(BindingPlan::of(&plan, stored, &hindered, &waits_for, remarks, clusters.now.wall))
 }
 
 /// What an operator ends when the plan is right, and the other bars.

@@ -76,7 +76,10 @@ pub(super) async fn run(args: LendReportArgs) -> anyhow::Result<ExitCode> {
     let (mut known, mut reports) = (Known::new(), Vec::new());
     for binding in selected {
         let report = match clusters.look(binding, &common, Scope::All, &mut known).await {
-            Ok(seen) => of_binding(seen, &clusters, &uids, renewals.as_ref()),
+            Ok(seen) => {
+                let held = binding.status.held.as_ref().filter(|held| !held.hash.is_empty()).map(Held::stored);
+                of_binding(seen, held, &clusters, &uids, renewals.as_ref())
+            }
             Err(error) => BindingReport { error: Some(format!("{error:#}")), ..BindingReport::default() },
         };
         reports.push(BindingReport { binding: name(binding), ..report });
@@ -113,8 +116,11 @@ struct LentSight {
     waiting: Option<(usize, String)>,
 }
 
+/// `held` is what the status says. A look would find another hash: it does not know what was in the batch when that was shown, and
+/// looks for no physical pods without a virtual one.
 fn of_binding(
     seen: Seen,
+    held: Option<Held>,
     clusters: &Clusters,
     bindings: &BTreeSet<Uid>,
     renewals: Option<&HashMap<NodeName, Timestamp>>,
@@ -139,7 +145,7 @@ fn of_binding(
         running_pods: size.pods,
         leases,
         next_transition: survey.view.next_transition(now.wall).map(|at| Moment::seen(at, now.wall)),
-        held: survey.view.guard().held().map(Held::of),
+        held,
         ..BindingReport::default()
     };
     let mut sums = Sums::default();
@@ -152,7 +158,7 @@ fn of_binding(
         let node = lent_name(&name);
         let overcommitted = lent.overcommitted.map(|sentence| NodeRemark { node: node.clone(), sentence });
         report.overcommitted.extend(overcommitted);
-        let held = survey.view.is_held(&name);
+        let held = report.held.is_some() && survey.view.is_held(&name);
         report.waiting.extend(lent.waiting.map(|(pods, why)| WaitingNode { node, pods, why, held }));
     }
     (report.total, report.policies) = sums.shares();

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_api::cluster_binding::HeldBatchStatus;
 use topoloom_sync::bars::Bars;
+use topoloom_sync::guard::HeldBatch;
 use topoloom_sync::node::RemovalMeans;
 use topoloom_syncer::bindings::once::Hindered;
 use topoloom_syncer::survey::plan::{
@@ -100,7 +102,7 @@ pub(super) struct PlanTime {
     pub(super) opens: Vec<String>,
     /// Policies whose windows close then.
     pub(super) closes: Vec<String>,
-    /// What the guard holds then.
+    /// What the guard holds then, or would hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) held: Option<Held>,
 }
@@ -208,7 +210,7 @@ impl LendPlans {
         self.bindings.iter().any(|plan| plan.error.is_some())
     }
 
-    /// Whether the guard would hold something, now or later.
+    /// Whether the guard holds something, or would hold it, now or later.
     pub(super) fn is_held(&self) -> bool {
         self.bindings.iter().flat_map(|plan| &plan.times).any(|time| time.held.is_some())
     }
@@ -220,9 +222,10 @@ impl BindingPlan {
         Self { error: Some(error), ..Self::default() }
     }
 
-    /// What a rehearsal gave.
+    /// What a rehearsal gave. `stored` is the batch that is held already, where the plan is about what is stored.
     pub(super) fn of(
         plan: &Plan,
+        stored: Option<&HeldBatchStatus>,
         hindered: &Hindered,
         waits_for: &Bars,
         mut remarks: Vec<String>,
@@ -252,9 +255,21 @@ impl BindingPlan {
             running_pods: plan.size.pods,
             counts,
             nodes: plan.nodes.iter().map(|node| NodePlan::of(node, now)).collect(),
-            times: plan.instants.iter().map(|instant| PlanTime::of(instant, now)).collect(),
+            times: times(plan, stored, now),
         }
     }
+}
+
+/// The times, with what is held then. What is held already has the hash that its binding says, and its numbers; it may be held on at
+/// later times.
+fn times(plan: &Plan, stored: Option<&HeldBatchStatus>, now: Timestamp) -> Vec<PlanTime> {
+    let first = plan.instants.first().and_then(|instant| instant.held.as_ref());
+    let held = |index: usize, batch: Option<&HeldBatch>| {
+        let is_held_on = index == 0 || batch.is_some_and(|batch| first.is_some_and(|first| first.hash == batch.hash));
+        stored.filter(|_| is_held_on).map(Held::stored).or_else(|| batch.map(Held::of))
+    };
+    let instants = plan.instants.iter().enumerate();
+    instants.map(|(index, instant)| PlanTime::of(instant, held(index, instant.held.as_ref()), now)).collect()
 }
 
 impl From<Fate> for NodeFate {
@@ -306,7 +321,7 @@ impl Means {
 }
 
 impl PlanTime {
-    fn of(instant: &Instant, now: Timestamp) -> Self {
+    fn of(instant: &Instant, held: Option<Held>, now: Timestamp) -> Self {
         let turning = |to: TurnTo| -> Vec<String> {
             let turns = instant.turns.iter().filter(|turn| turn.to == to);
             turns.map(|turn| turn.policy.clone()).collect()
@@ -315,7 +330,7 @@ impl PlanTime {
             time: Moment::seen(instant.at, now),
             opens: turning(TurnTo::Open),
             closes: turning(TurnTo::Closed),
-            held: instant.held.as_ref().map(Held::of),
+            held,
         }
     }
 }
@@ -366,5 +381,44 @@ impl Step {
             writes: step.writes.iter().map(write).collect(),
             pods: step.pods.iter().map(leaving).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+    use topoloom_sync::guard::{Size, Spent};
+
+    use super::*;
+
+    fn batch(hash: &str) -> HeldBatch {
+        let (size, spent, causes, broken) = (Size::default(), Spent::default(), BTreeMap::new(), Vec::new());
+        HeldBatch { hash: hash.to_owned(), nodes: 3, pods: 0, size, spent, causes, broken }
+    }
+
+    #[test]
+    fn s9_s23_a_plan_has_the_hash_of_what_is_held_and_none_of_what_would_be() {
+        let stored = HeldBatchStatus { hash: "stored".to_owned(), ..HeldBatchStatus::default() };
+        // What is held of each time: its hash, or that it would be held, or nothing.
+        let said = |held: [Option<&str>; 3], stored: Option<&HeldBatchStatus>| -> Vec<Value> {
+            let instants = held.into_iter().zip(0..).map(|(held, minute)| Instant {
+                at: Timestamp::from_second(60 * minute).unwrap(),
+                turns: Vec::new(),
+                held: held.map(batch),
+            });
+            let (instants, size) = (instants.collect(), Size::default());
+            let plan = Plan { nodes: Vec::new(), instants, size, restless: Vec::new() };
+            let times = times(&plan, stored, Timestamp::UNIX_EPOCH);
+            let held = |time: &PlanTime| time.held.as_ref().map(|held| serde_json::to_value(held).unwrap());
+            let hash = |held: Value| held.get("hash").cloned().unwrap_or_else(|| json!("would be"));
+            times.iter().map(|time| held(time).map_or(Value::Null, hash)).collect()
+        };
+        let all = [Some("a"), Some("a"), Some("b")];
+        assert_eq!(said(all, Some(&stored)), [json!("stored"), json!("stored"), json!("would be")]);
+        assert_eq!(said(all, None), [json!("would be"), json!("would be"), json!("would be")]);
+        // Physical pods without a virtual one are no part of a plan, and are held.
+        assert_eq!(said([None, None, Some("b")], Some(&stored)), [json!("stored"), Value::Null, json!("would be")]);
     }
 }

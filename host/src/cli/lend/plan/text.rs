@@ -51,7 +51,7 @@ fn binding(text: &mut String, plan: &BindingPlan, rows: Rows) {
         let steps = steps_at(plan, time);
         push_line!(text, "\n  {}", heading(plan, time, &steps, index));
         if let Some(held) = &time.held {
-            push_line!(text, "  HELD by the guard: {}", held.sentence);
+            push_line!(text, "  {}", held.shown());
         }
         if index == 0 {
             table(text, plan, rows);

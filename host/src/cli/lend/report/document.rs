@@ -50,7 +50,7 @@ pub(super) struct BindingReport {
     pub(super) overcommitted: Vec<NodeRemark>,
     /// Virtual nodes with pods that have to go and are there still.
     pub(super) waiting: Vec<WaitingNode>,
-    /// What the guard would hold now.
+    /// What the guard holds, by the status of the binding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) held: Option<Held>,
     pub(super) leases: Leases,

@@ -56,7 +56,7 @@ fn binding(text: &mut String, report: &BindingReport, rows: Rows) {
         push_line!(text, "  {why}");
     }
     if let Some(held) = &report.held {
-        push_line!(text, "  HELD by the guard: {}", held.sentence);
+        push_line!(text, "  {}", held.shown());
     }
     if let Some(next) = &report.next_transition {
         push_line!(text, "  next transition: {}", next.shown());

@@ -1,4 +1,5 @@
 use jiff::Timestamp;
+use topoloom_api::cluster_binding::HeldBatchStatus;
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::resources::read_list;
 use topoloom_syncer::survey::plan::Fate;
@@ -169,18 +170,24 @@ fn s9_s23_what_the_guard_would_hold_is_said_with_its_numbers() {
         why: "its virtual node goes: the selector does not select it".into(),
         ..node("w3", Fate::TakenAway, Vec::new())
     };
-    let plan = plan(vec![gone], vec![at(NOW, &[], Some(held()))]);
-    let plans = LendPlans { time: NOW.into(), bindings: vec![plan] };
+    let plans = LendPlans { time: NOW.into(), bindings: vec![plan(vec![gone], vec![at(NOW, &[], Some(held()))])] };
     assert!(plans.is_held() && !plans.has_failed());
     let said = text(&plans, Rows::First);
     for line in [
         "  now, at 2026-03-05T11:30:00Z: 1 taken away (1 held); nothing is written\n",
-        "  HELD by the guard: 2 of 3 nodes and 3 of 9 running pods would be taken away: the selector of the binding does not \
-         select the node; safety.maxNodesPercent allows 20 %; confirm with hash 4f0c",
+        "  WOULD BE HELD by the guard: 2 of 3 nodes and 3 of 9 running pods would be taken away: the selector of the binding does \
+         not select the node; safety.maxNodesPercent allows 20 %\n",
         "w3    taken away, held  nights  26500m  112Gi",
     ] {
         assert!(said.contains(line), "{line:?} is not in\n{said}");
     }
+    let stored = HeldBatchStatus {
+        hash: "0123456789ab".into(),
+        sentence: "2 of 3 nodes would be taken away; confirm with hash 0123456789ab".into(),
+        ..HeldBatchStatus::default()
+    };
+    let said = shown(plan(Vec::new(), vec![at(NOW, &[], Some(Held::stored(&stored)))]), Rows::First);
+    assert!(said.contains(&format!("  HELD by the guard: {}\n", stored.sentence)), "{said}");
 }
 
 #[test]
