@@ -142,11 +142,6 @@ impl Overlay {
         stored.iter().any(|known| is_changed(known) && convert::policy::may_be_for(known, binding, virtual_cluster))
     }
 
-    /// Whether the file is about this binding.
-    pub(super) fn is_about(&self, binding: &ClusterBinding) -> bool {
-        binding.metadata.name.as_deref().is_some_and(|name| self.names().contains(name))
-    }
-
     fn take(&mut self, place: usize, document: Value) {
         let text_at = |pointer| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, version, name) = (text_at("/kind"), text_at("/apiVersion"), text_at("/metadata/name"));

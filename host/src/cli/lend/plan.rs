@@ -143,9 +143,9 @@ async fn planned(
     hindered.bars = bars.clone();
     survey.view.set_bars(bars, hindered.reach);
     let plan = survey.rehearse(clusters.now, &mut |_, _, _| ());
-    // What a file changes is not held yet.
+    // What follows from a file is not held yet.
     let stored = object.status.held.as_ref().filter(|held| !held.hash.is_empty());
-    let stored = stored.filter(|_| !common.overlay.is_about(object));
+    let stored = stored.filter(|_| common.overlay.names().is_empty());
     Ok(BindingPlan::of(&plan, stored, &hindered, &waits_for, remarks, clusters.now.wall))
 }
 
