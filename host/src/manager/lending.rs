@@ -20,6 +20,7 @@
 //! announcement of this replica is withdrawn while its groups end, so that the other replicas take each binding as soon as its
 //! lease is given back.
 
+mod arrivals;
 mod bindings;
 mod crew;
 mod groups;
@@ -41,6 +42,7 @@ use topoloom_core::controllers::{BOTTOMUP_SYNCER, OURS};
 use topoloom_core::names::Uid;
 use topoloom_sync::naming::{self, BindingName};
 
+use self::arrivals::Arrivals;
 use self::bindings::{Bindings, Seen, Work};
 use self::crew::Crew;
 use self::keeper::{Keeper, Office};
@@ -125,7 +127,7 @@ impl Controller for BottomupSyncerController {
             Work::BindingsAlone => health.check_of_bindings_alone("clusterbindings", BOTTOMUP_SYNCER),
             Work::BesideOthers => health.optional_of_controller("clusterbindings", BOTTOMUP_SYNCER),
         };
-        let office = Office { groups, elections, crew, health: health.clone(), drain };
+        let office = Office { groups, elections, crew, health: health.clone(), arrivals: Arrivals::default(), drain };
         let parts = LendingParts { office: Arc::new(office), own, reads, client, restores, check: check.into(), work };
         Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
     }

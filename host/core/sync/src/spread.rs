@@ -32,6 +32,8 @@ pub const COURTESY: Duration = Duration::from_secs(1);
 pub const KEPT: Duration = Duration::from_secs(600);
 /// How much time is between two hand-overs by one replica: each is a take-over, with lists of both clusters.
 pub const BETWEEN: Duration = Duration::from_secs(60);
+/// From so many bindings on, their steps are spread over the whole time.
+const CROWD: u32 = 10;
 /// For how long a member has to be live before a binding is handed over to it: one that crashes at its start gets none.
 pub const SETTLES: Duration = Duration::from_secs(60);
 /// The longest time that an announcement lasts, whatever it says.
@@ -184,6 +186,12 @@ pub fn first<'a>(binding: &Uid, members: impl IntoIterator<Item = &'a MemberName
 pub fn stagger(binding: &Uid, within: Duration) -> Duration {
     let share = u32::try_from(weight(binding, "") >> 112).unwrap_or(0);
     within / (1 << 16) * share
+}
+
+/// The same for a binding that so many others come before: the first goes at once, and the time that a few share is short.
+#[must_use]
+pub fn stagger_among(binding: &Uid, before: u32, within: Duration) -> Duration {
+    stagger(binding, within / CROWD * before.min(CROWD))
 }
 
 /// How high a member ranks for a binding. Replicas of two versions share a cluster while one replaces the other, so this never

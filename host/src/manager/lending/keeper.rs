@@ -16,7 +16,7 @@
 //! keeps of it.
 //!
 //! Bindings that come, or are lost, at one moment are stood for one after the other, so that an API server does not get the
-//! requests of all of them at once.
+//! requests of all of them at once. One that comes alone does not wait.
 //!
 //! # Failure story
 //!
@@ -38,6 +38,7 @@ use topoloom_core::election::Lost;
 use topoloom_core::text;
 use topoloom_sync::spread::{KEPT, stagger};
 
+use super::arrivals::Arrivals;
 use super::crew::Crew;
 use super::groups::{BindingGroups, BindingId, BindingReport, HeldBinding};
 use crate::manager::election::{BindingElection, Election, Stands};
@@ -55,6 +56,7 @@ pub(super) struct Office {
     pub(super) elections: Arc<dyn Stands>,
     pub(super) crew: Arc<Crew>,
     pub(super) health: Health,
+    pub(super) arrivals: Arrivals,
     /// How long a group may take to end while its lease is held.
     pub(super) drain: Duration,
 }
@@ -99,7 +101,7 @@ impl Keeper {
     /// has ended and its lease was given back.
     pub(super) async fn run(&self, stop: &CancellationToken) {
         if let Some(leases) = self.office.elections.leases() {
-            let pause = tokio::time::sleep(stagger(&self.binding.uid, leases.retry_period));
+            let pause = tokio::time::sleep(self.office.arrivals.pause(&self.binding, leases.retry_period));
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }

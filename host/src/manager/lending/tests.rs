@@ -267,6 +267,7 @@ impl Replica {
             elections: Arc::clone(&ballot) as _,
             crew: Arc::clone(&crew),
             health: health.clone(),
+            arrivals: Arrivals::default(),
             drain: DRAIN,
         };
         Self { ballot, groups, crew, health, office: Arc::new(office) }

@@ -96,6 +96,19 @@ fn s11_steps_for_many_bindings_are_spread_over_a_time_and_those_for_one_binding_
 }
 
 #[test]
+fn s11_a_binding_that_comes_alone_does_not_wait_and_a_few_wait_shortly() {
+    let hour = seconds(3600);
+    for number in 0..100 {
+        let binding = binding(number);
+        assert_eq!(stagger_among(&binding, 0, hour), Duration::ZERO);
+        assert!(stagger_among(&binding, 1, hour) < hour / CROWD);
+        for before in [CROWD, u32::MAX] {
+            assert_eq!(stagger_among(&binding, before, hour), stagger(&binding, hour));
+        }
+    }
+}
+
+#[test]
 fn s11_many_bindings_are_shared_about_evenly() {
     let spread = spread(1000, &members(4));
     for number in 0..4 {
