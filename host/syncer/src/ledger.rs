@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use topoloom_core::names::{NodeName, Uid};
-use topoloom_sync::deletion::{Existence, PodClass, RefusedEviction};
+use topoloom_sync::deletion::{Existence, PodClass, RefusedEviction, is_slow};
 use topoloom_sync::identity::{Identity, Ownership};
 use topoloom_sync::naming::{ClusterId, virtual_node_name};
 use topoloom_sync::node::LentPod;
@@ -155,6 +155,8 @@ struct VirtualRow {
     existence: Existence,
     /// When the API server refused its eviction last.
     refused: Option<RefusedEviction>,
+    /// How long it has to end, where an event says so and no removal was taken since.
+    grace: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -506,7 +508,8 @@ impl Ledger {
         let existence = if is_removed { Existence::Terminating } else { lending.existence() };
         let before = self.virtual_pods.remove(uid);
         let refused = before.as_ref().and_then(|before| before.refused);
-        let row = VirtualRow { pod: Arc::clone(pod), node: node.clone(), existence, refused };
+        let grace = lending.time_to_end();
+        let row = VirtualRow { pod: Arc::clone(pod), node: node.clone(), existence, refused, grace };
         let matters = before.as_ref().map(VirtualRow::matters) != Some(row.matters());
         let (was_running, is_running) = (before.is_some_and(|row| row.is_running()), row.is_running());
         self.virtual_pods.insert(uid.clone(), row);
@@ -552,7 +555,7 @@ impl Ledger {
     /// removed a second time.
     pub fn removed(&mut self, lent: &str, uid: &Uid) {
         if let Some(row) = self.virtual_pods.get_mut(uid).filter(|row| *row.node == *lent) {
-            row.existence = Existence::Terminating;
+            (row.existence, row.grace) = (Existence::Terminating, None);
             self.removed.insert(uid.clone());
         }
     }
@@ -695,13 +698,14 @@ impl VirtualRow {
     }
 
     /// What a decision about its node depends on, beside its amounts.
-    fn matters(&self) -> (Phase, Existence, PodClass, &[Toleration]) {
+    fn matters(&self) -> (Phase, Existence, bool, PodClass, &[Toleration]) {
         let tolerations = self.pod.lending().map(|lending| &*lending.tolerations).unwrap_or_default();
-        (self.pod.phase(), self.existence, self.class(), tolerations)
+        (self.pod.phase(), self.existence, is_slow(self.grace), self.class(), tolerations)
     }
 
     fn lent(&self) -> Option<LentPod> {
-        Some(LentPod { existence: self.existence, refused: self.refused, ..self.pod.lent()? })
+        let (existence, refused, grace) = (self.existence, self.refused, self.grace);
+        Some(LentPod { existence, refused, grace, ..self.pod.lent()? })
     }
 }
 

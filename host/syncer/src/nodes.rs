@@ -472,14 +472,19 @@ impl<L: Leases> Nodes<L> {
                 Err(refusal) => failed = Some(refusal),
             }
         }
-        if !removed.is_empty() {
+        let is_slow = |removal: &&PodRemoval| removal.means == RemovalMeans::Shorten;
+        let (slow, gone): (Vec<&PodRemoval>, Vec<&PodRemoval>) = removed.into_iter().partition(is_slow);
+        for (what, pods) in [("taken from this node", gone), ("have an hour at most to end", slow)] {
+            if pods.is_empty() {
+                continue;
+            }
             let why = work.cause.map_or_else(|| work.state.clone(), |cause| cause.to_string());
-            let named: Vec<String> = removed.iter().take(NAMED).map(|removal| removal.pod.to_string()).collect();
-            let more = match removed.len().saturating_sub(NAMED) {
+            let named: Vec<String> = pods.iter().take(NAMED).map(|removal| removal.pod.to_string()).collect();
+            let more = match pods.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let note = format!("taken from this node ({why}): pods {}{more}", named.join(", "));
+            let note = format!("{what} ({why}): pods {}{more}", named.join(", "));
             self.notice(lent, Urgency::Normal, Reason::PodsRemoved, &note).await;
         }
         match failed {
@@ -509,7 +514,10 @@ impl<L: Leases> Nodes<L> {
         }
         removed?;
         self.view().ledger.removed(lent, &removal.pod.uid);
-        self.counted.evicted(why);
+        // One that is being deleted was counted when it was evicted, or is its user's to delete.
+        if removal.means != RemovalMeans::Shorten {
+            self.counted.evicted(why);
+        }
         tracing::info!(node = %lent, pod = %removal.pod, why, state = work.state, "a lent pod was {word}");
         Ok(())
     }
@@ -522,6 +530,7 @@ impl<L: Leases> Nodes<L> {
         if let Some(remark) = self.remarked.news(lent, &work.remark, is_there) {
             tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
             self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
+            RemovalMeans::Shorten => (Thing::LentPodDeletions, WriteKind::PodDelete, "given less time to end"),
         }
     }
 

@@ -41,6 +41,16 @@ impl Default for DeletionTiming {
     }
 }
 
+/// So much time a pod has at most to end, from the request to delete it on, where its node has to be empty (decisions S10 and S17). It
+/// is the tenant who chooses the grace of a pod, and one of a year would keep the machine for a year. Few pods need more than minutes.
+pub const LONGEST_GRACE: Duration = Duration::from_secs(3_600);
+
+/// Whether a pod that is being deleted has more time than [`LONGEST_GRACE`].
+#[must_use]
+pub fn is_slow(grace: Option<Duration>) -> bool {
+    grace.is_some_and(|grace| grace > LONGEST_GRACE)
+}
+
 /// Why a virtual node has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeletionCause {
@@ -176,6 +186,8 @@ pub struct BoundPod {
     pub existence: Existence,
     /// When the API server refused its eviction last, and how often in a row.
     pub refused: Option<RefusedEviction>,
+    /// How long it has to end from the request to delete it on, where it is being deleted.
+    pub grace: Option<Duration>,
 }
 
 /// An eviction that a disruption budget did not allow (429).
@@ -239,6 +251,8 @@ pub enum Removal {
     Evict,
     /// By a DELETE with its UID and the pod's own grace.
     Delete,
+    /// It is being deleted with more than [`LONGEST_GRACE`]: by a DELETE with its UID and that grace.
+    Shorten,
 }
 
 /// The next step.
@@ -315,7 +329,7 @@ pub fn next_step(facts: &DeletionFacts<'_>, now: Timestamp) -> DeletionStep {
         Leave::Held => return wait(Waiting::Held, None),
     };
     let look = after(now, facts.timing.recheck);
-    let (pods, again) = removals(facts, since, now);
+    let (pods, again) = removals(facts, node, since, now);
     if !pods.is_empty() {
         return DeletionStep::Remove { pods, look };
     }
@@ -342,16 +356,26 @@ pub fn blocks(pod: &BoundPod, cause: DeletionCause) -> bool {
 }
 
 /// The pods to remove now, and when the next one is due.
-fn removals(facts: &DeletionFacts<'_>, since: Timestamp, now: Timestamp) -> (Vec<(Uid, Removal)>, Option<Timestamp>) {
+fn removals(
+    facts: &DeletionFacts<'_>,
+    node: &DeletedNode,
+    since: Timestamp,
+    now: Timestamp,
+) -> (Vec<(Uid, Removal)>, Option<Timestamp>) {
     let deadline = after(since, facts.timing.eviction_deadline);
+    let is_over = facts.cause.is_final() || now >= deadline;
     let mut again = None;
     let mut removals = Vec::new();
-    for pod in facts.pods.iter().filter(|pod| pod.existence == Existence::Alive) {
-        // An ended pod holds nothing, and has a result: its owner, or pod garbage collection, removes it.
-        if pod.phase.is_final() {
+    // An ended pod holds nothing, and has a result: its owner, or pod garbage collection, removes it.
+    for pod in facts.pods.iter().filter(|pod| !pod.phase.is_final()) {
+        if pod.existence == Existence::Terminating {
+            // A node whose deletion was requested does not come back, so nothing is left to wait for.
+            if is_slow(pod.grace) && (is_over || node.existence == Existence::Terminating) {
+                removals.push((pod.uid.clone(), Removal::Shorten));
+            }
             continue;
         }
-        if facts.cause.is_final() || now >= deadline {
+        if is_over {
             removals.push((pod.uid.clone(), Removal::Delete));
             continue;
         }

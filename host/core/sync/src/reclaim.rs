@@ -27,6 +27,8 @@
 //! * Which closing it is stays known by [`keys::RECLAIM_MARKED`]: a time that was moved names none.
 //! * If the windows opened and closed again while no syncer looked, the clock starts at that closing.
 //! * When the window opens, taint and annotations go, and the next closing has a fresh clock.
+//! * A pod that is being deleted is left to its grace, which the tenant chose, but not for longer than an hour: its machine is the
+//!   lender's.
 //! * A taint that another client takes off, or its time, comes back with the time that it had: the annotation has it, and so has the
 //!   process ([`ClosingMemory`]), for a client that takes off the annotations, too. The process forgets it when the windows open.
 //!
@@ -41,6 +43,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::deletion::is_slow;
 use super::keys;
 use super::merge::Stamp;
 use super::phase::Phase;
@@ -101,6 +104,8 @@ pub struct Pod {
     pub of_daemon_set: bool,
     /// It has a deletionTimestamp.
     pub terminating: bool,
+    /// How long it has to end from the request to delete it on, where it has one.
+    pub grace: Option<Duration>,
     /// Its phase.
     pub phase: Phase,
 }
@@ -197,6 +202,9 @@ pub struct Reclaim {
     pub known: Option<Closing>,
     /// Which pods go.
     pub evict: Evict,
+    /// Pods that are being deleted, each with more time than a machine is kept from its lender for: they get
+    /// [`LONGEST_GRACE`](super::deletion::LONGEST_GRACE) when they are due. They were deleted before, so that the guard is not asked.
+    pub shorten: Vec<DuePod>,
     /// Which pods stay although pods go.
     pub stay: Vec<(PodRef, Stay)>,
     /// When the answer changes by itself.
@@ -236,7 +244,7 @@ impl Reclaim {
             self.taint = WindowTaint::NoSchedule { since };
             self.since = None;
         }
-        Self { evict: Evict::Nothing, stay: Vec::new(), next: None, ..self }
+        Self { evict: Evict::Nothing, shorten: Vec::new(), stay: Vec::new(), next: None, ..self }
     }
 
     fn of(taint: WindowTaint, clock: Clock) -> Self {
@@ -249,6 +257,7 @@ impl Reclaim {
             marked: Some(marked).filter(|marked| taint != WindowTaint::None && *marked != start),
             known: clock.has_run.then_some(Closing { start, marked, promised, since: None }),
             evict: Evict::Nothing,
+            shorten: Vec::new(),
             stay: Vec::new(),
             next: None,
             reasons: clock.reasons,
@@ -347,7 +356,7 @@ fn wait(
     match (via, half) {
         (ReclaimVia::Eviction, Some(half)) if half <= now => {
             reclaim.reasons.push(Reason::SecondHalf);
-            let Sorted { going, stay } = sort(facts.pods);
+            let Sorted { going, stay, .. } = sort(facts.pods);
             let (now, later): (Vec<_>, Vec<_>) = going.into_iter().partition(|(_, tolerated)| tolerated.goes_at_once());
             reclaim.stay = stay;
             reclaim.stay.extend(later.into_iter().map(|(pod, _)| (pod.clone(), Stay::ToleratesLater)));
@@ -377,22 +386,20 @@ fn execute(facts: &Facts<'_>, mut clock: Clock, now: Timestamp) -> Reclaim {
     let mut reclaim = Reclaim::of(WindowTaint::NoExecute { since: clock.start }, clock);
     reclaim.since = Some(since);
     reclaim.known = reclaim.known.map(|known| Closing { since: evicted, ..known });
-    let Sorted { going, stay } = sort(facts.pods);
+    let Sorted { going, slow, stay } = sort(facts.pods);
     reclaim.stay = stay;
+    let due = |tolerated| after(since, if let Tolerated::For(time) = tolerated { time } else { Duration::ZERO });
     let mut due_pods = Vec::new();
     for (pod, tolerated) in going {
-        let granted = if let Tolerated::For(time) = tolerated { time } else { Duration::ZERO };
-        match after(since, granted) {
-            Some(due) => {
-                if due > now {
-                    reclaim.next = Some(reclaim.next.map_or(due, |next| next.min(due)));
-                }
-                due_pods.push(DuePod { pod: pod.clone(), due });
-            }
+        match due(tolerated) {
+            Some(due) => due_pods.push(DuePod { pod: pod.clone(), due }),
             // Later than any time that there is.
             None => reclaim.stay.push((pod.clone(), Stay::Tolerates)),
         }
     }
+    let slow = slow.into_iter().filter_map(|(pod, tolerated)| Some(DuePod { pod: pod.clone(), due: due(tolerated)? }));
+    reclaim.shorten = slow.collect();
+    reclaim.next = due_pods.iter().chain(&reclaim.shorten).map(|pod| pod.due).filter(|due| *due > now).min();
     if !due_pods.is_empty() {
         reclaim.evict = Evict::Delete(due_pods);
     }
@@ -404,6 +411,8 @@ fn execute(facts: &Facts<'_>, mut clock: Clock, now: Timestamp) -> Reclaim {
 struct Sorted<'a> {
     /// Those that go, with how long each tolerates the taint.
     going: Vec<(&'a PodRef, Tolerated)>,
+    /// Those that are being deleted and have more time than they may take, with the same. They are among those that stay, too.
+    slow: Vec<(&'a PodRef, Tolerated)>,
     /// Those that stay.
     stay: Vec<(PodRef, Stay)>,
 }
@@ -417,8 +426,12 @@ pub fn evicting() -> Taint {
 fn sort(pods: &[Pod]) -> Sorted<'_> {
     let taint = evicting();
     let mut sorted = Sorted::default();
-    for Pod { pod, tolerations, of_daemon_set, terminating, phase } in pods {
-        let stay = match tolerates(tolerations, &taint) {
+    for Pod { pod, tolerations, of_daemon_set, terminating, grace, phase } in pods {
+        let tolerated = tolerates(tolerations, &taint);
+        if *terminating && is_slow(*grace) && !phase.is_final() && tolerated != Tolerated::Forever {
+            sorted.slow.push((pod, tolerated));
+        }
+        let stay = match tolerated {
             _ if *terminating => Stay::Terminating,
             _ if phase.is_final() => Stay::Finished,
             _ if *of_daemon_set => Stay::DaemonSet,

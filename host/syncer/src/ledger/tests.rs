@@ -415,6 +415,23 @@ fn s10_a_pod_whose_removal_was_taken_terminates_whatever_an_event_that_is_behind
     assert!(ledger.removed.is_empty());
 }
 
+#[test]
+fn s10_s17_a_pod_that_has_a_year_to_end_is_looked_at_and_after_a_removal_only_a_later_event_says_how_long_it_has() {
+    let mut ledger = ledger();
+    let event = |ledger: &mut Ledger, seconds: i64| {
+        let mut pod = pod("v", "vnode-east-w1", "1", "Running");
+        pod["metadata"]["deletionTimestamp"] = "2026-08-03T12:00:00Z".into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = seconds.into();
+        let touched = ledger.virtual_pod(read(pod)).unwrap();
+        (touched, ledger.pods("vnode-east-w1")[0].grace.map(|grace| grace.as_secs()))
+    };
+    assert_eq!(event(&mut ledger, 30), (touched(&["w1"]), Some(30)));
+    assert_eq!(event(&mut ledger, 31_536_000), (touched(&["w1"]), Some(31_536_000)));
+    ledger.removed("vnode-east-w1", &"v".into());
+    assert_eq!(ledger.pods("vnode-east-w1")[0].grace, None);
+    assert_eq!(event(&mut ledger, 3_600), (touched(&[]), Some(3_600)));
+}
+
 /// The same pod with these host ports.
 fn holding(mut pod: Value, ports: &[u16]) -> PodSlice {
     let ports: Vec<Value> = ports.iter().map(|port| json!({"containerPort": port, "hostPort": port})).collect();

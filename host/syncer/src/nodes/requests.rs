@@ -150,9 +150,9 @@ impl NodeRequests {
             RemovalMeans::Eviction => {
                 answered(PATIENCE, found(&pod.name, evict(&api, &pod.name, &pod.uid))).await.map(drop)
             }
-            RemovalMeans::Delete => {
+            RemovalMeans::Delete | RemovalMeans::Shorten => {
                 let (uid, version) = (pod.uid.to_string(), precondition.version().to_string());
-                let parameters = DeleteParams::default()
+                let parameters = DeleteParams { grace_period_seconds: means.grace(), ..DeleteParams::default() }
                     .preconditions(Preconditions { uid: Some(uid), resource_version: Some(version) });
                 answered(PATIENCE, found(&pod.name, api.delete(&pod.name, &parameters))).await.map(drop)
             }

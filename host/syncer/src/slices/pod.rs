@@ -6,6 +6,8 @@ mod name;
 mod tolerated;
 mod whole;
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -199,6 +201,7 @@ impl PodSlice {
             existence,
             tolerations: self.spec.tolerations,
             refused: None,
+            grace: grace(self.metadata.deletion_grace_period_seconds),
         }
     }
 
@@ -269,6 +272,11 @@ fn requests(spec: &Resources, status: Option<(Resources, Amounts)>) -> Result<Re
         }
     };
     Ok(Requests { spec: amounts(&spec.requests)?, status })
+}
+
+/// `deletionGracePeriodSeconds`, which a pod has that is being deleted.
+fn grace(seconds: Option<i64>) -> Option<Duration> {
+    seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
 }
 
 #[cfg(test)]

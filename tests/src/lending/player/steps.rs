@@ -21,7 +21,7 @@ pub enum Step {
     WriteUid,
     /// The physical pod vanished: the virtual one ends as that was seen to end, or fails with the reason `PhysicalPodLost`.
     Lose,
-    /// The virtual pod terminates, or is gone: its physical pod is deleted.
+    /// The virtual pod terminates, or is gone: its physical pod is deleted. Once more, where the virtual one has less time meanwhile.
     DeletePhysical,
     /// Nothing is left of the physical pod, and the virtual one has no final phase: it gets one.
     WriteFinal,
@@ -94,11 +94,20 @@ pub(super) fn next(virtual_pod: &Pod, names: (&str, &str), target: Target, physi
 
 fn end(virtual_pod: &Pod, physical: Physical<'_>) -> Next {
     match physical {
+        Physical::Ours(pod) if has_more_time(pod, virtual_pod) => Next::Make(Step::DeletePhysical),
         Physical::Ours(_) => delete(physical),
         Physical::Other | Physical::Absent(_) if is_over(virtual_pod) => Next::Make(Step::Remove),
         Physical::Absent(Some((_, Mirrored::NotYet))) => Next::Await,
         Physical::Other | Physical::Absent(_) => Next::Make(Step::WriteFinal),
     }
+}
+
+/// Whether a physical pod that terminates has a longer grace than its virtual one: that of the virtual one was made shorter. A grace of 0
+/// is none: with it an object is removed.
+fn has_more_time(physical: &Pod, virtual_pod: &Pod) -> bool {
+    let grace = |pod: &Pod| pod.metadata.deletion_grace_period_seconds;
+    let both = grace(virtual_pod).filter(|wanted| *wanted > 0).zip(grace(physical));
+    is_terminating(physical) && both.is_some_and(|(wanted, has)| wanted < has)
 }
 
 /// Whether the bottom-up half made it to hold ports that tenants of the machine use: it never runs anywhere.
@@ -214,6 +223,22 @@ mod tests {
         assert_eq!(there(&pod, Physical::Ours(&alive)), Next::Make(Step::DeletePhysical));
         assert_eq!(there(&pod, over(Mirrored::NotYet)), Next::Make(Step::Remove));
         assert_eq!(there(&pod, Physical::Other), Next::Make(Step::Remove));
+    }
+
+    #[test]
+    fn s10_a_grace_that_was_made_shorter_is_followed_once() {
+        let with = |mut pod: Pod, seconds| {
+            pod.metadata.deletion_grace_period_seconds = Some(seconds);
+            pod
+        };
+        let next = |wanted, has| {
+            let (twin, pod) = (terminating(twin(&mapped(), "Running")), terminating(physical("p")));
+            there(&with(twin, wanted), Physical::Ours(&with(pod, has)))
+        };
+        assert_eq!(next(3_600, 31_536_000), Next::Make(Step::DeletePhysical));
+        assert_eq!(next(3_600, 3_600), Next::Nothing);
+        assert_eq!(next(3_600, 30), Next::Nothing);
+        assert_eq!(next(0, 30), Next::Nothing, "a finalizer keeps it");
     }
 
     #[test]

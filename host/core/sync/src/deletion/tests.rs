@@ -22,6 +22,7 @@ fn pod(uid: &str) -> BoundPod {
         phase: Phase::Running,
         existence: Existence::Alive,
         refused: None,
+        grace: None,
     }
 }
 
@@ -137,6 +138,25 @@ fn s10_an_eviction_that_is_refused_is_tried_again_less_and_less_often_until_the_
         "Delete a, look 310",
         "a budget without a controller answers 429 for ever"
     );
+}
+
+#[test]
+fn s10_a_pod_that_is_being_deleted_with_the_grace_of_a_year_has_an_hour_once_the_deadline_is_over() {
+    use DeletionCause::{DeletedByOthers, NodeGone, Selector};
+    let (hour, year) = (Some(LONGEST_GRACE), Some(Duration::from_secs(31_536_000)));
+    let said = |cause, node: &DeletedNode, grace, now| {
+        let leaving = [BoundPod { existence: Existence::Terminating, grace, ..pod("a") }];
+        step(cause, Some(node), &leaving, GIVEN(0), at(now))
+    };
+    assert_eq!(said(Selector, &node(), year, 299), "wait Pods { blocking: 1 } Some(309)");
+    assert_eq!(said(Selector, &node(), year, 300), "Shorten a, look 310");
+    assert_eq!(said(Selector, &node(), year, 3_900), "Shorten a, look 3910");
+    assert_eq!(said(Selector, &node(), hour, 3_900), "wait Pods { blocking: 1 } Some(3910)", "it has had that");
+    assert_eq!(said(NodeGone, &node(), year, 0), "Shorten a, look 10");
+    let terminating = DeletedNode { existence: Existence::Terminating, ..node() };
+    assert_eq!(said(DeletedByOthers, &terminating, year, 0), "Shorten a, look 10", "it does not come back");
+    let ended = BoundPod { existence: Existence::Terminating, grace: year, phase: Phase::Failed, ..pod("a") };
+    assert_eq!(step(Selector, Some(&node()), &[ended], GIVEN(0), at(300)), "delete u1@7");
 }
 
 #[test]

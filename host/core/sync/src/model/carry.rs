@@ -471,7 +471,7 @@ impl World {
         // An eviction is about the pod, whatever was written on it meanwhile.
         let is_other = match means {
             RemovalMeans::Eviction => stored.uid != *precondition.uid(),
-            RemovalMeans::Delete => self.is_other(&stored, precondition),
+            RemovalMeans::Delete | RemovalMeans::Shorten => self.is_other(&stored, precondition),
         };
         if is_other {
             return Err(Refused::Conflict);

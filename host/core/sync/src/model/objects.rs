@@ -102,6 +102,7 @@ impl Pod {
             existence,
             tolerations: if self.is_of(TOLERANT) { vec![tolerates] } else { Vec::new() },
             refused,
+            grace: self.grace.and_then(|grace| u64::try_from(grace).ok()).map(Duration::from_secs),
         }
     }
 

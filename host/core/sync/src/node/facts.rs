@@ -163,17 +163,21 @@ pub struct LentPod {
     pub tolerations: Vec<Toleration>,
     /// When the API server refused its eviction last.
     pub refused: Option<RefusedEviction>,
+    /// How long it has to end from the request to delete it on, where it is being deleted: its `deletionGracePeriodSeconds`.
+    pub grace: Option<Duration>,
 }
 
 impl LentPod {
     /// As the deletion of its node sees it.
-    pub(super) fn bound(&self) -> BoundPod {
+    #[must_use]
+    pub fn bound(&self) -> BoundPod {
         BoundPod {
             uid: self.pod.uid.clone(),
             class: self.class,
             phase: self.phase,
             existence: self.existence,
             refused: self.refused,
+            grace: self.grace,
         }
     }
 
@@ -184,6 +188,7 @@ impl LentPod {
             tolerations: self.tolerations.clone(),
             of_daemon_set: self.class == PodClass::DaemonSet,
             terminating: self.existence == Existence::Terminating,
+            grace: self.grace,
             phase: self.phase,
         }
     }

@@ -24,7 +24,7 @@ use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
 use crate::policy::terms::{Limit, PolicyTerms};
-use crate::reclaim::{self, Evict, Reclaim, WindowTaint};
+use crate::reclaim::{self, DuePod, Evict, Reclaim, WindowTaint};
 use crate::resources::ResourceList;
 use crate::sizes::overcommit::Overcommitted;
 use crate::sizes::pacing::{Growing, Pace, Rest as RestOfSize, pace};
@@ -541,11 +541,12 @@ impl<'a> Lending<'a> {
             let pod = facts.pods.iter().find(|pod| pod.pod.uid == *uid)?;
             PodRemoval::of(pod, means)
         };
-        let removals: Vec<PodRemoval> = match &self.reclaim.evict {
+        let is_due = |due: &&DuePod| due.due <= now.wall;
+        let mut removals: Vec<PodRemoval> = match &self.reclaim.evict {
             Evict::Nothing => Vec::new(),
             Evict::Evict(pods) => pods.iter().filter_map(|pod| removal(&pod.uid, RemovalMeans::Eviction)).collect(),
             Evict::Delete(due) => {
-                let due = due.iter().filter(|due| due.due <= now.wall);
+                let due = due.iter().filter(is_due);
                 due.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Delete)).collect()
             }
         };
@@ -568,6 +569,8 @@ impl<'a> Lending<'a> {
         if let Pace::Partial { rest, .. } | Pace::Wait(rest) = pace
             && let RestOfSize::Interval { at } | RestOfSize::BarredUntil { at } = rest
         {
+        let slow = self.reclaim.shorten.iter().filter(is_due);
+        removals.extend(slow.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Shorten)));
             decision.until_steady(*at);
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{LentPod, PhysicalNode, Question};
+use crate::deletion::LONGEST_GRACE;
 use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
@@ -116,6 +117,19 @@ pub enum RemovalMeans {
     Eviction,
     /// By DELETE, with the grace of the pod.
     Delete,
+    /// By DELETE, with [`LONGEST_GRACE`]: it is being deleted already, and has more time than that.
+    Shorten,
+}
+
+impl RemovalMeans {
+    /// The `gracePeriodSeconds` of the request; `None`: that of the pod.
+    #[must_use]
+    pub fn grace(self) -> Option<u32> {
+        match self {
+            Self::Eviction | Self::Delete => None,
+            Self::Shorten => u32::try_from(LONGEST_GRACE.as_secs()).ok(),
+        }
+    }
 }
 
 impl PodRemoval {
@@ -206,6 +220,7 @@ impl fmt::Display for NodeOrder {
                     let means = match removal.means {
                         RemovalMeans::Eviction => "by eviction",
                         RemovalMeans::Delete => "by deletion",
+                        RemovalMeans::Shorten => "within an hour",
                     };
                     write!(f, "{} pod {} {means}", if index == 0 { "" } else { "," }, removal.pod)?;
                 }

@@ -133,6 +133,7 @@ impl Scene {
             tolerations: Vec::new(),
             refused: None,
         });
+            grace: None,
         self.pods.last_mut().unwrap()
     }
 

@@ -125,6 +125,7 @@ fn carry(facts: &Facts<'_>, lent: &LentNode, step: DeletionStep, decision: &mut 
                 let means = match removal {
                     Removal::Evict => RemovalMeans::Eviction,
                     Removal::Delete => RemovalMeans::Delete,
+                    Removal::Shorten => RemovalMeans::Shorten,
                 };
                 PodRemoval::of(pod, means)
             };

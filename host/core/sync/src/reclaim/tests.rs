@@ -37,6 +37,7 @@ fn pod(name: &str, toleration: Option<Option<i64>>) -> Pod {
         tolerations: tolerations.into_iter().collect(),
         of_daemon_set: false,
         terminating: false,
+        grace: None,
         phase: Phase::Running,
     }
 }
@@ -210,6 +211,29 @@ fn s17_daemon_sets_ending_and_finished_pods_are_left_alone() {
     let want =
         [("set", Stay::DaemonSet), ("ends", Stay::Terminating), ("done", Stay::Finished), ("forever", Stay::Tolerates)];
     assert_eq!(stay, want);
+}
+
+#[test]
+fn s17_pods_that_are_being_deleted_with_more_than_an_hour_have_that_once_what_they_tolerate_is_over() {
+    let slow = |name: &str, toleration| {
+        let (terminating, grace) = (true, Some(seconds(31_536_000)));
+        Pod { terminating, grace, ..pod(name, toleration) }
+    };
+    let pods = vec![
+        slow("none", None),
+        slow("60", Some(Some(60))),
+        slow("forever", Some(None)),
+        Pod { grace: Some(seconds(3_600)), ..slow("hour", None) },
+        Pod { phase: Phase::Failed, ..slow("ended", None) },
+        Pod { of_daemon_set: true, ..slow("set", None) },
+    ];
+    let node = Node { pods, ..Node::default() };
+    let decided = node.decide(reclaim(0), at(0));
+    let shorten: Vec<_> = decided.shorten.iter().map(|slow| (slow.pod.name.as_str(), slow.due)).collect();
+    assert_eq!(shorten, [("none", at(0)), ("60", at(60)), ("set", at(0))]);
+    assert_eq!((&decided.evict, decided.next), (&Evict::Nothing, Some(at(60))));
+    assert_eq!(decided.held().shorten, []);
+    assert_eq!(node.decide(reclaim(600), at(0)).shorten, [], "the grace of the policy runs");
 }
 
 #[test]

@@ -341,6 +341,7 @@ fn lent_pod() -> LentPod {
         existence: Existence::Alive,
         tolerations: Vec::new(),
         refused: None,
+        grace: None,
     }
 }
 

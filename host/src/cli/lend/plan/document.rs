@@ -370,7 +370,7 @@ impl Step {
             uid: pod.uid.to_string(),
             by: match means {
                 RemovalMeans::Eviction => Means::Eviction,
-                RemovalMeans::Delete => Means::Deletion,
+                RemovalMeans::Delete | RemovalMeans::Shorten => Means::Deletion,
             },
         };
         Self {

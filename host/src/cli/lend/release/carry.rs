@@ -23,7 +23,7 @@ use topoloom_api::names::DRAIN_ANNOTATION;
 use topoloom_core::names::Uid;
 use topoloom_core::text::{line, says_yes};
 use topoloom_core::version::ResourceVersion;
-use topoloom_sync::deletion::{BoundPod, DeletionCause, DeletionTiming, Existence, RefusedEviction, blocks};
+use topoloom_sync::deletion::{DeletionCause, DeletionTiming, Existence, RefusedEviction, blocks};
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, LentPod, NodeOrder, Now, PodRemoval, RemovalMeans};
@@ -278,9 +278,10 @@ impl<'a> Carrier<'a> {
         let answer = match means {
             // An eviction is about the pod, whatever was written on it meanwhile.
             RemovalMeans::Eviction => found(&pod.name, evict(&api, &pod.name, &pod.uid)).await.map(drop),
-            RemovalMeans::Delete => {
+            RemovalMeans::Delete | RemovalMeans::Shorten => {
                 let uid_and_version = preconditions(&pod.uid, precondition.version());
-                let parameters = DeleteParams::default().preconditions(uid_and_version);
+                let parameters = DeleteParams { grace_period_seconds: means.grace(), ..DeleteParams::default() };
+                let parameters = parameters.preconditions(uid_and_version);
                 found(&pod.name, api.delete(&pod.name, &parameters)).await.map(drop)
             }
         };
@@ -401,16 +402,7 @@ fn failed(item: &Item, why: String) -> Done {
 
 /// What a node waits for, with the names of some pods.
 fn waiting(node: &str, pods: &[LentPod]) -> String {
-    let is_blocking = |pod: &&LentPod| {
-        let bound = BoundPod {
-            uid: pod.pod.uid.clone(),
-            class: pod.class,
-            phase: pod.phase,
-            existence: pod.existence,
-            refused: pod.refused,
-        };
-        blocks(&bound, DeletionCause::Operator)
-    };
+    let is_blocking = |pod: &&LentPod| blocks(&pod.bound(), DeletionCause::Operator);
     let blocking: Vec<&LentPod> = pods.iter().filter(is_blocking).collect();
     if blocking.is_empty() {
         return format!("{node} waits for the API server");
@@ -495,6 +487,7 @@ mod tests {
             existence: Existence::Alive,
             tolerations: Vec::new(),
             refused: None,
+            grace: None,
         }
     }
 

@@ -20,6 +20,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use topoloom_core::names::Uid;
@@ -35,7 +36,7 @@ use topoloom_sync::reclaim::PodRef;
 use topoloom_sync::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceError, ResourceList, ResourceName};
 use topoloom_sync::taints::Toleration;
 
-use super::PodSlice;
+use super::{PodSlice, grace};
 
 /// The labels that say whose a pod is.
 const LABELS: [&str; 3] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
@@ -106,6 +107,12 @@ impl Lending {
     #[must_use]
     pub fn existence(&self) -> Existence {
         if self.deletion.is_some() { Existence::Terminating } else { Existence::Alive }
+    }
+
+    /// How long it has to end from the request to delete it on, where it is being deleted.
+    #[must_use]
+    pub fn time_to_end(&self) -> Option<Duration> {
+        grace(self.grace)
     }
 
     fn weight(&self) -> usize {
@@ -249,6 +256,7 @@ impl KnownPod {
             existence: lending.existence(),
             tolerations: lending.tolerations.to_vec(),
             refused: None,
+            grace: lending.time_to_end(),
         })
     }
 

@@ -375,6 +375,7 @@ fn requests(machine: &str, order: &NodeOrder) -> Vec<(String, Value)> {
             let how = |means| match means {
                 RemovalMeans::Eviction => "EVICT",
                 RemovalMeans::Delete => "DELETE",
+                RemovalMeans::Shorten => "SHORTEN",
             };
             pods.iter().map(|removal| (format!("{} {}", how(removal.means), removal.pod), Value::Null)).collect()
         }

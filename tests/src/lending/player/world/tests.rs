@@ -111,6 +111,7 @@ impl Stage {
                 let physical = self.physical.as_mut().unwrap();
                 physical["metadata"]["resourceVersion"] = json!(version);
                 physical["metadata"]["deletionTimestamp"] = json!("2026-08-01T06:10:07Z");
+                physical["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
                 let done = Done::Physical(Some(pod(physical)));
                 (format!("{} {grace:?}", name.uid), done)
             }
@@ -185,6 +186,17 @@ fn s10_a_terminating_pod_ends_with_the_phase_that_was_copied() {
     assert_eq!(stage.does(3), ["Remove"]);
     stage.sees("", Value::Null);
     assert_eq!(stage.does(9), [""; 0], "a finalizer keeps it");
+}
+
+#[test]
+fn s10_a_physical_pod_has_no_more_time_than_its_virtual_one_also_where_that_gets_less() {
+    let mut stage = Stage::copied();
+    stage.terminates();
+    assert_eq!(stage.does(1), ["DeletePhysical p1 Some(7)"]);
+    stage.sees("/metadata/deletionGracePeriodSeconds", json!(3));
+    assert_eq!(stage.does(2), ["DeletePhysical p1 Some(3)"]);
+    stage.sees("/status/phase", json!("Running"));
+    assert_eq!(stage.does(3), [""; 0], "once");
 }
 
 #[test]

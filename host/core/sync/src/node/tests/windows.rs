@@ -136,6 +136,24 @@ fn d3_a_window_that_opens_again_takes_the_taint_away_and_the_next_closing_has_a_
     assert_eq!(scene.next(), Some(at("2026-08-04T08:11:00Z")));
 }
 
+#[test]
+fn s17_a_pod_that_is_being_deleted_with_the_grace_of_a_year_has_an_hour_once_its_node_has_to_be_empty() {
+    let mut scene = closing();
+    for (name, grace) in [("slow", 31_536_000_u32), ("quick", 30)] {
+        let pod = scene.pod(name);
+        (pod.existence, pod.grace) = (Existence::Terminating, Some(grace * SECOND));
+    }
+    scene.pass(300 * SECOND);
+    assert_eq!(scene.ordered(), Vec::<String>::new(), "the grace of the policy runs");
+    scene.pass(300 * SECOND);
+    assert_eq!(scene.acts().map(|(_, acts)| acts.len()), Some(2), "the guard is asked for the taint and the pod p");
+    scene.leave = Leave::Held;
+    assert_eq!(scene.ordered(), Vec::<String>::new());
+    scene.leave = Leave::Given { since: scene.now.wall };
+    let wanted = ["patch node vnode-east-w1", "remove pod team/p by deletion, pod team/slow within an hour"];
+    assert_eq!(scene.ordered(), wanted);
+}
+
 /// The taints of a virtual node without that of closed windows, and with one that has no time.
 fn untainted() -> [Value; 2] {
     let lent = json!({"key": keys::VNODE_TAINT, "effect": "NoSchedule"});
