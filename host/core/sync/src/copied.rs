@@ -245,6 +245,8 @@ pub struct Copied {
     pub annotations: BTreeMap<String, String>,
     /// What is not copied: first what found no room, the largest first, then the rest by key.
     pub left_out: Vec<LeftOut>,
+    /// Whether other clients leave no room at all for annotations that are copied: the reserve for ours is not whole any more.
+    pub is_crowded: bool,
 }
 
 /// A label or an annotation that is not copied.
@@ -362,7 +364,9 @@ impl Copied {
             copied.take(Map::Annotations, key, value, judged);
         }
         let names: usize = copied.labels.keys().map(|key| named(key)).sum();
-        copied.fit(ANNOTATIONS_MAX.saturating_sub(ANNOTATIONS_RESERVE).saturating_sub(names).saturating_sub(taken));
+        let room = ANNOTATIONS_MAX.saturating_sub(ANNOTATIONS_RESERVE).saturating_sub(names).saturating_sub(taken);
+        copied.is_crowded = room == 0;
+        copied.fit(room);
         copied
     }
 

@@ -15,23 +15,28 @@
 //!
 //! A patch belongs into one request. Where it [changes the spec](MetadataPatch::changes_spec) and a status has to be written, too,
 //! [`MetadataPatch::in_two`] gives two requests between which the process may die: the next pass still knows which taints and which
-//! cordon were its own.
+//! cordon were its own. What of it an API server would refuse for the size of all annotations is left out by
+//! [`MetadataPatch::fitting`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::copied::{Map, is_of_kubernetes};
+use super::copied::{ANNOTATIONS_MAX, Map, is_of_kubernetes};
 use super::keys;
 use super::taints::{Effect, Taint};
 use jiff::Timestamp;
+use topoloom_core::names::NodeName;
 
 mod expected;
 #[cfg(test)]
 mod histories;
+mod room;
 #[cfg(test)]
 mod tests;
 
 pub use expected::{Expected, ExpectedError, decode};
+pub use room::INFORMATION;
+pub(crate) use room::fitting;
 
 /// Annotations that change with every look. They are written with another change, and never for their own sake.
 pub const VOLATILE: [&str; 2] = [keys::LAST_SYNC_TIME, keys::LEASE_SUMMARY];
@@ -210,6 +215,15 @@ pub enum Note {
     NotOurs(String),
     /// The node is cordoned by another client, whose cordon stays.
     CordonOfAnother,
+    /// The annotations of other clients leave no room for all of ours.
+    Crowded {
+        /// The virtual node.
+        node: NodeName,
+        /// How many bytes they have.
+        bytes: usize,
+        /// The key of the largest one.
+        largest: String,
+    },
 }
 
 impl fmt::Display for Note {
@@ -224,6 +238,13 @@ impl fmt::Display for Note {
             Self::TaintReverted(taint) => write!(f, "another client changed the taint {taint}; it is set again"),
             Self::NotOurs(taint) => write!(f, "the taint {taint} belongs to Kubernetes and is not set"),
             Self::CordonOfAnother => f.write_str("another client cordoned the node; its cordon stays"),
+            Self::Crowded { node, bytes, largest } => write!(
+                f,
+                "annotations of other clients have {bytes} bytes on node {node}, and all together must have at most \
+                 {ANNOTATIONS_MAX}: none is copied from the machine, and {} are left out. Remove some, the largest one with \
+                 `kubectl annotate node {node} {largest}-`",
+                INFORMATION.join(", ")
+            ),
         }
     }
 }

@@ -472,11 +472,12 @@ impl LentNode {
         maps.into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_UID)).any(is_it)
     }
 
-    /// Since when it is marked for deletion: the annotation beside the taint.
+    /// Since when it is marked for deletion: the annotation beside the taint, or the time of the taint where that found no room.
     pub(super) fn marked(&self) -> Option<Timestamp> {
-        let is_tainted = self.metadata.taints.iter().any(|taint| taint.key == keys::DELETING_TAINT);
-        let time = self.metadata.annotations.get(keys::DELETION_TAINT_TIME)?.parse().ok()?;
-        is_tainted.then_some(time)
+        let marks = || self.metadata.taints.iter().filter(|taint| taint.key == keys::DELETING_TAINT);
+        marks().next()?;
+        let time = self.metadata.annotations.get(keys::DELETION_TAINT_TIME).and_then(|time| time.parse().ok());
+        time.or_else(|| marks().find_map(|taint| taint.time_added))
     }
 
     /// Whether it takes pods.

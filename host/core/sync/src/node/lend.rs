@@ -13,13 +13,13 @@ use super::orders::{NodeOrder, PodRemoval, RemovalMeans};
 use super::{NodeDecision, NodeState, Rest, are_ours};
 use crate::bars::{Bar, Doing};
 use crate::conditions::{self, ConditionFacts, LeaseState, NodeCondition};
-use crate::copied::{self, Copied, annotation_bytes};
+use crate::copied::{self, Copied};
 use crate::deletion::{Leave, PodClass};
 use crate::guard::{Act, Cause};
 use crate::identity::Claim;
 use crate::keys;
 use crate::liveness::{self, Lease, Liveness};
-use crate::merge::{Merge, Metadata, MetadataPatch, Note, Wanted, merge};
+use crate::merge::{INFORMATION, Merge, Metadata, MetadataPatch, Note, Wanted, fitting, merge};
 use crate::naming::label_value;
 use crate::policy::growth::{Growth, growth, policies_applied};
 use crate::policy::in_force::InForce;
@@ -71,12 +71,13 @@ const NAMED: usize = 5;
 
 impl Details {
     /// What a person should know of labels and annotations: those that the machine has and the virtual node can not have, and
-    /// that an earlier record of ours can not be read. What is left out on purpose is no remark.
+    /// that an earlier record of ours can not be read, or finds no room. What is left out on purpose is no remark.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        let broken = self.notes.iter().filter(|note| matches!(note, Note::Base(_))).map(ToString::to_string);
+        let is_remarkable = |note: &&Note| matches!(note, Note::Base(_) | Note::Crowded { .. });
+        let noted = self.notes.iter().filter(is_remarkable).map(ToString::to_string);
         let lost = self.copied.left_out.iter().filter(|left| left.why.is_a_loss()).map(ToString::to_string);
-        let named = first_of(broken.chain(lost));
+        let named = first_of(noted.chain(lost));
         (!named.is_empty()).then(|| named.join("; "))
     }
 }
@@ -237,19 +238,21 @@ impl<'a> Lending<'a> {
     fn wish(&self, facts: &Facts<'_>, now: Now) -> Wish {
         let none = Metadata::default();
         let existing = facts.lent.map_or(&none, |lent| &lent.metadata);
-        let base = existing.base().unwrap_or_default();
-        let of_others = |(key, _): &(&String, &String)| !base.annotations.contains(*key);
-        let taken: BTreeMap<_, _> =
-            existing.annotations.iter().filter(of_others).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let taken: usize = existing.annotations_of_others().map(|(_, bytes)| bytes).sum();
         let from = copied::Physical {
             labels: &self.physical.labels,
             annotations: &self.physical.annotations,
             topology_keys: facts.topology_keys,
         };
-        let copied = copied::copy(&from, &facts.binding.copy, annotation_bytes(&taken));
+        let copied = copied::copy(&from, &facts.binding.copy, taken);
         let (mut labels, mut annotations) = (copied.labels.clone(), copied.annotations.clone());
         self.own_labels(facts, &mut labels);
         self.own_annotations(facts, existing, now, &mut annotations);
+        let mut crowded = None;
+        if copied.is_crowded {
+            annotations.retain(|key, _| !INFORMATION.contains(&key.as_str()));
+            crowded = self.crowded(existing, taken);
+        }
         let taints = convert(&self.physical.taints, facts.binding.default_taint, &self.own_taints(facts, existing));
         let wanted = Wanted {
             labels,
@@ -258,7 +261,13 @@ impl<'a> Lending<'a> {
             stamp: self.reclaim.stamp,
             ..Wanted::default()
         };
-        Wish { wanted, copied, taints }
+        Wish { wanted, copied, taints, crowded }
+    }
+
+    /// That the annotations of other clients leave no room for all of ours.
+    fn crowded(&self, existing: &Metadata, bytes: usize) -> Option<Note> {
+        let (largest, _) = existing.annotations_of_others().max_by_key(|(_, bytes)| *bytes)?;
+        Some(Note::Crowded { node: self.name.clone(), bytes, largest: largest.to_owned() })
     }
 
     fn own_labels(&self, facts: &Facts<'_>, labels: &mut BTreeMap<String, String>) {
@@ -352,12 +361,13 @@ impl<'a> Lending<'a> {
         let pace = self.pace(facts, current, now);
         let size = size_now(facts, &pace, current, barred);
         let overcommitted = Overcommitted::of(&requested_beside(facts.requested, placeholders(facts)), &size);
-        let Wish { mut wanted, copied, taints } = wish;
+        let Wish { mut wanted, copied, taints, crowded } = wish;
         let conditions = self.conditions(facts, &overcommitted, &mut wanted, now);
-        let notes = match facts.lent {
+        let mut notes = match facts.lent {
             None => self.create(facts, &wanted, &size, conditions.unwrap_or_default(), decision, barred),
             Some(lent) => self.update(facts, lent, &wanted, &size, conditions, decision, barred),
         };
+        notes.extend(crowded);
         Details {
             in_force: self.in_force.to_string(),
             policy: self.in_force.policy_name().map(str::to_owned),
@@ -477,21 +487,30 @@ impl<'a> Lending<'a> {
             },
         );
         let (name, version) = (self.name.clone(), lent.version.clone());
-        let also_status = status.is_some() || lacks_finalizer(lent);
-        // Taints and all metadata go in one request: a boundary of windows is one write for each node (decision S17).
-        if let Some(whole) = patch.as_ref().filter(|patch| patch.changes_spec() && !also_status) {
-            let body = objects::spec_patch(Some(&version), whole);
-            decision.orders.push(NodeOrder::PatchSpec { name, version: Some(version), body });
-            return notes;
-        }
-        let (first, second) = patch.map(MetadataPatch::in_two).unwrap_or_default();
+        let (there, also_status) = (&lent.metadata, status.is_some() || lacks_finalizer(lent));
+        // What goes with a status alone is in the patch already, where there is one.
+        let riders = if patch.is_some() { BTreeMap::new() } else { fitting(riders, &there.annotations) };
+        let (first, second) = match patch {
+            // Taints and all metadata go in one request: a boundary of windows is one write for each node (decision S17).
+            Some(whole) if whole.changes_spec() && !also_status => {
+                let body = objects::spec_patch(Some(&version), &whole.fitting(there));
+                decision.orders.push(NodeOrder::PatchSpec { name, version: Some(version), body });
+                return notes;
+            }
+            patch => patch.map(MetadataPatch::in_two).unwrap_or_default(),
+        };
+        let first = first.map(|first| first.fitting(there)).filter(|first| !first.is_empty());
+        // The answer about the status says in which version the node is then.
+        let second = second.map(|second| match &first {
+            Some(first) => second.fitting(&first.onto(there)),
+            None => second.fitting(there),
+        });
         if first.is_some() || also_status {
             let body = objects::status_patch(lent, first.as_ref(), &riders, status);
             let heals = self.liveness.conditions == liveness::Conditions::Heal;
             decision.orders.push(NodeOrder::PatchStatus { name, version, body, heals });
         }
-        if let Some(second) = second {
-            // The answer about the status says in which version the node is then.
+        if let Some(second) = second.filter(|second| !second.is_empty()) {
             let body = objects::spec_patch(None, &second);
             decision.orders.push(NodeOrder::PatchSpec { name: self.name.clone(), version: None, body });
         }
@@ -550,6 +569,8 @@ impl<'a> Lending<'a> {
                 due.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Delete)).collect()
             }
         };
+        let slow = self.reclaim.shorten.iter().filter(is_due);
+        removals.extend(slow.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Shorten)));
         if !removals.is_empty() {
             decision.orders.push(NodeOrder::RemovePods(removals));
         }
@@ -569,8 +590,6 @@ impl<'a> Lending<'a> {
         if let Pace::Partial { rest, .. } | Pace::Wait(rest) = pace
             && let RestOfSize::Interval { at } | RestOfSize::BarredUntil { at } = rest
         {
-        let slow = self.reclaim.shorten.iter().filter(is_due);
-        removals.extend(slow.filter_map(|due| removal(&due.pod.uid, RemovalMeans::Shorten)));
             decision.until_steady(*at);
         }
     }
@@ -581,6 +600,8 @@ struct Wish {
     wanted: Wanted,
     copied: Copied,
     taints: Converted,
+    /// That not all of it finds room.
+    crowded: Option<Note>,
 }
 
 /// The placeholders for host ports that the virtual scheduler counts on the node.

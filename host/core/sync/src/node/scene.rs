@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::bars::{Bar, Bars};
 use crate::conditions::NodeCondition;
+use crate::copied::{ANNOTATIONS_MAX, annotation_bytes};
 use crate::deletion::{Existence, PodClass};
 use crate::keys;
 use crate::liveness::Reach;
@@ -132,8 +133,8 @@ impl Scene {
             existence: Existence::Alive,
             tolerations: Vec::new(),
             refused: None,
-        });
             grace: None,
+        });
         self.pods.last_mut().unwrap()
     }
 
@@ -273,6 +274,7 @@ impl Scene {
                 // The server ignores the spec here.
                 assert!(body.get("spec").is_none(), "{body}");
                 patch_stored(self.lent.as_mut().unwrap(), &body, self.version, self.borrower);
+                assert_room(self.lent.as_ref().unwrap());
             }
             NodeOrder::PatchSpec { mut body, version, .. } => {
                 self.version += 1;
@@ -283,6 +285,7 @@ impl Scene {
                 }
                 assert!(body.get("status").is_none(), "{body}");
                 patch_stored(node, &body, self.version, self.borrower);
+                assert_room(node);
             }
             NodeOrder::RemovePods(removals) => {
                 self.pods.retain(|pod| !removals.iter().any(|removal| removal.pod == pod.pod));
@@ -383,6 +386,12 @@ fn patch_stored(node: &mut Value, patch: &Value, version: u64, webhook: fn(&mut 
     if *node != before {
         node["metadata"]["resourceVersion"] = version.to_string().into();
     }
+}
+
+/// An API server refuses an object with more annotations.
+fn assert_room(node: &Value) {
+    let bytes = annotation_bytes(&map(&node["metadata"]["annotations"]));
+    assert!(bytes <= ANNOTATIONS_MAX, "422: the annotations have {bytes} bytes");
 }
 
 pub(crate) fn apply(target: &mut Value, patch: &Value) {

@@ -1,4 +1,5 @@
 mod claims;
+mod crowded;
 mod labels;
 mod scenarios;
 mod unstored;

@@ -153,20 +153,29 @@ fn carry(facts: &Facts<'_>, lent: &LentNode, step: DeletionStep, decision: &mut 
     }
 }
 
-/// Taint, cordon and time, in one write. What else is on the node stays: nothing but this is known to be wanted.
+/// Taint, cordon and time, in one write. What else is on the node stays: nothing but this is known to be wanted. Only what informs
+/// makes room where annotations have none.
 fn mark(lent: &LentNode, name: NodeName, now: Now) -> NodeOrder {
     let mut patch = MetadataPatch::default();
+    let is_mark = |taint: &&Taint| taint.id() == Taint::deleting().id();
     let taints = &lent.metadata.taints;
-    if !taints.iter().any(|taint| taint.id() == Taint::deleting().id()) {
+    if !taints.iter().any(|taint| is_mark(&taint)) {
         patch.taints = Some(taints.iter().cloned().chain([Taint::deleting()]).collect());
     }
     let time = lent.metadata.annotations.get(keys::DELETION_TAINT_TIME);
-    if time.is_none_or(|time| time.parse::<jiff::Timestamp>().is_err()) {
+    let is_dated = time.is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok());
+    if !is_dated {
         patch.annotations.insert(keys::DELETION_TAINT_TIME.to_owned(), Some(format!("{:.0}", now.wall)));
     }
     if !lent.is_cordoned() {
         patch.cordon = Some(Cordon::Cordoned);
         patch.annotations.insert(keys::CORDONED.to_owned(), Some("true".to_owned()));
+    }
+    let mut patch = patch.fitting(&lent.metadata);
+    if !is_dated && !patch.annotations.contains_key(keys::DELETION_TAINT_TIME) {
+        // The time finds no room among the annotations, and stands at the taint.
+        let mark = Taint { time_added: Some(now.wall), ..Taint::deleting() };
+        patch.taints = Some(taints.iter().filter(|taint| !is_mark(taint)).cloned().chain([mark]).collect());
     }
     let body = objects::spec_patch(Some(&lent.version), &patch);
     NodeOrder::PatchSpec { name, version: Some(lent.version.clone()), body }
