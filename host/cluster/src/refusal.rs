@@ -43,7 +43,7 @@ pub enum RefusalReason {
     Forbidden,
     /// 401.
     Unauthorized,
-    /// 422 or 400: the schema refuses what we sent.
+    /// 422 or 400: the schema refuses what we sent. Also where the object would be larger than the store takes.
     Invalid,
     /// An admission webhook or policy refused it.
     DeniedByAdmission,
@@ -222,9 +222,12 @@ impl Refusal {
     fn of_status(code: u16, word: &str, message: &str, retry_after_seconds: u64) -> Self {
         let webhook = message.contains("failed calling webhook") || message.contains("failed to call webhook");
         let admission = message.contains("admission webhook") || message.contains("ValidatingAdmissionPolicy");
+        // The API server answers 500 with the words of etcd.
+        let is_too_large = code == 413 || message.contains("etcdserver: request is too large");
         let reason = match code {
             _ if webhook => RefusalReason::WebhookUnreachable,
             _ if admission => RefusalReason::DeniedByAdmission,
+            _ if is_too_large => RefusalReason::Invalid,
             401 => RefusalReason::Unauthorized,
             403 => RefusalReason::Forbidden,
             404 if message.contains("could not find the requested resource") || message.contains("page not found") => {
@@ -381,6 +384,14 @@ mod tests {
             RefusalReason::DeniedByAdmission,
             "denied",
         );
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_for_the_store_is_refused_for_what_it_is_and_no_failure_of_the_server() {
+        let etcd = "etcdserver: request is too large";
+        check(500, "", etcd, RefusalReason::Invalid, etcd);
+        let limit = "Request entity too large: limit is 3145728";
+        check(413, "RequestEntityTooLarge", limit, RefusalReason::Invalid, limit);
     }
 
     #[tokio::test]

@@ -5,7 +5,9 @@
 //!
 //! # Failure story
 //!
-//! The first request that fails ends the work on a node: what follows depends on it. A conflict means that the node changed
+//! The first request that fails ends the work on a node: what follows depends on it. The one exception is a write of a virtual node
+//! that its API server refuses for what it says, since the next one would say the same: the taint behind a status is written all the
+//! same, and pods go that are due, for the process remembers the closing that it could not write. A conflict means that the node changed
 //! meanwhile; its watch brings it, and the queue tries again with a pause of this node alone. An answer shows what is stored:
 //! it is put into the view, so that the next decision does not repeat a write that the watch has not shown yet. What an answer does
 //! not have, although it was written, is left out of the decisions that follow, and said in an Event: it is tried again after ten
@@ -102,6 +104,18 @@ fn thing(order: &NodeOrder) -> Option<(Thing, Side)> {
         NodeOrder::PatchSpec { .. } | NodeOrder::RemoveFinalizer { .. } => of(Thing::LentNodeSpecs),
         NodeOrder::Delete { .. } => of(Thing::LentNodeDeletions),
     }
+}
+
+/// Whether an API server refused a request for what it says.
+fn is_for_content(refusal: &Refusal) -> bool {
+    matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
+}
+
+/// Whether what is behind an order is carried out although that was refused: the guard has allowed the removal of pods, and the grace
+/// that they had is remembered.
+fn holds_up_nothing(order: &NodeOrder, refusal: &Refusal) -> bool {
+    let is_of_lent = matches!(order, NodeOrder::PatchStatus { .. } | NodeOrder::PatchSpec { .. });
+    is_of_lent && is_for_content(refusal)
 }
 
 /// What comes after an order.
@@ -239,16 +253,19 @@ impl<L: Leases> Nodes<L> {
     /// Carries out what was decided.
     #[tracing::instrument(level = "debug", name = "lend", skip_all, fields(binding = &*self.binding, node = &**name, why = work.why, orders = work.orders.len()))]
     async fn follow(&self, name: &PhysicalName, work: &NodeWork, evidence: &mut Evidence) -> Result<Then, NodeError> {
-        let mut answered = None;
+        let (mut answered, mut refused) = (None, None);
         for order in &work.orders {
             match self.carry(name, work, order, evidence, &mut answered).await {
                 Ok(Then::Next) => {}
                 Ok(Then::Decide) => return Ok(Then::Decide),
                 Err(_) if order.may_fail() => {}
+                Err(NodeError::Refused { order: what, refusal }) if holds_up_nothing(order, &refusal) => {
+                    refused.get_or_insert(NodeError::Refused { order: what, refusal });
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Then::Next)
+        refused.map_or(Ok(Then::Next), Err)
     }
 
     /// Reads what a decision asked for.
@@ -354,6 +371,12 @@ impl<L: Leases> Nodes<L> {
                     Err(refusal) => {
                         if refusal.reason.may_be_done() {
                             self.view().carried(name, work, order, (self.now)());
+                        } else if holds_up_nothing(order, &refusal) {
+                            self.view().closing_begun(name, order);
+                            // Nothing was written: the next request is made from the version that this one was.
+                            if let NodeOrder::PatchStatus { version, .. } = order {
+                                *answered = Some(version.clone());
+                            }
                         }
                         if let NodeOrder::Create { name: lent, .. } = order
                             && refusal.reason == RefusalReason::AlreadyExists
@@ -443,7 +466,7 @@ impl<L: Leases> Nodes<L> {
 
     /// A request about a node was refused.
     async fn refused(&self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, refusal: Refusal) -> NodeError {
-        if matches!(refusal.reason, RefusalReason::Invalid | RefusalReason::DeniedByAdmission)
+        if is_for_content(&refusal)
             && let Some(lent) = &work.lent
         {
             let note = format!("{order} was refused: {refusal}");
@@ -504,6 +527,7 @@ impl<L: Leases> Nodes<L> {
         let (thing, kind, word) = match removal.means {
             RemovalMeans::Eviction => (Thing::LentPodEvictions, WriteKind::PodEvict, "evicted"),
             RemovalMeans::Delete => (Thing::LentPodDeletions, WriteKind::PodDelete, "deleted"),
+            RemovalMeans::Shorten => (Thing::LentPodDeletions, WriteKind::PodDelete, "given less time to end"),
         };
         let removed = self.told((thing, Side::Virtual), self.requests.remove_pod(removal).await);
         let why = work.cause.map_or(work.why, Cause::word);
@@ -530,7 +554,6 @@ impl<L: Leases> Nodes<L> {
         if let Some(remark) = self.remarked.news(lent, &work.remark, is_there) {
             tracing::warn!(node = %lent, remark, "a virtual node cannot have everything of its machine, or has more of it");
             self.notice(lent, Urgency::Warning, Reason::MetadataIncomplete, remark).await;
-            RemovalMeans::Shorten => (Thing::LentPodDeletions, WriteKind::PodDelete, "given less time to end"),
         }
     }
 

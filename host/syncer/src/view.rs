@@ -651,11 +651,7 @@ impl View {
     /// ([`Self::pod_removed`]).
     pub fn carried(&mut self, name: &PhysicalName, work: &NodeWork, order: &NodeOrder, now: Now) {
         let Some(lent) = &work.lent else { return };
-        if let (NodeOrder::PatchSpec { .. } | NodeOrder::Create { .. }, Some(remembered)) =
-            (order, self.remembered.get_mut(name))
-        {
-            remembered.memory.closing.written();
-        }
+        self.closing_begun(name, order);
         let happened: Vec<Act> = match order {
             NodeOrder::PatchStatus { .. } if work.grows => {
                 self.remembered.entry(Arc::clone(name)).or_default().memory.grown = Some(now.steady);
@@ -667,6 +663,16 @@ impl View {
         };
         self.happened(name, &happened, now);
         self.tell();
+    }
+
+    /// The taints of a node were written, or may have been, or will never be because an API server refuses them for what they say: the
+    /// closing that was decided has begun.
+    pub fn closing_begun(&mut self, name: &PhysicalName, order: &NodeOrder) {
+        if let (NodeOrder::PatchSpec { .. } | NodeOrder::Create { .. }, Some(remembered)) =
+            (order, self.remembered.get_mut(name))
+        {
+            remembered.memory.closing.written();
+        }
     }
 
     /// An API server took an order, and answered with this.

@@ -1,6 +1,7 @@
 //! The controller of nodes, with leases that only remember what became of them.
 
 mod labels;
+mod refused;
 mod unstored;
 
 use std::collections::HashMap;
@@ -51,6 +52,8 @@ struct Scene {
     asked: Arc<Mutex<Vec<String>>>,
     /// The version in each patch.
     judged: Arc<Mutex<Vec<Value>>>,
+    /// The options of each deletion.
+    deletions: Arc<Mutex<Vec<Value>>>,
     /// Reason and note of each Event.
     events: Arc<Mutex<Vec<String>>>,
     counted: Counted,
@@ -65,9 +68,19 @@ impl Scene {
 
     /// Each request has the answer that this gives to its method, path and selector.
     fn served(view: View, answers: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Self {
+        Self::refusing(view, |_| None, answers)
+    }
+
+    /// The same, and a patch has the answer that `refuses` gives to it, where that is one.
+    fn refusing(
+        view: View,
+        refuses: fn(&Value) -> Option<(u16, Value)>,
+        answers: impl Fn(&str) -> (u16, Value) + Send + 'static,
+    ) -> Self {
         let (asked, events) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-        let judged = Arc::new(Mutex::new(Vec::new()));
+        let (judged, deletions) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let (seen, sent, patched) = (Arc::clone(&asked), Arc::clone(&events), Arc::clone(&judged));
+        let deleted = Arc::clone(&deletions);
         let serve = move |request: Request<Body>| {
             let uri = request.uri();
             let selector = uri.query().filter(|query| query.contains("fieldSelector")).unwrap_or_default();
@@ -75,8 +88,12 @@ impl Scene {
             let (code, body) = answers(&line);
             let sent = is_event(&line).then(|| Arc::clone(&sent));
             let patched = line.starts_with("PATCH").then(|| Arc::clone(&patched));
+            let deleted = line.starts_with("DELETE").then(|| Arc::clone(&deleted));
             seen.lock().unwrap().push(line);
-            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
+            let response = |(code, body): (u16, Value)| {
+                Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
+            };
+            let mut answer = response((code, body));
             async move {
                 if let Some(sent) = sent {
                     let event = request.into_body().collect_bytes().await.unwrap();
@@ -87,6 +104,10 @@ impl Scene {
                     let patch = request.into_body().collect_bytes().await.unwrap();
                     let patch: Value = serde_json::from_slice(&patch).unwrap();
                     patched.lock().unwrap().push(patch["metadata"]["resourceVersion"].clone());
+                    answer = refuses(&patch).map_or(answer, response);
+                } else if let Some(deleted) = deleted {
+                    let options = request.into_body().collect_bytes().await.unwrap();
+                    deleted.lock().unwrap().push(serde_json::from_slice(&options).unwrap());
                 }
                 Ok::<_, Infallible>(answer)
             }
@@ -98,7 +119,7 @@ impl Scene {
         let nodes = Nodes::new(Arc::clone(&view), requests, leases.clone(), Events::new(client), examples::now);
         let (counted, troubles) = (Counted::default(), Troubles::default());
         let nodes = nodes.counting(counted.clone()).telling(troubles.clone());
-        Self { nodes, view, leases, asked, judged, events, counted, troubles }
+        Self { nodes, view, leases, asked, judged, deletions, events, counted, troubles }
     }
 
     /// What was asked since the last call.

@@ -5,7 +5,10 @@ use topoloom_sync::guard::Spent;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::naming::ClusterId;
 pub(crate) use topoloom_sync::node::examples::binding;
+use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
+use topoloom_sync::policy::object::{Policy, PolicyObject};
+use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
 
 use super::*;
 use crate::slices::node::NodeSlice;
@@ -59,6 +62,28 @@ pub(crate) fn lend(view: &mut View, nodes: usize) {
         view.lent_node(lent, read(&node).lent().unwrap());
         assert_eq!(view.decide(&name, &Evidence::default(), now()).orders, [], "it is at rest");
     }
+}
+
+/// A policy of the binding whose windows close at 08:01, so that they are closed at noon. Its pods go, after this grace.
+pub(crate) fn mornings(name: &str, grace: Option<i64>) -> Policy {
+    let spec = PolicySpec {
+        cluster: "east".to_owned(),
+        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
+        force_reclaim: true,
+        graceful_reclaim_period_seconds: grace,
+        ..PolicySpec::default()
+    };
+    Policy::new(PolicyObject {
+        name: name.to_owned(),
+        uid: "p1".into(),
+        generation: 1,
+        created: None,
+        deleting: false,
+        spec,
+        unreadable: None,
+        last_valid: None,
+        announced: Announced::default(),
+    })
 }
 
 /// A virtual node as it was made.

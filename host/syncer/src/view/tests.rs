@@ -1,11 +1,9 @@
 use topoloom_sync::guard::Spent;
-use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
-use topoloom_sync::policy::object::{Policy, PolicyObject};
-use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
+use topoloom_sync::policy::object::Policy;
 use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};
 
-use super::examples::{binding, lend, mark, now, physical, view};
+use super::examples::{binding, lend, mark, mornings, now, physical, view};
 use super::*;
 
 /// Selects no node that there is.
@@ -87,23 +85,7 @@ fn nothing_is_kept_of_a_node_that_is_gone_in_both_clusters_and_of_its_pods() {
 
 /// Its windows are closed at noon, and its pods have no grace.
 fn morning() -> Policy {
-    let spec = PolicySpec {
-        cluster: "east".to_owned(),
-        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
-        force_reclaim: true,
-        ..PolicySpec::default()
-    };
-    Policy::new(PolicyObject {
-        name: "morning".to_owned(),
-        uid: "p1".into(),
-        generation: 1,
-        created: None,
-        deleting: false,
-        spec,
-        unreadable: None,
-        last_valid: None,
-        announced: Announced::default(),
-    })
+    mornings("morning", None)
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Closing {
 /// What a process remembers of the present closing. Where it has seen that the windows are open, that is nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClosingMemory {
-    /// What stood on the node at the last look, or was written since.
+    /// What stood on the node at the last look, or was written since, or could not be.
     known: Option<Closing>,
     /// What stands on the node once the answer to the last look is written.
     planned: Option<Closing>,
@@ -46,7 +46,7 @@ impl ClosingMemory {
         self.planned = self.known;
     }
 
-    /// The taints that the last look asked for were written, or may have been.
+    /// The taints that the last look asked for were written, or may have been, or are refused for what they say.
     pub fn written(&mut self) {
         let evicted = self.known.and_then(|known| known.since);
         self.known = self.planned.map(|planned| Closing { since: planned.since.or(evicted), ..planned });

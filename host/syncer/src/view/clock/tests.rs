@@ -1,11 +1,9 @@
 use topoloom_sync::guard::{Cause, Spent};
-use topoloom_sync::policy::announced::Announced;
 use topoloom_sync::policy::in_force::Synced;
-use topoloom_sync::policy::object::{Policy, PolicyObject};
-use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
+use topoloom_sync::policy::object::Policy;
 use topoloom_sync::taints::{Effect, Taint};
 
-use super::super::examples::{binding, lend, now, read, view};
+use super::super::examples::{binding, lend, mornings, now, read, view};
 use super::super::*;
 use super::*;
 
@@ -13,25 +11,7 @@ const LENT: &str = "vnode-east-w1";
 
 /// Its windows close at 08:01; a grace of ten hours.
 pub(in crate::view) fn night() -> Policy {
-    let spec = PolicySpec {
-        cluster: "east".to_owned(),
-        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
-        force_reclaim: true,
-        graceful_reclaim_period_seconds: Some(36_000),
-        ..PolicySpec::default()
-    };
-    let (name, uid) = ("night".to_owned(), "p1".into());
-    Policy::new(PolicyObject {
-        name,
-        uid,
-        generation: 1,
-        created: None,
-        deleting: false,
-        spec,
-        unreadable: None,
-        last_valid: None,
-        announced: Announced::default(),
-    })
+    mornings("night", Some(36_000))
 }
 
 /// The time, when the wall clock was set by so much.
