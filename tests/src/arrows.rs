@@ -240,7 +240,7 @@ const SYNC: Rooms = Rooms {
         ("streams", &["naming", "identity"]),
         ("pods", &["phase", "precondition", "bars", "identity"]),
         ("csi", &["precondition", "bars", "naming", "identity"]),
-        ("reclaim", &["phase", "wall", "taints", "merge", "policy"]),
+        ("reclaim", &["phase", "wall", "taints", "merge", "policy", "deletion"]),
         (
             "node",
             &[

@@ -37,7 +37,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(2);
 
     fn binding(number: usize) -> BindingId {
-        BindingId { name: format!("b{number}").into(), uid: format!("u{number}").into() }
+        BindingId { name: format!("b{number}").as_str().into(), uid: format!("u{number}").into() }
     }
 
     #[tokio::test(start_paused = true)]
