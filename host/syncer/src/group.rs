@@ -241,10 +241,11 @@ impl Group {
         let stored = self.heartbeats.stored().await;
         self.troubles.of_right(Thing::LeaseLists, Side::Virtual, &stored);
         let stored = stored?;
-        let take_over = self.heartbeats.take_over(&stored);
+        let listed = self.heartbeats.wall();
         let nodes = lent_nodes(&self.lent, &self.identity()).await;
         self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
         let named: BTreeMap<NodeName, Uid> = nodes?.into_iter().collect();
+        let take_over = self.heartbeats.take_over(&stored, &named, listed);
         // A node that has lost a label of identity is in no such list. Until it was read live its lease is renewed.
         let identity = self.identity();
         let of_ours = stored.iter().filter_map(|lease| lease.node_of(&identity));

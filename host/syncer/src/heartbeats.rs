@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::gate::{Gate, ReadOnly, Switch};
 use topoloom_core::names::{NodeName, Uid};
@@ -129,13 +130,22 @@ impl Heartbeats {
         self.shared.requests.list(&self.shared.selector).await
     }
 
-    /// What these leases show of the clock of the process that renewed them last; `None`: none was ever renewed. Asked as soon as they
-    /// were listed, since it reads our clock, too.
+    /// The time of day. Read as soon as leases were listed, for [`Self::take_over`].
     #[must_use]
-    pub fn take_over(&self, stored: &[StoredLease]) -> Option<TakeOver> {
-        let take_over = lease::take_over(stored, self.shared.clock.wall())?;
-        self.shared.book().took_over(&take_over);
-        Some(take_over)
+    pub fn wall(&self) -> Timestamp {
+        self.shared.clock.wall()
+    }
+
+    /// What these leases show of the clock of the process that renewed them last; `None`: none of what is lent was ever renewed.
+    /// `nodes` are the virtual nodes that are there, and `listed` is what our clock showed when the leases were listed.
+    #[must_use]
+    pub fn take_over(
+        &self,
+        stored: &[StoredLease],
+        nodes: &BTreeMap<NodeName, Uid>,
+        listed: Timestamp,
+    ) -> Option<TakeOver> {
+        self.shared.book().take_over(stored, nodes, listed)
     }
 
     /// As [`Self::start`] for many nodes at once, with what one list of the leases shows: what is known of a lease is renewed

@@ -18,7 +18,7 @@ use topoloom_sync::renewal::Wheel;
 use topoloom_sync::wall::TakeOver;
 
 use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, Sent, Step, Wanted};
-use super::lease::{StoredLease, WhyForeign};
+use super::lease::{self, StoredLease, WhyForeign};
 use super::metrics::{BeatCounts, BeatOutcome, BindingMetrics};
 use super::options::Options;
 use super::queues::Queues;
@@ -164,9 +164,16 @@ impl Book {
         nodes.into_iter().filter_map(start).collect()
     }
 
-    /// Shows how long ago, by our clock, the last renewal of an earlier process was.
-    pub(super) fn took_over(&self, take_over: &TakeOver) {
+    /// What these leases show of the clock of an earlier process; how long ago its last renewal was, by our clock, is a metric.
+    pub(super) fn take_over(
+        &self,
+        stored: &[StoredLease],
+        nodes: &BTreeMap<NodeName, Uid>,
+        listed: Timestamp,
+    ) -> Option<TakeOver> {
+        let take_over = lease::take_over(stored, &self.common.us, nodes, listed)?;
         self.metrics.took_over(take_over.now.duration_since(take_over.earlier));
+        Some(take_over)
     }
 
     fn begin(

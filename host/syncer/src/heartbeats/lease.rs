@@ -91,6 +91,17 @@ impl StoredLease {
         (is_held && names_binding(&self.metadata.labels, us)).then_some((node, uid))
     }
 
+    /// Whether a process that served what is lent now has renewed it: it names this binding, or its node is there (`nodes`). What an
+    /// earlier binding of the name left of nodes that are gone was not renewed since, and says nothing of a clock.
+    fn is_of_what_is_lent(&self, us: &Identity, nodes: &BTreeMap<NodeName, Uid>) -> bool {
+        let is_there = |owner: &OwnerReference| {
+            let uid = nodes.get(owner.name.as_str());
+            owner.kind == "Node" && uid.is_some_and(|uid| **uid == *owner.uid)
+        };
+        Ownership::of(&self.metadata.labels, us) == Ownership::Ours
+            || self.metadata.owner_references.iter().any(is_there)
+    }
+
     /// When it was renewed, by the clock of its holder.
     #[must_use]
     pub fn renewed(&self) -> Option<Timestamp> {
@@ -130,11 +141,17 @@ impl StoredLease {
     }
 }
 
-/// What these Leases show of the clock of the process that renewed one of them last; `None`: none was ever renewed.
-pub(super) fn take_over(stored: &[StoredLease], now: Timestamp) -> Option<TakeOver> {
-    let latest = stored.iter().filter_map(StoredLease::renewed).max()?;
+/// What these Leases show of the clock of the process that renewed one of them last; `None`: none of what is lent was ever renewed.
+pub(super) fn take_over(
+    stored: &[StoredLease],
+    us: &Identity,
+    nodes: &BTreeMap<NodeName, Uid>,
+    now: Timestamp,
+) -> Option<TakeOver> {
+    let stored: Vec<&StoredLease> = stored.iter().filter(|lease| lease.is_of_what_is_lent(us, nodes)).collect();
+    let latest = stored.iter().filter_map(|lease| lease.renewed()).max()?;
     let mut last: Option<&StoredLease> = None;
-    for lease in stored.iter().filter(|lease| lease.renewed().is_some()) {
+    for lease in stored.into_iter().filter(|lease| lease.renewed().is_some()) {
         // By the order of the writes: times are of several clocks.
         if last.is_none_or(|last| last.version().is_older_than(&lease.version())) {
             last = Some(lease);
@@ -445,9 +462,11 @@ mod tests {
         let lease = |version: &str, renewed: i64, clock: Option<i64>| {
             let annotations = clock.map_or(json!({}), |clock| json!({keys::RENEWED_AT: at(clock).to_string()}));
             let spec = json!({"renewTime": at(renewed).to_string()});
-            stored(json!({"metadata": {"resourceVersion": version, "annotations": annotations}, "spec": spec}))
+            let metadata = json!({"resourceVersion": version, "annotations": annotations, "labels": us().labels()});
+            stored(json!({"metadata": metadata, "spec": spec}))
         };
-        let never = stored(json!({"metadata": {"resourceVersion": "99"}, "spec": {}}));
+        let never = stored(json!({"metadata": {"resourceVersion": "99", "labels": us().labels()}, "spec": {}}));
+        let take_over = |stored: &[StoredLease], now| take_over(stored, &us(), &BTreeMap::new(), now);
         assert_eq!(take_over(&[], at(0)), None);
         assert_eq!(take_over(std::slice::from_ref(&never), at(0)), None);
         // The third was renewed by a clock that was ahead, the first by the next process, which is two hours behind.
@@ -457,6 +476,26 @@ mod tests {
         // A clock that showed more than the renewal carries is none of ours: no grace would be left.
         let forged = lease("40", 8, Some(80_000));
         assert_eq!(forged.clock(), Some(at(8)));
+    }
+
+    #[test]
+    fn s17_a_lease_that_an_earlier_binding_of_the_name_left_of_a_node_that_is_gone_shows_no_clock() {
+        let at = |second: i64| Timestamp::from_second(1_772_352_000 + second).unwrap();
+        let mut labels = us().labels();
+        labels.insert(keys::BINDING_UID.to_owned(), "of an earlier binding".to_owned());
+        let owner = json!([{"kind": "Node", "name": "vnode-east-w1", "uid": "u-1"}]);
+        let left = [stored(json!({
+            "metadata": {"name": "vnode-east-w1", "labels": labels, "ownerReferences": owner, "resourceVersion": "7"},
+            "spec": {"holderIdentity": "vnode-east-w1", "renewTime": at(0).to_string()},
+        }))];
+        let shown = |nodes: &[(&str, &str)]| {
+            let nodes = nodes.iter().map(|&(name, uid)| (name.into(), uid.into())).collect();
+            take_over(&left, &us(), &nodes, at(67))
+        };
+        assert_eq!(shown(&[]), None);
+        assert_eq!(shown(&[("vnode-east-w1", "u-2"), ("vnode-east-w2", "u-1")]), None, "a node made again");
+        // The binding was deleted by force: its node is there, and is adopted with its graces.
+        assert_eq!(shown(&[("vnode-east-w1", "u-1")]), Some(TakeOver { earlier: at(0), latest: at(0), now: at(67) }));
     }
 
     #[test]
