@@ -1,5 +1,5 @@
-//! The test control plane by hand: `build` makes its binary, and that of Helm, which the tests of the chart need; `up`
-//! runs a control plane until its input closes or Ctrl-C. `--machines` gives it Nodes with test kubelets, which run pods in name
+//! The test control plane by hand: `build` makes its binary, and that of Helm, which the tests of the chart need, and prints what
+//! each path is; `up` runs a control plane until its input closes or Ctrl-C. `--machines` gives it Nodes with test kubelets, which run pods in name
 //! only, and `--schedules` a kube-scheduler with the controllers of workloads: together two of them are the clusters of lending.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command line tool")]
 
@@ -79,10 +79,13 @@ impl Inside {
 
 async fn build() -> Result<()> {
     match tokio::task::spawn_blocking(find_or_build).await?? {
-        Programs::Built { servers, kubectl } => println!("{}\n{}", servers.display(), kubectl.display()),
-        Programs::Folder(folder) => println!("{}", folder.display()),
+        Programs::Built { servers, kubectl } => {
+            println!("{} (etcd and the servers of the control plane)", servers.display());
+            println!("{} (kubectl, with `kubectl` as its first argument)", kubectl.display());
+        }
+        Programs::Folder(folder) => println!("{} (etcd, the servers of the control plane and kubectl)", folder.display()),
     }
-    println!("{}", tokio::task::spawn_blocking(helm::find_or_build).await??.display());
+    println!("{} (helm)", tokio::task::spawn_blocking(helm::find_or_build).await??.display());
     Ok(())
 }
 
@@ -93,20 +96,23 @@ async fn up(inside: &Inside) -> Result<()> {
     let closed = input_closed();
     let end = async {
         tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-            _ = closed => {}
+            _ = terminated.recv() => "it got SIGTERM",
+            _ = interrupted.recv() => "Ctrl-C",
+            _ = closed => "its input has ended; `up` runs until then, so start it in a terminal, or with an input that stays open",
         }
     };
     tokio::pin!(end);
     let mut background = Background::new();
     let (plane, _scheduler) = tokio::select! {
         started = start(inside, &mut background) => started?,
-        () = &mut end => return Ok(()),
+        why = &mut end => {
+            eprintln!("controlplane: stopped while it was started: {why}");
+            return Ok(());
+        }
     };
     println!("KUBECONFIG={}", plane.kubeconfig().display());
-    end.await;
-    eprintln!("controlplane: stopping");
+    let why = end.await;
+    eprintln!("controlplane: stopping: {why}");
     background.stop().await;
     plane.stop().await
 }
