@@ -83,7 +83,9 @@ async fn build() -> Result<()> {
             println!("{} (etcd and the servers of the control plane)", servers.display());
             println!("{} (kubectl, with `kubectl` as its first argument)", kubectl.display());
         }
-        Programs::Folder(folder) => println!("{} (etcd, the servers of the control plane and kubectl)", folder.display()),
+        Programs::Folder(folder) => {
+            println!("{} (etcd, the servers of the control plane and kubectl)", folder.display())
+        }
     }
     println!("{} (helm)", tokio::task::spawn_blocking(helm::find_or_build).await??.display());
     Ok(())

@@ -51,7 +51,7 @@ use super::elsewhere::Rivalry;
 use super::going::{self, Left};
 use super::news::News;
 use super::others::SameId;
-use super::report::{Conflict, Going, Kept, reason_of_batch};
+use super::report::{Conflict, Going, Kept, held_sentence, reason_of_batch};
 use super::requests::{Clients, LeaseName};
 use super::verbs::Verbs;
 use super::witness::Why;
@@ -644,7 +644,8 @@ impl Conductor {
                 pods = batch.pods,
                 "a batch is held: {batch}"
             );
-            self.event(Urgency::Warning, reason_of_batch(&batch), &format!("held: {batch}")).await;
+            let note = format!("held: {}", held_sentence(&batch, &self.name));
+            self.event(Urgency::Warning, reason_of_batch(&batch), &note).await;
         }
     }
 

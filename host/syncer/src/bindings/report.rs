@@ -146,6 +146,8 @@ pub(super) struct Link<'a> {
 
 /// What a status follows from.
 pub(super) struct Facts<'a> {
+    /// The name of the binding.
+    pub(super) binding: &'a str,
     pub(super) now: Timestamp,
     pub(super) generation: Option<i64>,
     pub(super) holder: &'a str,
@@ -202,7 +204,7 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
     };
     let (connected, why) = connected(facts);
     set(ConditionType::Connected, connected, why);
-    if let Some((status, why)) = held_condition(facts.held) {
+    if let Some((status, why)) = held_condition(facts.held, facts.binding) {
         set(ConditionType::Held, status, why);
     }
     let yes_or = |why: Option<Says>, otherwise: &str| match why {
@@ -303,7 +305,7 @@ fn not_ready(facts: &Facts<'_>) -> Option<Says> {
         .or_else(|| match facts.held {
             Held::Nothing => None,
             Held::Recalling => Some(says(Reason::Pending, "What an earlier replica held is judged again.")),
-            Held::Batch(batch) => Some(batch_is_held(batch)),
+            Held::Batch(batch) => Some(batch_is_held(batch, facts.binding)),
         })
         .or_else(|| paused(facts))
         .or_else(|| facts.is_draining.then(|| says(Reason::Draining, "An operator drains nodes of the binding.")))
@@ -359,7 +361,10 @@ fn deletion(facts: &Facts<'_>) -> Option<Says> {
     // A deletion that is held waits for an operator, one that lacks a right for a person who can add it, and both say so.
     let lacks = facts.troubles.iter().filter(|refusal| is_missing_right(refusal.reason)).cloned();
     match (facts.held, refused(&lacks.collect::<Vec<_>>())) {
-        (Held::Batch(batch), _) => Some(says(batch_is_held(batch).reason, format!("{message} Held: {batch}."))),
+        (Held::Batch(batch), _) => {
+            let held = held_sentence(batch, facts.binding);
+            Some(says(reason_of_batch(batch), format!("{message} Held: {held} A deletion cannot be taken back.")))
+        }
         (Held::Nothing | Held::Recalling, Some(why)) => Some(says(why.reason, format!("{message} {}", why.message))),
         (Held::Nothing | Held::Recalling, None) => Some(says(Reason::Deleting, message)),
     }
@@ -485,16 +490,21 @@ fn connected(facts: &Facts<'_>) -> (ConditionStatus, Says) {
 }
 
 /// `None`: it stays as it is.
-fn held_condition(held: Held<'_>) -> Option<(ConditionStatus, Says)> {
+fn held_condition(held: Held<'_>, binding: &str) -> Option<(ConditionStatus, Says)> {
     match held {
         Held::Nothing => Some((ConditionStatus::False, says(Reason::Ok, "Nothing is held."))),
         Held::Recalling => None,
-        Held::Batch(batch) => Some((ConditionStatus::True, batch_is_held(batch))),
+        Held::Batch(batch) => Some((ConditionStatus::True, batch_is_held(batch, binding))),
     }
 }
 
-fn batch_is_held(batch: &HeldBatch) -> Says {
-    says(reason_of_batch(batch), format!("{batch}."))
+fn batch_is_held(batch: &HeldBatch, binding: &str) -> Says {
+    says(reason_of_batch(batch), held_sentence(batch, binding))
+}
+
+/// What is held, and what an operator types about it.
+pub(super) fn held_sentence(batch: &HeldBatch, binding: &str) -> String {
+    format!("{batch}. To confirm it: topoloom lend confirm {binding} {}.", batch.hash)
 }
 
 /// The limit that a held batch breaks, in a word.

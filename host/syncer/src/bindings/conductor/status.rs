@@ -43,6 +43,7 @@ impl Conductor {
         };
         let link = self.parts.link.borrow();
         Facts {
+            binding: &self.name,
             now,
             generation: self.object.metadata.generation,
             holder: &self.process.holder,
@@ -166,6 +167,7 @@ pub(in crate::bindings) async fn unusable(
 ) {
     let (kept, strays) = (Kept::of(&object.status), Strays::default());
     let facts = Facts {
+        binding: &holding.name,
         now: (process.now)().wall,
         generation: object.metadata.generation,
         holder: &process.holder,

@@ -32,6 +32,7 @@ fn kept() -> Kept {
 
 fn facts(kept: &Kept) -> Facts<'_> {
     Facts {
+        binding: "east",
         now: at("2026-08-03T12:00:00.25Z"),
         generation: Some(1),
         holder: "topoloom-0",
@@ -312,6 +313,7 @@ fn s9_the_reason_of_a_held_batch_is_the_limit_that_it_breaks() {
     let kept = kept();
     let held = first(&Facts { held: Held::Batch(&pods), ..facts(&kept) });
     assert_eq!(condition(&held, ConditionType::Held), "True TooManyPodsRemoved");
+    assert!(held.message.ends_with("To confirm it: topoloom lend confirm east abc."), "{}", held.message);
 }
 
 #[test]
@@ -491,7 +493,9 @@ fn s11_a_deletion_says_what_it_waits_for() {
     let going = Going::Nodes;
     let held = first(&Facts { going: Some(&going), held: Held::Batch(&batch), ..facts(&kept) });
     assert_eq!(condition(&held, ConditionType::Ready), "False TooManyNodesRemoved");
-    assert!(held.message.contains("confirm with hash abc"), "{}", held.message);
+    for part in ["confirm with hash abc", "topoloom lend confirm east abc. A deletion cannot be taken back."] {
+        assert!(held.message.contains(part), "{part}: {}", held.message);
+    }
 }
 
 #[test]
