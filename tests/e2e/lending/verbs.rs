@@ -92,6 +92,7 @@ async fn s19_a_borrower_lends_with_what_lend_grant_and_lend_kubeconfig_print_and
     assert!(early.contains("there is no ServiceAccount topoloom-lending/east.borrowed"), "{early}");
     lent.physical_plane.kubectl_with(&["apply", "-f", "-"], &yaml).await?;
     let said = topoloom(Some(physical.as_path()), &[&kubeconfig[..], &["--duration", "12h"]].concat()).await?;
+    assert!(said.out.starts_with("# The token in this file ends at "), "it says so to the person who has the file");
     let document: Value = serde_saphyr::from_str(&said.out).context("this is no kubeconfig")?;
     let token = document["users"][0]["user"]["token"].as_str().context("there is no token")?.to_owned();
     assert!(said.err.contains("the token ends at ") && said.err.contains("in 11h59m"), "{}", said.err);

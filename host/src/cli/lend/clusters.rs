@@ -266,6 +266,7 @@ impl Clusters {
             kube_system: &self.kube_system,
             cluster: physical.map(|machines| &machines.cluster),
             is_read_only: matches!(self.is_read_only, Ok(true)),
+            now: self.now,
         };
         let mut hindered = once::look(&looked, &self.lent, physical.map(|machines| &machines.client)).await;
         let mut remarks = hindered.remarks.clone();

@@ -17,6 +17,7 @@ mod text;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use kube::{Api, Resource as _};
@@ -37,7 +38,6 @@ use topoloom_syncer::survey::lists::{self, LentLists, Scope};
 
 use self::document::{LendExplanation, NodeExplained, PodExplained};
 use self::pod::Judging;
-use super::amounts::Moment;
 use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
 use super::parts::BarInForce;
@@ -199,7 +199,10 @@ impl Asked<'_> {
         }
         if let Some(lease) = &mut explained.lease {
             match lists::renewal(&self.clusters.lent, &lent).await {
-                Ok(renewed) => lease.renewed = renewed.map(|at| Moment::seen(at, now.wall)),
+                Ok(at) => {
+                    let lasts = Duration::from_secs(seen.reading.terms.heartbeats.seconds().into());
+                    node::renewed(lease, at, lasts, now.wall);
+                }
                 Err(refusal) => remarks.push(format!("the lease of node {lent} could not be read: {refusal}")),
             }
         }
@@ -256,9 +259,7 @@ impl Asked<'_> {
             let (_, seen) = self.look(binding, Scope::Machine { physical: &physical, lent: node }).await?;
             remarks.extend(seen.remarks.iter().cloned());
             let twin = match (&seen.machines, pod::named(lent)) {
-                (Err(why), _) => {
-                    return Ok(pod::alone(lent, format!("its physical cluster was not read: {why}")));
-                }
+                (Err(why), _) => return Ok(pod::unread(lent, terms.identity.binding(), why)),
                 (Ok(_), None) => None,
                 (Ok(machines), Some(named)) => pod::read(&machines.client, &named.namespace, &named.name).await?,
             };

@@ -106,7 +106,8 @@ pub(super) async fn run(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
         token: &token,
     });
     let text = match args.output {
-        ObjectFormat::Yaml => topoloom_api::crd::to_yaml(&document)?,
+        ObjectFormat::Yaml => format!("{}{}", comment(end), topoloom_api::crd::to_yaml(&document)?),
+        // It can have no comment.
         ObjectFormat::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
     };
     remarks(args, end, Timestamp::now()).iter().for_each(|remark| print::error(&format!("topoloom: {remark}")));
@@ -200,6 +201,11 @@ fn remarks(args: &KubeconfigArgs, end: Timestamp, now: Timestamp) -> Vec<String>
         ));
     }
     remarks
+}
+
+/// What the file says to the person who has it.
+fn comment(end: Timestamp) -> String {
+    format!("# The token in this file ends at {end}. Treat the file like a password.\n")
 }
 
 fn document(access: &Access<'_>) -> Value {
@@ -377,6 +383,9 @@ mod tests {
         assert_eq!(plain["clusters"][0]["cluster"], json!({"server": "https://lender.example.com:6443"}));
         let allowed = Allowed { insecure: Insecure::Refused, loopback: Loopback::Refused };
         judge(plain.to_string().as_bytes(), allowed).unwrap();
+        let text = format!("{}{plain}", comment("2026-10-30T06:10:00Z".parse().unwrap()));
+        assert!(text.starts_with("# The token in this file ends at 2026-10-30T06:10:00Z. "), "{text}");
+        judge(text.as_bytes(), allowed).unwrap();
     }
 
     #[test]

@@ -7,13 +7,19 @@
 //! # Failure story
 //!
 //! What cannot be read is a remark, and the answer is the one without it. While the physical cluster is not read, nothing is decided
-//! about its nodes.
+//! about its nodes. Where the status says that it is unreachable, that counts: the process that serves the binding decides by what it
+//! reaches itself.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use topoloom_api::ClusterBinding;
+use topoloom_api::cluster_binding::ConnectionState;
 use topoloom_core::names::Uid;
 use topoloom_sync::bars::Bars;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::liveness::{Doubt, Reach};
+use topoloom_sync::node::Now;
 
 use super::bars::{Hindrances, Reaches, bars};
 use super::borrower::{Access, Taken, take};
@@ -41,6 +47,8 @@ pub struct Looked<'a> {
     pub cluster: Option<&'a Uid>,
     /// Whether writes are switched off in the processes that serve bindings.
     pub is_read_only: bool,
+    /// When it was read.
+    pub now: Now,
 }
 
 /// What may not be written for a binding, and what its operators want.
@@ -62,7 +70,7 @@ pub struct Hindered {
 
 /// Looks at a binding, with clients that read the virtual cluster and the physical one.
 pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&kube::Client>) -> Hindered {
-    let Looked { object, reading, kube_system, cluster, is_read_only, .. } = *looked;
+    let Looked { object, reading, kube_system, cluster, is_read_only, now, .. } = *looked;
     let (verbs, kept) = (Verbs::read(object.metadata.annotations.as_ref()), Kept::of(&object.status));
     let (mut why, mut remarks) = (Vec::new(), Vec::new());
     let virtual_cluster = reading.terms.binding.identity.virtual_cluster();
@@ -93,8 +101,9 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
     };
     why.extend(conflict);
     let is_read = cluster.is_some() && !is_same;
+    let here = if is_read { Reach::Reachable } else { Reach::Suspect(Doubt::NotListed) };
     let reaches = Reaches {
-        physical: if is_read { Reach::Reachable } else { Reach::Suspect(Doubt::NotListed) },
+        physical: unreachable(object, now).unwrap_or(here),
         listing: if is_read { Listing::Listed } else { Listing::Unlisted },
         lent: Reach::Reachable,
         is_read_only,
@@ -108,6 +117,17 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
         why,
         remarks,
     }
+}
+
+/// That the process which serves the binding does not reach its physical cluster, and since when.
+fn unreachable(object: &ClusterBinding, now: Now) -> Option<Reach> {
+    let connection = object.status.connection.as_ref()?;
+    if connection.state != ConnectionState::Unreachable {
+        return None;
+    }
+    let since = connection.since.parse::<Timestamp>().ok();
+    let past = since.and_then(|since| Duration::try_from(now.wall.duration_since(since)).ok()).unwrap_or_default();
+    Some(Reach::Unreachable { since: now.steady.saturating_sub(past) })
 }
 
 /// What keeps a binding from lending machines anew, of what its virtual nodes show.
@@ -181,9 +201,14 @@ mod tests {
             kube_system: &kube_system,
             cluster: cluster.as_ref(),
             is_read_only: false,
+            now: now(),
         };
         let client = physical.client();
         look(&looked, &Server::default().client(), cluster.as_ref().map(|_| &client)).await
+    }
+
+    fn now() -> Now {
+        Now { wall: "2026-08-03T12:00:00Z".parse().unwrap(), steady: Duration::from_secs(1_000) }
     }
 
     fn bars_of(hindered: &Hindered) -> Vec<Bar> {
@@ -209,6 +234,12 @@ mod tests {
         // Of a cluster that was not read nothing is known.
         let unread = looked(none(), none(), none(), None, &server).await;
         assert_eq!((bars_of(&unread), unread.reach), (vec![Bar::Suspect], Reach::Suspect(Doubt::NotListed)));
+        let gone = json!({"connection": {"state": "Unreachable", "since": "2026-08-03T11:59:00Z"}});
+        for cluster in [None, Some("pc")] {
+            let gone = looked(none(), none(), gone.clone(), cluster, &server).await;
+            let since = now().steady - Duration::from_secs(60);
+            assert_eq!((bars_of(&gone), gone.reach), (vec![Bar::Unreachable], Reach::Unreachable { since }));
+        }
         let itself = looked(none(), none(), none(), Some("vc-1"), &server).await;
         assert_eq!((bars_of(&itself), itself.why.len()), (vec![Bar::Suspect], 1));
         assert_eq!(server.writes(), [""; 0]);
@@ -227,6 +258,7 @@ mod tests {
             kube_system: &kube_system,
             cluster: Some(&cluster),
             is_read_only: true,
+            now: now(),
         };
         let hindered = look(&looked, &server.client(), Some(&server.client())).await;
         assert_eq!((bars_of(&hindered), hindered.reach), (vec![Bar::ReadOnly], Reach::Reachable));

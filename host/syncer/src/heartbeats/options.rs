@@ -72,7 +72,8 @@ impl Options {
     }
 
     /// `leaseDurationSeconds`.
-    pub(super) fn seconds(self) -> u32 {
+    #[must_use]
+    pub fn seconds(self) -> u32 {
         self.seconds
     }
 

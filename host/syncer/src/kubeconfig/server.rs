@@ -100,7 +100,8 @@ fn uri(cluster: &Section<'_>, insecure: Insecure, dial: Dial) -> Result<Uri, Kub
         }
     }
     dial.check_literal(host).map_err(|refused| {
-        let allowed = "allowed are addresses of other machines; loopback where the operator of the host allows it";
+        let allowed = "allowed are addresses of other machines. For a trial on one machine: --syncer-allow-loopback, or \
+                       TOPOLOOM_SYNCER_ALLOW_LOOPBACK=true for each command that reads the physical cluster";
         cluster.wrong(FIELD, value(), format!("{} is not dialled", refused.class), allowed)
     })?;
     Ok(uri)

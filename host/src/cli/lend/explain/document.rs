@@ -186,6 +186,9 @@ pub(super) struct LeaseExplained {
     /// When it was renewed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) renewed: Option<Moment>,
+    /// Whether it should be renewed. The sentence says it.
+    #[serde(skip)]
+    pub(super) wanted: bool,
 }
 
 /// A pod and its twin in the other cluster.
@@ -199,6 +202,9 @@ pub(super) struct PodExplained {
     pub(super) lent: Option<OnePod>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) physical: Option<OnePod>,
+    /// Whether it is not known that there is one. The state says why.
+    #[serde(skip)]
+    pub(super) unread: bool,
     /// What follows for it, by the table of cases in the documentation of pods, in a sentence.
     pub(super) state: String,
     /// When the status of the virtual pod was written last.

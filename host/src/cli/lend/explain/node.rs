@@ -3,8 +3,9 @@
 //! Owns the step from facts and decision to the document. Decides nothing.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_core::names::Uid;
 use topoloom_sync::copied::{LeftOut, TaintLeftOut};
@@ -28,6 +29,7 @@ use super::document::{
 };
 use crate::cli::lend::amounts::{Moment, add, amounts};
 use crate::cli::lend::parts::Windows;
+use crate::cli::print;
 
 /// What a decision about a node follows from, and the decision.
 pub(super) fn explained(facts: &Facts<'_>, decision: &NodeDecision<'_>, now: Now) -> NodeExplained {
@@ -198,7 +200,17 @@ fn lease(lease: Lease, liveness: Option<&Liveness>) -> LeaseExplained {
         Lease::Renew => format!("it is renewed{conditions}"),
         Lease::Stop(why) => format!("it is not renewed: {why}{conditions}"),
     };
-    LeaseExplained { sentence, renewed: None }
+    LeaseExplained { sentence, renewed: None, wanted: lease == Lease::Renew }
+}
+
+/// When the lease was renewed last. One that should be renewed, and has ended, is renewed by no replica.
+pub(super) fn renewed(lease: &mut LeaseExplained, at: Option<Timestamp>, lasts: Duration, now: Timestamp) {
+    let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
+    if lease.wanted && at.is_some_and(|at| now.duration_since(at) > lasts) {
+        let lasts = print::span(lasts.as_secs());
+        lease.sentence = format!("it is not renewed: it lasts for {lasts} and has ended, so no replica renews it");
+    }
+    lease.renewed = at.map(|at| Moment::seen(at, now));
 }
 
 /// The pods of a node that use most of it, and the rest in sum.

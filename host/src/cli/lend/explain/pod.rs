@@ -13,6 +13,7 @@ use topoloom_sync::bars::Bars;
 use topoloom_sync::identity::mapping::PhysicalPodRef;
 use topoloom_sync::identity::{Earlier, Identity};
 use topoloom_sync::keys;
+use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::Now;
 use topoloom_sync::pods::{Adopted, Facts, PhysicalPod, PodDecision, Twin, VirtualPod, decide};
 use topoloom_syncer::slices::pod::PodSlice;
@@ -55,12 +56,19 @@ pub(super) fn explained(lent: Option<&PodSlice>, physical: Option<&PodSlice>, ju
             (None, None) => "neither of the two pods exists".to_owned(),
         },
         last_write: written.map(|at| Moment::seen(at, judging.now.wall)),
+        unread: false,
     }
 }
 
 /// A virtual pod that no binding has to do with.
 pub(super) fn alone(lent: &PodSlice, why: String) -> PodExplained {
     PodExplained { lent: Some(one(lent)), state: why, ..PodExplained::default() }
+}
+
+/// A virtual pod of a binding whose physical cluster was not read.
+pub(super) fn unread(lent: &PodSlice, binding: &BindingName, why: &str) -> PodExplained {
+    let state = format!("its physical cluster was not read: {why}");
+    PodExplained { binding: Some(binding.to_string()), unread: true, ..alone(lent, state) }
 }
 
 fn follows(lent: Option<&PodSlice>, physical: &PodSlice, judging: &Judging<'_>) -> PodDecision {
@@ -128,7 +136,6 @@ fn annotations(pod: &PodSlice) -> BTreeMap<String, String> {
 mod tests {
     use serde_json::{Value, json};
     use topoloom_sync::bars::Bar;
-    use topoloom_sync::naming::BindingName;
 
     use super::*;
 

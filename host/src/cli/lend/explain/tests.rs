@@ -259,3 +259,17 @@ fn what_is_explained_has_a_name_that_an_object_can_have() {
         assert!(subject(wrong).is_err(), "{wrong:?}");
     }
 }
+
+#[test]
+fn s5_s23_a_lease_that_has_ended_is_not_said_to_be_renewed() {
+    let (now, lasts) = (now().wall, Duration::from_secs(40));
+    let said = |wanted: bool, seconds: i64| {
+        let mut lease = document::LeaseExplained { sentence: "it is renewed".into(), renewed: None, wanted };
+        node::renewed(&mut lease, Some(now - jiff::SignedDuration::from_secs(seconds)), lasts, now);
+        assert!(lease.renewed.is_some());
+        lease.sentence
+    };
+    assert_eq!(said(true, 40), "it is renewed");
+    assert_eq!(said(true, 41), "it is not renewed: it lasts for 40s and has ended, so no replica renews it");
+    assert_eq!(said(false, 41), "it is renewed", "that it stops has a reason of its own");
+}

@@ -8,6 +8,8 @@ use crate::cli::lend::parts::{Rows, count, section, short};
 
 /// Longest text of another client that is repeated.
 const SHOWN: usize = 300;
+/// Where the numbered rows are that the state of a pod names.
+const ROWS: &str = "rows are those of the table in docs/top-down-contract.md, \"A broken contract\"";
 
 /// Everything that was found.
 pub(super) fn text(explanation: &LendExplanation) -> String {
@@ -154,7 +156,12 @@ fn pod(text: &mut String, pod: &PodExplained) {
     let subject = pod.lent.as_ref().or(pod.physical.as_ref());
     let subject = subject.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
     push_line!(text, "pod {subject}{binding}");
-    let mut facts = vec![("virtual", side(&pod.lent)), ("physical", side(&pod.physical)), ("state", pod.state.clone())];
+    let physical =
+        if pod.unread { "not known: the physical cluster was not read".to_owned() } else { side(&pod.physical) };
+    let mut facts = vec![("virtual", side(&pod.lent)), ("physical", physical), ("state", pod.state.clone())];
+    if pod.state.starts_with("row ") {
+        facts.push(("", ROWS.to_owned()));
+    }
     facts.extend(pod.last_write.as_ref().map(|at| ("written", at.shown())));
     pairs(text, &facts);
 }

@@ -99,7 +99,11 @@ fn explained() -> NodeExplained {
         }],
         not_copied: vec!["annotations \"big\": it has 300003 bytes".into()],
         reclaim: vec!["the time windows are open, or no policy is in force".into()],
-        lease: Some(LeaseExplained { sentence: "it is renewed".into(), renewed: Some(seen("2026-03-05T11:29:56Z")) }),
+        lease: Some(LeaseExplained {
+            sentence: "it is renewed".into(),
+            renewed: Some(seen("2026-03-05T11:29:56Z")),
+            wanted: true,
+        }),
         last_write: Some(seen("2026-03-05T11:29:00Z")),
         follows: vec!["patch status of node vnode-east-w1".into()],
         ..NodeExplained::default()
@@ -204,6 +208,7 @@ fn s23_the_explanation_of_a_pod_names_its_twin_and_the_last_write() {
         physical: Some(OnePod { terminating: true, ..side("lent", "shop-web", "w1") }),
         state: "row 7: its status is mirrored".into(),
         last_write: Some(seen("2026-03-05T11:29:00Z")),
+        unread: false,
     };
     let explanation = LendExplanation { time: String::new(), nodes: Vec::new(), pod: Some(pod), remarks: Vec::new() };
     let wanted = "\
@@ -211,7 +216,18 @@ pod shop/web, binding east
   virtual   shop/web (UID web-uid), on node vnode-east-w1, Running
   physical  lent/shop-web (UID shop-web-uid), on node w1, Running, being deleted
   state     row 7: its status is mirrored
+            rows are those of the table in docs/top-down-contract.md, \"A broken contract\"
   written   2026-03-05T11:29:00Z, 1m0s ago
 ";
     assert_eq!(text(&explanation), wanted);
+}
+
+#[test]
+fn s5_s23_a_pod_whose_physical_cluster_was_not_read_is_not_said_to_have_no_physical_pod() {
+    let lent = OnePod { namespace: "shop".into(), name: "web".into(), uid: "u".into(), ..OnePod::default() };
+    let state = "its physical cluster was not read: no route".to_owned();
+    let pod = PodExplained { lent: Some(lent), state, unread: true, ..PodExplained::default() };
+    let explanation = LendExplanation { time: String::new(), nodes: Vec::new(), pod: Some(pod), remarks: Vec::new() };
+    let said = text(&explanation);
+    assert!(said.contains("\n  physical  not known: the physical cluster was not read\n"), "{said}");
 }
