@@ -32,12 +32,15 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
+    use topoloom_sync::naming::BindingName;
+
     use super::*;
 
     const PERIOD: Duration = Duration::from_secs(2);
 
     fn binding(number: usize) -> BindingId {
-        BindingId { name: format!("b{number}").as_str().into(), uid: format!("u{number}").into() }
+        let name = BindingName::parse(&format!("b{number}")).unwrap();
+        BindingId { name, uid: format!("u{number}").into() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -86,8 +86,10 @@ impl Scene {
             let selector = uri.query().filter(|query| query.contains("fieldSelector")).unwrap_or_default();
             let line = format!("{} {}{selector}", request.method(), uri.path());
             let (code, body) = answers(&line);
-            let sent = is_event(&line).then(|| Arc::clone(&sent));
-            let patched = line.starts_with("PATCH").then(|| Arc::clone(&patched));
+            // A second Event of the same kind is a patch of the first, which says how often it was sent.
+            let is_patch = line.starts_with("PATCH");
+            let sent = (is_event(&line) && !is_patch).then(|| Arc::clone(&sent));
+            let patched = (is_patch && !is_event(&line)).then(|| Arc::clone(&patched));
             let deleted = line.starts_with("DELETE").then(|| Arc::clone(&deleted));
             seen.lock().unwrap().push(line);
             let response = |(code, body): (u16, Value)| {
@@ -364,7 +366,7 @@ fn refused(code: u16, reason: &str, name: &str) -> (u16, Value) {
 }
 
 fn is_event(asked: &str) -> bool {
-    asked.starts_with("POST /apis/events.k8s.io/v1/")
+    asked.contains(" /apis/events.k8s.io/v1/")
 }
 
 const LIST: &str = "GET /api/v1/pods";
