@@ -19,7 +19,7 @@ pub mod lists;
 pub mod plan;
 pub mod rehearsal;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ use topoloom_api::ResourceLeasingPolicy;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::guard::{GATHER, Safety};
-use topoloom_sync::identity::{Identity, Ownership};
+use topoloom_sync::identity::{Identity, Ownership, lacking};
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
-use topoloom_sync::node::{Facts, LiveLent, LiveNode, NodeDecision, NodeOrder, Now, PhysicalNode, Question};
+use topoloom_sync::node::{Binding, Facts, LiveLent, LiveNode, NodeDecision, NodeOrder, Now, PhysicalNode, Question};
 use topoloom_sync::policy::object::Policy;
 
 use self::lists::{LentLists, PhysicalLists};
@@ -124,6 +124,12 @@ impl Survey {
             confirmed: hindered.confirmed.clone(),
         };
         survey.fill_lent(lent);
+        let stripped: Vec<NodeName> = survey.stripped().into_keys().collect();
+        let uid = |name: &NodeName| survey.others.get(name).and_then(|node| node.meta().uid.as_deref()).map(Uid::from);
+        let left: Vec<(NodeName, Uid)> =
+            stripped.into_iter().filter_map(|name| uid(&name).map(|uid| (name, uid))).collect();
+        // All nodes are looked at, these too.
+        survey.view.left_behind(left);
         if let Some(physical) = physical {
             survey.fill_physical(physical);
         }
@@ -201,6 +207,21 @@ impl Survey {
         {
             self.view.earlier_is_gone(&binding);
         }
+    }
+
+    /// Virtual nodes of the binding that lack labels of identity, and which: no watch of the binding shows them. Name and annotation say
+    /// what they are.
+    #[must_use]
+    pub fn stripped(&self) -> BTreeMap<NodeName, Vec<&'static str>> {
+        let Binding { cluster, identity, .. } = &self.view.binding;
+        let lacks = |(name, node): (&NodeName, &NodeSlice)| {
+            let meta = node.meta();
+            let physical = meta.annotations.as_ref()?.get(keys::PHYSICAL_NODE_NAME)?;
+            let lent = topoloom_sync::naming::virtual_node_name(cluster, physical).ok()?;
+            let labels = meta.labels.clone().unwrap_or_default();
+            (lent == *name).then(|| lacking(&labels, identity)).flatten().map(|keys| (name.clone(), keys))
+        };
+        self.others.iter().filter_map(lacks).collect()
     }
 
     /// The virtual nodes of the binding.

@@ -219,21 +219,25 @@ impl Size {
     }
 }
 
-/// `limits[0]: at most 20 and 70% of 26500m, which is 18550m; leaves 18550m`.
+impl Step {
+    /// `limits[0]: at most 20 and 70% of 26500m, which is 18550m; leaves 18550m`, with each amount as `shown` writes it.
+    pub fn sentence(&self, shown: impl Fn(Quantity) -> String) -> String {
+        let quantity = self.quantity.map(|quantity| format!("at most {}", shown(quantity)));
+        let share = self
+            .share
+            .map(|(percent, share)| format!("{percent} of {}, which is {}", shown(self.before), shown(share)));
+        let parts: Vec<String> = quantity.into_iter().chain(share).collect();
+        let then = match self.bound {
+            Bound::None => "not reached".to_owned(),
+            Bound::Quantity | Bound::Percent => format!("leaves {}", shown(self.after)),
+        };
+        format!("limits[{}]: {}; {then}", self.limit, parts.join(" and "))
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limits[{}]: ", self.limit)?;
-        if let Some(quantity) = self.quantity {
-            write!(f, "at most {quantity}")?;
-        }
-        if let Some((percent, share)) = self.share {
-            let and = if self.quantity.is_some() { " and " } else { "" };
-            write!(f, "{and}{percent} of {}, which is {share}", self.before)?;
-        }
-        match self.bound {
-            Bound::None => f.write_str("; not reached"),
-            Bound::Quantity | Bound::Percent => write!(f, "; leaves {}", self.after),
-        }
+        f.write_str(&self.sentence(|amount| amount.to_string()))
     }
 }
 

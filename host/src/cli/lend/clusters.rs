@@ -285,7 +285,7 @@ impl Clusters {
             policies: policies.map(|stored| policies_of(&stored, &reading)),
         };
         let survey = Survey::new(sources, self.now);
-        hindered.why.extend(once::in_the_way(&survey.view));
+        hindered.why.extend(once::in_the_way(&survey));
         Ok(Seen { survey, hindered, machines, remarks, reading })
     }
 
@@ -419,8 +419,18 @@ mod tests {
 
     /// What is seen of a binding where the Secret of all of them, or a kubeconfig of the operator, leads to the cluster `a`.
     async fn seen(clusters: &Clusters, object: &ClusterBinding, all: &[ClusterBinding]) -> Seen {
-        let (lent, overlay) = (LentLists::default(), Overlay::default());
-        let common = Common { bindings: all, lent: &lent, overlay: &overlay };
+        seen_beside(&LentLists::default(), clusters, object, all).await
+    }
+
+    /// The same where this is in the virtual cluster.
+    async fn seen_beside(
+        lent: &LentLists,
+        clusters: &Clusters,
+        object: &ClusterBinding,
+        all: &[ClusterBinding],
+    ) -> Seen {
+        let overlay = Overlay::default();
+        let common = Common { bindings: all, lent, overlay: &overlay };
         let machines = Machines { client: client(&[]), cluster: "a".into(), lists: PhysicalLists::default() };
         let mut known = Known::from([("kube".to_owned(), Ok(Arc::new(machines)))]);
         clusters.look(object, &common, Scope::All, &mut known).await.unwrap()
@@ -458,6 +468,33 @@ mod tests {
         let west = seen(&clusters(client(&[]), &[]), &all[0], &all).await;
         assert!(west.machines.is_ok());
         assert_eq!(bars(&west), [Bar::ClusterChanged]);
+    }
+
+    #[tokio::test]
+    async fn s6_s23_a_virtual_node_that_lacks_a_label_of_identity_is_named_with_what_to_type() {
+        let all = [binding("east", "physical", json!({"physicalClusterUID": "a"}))];
+        let node = |annotations: Value| {
+            let labels = json!({"topoloom.dev/virtual-cluster": "vc"});
+            let metadata = json!({"name": "vnode-east-w1", "uid": "u", "labels": labels, "annotations": annotations});
+            LentLists {
+                nodes: vec![serde_json::from_value(json!({"metadata": metadata})).unwrap()],
+                ..LentLists::default()
+            }
+        };
+        let clusters = clusters(client(&[]), &[]);
+        let ours = node(json!({"topoloom.dev/physical-node-name": "w1"}));
+        let seen = seen_beside(&ours, &clusters, &all[0], &all).await;
+        let [why] = &seen.hindered.why[..] else { panic!("{:?}", seen.hindered.why) };
+        assert!(
+            why.starts_with("1 virtual nodes lack labels of identity: vnode-east-w1 (topoloom.dev/binding). "),
+            "{why}"
+        );
+        assert!(
+            why.contains("kubectl label node vnode-east-w1 topoloom.dev/virtual-cluster=vc topoloom.dev/binding=east")
+        );
+        assert_eq!(seen.survey.view.uid_of_lent("vnode-east-w1"), Some("u".into()), "nothing is made in its place");
+        // A node that only has the name is none of ours.
+        assert!(seen_beside(&node(json!({})), &clusters, &all[0], &all).await.hindered.why.is_empty());
     }
 
     #[tokio::test]

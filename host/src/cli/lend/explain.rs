@@ -186,6 +186,8 @@ impl Asked<'_> {
         seen.survey.without_limits();
         let now = self.clusters.now;
         let mut explained = seen.survey.see(&machine, now, |facts, decision| node::explained(facts, decision, now));
+        // It is there, and no watch of the binding shows it.
+        explained.lent |= seen.survey.stripped().contains_key(&lent);
         explained.bars = BarInForce::all(&seen.hindered.bars);
         explained.why = seen.hindered.why.clone();
         explained.why.extend(node::held(&binding.status, &named(binding)));

@@ -21,7 +21,7 @@ use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::Claim;
 use topoloom_sync::keys;
 use topoloom_sync::naming::virtual_node_name;
-use topoloom_sync::node::{Facts, LentPod, NodeDecision, NodeState, Physical, Rest};
+use topoloom_sync::node::{Facts, LentPod, NodeDecision, NodeState, Physical, Rest, Window};
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::reclaim::Evict;
 use topoloom_sync::resources::ResourceList;
@@ -36,7 +36,7 @@ use self::document::{
 use super::amounts::{Moment, add, amounts};
 use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
-use super::parts::{BarInForce, Held, Rows};
+use super::parts::{BarInForce, Held, Rows, count};
 use crate::cli::output::OutputArgs;
 
 /// Flags of `lend report`.
@@ -102,6 +102,8 @@ struct Sight {
     lent: Option<LentSight>,
     claimed_by_other: Option<String>,
     stale_claim: Option<String>,
+    /// Why it lends less than its size says.
+    note: Option<String>,
 }
 
 /// What a look shows of one virtual node.
@@ -149,7 +151,11 @@ fn of_binding(
         ..BindingReport::default()
     };
     let mut sums = Sums::default();
+    let mut notes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, sight) in sights {
+        if let Some(note) = &sight.note {
+            notes.entry(note.clone()).or_default().push(name.to_string());
+        }
         let remark = |sentence: String| NodeRemark { node: name.to_string(), sentence };
         report.claimed_by_others.extend(sight.claimed_by_other.map(remark));
         report.stale_claims.extend(sight.stale_claim.map(remark));
@@ -162,7 +168,35 @@ fn of_binding(
         report.waiting.extend(lent.waiting.map(|(pods, why)| WaitingNode { node, pods, why, held }));
     }
     (report.total, report.policies) = sums.shares();
+    report.why.extend(noted(notes));
     report
+}
+
+/// How many nodes of a note are named.
+const NAMED: usize = 5;
+
+/// Each note with its nodes.
+fn noted(notes: BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let line = |(note, mut nodes): (String, Vec<String>)| {
+        nodes.sort();
+        let more = nodes.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let named = nodes.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        format!("{note}: {} ({named}{more})", count(nodes.len(), "node"))
+    };
+    notes.into_iter().map(line).collect()
+}
+
+/// What keeps a node from lending all that it shows, in a sentence.
+fn note(decision: &NodeDecision<'_>) -> Option<String> {
+    let window = decision.details.as_ref().map(|details| details.window);
+    match (&decision.state, window) {
+        (NodeState::Leaving(_) | NodeState::Rest(Rest::Left(_)), _) => Some(decision.state.to_string()),
+        (NodeState::Lent, Some(Window::Closed { .. })) => {
+            Some("outside of its time windows, so it takes no new pods".to_owned())
+        }
+        (NodeState::Lent | NodeState::Rest(_) | NodeState::Asking(_), _) => None,
+    }
 }
 
 impl Sight {
@@ -186,7 +220,7 @@ impl Sight {
             NodeState::Lent if is_broken(decision) => Some(claim.to_string()),
             NodeState::Rest(_) | NodeState::Asking(_) | NodeState::Lent | NodeState::Leaving(_) => None,
         };
-        Self { lent: LentSight::of(facts, decision), claimed_by_other, stale_claim }
+        Self { lent: LentSight::of(facts, decision), claimed_by_other, stale_claim, note: note(decision) }
     }
 }
 
@@ -345,6 +379,19 @@ mod tests {
             policy: policy.map(str::to_owned),
             ..LentSight::default()
         }
+    }
+
+    #[test]
+    fn s23_what_nodes_do_not_lend_is_said_in_one_line_for_all_of_them() {
+        let nodes = |most: usize| (1..=most).rev().map(|number| format!("w{number}")).collect::<Vec<String>>();
+        let notes = [("not lent: an operator asked for it", nodes(2)), ("outside of its time windows", nodes(6))];
+        assert_eq!(
+            noted(notes.map(|(note, nodes)| (note.to_owned(), nodes)).into()),
+            [
+                "not lent: an operator asked for it: 2 nodes (w1, w2)",
+                "outside of its time windows: 6 nodes (w1, w2, w3, w4, w5 and 1 more)",
+            ]
+        );
     }
 
     #[test]

@@ -10,12 +10,14 @@
 //! about its nodes. Where the status says that it is unreachable, that counts: the process that serves the binding decides by what it
 //! reaches itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::ConnectionState;
 use topoloom_core::names::Uid;
+use topoloom_core::text;
 use topoloom_sync::bars::Bars;
 use topoloom_sync::identity::borrower::Borrower;
 use topoloom_sync::liveness::{Doubt, Reach};
@@ -30,7 +32,11 @@ use super::strays;
 use super::verbs::Verbs;
 use crate::convert::binding::Reading;
 use crate::group::Listing;
-use crate::view::{VerbOnBinding, View};
+use crate::survey::Survey;
+use crate::view::{Strays, VerbOnBinding};
+
+/// Longest list of drained nodes that is shown.
+const DRAINED: usize = 160;
 
 /// What a command has read of a binding.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +106,7 @@ pub async fn look(looked: &Looked<'_>, lent: &kube::Client, physical: Option<&ku
         is_detached: is_terminating && verbs.detach.is_some() && verbs.detach == kept.physical_cluster,
     };
     why.extend(conflict);
+    why.extend(drained(&verbs.drain, object.metadata.name.as_deref().unwrap_or_default()));
     let is_read = cluster.is_some() && !is_same;
     let here = if is_read { Reach::Reachable } else { Reach::Suspect(Doubt::NotListed) };
     let reaches = Reaches {
@@ -130,10 +137,22 @@ fn unreachable(object: &ClusterBinding, now: Now) -> Option<Reach> {
     Some(Reach::Unreachable { since: now.steady.saturating_sub(past) })
 }
 
-/// What keeps a binding from lending machines anew, of what its virtual nodes show.
+/// What its virtual nodes show that a person has to set right, with what to type. Which of them lead to no machine is not known here.
 #[must_use]
-pub fn in_the_way(view: &View) -> Option<String> {
-    strays::of_earlier_ids(&view.strays())
+pub fn in_the_way(survey: &Survey) -> Option<String> {
+    let (stripped, astray) = (survey.stripped(), BTreeSet::new());
+    strays::sentence(&Strays { stripped, astray, ..survey.view.strays() })
+}
+
+/// What an operator drains.
+fn drained(drain: &VerbOnBinding, name: &str) -> Option<String> {
+    let what = match drain {
+        VerbOnBinding::None | VerbOnBinding::Detach => return None,
+        VerbOnBinding::Drain => "all nodes of the binding".to_owned(),
+        VerbOnBinding::DrainNodes(nodes) => nodes.iter().cloned().collect::<Vec<_>>().join(", "),
+    };
+    let what = text::line(&what, DRAINED);
+    Some(format!("an operator drains {what}, which are not lent; `topoloom lend drain {name} --end` ends this"))
 }
 
 /// Another binding that has the same `clusterID` and had it first.
@@ -225,6 +244,7 @@ mod tests {
         let asked = looked(none(), verbs, none(), Some("pc"), &server).await;
         assert_eq!((bars_of(&asked), asked.confirmed.as_deref()), (vec![Bar::Paused], Some("abc")));
         assert_eq!(asked.verb, VerbOnBinding::DrainNodes(["w1".to_owned()].into()));
+        assert!(asked.why[0].starts_with("an operator drains w1, which are not lent; "), "{:?}", asked.why);
         let observes = looked(json!({"mode": "observe"}), none(), none(), Some("pc"), &server).await;
         assert_eq!(bars_of(&observes), [Bar::Observing]);
         let wrong = looked(json!({"mode": "obey"}), none(), none(), Some("pc"), &server).await;

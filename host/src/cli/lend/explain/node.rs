@@ -27,7 +27,7 @@ use super::document::{
     LeaseExplained, LimitExplained, NodeExplained, OtherPods, PoliciesOfNode, ResourceExplained, SizeExplained,
     TaintExplained, UsingPod,
 };
-use crate::cli::lend::amounts::{Moment, add, amounts};
+use crate::cli::lend::amounts::{Moment, add, amounts, shown};
 use crate::cli::lend::parts::Windows;
 use crate::cli::print;
 
@@ -98,7 +98,9 @@ fn size(details: &Details, lent: Option<&LentNode>) -> SizeExplained {
     let Sizes { resources, skipped } = &details.sizes;
     let resource = |(name, size): (&ResourceName, &Size)| {
         let decides = size.bound().map(|step| step.limit);
-        let limit = |step: &Step| LimitExplained { sentence: step.to_string(), decides: decides == Some(step.limit) };
+        // In the units of the columns beside it.
+        let sentence = |step: &Step| step.sentence(|amount| shown(name, &amount.to_string()));
+        let limit = |step: &Step| LimitExplained { sentence: sentence(step), decides: decides == Some(step.limit) };
         ResourceExplained {
             resource: name.to_string(),
             base: size.base.to_string(),

@@ -7,9 +7,13 @@ use crate::cli::lend::amounts::{columns, in_words, rank, shown, shown_of, title}
 use crate::cli::lend::parts::{Rows, count, section, short};
 
 /// Longest text of another client that is repeated.
-const SHOWN: usize = 300;
+const SHOWN: usize = 600;
 /// Where the numbered rows are that the state of a pod names.
 const ROWS: &str = "rows are those of the table in docs/top-down-contract.md, \"A broken contract\"";
+
+/// Why pods that run on the machine may use nothing of it here.
+const NOTHING_COUNTS: &str =
+    " of which nothing counts: the virtual scheduler counts what is lent, and what has ended uses nothing";
 
 /// Everything that was found.
 pub(super) fn text(explanation: &LendExplanation) -> String {
@@ -123,7 +127,7 @@ fn used(text: &mut String, size: &SizeExplained) {
         push_line!(text, "    and {more} with {}; --top shows more of them", in_words(&other.uses));
     }
     if other.without_use > 0 {
-        push_line!(text, "    and {} of which nothing counts", count(other.without_use, "pod"));
+        push_line!(text, "    and {}{NOTHING_COUNTS}", count(other.without_use, "pod"));
     }
 }
 

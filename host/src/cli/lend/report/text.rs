@@ -108,7 +108,8 @@ fn share(name: &str, share: &Share) -> Vec<Vec<String>> {
         .filter(|resource| matches!(*resource, CPU | MEMORY) || is_some(resource));
     let row = |(index, resource): (usize, &str)| -> Vec<String> {
         let (name, nodes) = if index == 0 { (name.to_owned(), share.nodes.to_string()) } else { Default::default() };
-        let amounts = [&share.lent, &share.used, &share.idle].map(|list| shown_of(list, resource));
+        let used = if share.used.contains_key(resource) { shown_of(&share.used, resource) } else { "0".to_owned() };
+        let amounts = [shown_of(&share.lent, resource), used, shown_of(&share.idle, resource)];
         [name, nodes, resource.to_owned()].into_iter().chain(amounts).collect()
     };
     shown.enumerate().map(row).collect()

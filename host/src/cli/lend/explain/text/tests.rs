@@ -149,7 +149,7 @@ node w1, virtual node vnode-east-w1, binding east
     kube-system/agent  5    2Gi     counts: it is not ours
     kube-system/proxy  1    512Mi   counts: it is not ours
     and 3 more pods with cpu 500m, memory 1Gi; --top shows more of them
-    and 2 pods of which nothing counts
+    and 2 pods of which nothing counts: the virtual scheduler counts what is lent, and what has ended uses nothing
 
   TAINTS
     TAINT                 WHY
