@@ -23,7 +23,9 @@ use topoloom_api::cluster_binding::PolicySource;
 use topoloom_api::{ClusterBinding, ResourceLeasingPolicy};
 use topoloom_core::names::Uid;
 use topoloom_sync::deletion::Evictions;
+use topoloom_sync::identity::Identity;
 use topoloom_sync::node::{KubeletEndpoint, Now};
+use topoloom_sync::policy::object::Policy;
 use topoloom_syncer::bindings::once::{self, Hindered, Looked};
 use topoloom_syncer::convert::binding::{Reading, Surroundings, read};
 use topoloom_syncer::kubeconfig::{self, Allowed, Loopback};
@@ -274,6 +276,9 @@ impl Clusters {
         remarks.extend(self.is_read_only.as_ref().err().map(unknown));
         let overlay = common.overlay.at(object, common.bindings);
         let policies = self.policies(&reading, physical, &overlay, &mut remarks).await;
+        let policies = policies.map(|stored| policies_of(&stored, &reading));
+        let identity = &reading.terms.binding.identity;
+        hindered.why.extend(failed(policies.as_deref().unwrap_or_default(), identity));
         let uid = |binding: &ClusterBinding| Some(binding.metadata.uid.as_deref()?.into());
         let sources = Sources {
             terms: &reading.terms,
@@ -282,7 +287,7 @@ impl Clusters {
             bindings: common.bindings.iter().filter_map(uid).collect(),
             lent: common.lent,
             physical: physical.map(|machines| &machines.lists),
-            policies: policies.map(|stored| policies_of(&stored, &reading)),
+            policies,
         };
         let survey = Survey::new(sources, self.now);
         hindered.why.extend(once::in_the_way(&survey));
@@ -348,8 +353,17 @@ impl Clusters {
     }
 }
 
-fn policies_of(stored: &[ResourceLeasingPolicy], reading: &Reading) -> Vec<topoloom_sync::policy::object::Policy> {
+fn policies_of(stored: &[ResourceLeasingPolicy], reading: &Reading) -> Vec<Policy> {
     policies(stored, reading.terms.binding.identity.binding())
+}
+
+/// The policies for a binding in which there is a mistake, each in a sentence.
+fn failed(policies: &[Policy], identity: &Identity) -> Vec<String> {
+    let has_mistake = |policy: &&Policy| {
+        policy.is_for(identity.binding(), identity.virtual_cluster()) && policy.judgement().problems().is_some()
+    };
+    let sentence = |policy: &Policy| format!("policy {} is {}", policy.name(), policy.judgement());
+    policies.iter().filter(has_mistake).map(sentence).collect()
 }
 
 /// Where the virtual nodes say that the kubelet's API is served. Without it no port is set.
@@ -495,6 +509,21 @@ mod tests {
         assert_eq!(seen.survey.view.uid_of_lent("vnode-east-w1"), Some("u".into()), "nothing is made in its place");
         // A node that only has the name is none of ours.
         assert!(seen_beside(&node(json!({})), &clusters, &all[0], &all).await.hindered.why.is_empty());
+    }
+
+    #[tokio::test]
+    async fn s8_s23_a_policy_with_a_mistake_is_said_under_its_binding() {
+        let policy = |name: &str, cluster: &str, zone: &str| json!({"metadata": {"name": name}, "spec": {"cluster": cluster, "timeZone": zone}});
+        let stored = [
+            policy("nights", "east", "Mars/Olympus"),
+            policy("days", "east", "UTC"),
+            policy("x", "west", "Mars/Olympus"),
+        ];
+        let policies = ("/apis/topoloom.dev/v1alpha1/resourceleasingpolicies", list(&stored));
+        let all = [binding("east", "virtual", json!({"physicalClusterUID": "a"}))];
+        let seen = seen(&clusters(client(&[policies]), &[]), &all[0], &all).await;
+        let [why] = &seen.hindered.why[..] else { panic!("{:?}", seen.hindered.why) };
+        assert!(why.starts_with("policy nights is invalid, and no valid version of it is known"), "{why}");
     }
 
     #[tokio::test]

@@ -188,8 +188,9 @@ impl Clusters {
         match (alive(seen.written.as_ref(), now), &self.lent) {
             (None, _) => Ok(()),
             (Some(sign), None) => bail!(
-                "nothing was released: the virtual cluster {cluster} is not gone, since {sign}. Stop its syncer first, or release \
-                 with the kubeconfig of the virtual cluster"
+                "nothing was released: the virtual cluster {cluster} is not gone, since {sign}. Stop its syncer first and run the \
+                 command again {} minutes after its last write, or release with the kubeconfig of the virtual cluster",
+                ALIVE.as_mins()
             ),
             (Some(sign), Some(_)) => bail!(
                 "nothing was released: a binding of the virtual cluster {cluster} is served that does not exist in the cluster \
