@@ -34,12 +34,13 @@ pub(super) fn text(status: &Status) -> String {
             writer.example
         );
     }
-    section(&mut text, "LEASES", leases(&status.leases));
-    section(&mut text, "REPLICAS", replicas(&status.replicas));
-    section(&mut text, "SOURCES", sources(&status.sources));
+    let [no_leases, no_replicas] = nothing(status);
+    section(&mut text, "LEASES", leases(&status.leases), no_leases);
+    section(&mut text, "REPLICAS", replicas(&status.replicas), no_replicas);
+    section(&mut text, "SOURCES", sources(&status.sources), NONE);
     // Most clusters borrow nothing.
     if !status.bindings.is_empty() {
-        section(&mut text, "BINDINGS", bindings(&status.bindings));
+        section(&mut text, "BINDINGS", bindings(&status.bindings), NONE);
     }
     let of_sources = status.sources.iter();
     let of_sources = of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.clone(), waits)));
@@ -84,10 +85,26 @@ pub(super) fn text(status: &Status) -> String {
     text
 }
 
-fn section(text: &mut String, head: &str, rows: Vec<Vec<String>>) {
+/// What an empty section says.
+const NONE: &str = "none seen";
+
+/// What is said where no lease, and where no replica was seen: a syncer leads no group and may be no pod, and serves bindings all the
+/// same.
+fn nothing(status: &Status) -> [&'static str; 2] {
+    if status.bindings.iter().any(|binding| binding.holder.is_some()) {
+        [
+            "none seen of HyperNodes and locks; which replica serves a binding is below HOLDER",
+            "no pods seen; see HOLDER",
+        ]
+    } else {
+        [NONE; 2]
+    }
+}
+
+fn section(text: &mut String, head: &str, rows: Vec<Vec<String>>, nothing: &str) {
     push_line!(text, "\n{head}");
     match rows.len() {
-        0 | 1 => text.push_str("none seen\n"),
+        0 | 1 => push_line!(text, "{nothing}"),
         _ => text.push_str(&table(&rows)),
     }
 }
@@ -235,5 +252,8 @@ mod tests {
         let nothing = super::text(&Status::default());
         assert!(nothing.contains("SOURCES\nnone seen") && !nothing.contains("WAITING"), "{nothing}");
         assert!(!nothing.contains("BINDINGS"), "{nothing}");
+        let served = Binding { binding: "east".into(), holder: Some("host-1".into()), ..Binding::default() };
+        let syncer = super::text(&Status { bindings: vec![served], ..Status::default() });
+        assert!(syncer.contains("REPLICAS\nno pods seen; see HOLDER\n"), "{syncer}");
     }
 }
