@@ -81,7 +81,7 @@ async fn build() -> Result<()> {
     match tokio::task::spawn_blocking(find_or_build).await?? {
         Programs::Built { servers, kubectl } => {
             println!("{} (etcd and the servers of the control plane)", servers.display());
-            println!("{} (kubectl, with `kubectl` as its first argument)", kubectl.display());
+            println!("{} (kubectl)", kubectl.display());
         }
         Programs::Folder(folder) => {
             println!("{} (etcd, the servers of the control plane and kubectl)", folder.display())
