@@ -78,9 +78,10 @@ async fn s17_a_grace_whose_taint_is_refused_runs_from_the_first_look_and_is_neit
     let mut scene = Scene::refusing(view, adds_annotations, answers);
     assert!(scene.nodes.work(&"w1".into()).await.is_err());
     assert_eq!(without_events(&scene), [CLAIM, STATUS, TAINTED]);
-    let looks: [(fn() -> Now, &[&str]); 3] =
-        [(|| at(590), &[STATUS, TAINTED]), (|| at(600), &[STATUS, TAINTED]), (|| at(610), &[STATUS, TAINTED, DELETED])];
-    for (now, wanted) in looks {
+    let looks: [fn() -> Now; 3] = [|| at(590), || at(600), || at(610)];
+    let refused = [STATUS, TAINTED];
+    let wanted = [&refused[..], &refused, &[STATUS, TAINTED, DELETED]];
+    for (now, wanted) in looks.into_iter().zip(wanted) {
         scene.nodes.now = now;
         assert!(scene.nodes.work(&"w1".into()).await.is_err());
         assert_eq!(without_events(&scene), wanted, "{:?}", now().wall);
