@@ -41,7 +41,7 @@ use crate::convert::binding::{Terms, inherited};
 use crate::ledger::PhysicalName;
 use crate::slices::node::NodeSlice;
 use crate::slices::pod::PodSlice;
-use crate::view::{Evidence, NodeWork, View};
+use crate::view::{Evidence, NodeWork, Strays, View};
 
 /// How often one decision may ask for something.
 const QUESTIONS: usize = 6;
@@ -207,6 +207,13 @@ impl Survey {
         {
             self.view.earlier_is_gone(&binding);
         }
+    }
+
+    /// What stands in the way of new nodes: virtual nodes that lack labels of identity, and those of an earlier `clusterID`. Which of
+    /// them lead to no machine is not known here.
+    #[must_use]
+    pub fn strays(&self) -> Strays {
+        Strays { stripped: self.stripped(), astray: BTreeSet::new(), ..self.view.strays() }
     }
 
     /// Virtual nodes of the binding that lack labels of identity, and which: no watch of the binding shows them. Name and annotation say

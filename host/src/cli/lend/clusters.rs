@@ -290,7 +290,7 @@ impl Clusters {
             policies,
         };
         let survey = Survey::new(sources, self.now);
-        hindered.why.extend(once::in_the_way(&survey));
+        hindered.why.extend(once::in_the_way(&survey.strays()));
         Ok(Seen { survey, hindered, machines, remarks, reading })
     }
 

@@ -10,7 +10,6 @@
 //! about its nodes. Where the status says that it is unreachable, that counts: the process that serves the binding decides by what it
 //! reaches itself.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,7 +31,6 @@ use super::strays;
 use super::verbs::Verbs;
 use crate::convert::binding::Reading;
 use crate::group::Listing;
-use crate::survey::Survey;
 use crate::view::{Strays, VerbOnBinding};
 
 /// Longest list of drained nodes that is shown.
@@ -137,11 +135,10 @@ fn unreachable(object: &ClusterBinding, now: Now) -> Option<Reach> {
     Some(Reach::Unreachable { since: now.steady.saturating_sub(past) })
 }
 
-/// What its virtual nodes show that a person has to set right, with what to type. Which of them lead to no machine is not known here.
+/// What its virtual nodes show that a person has to set right, with what to type.
 #[must_use]
-pub fn in_the_way(survey: &Survey) -> Option<String> {
-    let (stripped, astray) = (survey.stripped(), BTreeSet::new());
-    strays::sentence(&Strays { stripped, astray, ..survey.view.strays() })
+pub fn in_the_way(strays: &Strays) -> Option<String> {
+    strays::sentence(strays)
 }
 
 /// What an operator drains.
