@@ -46,7 +46,7 @@ pub struct ClusterBindingStatus {
     /// What was disrupted lately; it counts against `spec.safety`, also in a process that takes over.
     #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub spent: Option<SpentStatus>,
-    /// What the guard allowed or an operator confirmed, as far as it is wanted still: a process that takes over goes on with it.
+    /// What the guard allowed or an operator confirmed, as far as it is wanted still: a process that takes over continues with it.
     #[serde(deserialize_with = "lenient::readable", skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<GrantedStatus>,
     /// What operators confirmed, newest first: a hash confirms once.

@@ -40,7 +40,7 @@ pub(super) fn of_earlier_ids(strays: &Strays) -> Option<String> {
     let under = |(name, id): (&NodeName, &ClusterId)| format!("{name} ({id})");
     Some(format!(
         "{} virtual nodes are of an earlier ClusterBinding of this name, which had another clusterID: {}. Their leases are renewed while \
-         their machines live, and no machine is lent anew. Delete this ClusterBinding, which leaves them as they are: kubectl delete \
+         their machines live, and no further machine is lent. Delete this ClusterBinding, which leaves them as they are: kubectl delete \
          clusterbinding {binding}. Then apply it again with clusterID: {first}, which adopts them, or remove them: topoloom lend release \
          {binding}.",
         earlier.len(),
@@ -92,7 +92,7 @@ mod tests {
         for part in [
             "7 virtual nodes are of an earlier ClusterBinding of this name, which had another clusterID: vnode-est-w1 (est), ",
             "vnode-est-w5 (est), and 2 more. ",
-            "no machine is lent anew. ",
+            "no further machine is lent. ",
             "kubectl delete clusterbinding east. ",
             "apply it again with clusterID: est, which adopts them, ",
             "topoloom lend release east.",

@@ -1,7 +1,7 @@
 //! Virtual nodes that an earlier binding of our name made under another `clusterID` (decisions S4 to S7 and S22).
 //!
 //! Owns which of them there are, whose they are, and the work on one, which is its lease. While one is there its machine is lent under
-//! another name than ours, so no machine is lent anew; what is lent already goes on. Nothing is written on one: no name that this
+//! another name than ours, so no further machine is lent; what is lent already goes on. Nothing is written on one: no name that this
 //! binding gives leads to it.
 //!
 //! # Failure story

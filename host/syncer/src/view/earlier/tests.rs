@@ -57,7 +57,7 @@ fn silent(version: &str) -> PhysicalNode {
 fn s4_s6_the_lease_of_a_node_of_an_earlier_cluster_id_is_renewed_where_its_machine_lives() {
     let mut view = view(2);
     let (name, node) = of_est(1, "b-0");
-    assert_eq!(view.lent_node(&name, node), named(&[EST, "w1", "w2"]), "no machine is lent anew by now");
+    assert_eq!(view.lent_node(&name, node), named(&[EST, "w1", "w2"]), "no further machine is lent by now");
     let asks = "it is looked up whether a ClusterBinding with the UID b-0 exists".to_owned();
     assert_eq!(looked(&mut view, &Evidence::default()), (vec![asks.clone()], None));
     assert_eq!(looked(&mut view, &listed(&[])), (vec![], Some(Lease::Renew)));
