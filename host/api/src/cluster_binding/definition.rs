@@ -334,8 +334,8 @@ fn granted() -> Value {
         }),
     );
     atomic(
-        "What may be disrupted already, within the limits or confirmed, as far as it is wanted still: a replica that takes over goes \
-         on with it.",
+        "What may be disrupted already, within the limits or confirmed, as far as it is wanted still: a replica that takes over \
+         continues with it.",
         ClusterBindingStatus::GRANTED_MAX,
         acts,
     )
