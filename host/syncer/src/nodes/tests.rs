@@ -138,16 +138,21 @@ impl Scene {
     }
 }
 
-#[tokio::test]
-async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answered_with_and_no_newer_one_of_another() {
+/// A view of a lent node whose machine shows another status and one taint more. With the taint alone there would be one patch, not two.
+fn machine_changed() -> View {
     let mut view = examples::view(1);
     examples::lend(&mut view, 1);
     let mut machine = view.physical("w1").unwrap().clone();
     machine.version = "8".into();
-    // A change of the status beside a taint: otherwise both are one request.
     machine.conditions[0].reason = "KubeletStarted".to_owned();
     machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
     view.physical_node(&"w1".into(), machine);
+    view
+}
+
+#[tokio::test]
+async fn s12_the_second_patch_carries_the_version_that_the_first_one_was_answered_with_and_no_newer_one_of_another() {
+    let view = machine_changed();
     let labels = view.lent(LENT).unwrap().metadata.labels.clone();
     let stored = json!({"metadata": {"name": LENT, "uid": "v1", "resourceVersion": "40", "labels": labels}});
     // While the first patch is answered the watch shows what a user has written after it.

@@ -112,13 +112,12 @@ mod tests {
     use topoloom_core::names::NodeName;
     use topoloom_sync::bars::Bar;
     use topoloom_sync::node::Now;
-    use topoloom_sync::policy::announced::Announced;
-    use topoloom_sync::policy::object::{Policy, PolicyObject};
-    use topoloom_sync::policy::spec::{PolicySpec, WindowSpec};
+    use topoloom_sync::policy::object::Policy;
+    use topoloom_sync::policy::spec::PolicySpec;
     use topoloom_sync::taints::{Effect, Taint};
 
     use super::super::Evidence;
-    use super::super::examples::{lend, now, view};
+    use super::super::examples::{lend, now, view, within};
     use super::*;
 
     /// So many seconds after 13:00, when the windows of the policy close; they open at 12:00 and at 14:00. By both clocks: one
@@ -132,25 +131,8 @@ mod tests {
     fn open() -> View {
         let mut view = view(1);
         lend(&mut view, 1);
-        let window =
-            |start: &str, end: &str| WindowSpec { start: start.to_owned(), end: end.to_owned(), days: Vec::new() };
-        let spec = PolicySpec {
-            cluster: "east".to_owned(),
-            time_windows: vec![window("12:00", "12:59"), window("14:00", "14:29")],
-            ..PolicySpec::default()
-        };
-        let object = PolicyObject {
-            name: "noon".to_owned(),
-            uid: "p1".into(),
-            generation: 1,
-            created: None,
-            deleting: false,
-            spec,
-            unreadable: None,
-            last_valid: None,
-            announced: Announced::default(),
-        };
-        let _ = view.policies.insert(Policy::new(object));
+        let windows = [("12:00", "12:59"), ("14:00", "14:29")];
+        let _ = view.policies.insert(within("noon", &windows, PolicySpec::default()));
         look(&mut view, -60);
         assert_eq!(view.overdue(at(-60).wall), Duration::ZERO);
         view

@@ -66,20 +66,25 @@ pub(crate) fn lend(view: &mut View, nodes: usize) {
 
 /// A policy of the binding whose windows close at 08:01, so that they are closed at noon. Its pods go, after this grace.
 pub(crate) fn mornings(name: &str, grace: Option<i64>) -> Policy {
-    let spec = PolicySpec {
-        cluster: "east".to_owned(),
-        time_windows: vec![WindowSpec { start: "06:00".to_owned(), end: "08:00".to_owned(), days: Vec::new() }],
-        force_reclaim: true,
-        graceful_reclaim_period_seconds: grace,
-        ..PolicySpec::default()
+    let spec = PolicySpec { force_reclaim: true, graceful_reclaim_period_seconds: grace, ..PolicySpec::default() };
+    within(name, &[("06:00", "08:00")], spec)
+}
+
+/// A policy of the binding with these windows, each a start and an end, and the rest of this spec.
+pub(crate) fn within(name: &str, windows: &[(&str, &str)], spec: PolicySpec) -> Policy {
+    let window = |(start, end): &(&str, &str)| WindowSpec {
+        start: (*start).to_owned(),
+        end: (*end).to_owned(),
+        days: Vec::new(),
     };
+    let time_windows = windows.iter().map(window).collect();
     Policy::new(PolicyObject {
         name: name.to_owned(),
         uid: "p1".into(),
         generation: 1,
         created: None,
         deleting: false,
-        spec,
+        spec: PolicySpec { cluster: "east".to_owned(), time_windows, ..spec },
         unreadable: None,
         last_valid: None,
         announced: Announced::default(),

@@ -36,6 +36,16 @@ fn found(node: &Value) -> LiveLent {
     LiveLent::Found(Arc::new(read_lent(node)))
 }
 
+/// A selector that takes the node away, which the guard holds, is as before again: the node was marked, and is not any more.
+fn mark_and_keep(scene: &mut Scene) {
+    scene.binding.selector = pool("cpu");
+    scene.leave = Leave::Held;
+    scene.settle();
+    scene.binding.selector = NodeSelector::default();
+    scene.settle();
+    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
+}
+
 #[test]
 fn scenario_15_1_s7_s12_a_node_is_claimed_and_then_made_with_its_status_in_one_request_each() {
     let mut scene = Scene::new();
@@ -541,12 +551,7 @@ fn s10_a_pod_that_was_bound_a_moment_before_the_mark_is_seen_before_the_node_is_
 #[test]
 fn s10_a_node_whose_cause_goes_before_it_was_deleted_is_an_ordinary_one_again() {
     let mut scene = Scene::lent();
-    scene.binding.selector = pool("cpu");
-    scene.leave = Leave::Held;
-    scene.settle();
-    scene.binding.selector = NodeSelector::default();
-    scene.settle();
-    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
+    mark_and_keep(&mut scene);
     assert_eq!(scene.of_lent("/spec/unschedulable"), json!(false));
     assert_eq!(scene.annotation(keys::DELETION_TAINT_TIME), None);
     // A cordon that a user made before stays.

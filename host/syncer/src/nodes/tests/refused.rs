@@ -112,13 +112,7 @@ async fn s12_s17_where_annotations_are_full_the_taint_is_written_without_them_an
 
 #[tokio::test]
 async fn s12_a_taint_behind_a_status_that_is_refused_is_written_in_the_version_that_was_looked_at() {
-    let mut view = examples::view(1);
-    examples::lend(&mut view, 1);
-    let mut machine = view.physical("w1").unwrap().clone();
-    machine.version = "8".into();
-    machine.conditions[0].reason = "KubeletStarted".to_owned();
-    machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
-    view.physical_node(&"w1".into(), machine);
+    let view = machine_changed();
     let answers = answers(&view);
     let scene = Scene::served(view, move |asked| match asked {
         STATUS => refused(422, "Invalid", LENT),

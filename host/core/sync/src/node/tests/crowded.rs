@@ -78,12 +78,7 @@ fn s10_a_node_is_marked_emptied_and_taken_away_although_no_annotation_has_room()
 #[test]
 fn s10_a_cordon_that_could_not_be_noted_stays_for_a_person_where_the_cause_goes() {
     let mut scene = filled(Scene::lent());
-    scene.binding.selector = pool("cpu");
-    scene.leave = Leave::Held;
-    scene.settle();
-    scene.binding.selector = NodeSelector::default();
-    scene.settle();
-    assert_eq!(scene.taints(), ["topoloom.dev/vnode:NoSchedule"]);
+    mark_and_keep(&mut scene);
     assert_eq!(scene.of_lent("/spec/unschedulable"), json!(true));
 }
 
