@@ -11,7 +11,7 @@
 //! | `others` | whether another binding has the same `clusterID`, and when that is looked at |
 //! | `elsewhere` | another installation that serves a binding, or whose name is in its status |
 //! | [`once`] | the same judgement for a command, which looks once and serves no binding |
-//! | `stated` | the bars that the status of a binding says are in force |
+//! | `stated` | the bars that the status of a binding says are in force, and the nodes of which only leases are written |
 //! | `borrower` | the Lease in `mountNamespace` |
 //! | `witness` | the rounds by which a restored cluster is found |
 //! | `going` | the deletion of a binding |
@@ -86,7 +86,7 @@ pub use self::others::Added;
 use self::report::Kept;
 pub use self::requests::LeaseName;
 pub use self::shown::Shown;
-pub use self::stated::stated;
+pub use self::stated::{stated, unclear};
 use crate::convert::binding::{self, Reading, Surroundings};
 use crate::kubeconfig::Loopback;
 use crate::nodes::Pace;

@@ -18,7 +18,7 @@ use topoloom_sync::drain::Drain;
 use topoloom_sync::keys;
 use topoloom_sync::naming::{BindingName, ClusterId, NODE_PREFIX, NameError, label_value, virtual_node_name};
 use topoloom_sync::release::{Object, physical_name};
-use topoloom_syncer::bindings::stated;
+use topoloom_syncer::bindings::{stated, unclear};
 
 use super::orders::{Annotation, Desk, Order, name_of, remarks};
 use super::place::Place;
@@ -28,8 +28,8 @@ use crate::cluster::Refusal;
 
 /// Nodes that a remark names.
 const NAMED: usize = 5;
-/// Longest sentence of a status that is repeated.
-const SHOWN: usize = 300;
+/// Longest sentence of a status that is repeated: one may name nodes, and end with what to type.
+const SHOWN: usize = 2_000;
 
 /// Flags of `lend drain`.
 #[derive(Debug, Args)]
@@ -144,7 +144,7 @@ fn notes(binding: &ClusterBinding, wish: Wish, node: Option<&str>, nodes: &[Obje
     notes
 }
 
-/// Why no node is drained now: what the binding itself asks for, and what its status says.
+/// Why no node is drained now, or why some are not: what the binding itself asks for, and what its status says.
 fn held_up(binding: &ClusterBinding) -> Vec<String> {
     let (mut notes, name) = (Vec::new(), name_of(binding));
     if says_yes(binding.annotation(PAUSE_ANNOTATION)) {
@@ -156,6 +156,8 @@ fn held_up(binding: &ClusterBinding) -> Vec<String> {
     }
     let stated = stated(&binding.status).filter(|(bar, _)| bar.forbids(Doing::Disrupt));
     notes.extend(stated.map(|(_, why)| format!("no node is drained while this is so: {}", line(why, SHOWN))));
+    let unclear = unclear(&binding.status);
+    notes.extend(unclear.map(|why| format!("these nodes are not drained: {}", line(why, SHOWN))));
     notes
 }
 
@@ -419,6 +421,16 @@ mod tests {
                 format!("no node is drained while this is so: {unreachable}"),
             ]
         );
+        assert_eq!(notes(&binding, Wish::End, None, &[]), [""; 0]);
+        let unclear =
+            format!("3 virtual nodes lack labels of identity: {}kubectl label node n --overwrite.", "n, ".repeat(400));
+        binding.status.conditions = vec![Condition::new(
+            ConditionType::Conflict,
+            ConditionStatus::True,
+            Reason::NodesUnclear,
+            unclear.as_str(),
+        )];
+        assert_eq!(notes(&binding, Wish::Drain, None, &[])[1..], [format!("these nodes are not drained: {unclear}")]);
         assert_eq!(notes(&binding, Wish::End, None, &[]), [""; 0]);
         assert!(effect("east", None, Wish::Drain).contains("`topoloom lend drain east --end`"));
         assert!(effect("east", Some("n"), Wish::End).starts_with("node n of ClusterBinding east is not drained"));

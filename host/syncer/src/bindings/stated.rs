@@ -1,6 +1,7 @@
-//! The bars that the status of a binding says are in force, for a command that reads nothing else of it (decision S23).
+//! The bars that the status of a binding says are in force, and the nodes of which only leases are written, for a command that reads
+//! nothing else of it (decision S23).
 //!
-//! Owns the step from conditions back to bars. Never decides what follows from them.
+//! Owns the step from conditions back to both. Never decides what follows from them.
 //!
 //! # Failure story
 //!
@@ -16,6 +17,17 @@ use super::report::EARLIER;
 /// The bars that a status says are in force, each with the sentence that says it.
 pub fn stated(status: &ClusterBindingStatus) -> impl Iterator<Item = (Bar, &str)> {
     status.conditions.iter().filter_map(|condition| Some((bar(condition)?, condition.message.as_str())))
+}
+
+/// The sentence about virtual nodes that only a person can set right. Until then they are neither emptied nor taken away.
+#[must_use]
+pub fn unclear(status: &ClusterBindingStatus) -> Option<&str> {
+    let is_unclear = |condition: &&Condition| {
+        condition.type_ == ConditionType::Conflict.as_str()
+            && condition.status == ConditionStatus::True.as_str()
+            && condition.reason == Reason::NodesUnclear.as_str()
+    };
+    status.conditions.iter().find(is_unclear).map(|condition| condition.message.as_str())
 }
 
 fn bar(condition: &Condition) -> Option<Bar> {
@@ -65,6 +77,7 @@ mod tests {
             (Conflict, True, Reason::BorrowerLeaseTaken, "m", Some(Bar::Conflict)),
             (Conflict, True, Reason::ClusterIdTaken, "m", Some(Bar::Conflict)),
             (Conflict, True, Reason::NodesClaimed, "m", None),
+            (Conflict, True, Reason::NodesUnclear, "m", None),
             (Conflict, False, Reason::Ok, "m", None),
             (PhysicalClusterChanged, True, Reason::AnotherCluster, "m", Some(Bar::ClusterChanged)),
             (PhysicalClusterChanged, False, Reason::Ok, "m", None),
@@ -79,6 +92,22 @@ mod tests {
             assert_eq!(bars(&[(kind, status, reason, message)]), Vec::from_iter(bar), "{kind} {status:?} {reason}");
         }
         assert_eq!(bars(&[]), []);
+    }
+
+    #[test]
+    fn s6_s23_nodes_that_only_a_person_can_set_right_are_said_while_there_are_any() {
+        use ConditionStatus::{False, True};
+        use ConditionType::{Conflict, Ready};
+        for (kind, status, reason, said) in [
+            (Conflict, True, Reason::NodesUnclear, Some("m")),
+            (Conflict, False, Reason::NodesUnclear, None),
+            (Conflict, True, Reason::NodesClaimed, None),
+            (Ready, False, Reason::NodesUnclear, None),
+        ] {
+            let conditions = vec![Condition::new(kind, status, reason, "m")];
+            let status = ClusterBindingStatus { conditions, ..ClusterBindingStatus::default() };
+            assert_eq!(unclear(&status), said, "{kind} {reason}");
+        }
     }
 
     #[test]
