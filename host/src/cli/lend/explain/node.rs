@@ -205,12 +205,16 @@ fn lease(lease: Lease, liveness: Option<&Liveness>) -> LeaseExplained {
     LeaseExplained { sentence, renewed: None, wanted: lease == Lease::Renew }
 }
 
-/// When the lease was renewed last. One that should be renewed, and has ended, is renewed by no replica.
+/// When the lease was renewed last. One that should be renewed, and has ended by its time, is renewed by no replica, or by one whose
+/// clock is behind (decision S24). One read does not tell which.
 pub(super) fn renewed(lease: &mut LeaseExplained, at: Option<Timestamp>, lasts: Duration, now: Timestamp) {
     let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
     if lease.wanted && at.is_some_and(|at| now.duration_since(at) > lasts) {
         let lasts = print::span(lasts.as_secs());
-        lease.sentence = format!("it is not renewed: it lasts for {lasts} and has ended, so no replica renews it");
+        lease.sentence = format!(
+            "it lasts for {lasts}, and by its time it has ended: no replica renews it, or the clock of the replica that renews it is \
+             behind. If the resourceVersion of the lease changes within {lasts}, it is the clock"
+        );
     }
     lease.renewed = at.map(|at| Moment::seen(at, now));
 }
