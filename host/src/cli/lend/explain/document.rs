@@ -202,8 +202,9 @@ pub(super) struct PodExplained {
     pub(super) lent: Option<OnePod>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) physical: Option<OnePod>,
-    /// Whether it is not known that there is one. The state says why.
-    #[serde(skip)]
+    /// Whether it is not known that there is a physical pod, because its cluster was not read. The state says why. Absent where it is
+    /// known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) unread: bool,
     /// What follows for it, by the table of cases in the documentation of pods, in a sentence.
     pub(super) state: String,

@@ -208,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn s5_s23_a_program_sees_that_a_physical_pod_is_not_known_and_not_that_it_is_missing() {
+        let fields = |pod: &PodExplained| serde_json::to_value(pod).unwrap();
+        let not_read = fields(&unread(&virtual_pod(), identity().binding(), "no route"));
+        assert_eq!((&not_read["unread"], not_read.get("physical")), (&json!(true), None));
+        let missing = fields(&said(Some(&virtual_pod()), None, &Bars::default(), &[]));
+        assert_eq!((missing.get("unread"), missing.get("physical")), (None, None));
+    }
+
+    #[test]
     fn s6_s23_a_pod_of_another_binding_with_the_name_is_left_alone_while_that_exists() {
         let earlier = Identity::new("vc".into(), BindingName::parse("east").unwrap(), "earlier-uid".into()).unwrap();
         let (lent, physical) = (virtual_pod(), physical_pod("web-uid", &labels(&earlier)));
