@@ -13,6 +13,7 @@ use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::{ClusterBindingStatus, Extent, Side};
 use topoloom_api::names::CONFIRM_ANNOTATION;
 use topoloom_core::text;
+use topoloom_sync::guard::GATHER;
 use topoloom_sync::naming::BindingName;
 
 use super::ReachArgs;
@@ -89,8 +90,9 @@ pub(super) async fn run(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
     let desk = Desk::at(&args.reach).await?;
     let name = &args.binding;
     let Some(hash) = &args.hash else {
-        let held = held(&desk.get(name).await?.status);
-        args.output.print(&HeldByBinding { binding: name.to_string(), held, confirmed: None }, text)?;
+        let binding = desk.get(name).await?;
+        let said = HeldByBinding { binding: name.to_string(), held: held(&binding.status), confirmed: None };
+        args.output.print(&said, |said| shown(said, &binding))?;
         return Ok(ExitCode::SUCCESS);
     };
     let (binding, _) = desk.annotate(name, |binding| confirm(name, hash, binding)).await?;
@@ -110,7 +112,8 @@ fn confirm(name: &str, hash: &str, binding: &ClusterBinding) -> anyhow::Result<A
     let before = binding.status.confirmed.iter().find(|confirmed| confirmed.hash == hash);
     let before = before.map_or_else(String::new, |confirmed| format!(" It was confirmed at {}.", confirmed.at));
     if held.is_empty() {
-        bail!("nothing was confirmed: ClusterBinding {name} holds nothing, and so not {hash}.{before}");
+        let soon = soon(binding).map(|soon| format!(" {soon}")).unwrap_or_default();
+        bail!("nothing was confirmed: ClusterBinding {name} holds nothing, and so not {hash}.{before}{soon}");
     }
     let said = HeldByBinding { binding: name.to_owned(), held, confirmed: None };
     bail!(
@@ -167,6 +170,22 @@ fn held(status: &ClusterBindingStatus) -> Vec<HeldThing> {
     all.filter(|held| !held.hash.is_empty()).collect()
 }
 
+/// Why a binding that holds nothing may do so soon: the guard waits for what else is asked of it.
+fn soon(binding: &ClusterBinding) -> Option<String> {
+    binding.metadata.deletion_timestamp.as_ref()?;
+    let gather = GATHER.as_secs();
+    Some(format!("It is being deleted, and the guard gathers a batch for {gather} s before it holds it: try again."))
+}
+
+/// What a binding holds, and that it may do so soon.
+fn shown(said: &HeldByBinding, binding: &ClusterBinding) -> String {
+    let mut shown = text(said);
+    if let Some(soon) = soon(binding).filter(|_| said.held.is_empty()) {
+        push_line!(shown, "  {soon}");
+    }
+    shown
+}
+
 fn text(said: &HeldByBinding) -> String {
     let HeldByBinding { binding, held, confirmed } = said;
     let mut text = String::new();
@@ -206,6 +225,7 @@ fn share(some: i64, all: i64, gone: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use topoloom_api::cluster_binding::{ConfirmedStatus, HeldBatchStatus, OtherClusterStatus, RestoredStatus};
 
     use super::super::orders::examples::binding;
@@ -248,6 +268,24 @@ mod tests {
         let said = text(&said);
         let wanted = "  nodes    3 of 9 (33 %), counting 1 that went shortly before\n  pods     12 of 40 (30 %)\n";
         assert!(said.contains(wanted), "{said}");
+    }
+
+    #[test]
+    fn s9_a_binding_that_was_deleted_a_moment_ago_is_said_to_hold_nothing_yet() {
+        let mut binding = holding();
+        let says = |binding: &ClusterBinding| {
+            let held = held(&binding.status);
+            shown(&HeldByBinding { binding: "east".into(), held, confirmed: None }, binding)
+        };
+        binding.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert!(!says(&binding).contains("try again"), "{}", says(&binding));
+        binding.status.held = None;
+        let soon = "It is being deleted, and the guard gathers a batch for 5 s before it holds it: try again.";
+        assert_eq!(says(&binding), format!("ClusterBinding east holds nothing\n  {soon}\n"));
+        let refused = confirm("east", "0123456789ab", &binding).unwrap_err().to_string();
+        assert!(refused.ends_with(&format!("and so not 0123456789ab. {soon}")), "{refused}");
+        binding.metadata.deletion_timestamp = None;
+        assert_eq!(says(&binding), "ClusterBinding east holds nothing\n");
     }
 
     #[test]
