@@ -13,6 +13,7 @@ use topoloom_api::ClusterBinding;
 use topoloom_sync::naming::BindingName;
 
 use super::ReachArgs;
+use super::clusters::UNDEFINED;
 use crate::cli::output::{Document, OutputArgs};
 use crate::cli::source::OPERATOR;
 use crate::cluster::{Refusal, RefusalReason, found};
@@ -91,14 +92,14 @@ impl Desk {
 
     /// All bindings.
     pub(super) async fn all(&self) -> anyhow::Result<Vec<ClusterBinding>> {
-        let list = self.api.list(&kube::api::ListParams::default()).await.map_err(|error| Refusal::of(&error));
-        Ok(list.context("listing ClusterBindings")?.items)
+        let list = self.api.list(&kube::api::ListParams::default()).await;
+        Ok(defined(list, || "listing ClusterBindings".to_owned())?.items)
     }
 
     /// The binding of this name.
     pub(super) async fn get(&self, name: &BindingName) -> anyhow::Result<ClusterBinding> {
-        let answer = found(name, self.api.get(name)).await.map_err(|error| Refusal::of(&error));
-        match answer.with_context(|| format!("reading ClusterBinding {name}"))? {
+        let answer = found(name, self.api.get(name)).await;
+        match defined(answer, || format!("reading ClusterBinding {name}"))? {
             Some(binding) => Ok(binding),
             None => bail!("{}", unknown(name, &self.all().await?)),
         }
@@ -128,6 +129,14 @@ impl Desk {
             }
         }
         bail!("nothing was written: ClusterBinding {name} changed {LOOKS} times in a row before the write, try again")
+    }
+}
+
+/// The answer to a read of bindings. An API server that has no definition of them may be that of another cluster.
+fn defined<T>(answer: kube::Result<T>, doing: impl FnOnce() -> String) -> anyhow::Result<T> {
+    match answer.map_err(|error| Refusal::of(&error)) {
+        Err(refusal) if refusal.reason == RefusalReason::NoSuchResource => bail!(UNDEFINED),
+        answer => answer.with_context(doing),
     }
 }
 
@@ -177,6 +186,7 @@ mod tests {
 
     use super::examples::binding;
     use super::*;
+    use crate::cli::lend::answers::client;
 
     /// An API server with one binding, which changes before each of the first writes, and what was written.
     fn server(changes: u64) -> (Desk, Arc<Mutex<Vec<Value>>>) {
@@ -245,6 +255,13 @@ mod tests {
         let error = pause(&desk).await.unwrap_err().to_string();
         assert!(error.starts_with("nothing was written: ClusterBinding east changed 10 times"), "{error}");
         assert!(written.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn s23_a_cluster_without_the_definition_of_bindings_may_be_another_one() {
+        let desk = Desk::of(client(&[]));
+        assert_eq!(pause(&desk).await.unwrap_err().to_string(), UNDEFINED);
+        assert_eq!(desk.all().await.unwrap_err().to_string(), UNDEFINED);
     }
 
     #[test]
