@@ -327,7 +327,7 @@ fn granted() -> Value {
     let acts = object(
         "Acts of one kind.",
         json!({
-            "act": text("The kind: NoExecute, RemovePod or DeleteNode."),
+            "act": text("The kind: NoExecute, RemovePod, RemoveOrphan or DeleteNode."),
             "counts": switch("Whether they count against the limits and have not happened yet; spent has them then."),
             "nodes": nodes,
             "pods": count("How many pods of these nodes."),

@@ -224,7 +224,7 @@ pub struct SpentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GrantedStatus {
-    /// The kind: `NoExecute`, `RemovePod` or `DeleteNode`.
+    /// The kind: `NoExecute`, `RemovePod`, `RemoveOrphan` or `DeleteNode`.
     #[serde(deserialize_with = "lenient::or_default")]
     pub act: String,
     /// Whether they count against the limits and have not happened yet; `spent` has them then.

@@ -81,6 +81,14 @@ pub enum Act {
         /// The pod.
         pod: Uid,
     },
+    /// A physical pod without a virtual one is deleted. It is no [`Self::RemovePod`]: two looks come first, so it is not asked for
+    /// when its node is decided about.
+    RemoveOrphan {
+        /// The virtual node of the machine that it runs on.
+        node: NodeName,
+        /// The physical pod.
+        pod: Uid,
+    },
     /// A virtual node is deleted.
     DeleteNode(NodeName),
 }
@@ -90,16 +98,20 @@ impl Act {
     #[must_use]
     pub fn node(&self) -> &NodeName {
         match self {
-            Self::NoExecute(node) | Self::DeleteNode(node) | Self::RemovePod { node, .. } => node,
+            Self::NoExecute(node)
+            | Self::DeleteNode(node)
+            | Self::RemovePod { node, .. }
+            | Self::RemoveOrphan { node, .. } => node,
         }
     }
 
-    /// Which of the three kinds it is of.
+    /// Which kind it is of.
     #[must_use]
     pub fn kind(&self) -> ActKind {
         match self {
             Self::NoExecute(_) => ActKind::NoExecute,
             Self::RemovePod { .. } => ActKind::RemovePod,
+            Self::RemoveOrphan { .. } => ActKind::RemoveOrphan,
             Self::DeleteNode(_) => ActKind::DeleteNode,
         }
     }
@@ -109,6 +121,7 @@ impl Act {
         match self {
             Self::NoExecute(node) => format!("no-execute {node}"),
             Self::RemovePod { node, pod } => format!("remove-pod {node} {pod}"),
+            Self::RemoveOrphan { node, pod } => format!("remove-orphan {node} {pod}"),
             Self::DeleteNode(node) => format!("delete-node {node}"),
         }
     }
@@ -386,8 +399,7 @@ impl Guard {
     /// of the batch of the earlier process. What that one allowed and is not asked for is not wanted. Returns what is still held.
     pub fn recalled(&mut self, safety: &Safety, size: Size, now: Duration) -> Option<&HeldBatch> {
         self.forget(now);
-        let dropped = std::mem::take(&mut self.unasked).counted();
-        self.may_have_happened(dropped);
+        self.forget_unasked();
         if std::mem::take(&mut self.is_recalling) {
             self.judge(safety, size, now);
         }
@@ -427,9 +439,16 @@ impl Guard {
     }
 
     /// The caller has decided about a node, knows all that there is on it, and has asked for every act that is wanted of it. What an
-    /// earlier process allowed beside these is not wanted any more: asked for later, it is judged.
+    /// earlier process allowed beside these is not wanted any more: asked for later, it is judged. Orphans are known later: they wait
+    /// for [`Self::recalled`].
     pub fn decided(&mut self, node: &NodeName) {
         let dropped = self.unasked.decided(node);
+        self.may_have_happened(dropped);
+    }
+
+    /// What an earlier process allowed, and was not asked for yet, allows nothing more.
+    fn forget_unasked(&mut self) {
+        let dropped = std::mem::take(&mut self.unasked).counted();
         self.may_have_happened(dropped);
     }
 
@@ -498,7 +517,7 @@ impl Guard {
         let granted = self.granted.iter().filter(|(_, grant)| **grant != Grant::Free);
         granted.for_each(|(act, grant)| groups.add(act, grant.counts()));
         // A pod whose removal was answered terminates.
-        let happened = self.happened.iter().filter(|(act, _)| act.kind() != ActKind::RemovePod);
+        let happened = self.happened.iter().filter(|(act, _)| !act.kind().is_of_pods());
         happened.filter(|(_, grant)| **grant != Grant::Free).for_each(|(act, _)| groups.add(act, false));
         self.unasked.groups().for_each(|acts| groups.add_all(acts));
         groups.into_acts()
@@ -714,7 +733,7 @@ fn count<'a>(acts: impl Iterator<Item = &'a Act>) -> (usize, usize) {
             Act::NoExecute(node) | Act::DeleteNode(node) => {
                 nodes.insert(node);
             }
-            Act::RemovePod { pod, .. } => {
+            Act::RemovePod { pod, .. } | Act::RemoveOrphan { pod, .. } => {
                 pods.insert(pod);
             }
         }

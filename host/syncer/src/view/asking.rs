@@ -131,7 +131,7 @@ impl View {
     pub fn ask_orphan(&mut self, name: &Arc<str>, pod: &Uid, node: NodeName, now: Now) -> Leave {
         let size = self.size();
         let asked = self.orphans.entry(Arc::clone(name)).or_default();
-        let acts = vec![Act::RemovePod { node, pod: pod.clone() }];
+        let acts = vec![Act::RemoveOrphan { node, pod: pod.clone() }];
         let leave = asked.ask(&mut self.guard, Some((Cause::Orphan, acts)), &self.safety, size, now);
         let leave = self.proof.confirm(leave, asked, now);
         self.tell();
@@ -156,7 +156,7 @@ impl View {
     #[must_use]
     pub fn is_orphan_held(&self, name: &str, pod: &Uid) -> bool {
         let is_held =
-            |act: &Act| matches!(act, Act::RemovePod { pod: asked, .. } if asked == pod) && self.guard.holds(act);
+            |act: &Act| matches!(act, Act::RemoveOrphan { pod: asked, .. } if asked == pod) && self.guard.holds(act);
         self.orphans.get(name).is_some_and(|asked| asked.acts.iter().any(is_held))
     }
 

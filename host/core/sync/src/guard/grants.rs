@@ -10,20 +10,22 @@ use topoloom_core::names::NodeName;
 
 use super::{Act, Spent};
 
-/// Which of the three kinds an act is of.
+/// Which kind an act is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActKind {
     /// [`Act::NoExecute`].
     NoExecute,
     /// [`Act::RemovePod`].
     RemovePod,
+    /// [`Act::RemoveOrphan`].
+    RemoveOrphan,
     /// [`Act::DeleteNode`].
     DeleteNode,
 }
 
 impl ActKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::NoExecute, Self::RemovePod, Self::DeleteNode];
+    pub const ALL: [Self; 4] = [Self::NoExecute, Self::RemovePod, Self::RemoveOrphan, Self::DeleteNode];
 
     /// Its word in the status of a binding.
     #[must_use]
@@ -31,6 +33,7 @@ impl ActKind {
         match self {
             Self::NoExecute => "NoExecute",
             Self::RemovePod => "RemovePod",
+            Self::RemoveOrphan => "RemoveOrphan",
             Self::DeleteNode => "DeleteNode",
         }
     }
@@ -39,6 +42,14 @@ impl ActKind {
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Whether it is about single pods, of which the number alone is known.
+    pub(super) fn is_of_pods(self) -> bool {
+        match self {
+            Self::RemovePod | Self::RemoveOrphan => true,
+            Self::NoExecute | Self::DeleteNode => false,
+        }
     }
 }
 
@@ -64,7 +75,7 @@ impl Groups {
     pub(super) fn add(&mut self, act: &Act, is_counted: bool) {
         let (nodes, pods) = self.0.entry((act.kind(), is_counted)).or_default();
         nodes.insert(act.node().clone());
-        *pods += usize::from(act.kind() == ActKind::RemovePod);
+        *pods += usize::from(act.kind().is_of_pods());
     }
 
     pub(super) fn add_all(&mut self, acts: &GrantedActs) {
@@ -96,7 +107,7 @@ impl Unasked {
             Act::NoExecute(node) | Act::DeleteNode(node) => {
                 acts.nodes.remove(node);
             }
-            Act::RemovePod { .. } => {
+            Act::RemovePod { .. } | Act::RemoveOrphan { .. } => {
                 acts.pods = acts.pods.saturating_sub(1);
                 if acts.pods == 0 {
                     acts.nodes.clear();
@@ -108,16 +119,17 @@ impl Unasked {
         Some(is_counted)
     }
 
-    /// All acts of a node that are wanted were asked for. Returns what of the others counted.
+    /// All acts of a node that are wanted were asked for, but for orphans: their two looks may not be over. Returns what of the others
+    /// counted.
     pub(super) fn decided(&mut self, node: &NodeName) -> Spent {
         let mut dropped = Spent::default();
-        for acts in &mut self.0 {
+        for acts in self.0.iter_mut().filter(|acts| acts.kind != ActKind::RemoveOrphan) {
             let is_counted = acts.nodes.remove(node) && acts.is_counted;
             match acts.kind {
                 // How many of the pods were on this node is not known.
                 ActKind::RemovePod if is_counted && acts.nodes.is_empty() => dropped.pods += acts.pods,
                 ActKind::NoExecute | ActKind::DeleteNode if is_counted => dropped.nodes += 1,
-                ActKind::NoExecute | ActKind::RemovePod | ActKind::DeleteNode => {}
+                ActKind::NoExecute | ActKind::RemovePod | ActKind::RemoveOrphan | ActKind::DeleteNode => {}
             }
         }
         self.0.retain(|acts| !acts.nodes.is_empty());
@@ -127,7 +139,7 @@ impl Unasked {
     /// What of it counts.
     pub(super) fn counted(&self) -> Spent {
         let counted = || self.0.iter().filter(|acts| acts.is_counted);
-        let nodes = counted().filter(|acts| acts.kind != ActKind::RemovePod).flat_map(|acts| &acts.nodes);
+        let nodes = counted().filter(|acts| !acts.kind.is_of_pods()).flat_map(|acts| &acts.nodes);
         Spent { nodes: nodes.collect::<BTreeSet<_>>().len(), pods: counted().map(|acts| acts.pods).sum() }
     }
 
@@ -147,7 +159,7 @@ impl Unasked {
 
 impl GrantedActs {
     fn has(&self, act: &Act) -> bool {
-        let is_left = self.kind != ActKind::RemovePod || self.pods > 0;
+        let is_left = !self.kind.is_of_pods() || self.pods > 0;
         is_left && self.kind == act.kind() && self.nodes.contains(act.node())
     }
 }

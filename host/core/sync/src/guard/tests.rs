@@ -460,6 +460,23 @@ fn s9_what_an_earlier_process_allowed_and_is_not_wanted_any_more_counts_and_is_j
 }
 
 #[test]
+fn s9_an_orphan_that_was_allowed_is_not_struck_when_its_node_is_decided_about_and_counts_once() {
+    let orphan = Act::RemoveOrphan { node: node(0), pod: "o".into() };
+    let guard = allowed(&[orphan.clone(), pod(0, 0)]);
+    let mut next = Guard::inherit(guard.left(), at(100));
+    next.decided(&node(0));
+    let mut ask = |act: &Act| next.ask(act, Cause::Orphan, &Safety::default(), SIZE, at(130));
+    assert!(matches!(ask(&pod(0, 0)), Verdict::Gathering { .. }), "it was not asked for with its node");
+    assert_eq!(ask(&orphan), Verdict::Go);
+    next.withdraw(&pod(0, 0));
+    assert_eq!(next.committed(), Spent { nodes: 0, pods: 2 });
+    // Once everything was decided about it is not wanted any more.
+    let mut next = Guard::inherit(guard.left(), at(100));
+    next.recalled(&Safety::default(), SIZE, at(200));
+    assert_eq!((next.grants(), next.committed()), (vec![], Spent { nodes: 0, pods: 2 }));
+}
+
+#[test]
 fn s9_a_restart_does_not_give_the_limits_anew() {
     let mut guard = Guard::default();
     let acts: Vec<Act> = (0..20).map(delete).collect();

@@ -290,7 +290,7 @@ impl Process {
 
     /// The act of an orphan: the virtual node is that of its machine.
     pub(super) fn act_of(&self, copy: &Pod) -> Act {
-        Act::RemovePod { node: self.lent_name(&copy.node), pod: copy.uid.clone() }
+        Act::RemoveOrphan { node: self.lent_name(&copy.node), pod: copy.uid.clone() }
     }
 
     pub(super) fn size(&self) -> Size {

@@ -1,6 +1,9 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use topoloom_core::names::Uid;
+use topoloom_sync::deletion::Leave;
 use topoloom_sync::guard::{HeldBefore, Inherited, Safety, Spent};
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::selector::NodeSelector;
@@ -159,6 +162,37 @@ fn s9_what_was_allowed_and_is_not_wanted_when_another_process_looks_first_is_jud
     assert!(next.guard().is_incomplete());
     next.review(later(1_100));
     assert!(!next.guard().is_incomplete());
+}
+
+/// Asks for so many orphans on one node.
+fn ask_orphans(view: &mut View, orphans: usize, at: Now) -> Vec<Leave> {
+    let names = (0..orphans).map(|number| Arc::<str>::from(format!("lent/p{number}")));
+    names.map(|name| view.ask_orphan(&name, &Uid::from(&*name), "vnode-east-w1".into(), at)).collect()
+}
+
+#[test]
+fn s6_s9_an_orphan_that_was_allowed_or_confirmed_goes_after_its_two_looks_in_the_process_that_takes_over() {
+    // Fewer than five are never held.
+    for (orphans, is_confirmed) in [(4, false), (6, true)] {
+        let mut first = view(10);
+        lend(&mut first, 10);
+        ask_orphans(&mut first, orphans, now());
+        ask_orphans(&mut first, orphans, later(6));
+        let held = first.review(later(6)).held;
+        assert_eq!(held.is_some(), is_confirmed);
+        if let Some(batch) = held {
+            first.confirm(&batch.hash).unwrap();
+        }
+        let left = first.guard().left();
+        let mut next = restarted(&first, left.clone());
+        next.agreed(Duration::MAX);
+        list(&mut next, &first);
+        // The first look asks for nothing.
+        decide(&mut next, later(1_001));
+        let leaves = ask_orphans(&mut next, orphans, later(1_031));
+        assert!(leaves.iter().all(|leave| matches!(leave, Leave::Given { .. })), "{leaves:?}");
+        assert_eq!((next.guard().committed(), next.guard().held()), (left.spent, None));
+    }
 }
 
 #[test]
