@@ -15,7 +15,8 @@
 //! of a batch that was held, only their hash and their number. Until it has decided about every node again ([`Guard::recalled`]),
 //! nothing happens that is neither free nor allowed already; then what is wanted is judged in place of that batch, with the numbers
 //! that it was held for. So a restart releases nothing, and acts that are the same have the same hash. What was allowed or confirmed
-//! and has not happened yet goes on, and counts once.
+//! and has not happened yet goes on, and counts once. After a store was set back it does not ([`Guard::forget_grants`]): the state is
+//! another one then than what was allowed or confirmed.
 //!
 //! While a batch waits for a person, pods of it end, one each second in a large one. A batch that only became smaller keeps its
 //! hash: that confirms what the person read about, as far as it is still wanted. Where something came to it, the earlier hashes
@@ -444,6 +445,19 @@ impl Guard {
     pub fn decided(&mut self, node: &NodeName) {
         let dropped = self.unasked.decided(node);
         self.may_have_happened(dropped);
+    }
+
+    /// A store was set back. What an earlier process left was allowed for another state, and so was what an operator confirmed: as far
+    /// as it has not happened, it is judged when it is asked for again.
+    pub fn forget_grants(&mut self) {
+        self.forget_unasked();
+        let resumed = self.granted.iter().filter(|(_, grant)| **grant == Grant::Resumed);
+        let (nodes, pods) = count(resumed.map(|(act, _)| act));
+        self.may_have_happened(Spent { nodes, pods });
+        self.granted.retain(|_, grant| match grant {
+            Grant::Counted | Grant::Free => true,
+            Grant::Resumed | Grant::Confirmed => false,
+        });
     }
 
     /// What an earlier process allowed, and was not asked for yet, allows nothing more.

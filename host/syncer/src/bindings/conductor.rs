@@ -279,6 +279,8 @@ impl Conductor {
                 self.is_set_back(&Sign::Version(Store::Virtual), None);
                 // The watch may have shown the object of now already, in a version before the one that was known.
                 self.is_version_void = true;
+                // Where an earlier restore is not confirmed yet, its bar stands already, and does not begin a second time.
+                self.view().guard().forget_grants();
                 return self.seen(objects.borrow_and_update().clone());
             }
             Woke::PhysicalSetBack => {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use topoloom_api::names::DRAIN_ANNOTATION;
 use topoloom_core::names::NodeName;
 use topoloom_core::text::says_yes;
-use topoloom_sync::bars::Bars;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::guard::Safety;
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::node::{Binding, LentNode, VerbOnNode};
@@ -61,6 +61,11 @@ impl View {
             (_, Reach::Reachable) => false,
             (_, Reach::Suspect(_) | Reach::Unreachable { .. }) => self.is_outdated,
         };
+        let is_restored = |bars: &Bars| bars.iter().any(|bar| bar == Bar::Restored);
+        if is_restored(&bars) && !is_restored(&self.bars) {
+            // Also what the status of a restored virtual cluster says that was allowed or confirmed.
+            self.guard.forget_grants();
+        }
         self.bars = bars;
         self.reach = reach;
         self.recall.begin_again();
@@ -116,7 +121,6 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use topoloom_sync::bars::Bar;
     use topoloom_sync::liveness::{Doubt, Lease, NotAlive};
     use topoloom_sync::node::{NodeOrder, PhysicalNode};
     use topoloom_sync::selector::{NodeSelector, RawNodeSelector, RawRequirement, RawTerm};

@@ -477,6 +477,27 @@ fn s9_an_orphan_that_was_allowed_is_not_struck_when_its_node_is_decided_about_an
 }
 
 #[test]
+fn s9_s25_after_a_restore_what_was_confirmed_or_left_is_judged_again_and_what_this_process_allowed_is_not() {
+    let mut guard = Guard::inherit(allowed(&[delete(0), delete(1)]).left(), at(100));
+    let first = guard.ask(&delete(0), Cause::Selector, &Safety::default(), SIZE, at(100));
+    assert_eq!(first, Verdict::Go, "it was left, and the other one is not asked for yet");
+    let ours: Vec<Act> = (10..13).map(delete).collect();
+    assert!(all(&ask(&mut guard, &ours, Cause::Selector, SIZE, 101), &Verdict::Go));
+    guard.happened(&ours[0], at(110));
+    let acts: Vec<Act> = (20..60).map(delete).collect();
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 120), &Verdict::Held));
+    let hash = guard.held().unwrap().hash.clone();
+    assert_eq!(guard.confirm(&hash), Ok(40));
+    guard.forget_grants();
+    assert_eq!(guard.committed(), Spent { nodes: 5, pods: 0 }, "what was left may have happened");
+    for act in &ours {
+        assert_eq!(guard.ask(act, Cause::Selector, &Safety::default(), SIZE, at(130)), Verdict::Go, "{act:?}");
+    }
+    assert!(all(&ask(&mut guard, &acts, Cause::Selector, SIZE, 130), &Verdict::Held));
+    assert_eq!(ask(&mut guard, &[delete(1)], Cause::Selector, SIZE, 140), [Verdict::Held]);
+}
+
+#[test]
 fn s9_a_restart_does_not_give_the_limits_anew() {
     let mut guard = Guard::default();
     let acts: Vec<Act> = (0..20).map(delete).collect();

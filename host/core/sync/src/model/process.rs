@@ -282,6 +282,8 @@ impl Process {
         self.removed.clear();
         self.remembered.values_mut().for_each(|remembered| remembered.memory.closing = ClosingMemory::default());
         self.plan = None;
+        self.guard.forget_grants();
+        self.ghost.is_another_batch();
     }
 
     pub(super) fn lent_name(&self, machine: &str) -> NodeName {

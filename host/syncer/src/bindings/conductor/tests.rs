@@ -255,6 +255,19 @@ async fn s25_a_cluster_that_is_set_back_while_the_other_one_waits_is_confirmed_b
 }
 
 #[tokio::test]
+async fn s9_s25_what_an_operator_confirmed_is_asked_for_again_also_where_the_cluster_is_set_back_a_second_time() {
+    let mut stage = Stage::new(json!({}));
+    stage.wakes(Woke::VirtualSetBack).await;
+    let first = stage.restored();
+    let nodes = ["vnode-east-w1".into()].into();
+    let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: false, nodes, pods: 0 };
+    let left = Inherited { grants: vec![acts], ..Inherited::default() };
+    *stage.conductor.view().guard() = Guard::inherit(left, now().steady);
+    stage.wakes(Woke::VirtualSetBack).await;
+    assert_eq!((stage.restored(), stage.conductor.view().guard().grants()), (first, vec![]));
+}
+
+#[tokio::test]
 async fn s25_what_only_the_numbers_show_while_another_restore_waits_is_not_confirmed_with_it() {
     for is_found_before in [true, false] {
         let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use topoloom_core::names::Uid;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Leave;
 use topoloom_sync::guard::{HeldBefore, Inherited, Safety, Spent};
 use topoloom_sync::liveness::Reach;
@@ -192,6 +193,37 @@ fn s6_s9_an_orphan_that_was_allowed_or_confirmed_goes_after_its_two_looks_in_the
         let leaves = ask_orphans(&mut next, orphans, later(1_031));
         assert!(leaves.iter().all(|leave| matches!(leave, Leave::Given { .. })), "{leaves:?}");
         assert_eq!((next.guard().committed(), next.guard().held()), (left.spent, None));
+    }
+}
+
+#[test]
+fn s9_s25_what_was_confirmed_before_a_restore_is_held_again_once_the_restore_is_confirmed() {
+    // The status has the restore, or is one of yesterday, and the restore is found later.
+    for is_known in [true, false] {
+        let mut first = unselected();
+        decide(&mut first, now());
+        decide(&mut first, later(6));
+        let batch = first.review(later(6)).held.unwrap();
+        first.confirm(&batch.hash).unwrap();
+        let left = first.guard().left();
+        let mut next = restarted(&first, left);
+        let restored = || -> Bars { [Bar::Restored].into_iter().collect() };
+        if is_known {
+            next.set_bars(restored(), Reach::Reachable);
+        }
+        list(&mut next, &first);
+        decide(&mut next, later(1_001));
+        if !is_known {
+            assert!(!next.is_held("w1"));
+            next.set_bars(restored(), Reach::Reachable);
+        }
+        decide(&mut next, later(1_002));
+        next.set_bars(Bars::default(), Reach::Reachable);
+        next.agreed(Duration::MAX);
+        decide(&mut next, later(1_010));
+        decide(&mut next, later(1_020));
+        let held = next.review(later(1_020)).held.unwrap();
+        assert_eq!((next.is_held("w1"), held.nodes), (true, 10), "{is_known}");
     }
 }
 
