@@ -434,8 +434,8 @@ mod tests {
             ..Kept::default()
         };
         kept.confirm("h", "2026-08-03T12:00:00Z".parse().unwrap());
-        let granted =
-            GrantedStatus { act: "DeleteNode".to_owned(), counts: true, nodes: vec!["n".to_owned()], pods: 0 };
+        let nodes = vec!["n".to_owned()];
+        let granted = GrantedStatus { act: "DeleteNode".to_owned(), counts: true, nodes, ..GrantedStatus::default() };
         let status = ClusterBindingStatus {
             physical_cluster_uid: kept.physical_cluster.clone(),
             other_cluster: kept.other_cluster.clone(),
@@ -445,7 +445,8 @@ mod tests {
             spent: Some(SpentStatus { nodes: 2, pods: 3, at: String::new() }),
             granted: vec![granted],
             ..ClusterBindingStatus::default()
-        };
+        }
+        .written("2026-08-03T12:00:00Z".to_owned());
         let Carried { guard, kept: known } = Carried::stored(&status);
         assert_eq!((known, guard.held.map(|held| held.hash)), (kept, Some("b".to_owned())));
         let nodes = ["n".into()].into();

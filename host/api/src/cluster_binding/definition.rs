@@ -331,6 +331,7 @@ fn granted() -> Value {
             "counts": switch("Whether they count against the limits and have not happened yet; spent has them then."),
             "nodes": nodes,
             "pods": count("How many pods of these nodes."),
+            "at": time("When they were written: in a status with another lastSyncTime they count no more."),
         }),
     );
     atomic(

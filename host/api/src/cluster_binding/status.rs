@@ -97,6 +97,20 @@ impl ClusterBindingStatus {
         self.conditions.iter_mut().for_each(|condition| condition.observed_generation = generation);
         self
     }
+
+    /// The same, written at this time.
+    #[must_use]
+    pub fn written(mut self, at: String) -> Self {
+        self.granted.iter_mut().for_each(|granted| granted.at.clone_from(&at));
+        self.last_sync_time = Some(at);
+        self
+    }
+
+    /// What of `granted` was written with the rest of the status. A version that does not know `granted` writes the status, and leaves it
+    /// as it was.
+    pub fn granted_now(&self) -> impl Iterator<Item = &GrantedStatus> {
+        self.granted.iter().filter(move |granted| self.last_sync_time.as_ref() == Some(&granted.at))
+    }
 }
 
 /// How a binding is doing, in one word.
@@ -236,6 +250,10 @@ pub struct GrantedStatus {
     /// How many pods of these nodes.
     #[serde(deserialize_with = "lenient::integer")]
     pub pods: i64,
+    /// The `lastSyncTime` of the status that they were written with, RFC 3339. In a status that was written at another time they count
+    /// no more.
+    #[serde(deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub at: String,
 }
 
 /// A confirmation that was carried out.

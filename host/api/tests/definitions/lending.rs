@@ -67,7 +67,7 @@ fn binding_status() -> Value {
         "held": {"hash": "h", "earlier": ["h1"], "sentence": "s", "since": since, "extent": extent, "size": extent,
                  "spent": extent},
         "spent": {"nodes": 1, "pods": 9, "at": since},
-        "granted": [{"act": "RemovePod", "counts": true, "nodes": ["vnode-east-w1"], "pods": 8}],
+        "granted": [{"act": "RemovePod", "counts": true, "nodes": ["vnode-east-w1"], "pods": 8, "at": since}],
         "confirmed": [{"hash": "h0", "at": since}],
         "connection": {"state": "Suspect", "since": since, "serverVersion": "v1.36.3", "credentialsEnd": since},
         "holder": "topoloom-0",

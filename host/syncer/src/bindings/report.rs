@@ -243,7 +243,7 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
             }
         },
         spent: spent(before.spent.as_ref(), facts.guard.spent, &now),
-        granted: granted(&facts.guard.grants),
+        granted: granted(&facts.guard.grants, before.last_sync_time.as_deref().unwrap_or_default()),
         confirmed: facts.kept.confirmed.clone(),
         connection: Some(connection(before.connection.as_ref(), &facts.link, &now)),
         holder: Some(facts.holder.to_owned()),

@@ -390,7 +390,7 @@ pub fn inherited(status: &ClusterBindingStatus) -> Inherited {
         size: Size { nodes: count(held.size.nodes), pods: count(held.size.pods) },
         spent: Spent { nodes: count(held.spent.nodes), pods: count(held.spent.pods) },
     });
-    let grants = status.granted.iter().filter_map(grant).collect();
+    let grants = status.granted_now().filter_map(grant).collect();
     Inherited { spent: spent.unwrap_or_default(), grants, held }
 }
 
@@ -404,14 +404,15 @@ fn grant(granted: &GrantedStatus) -> Option<GrantedActs> {
     })
 }
 
-/// What the guard has allowed, as the status keeps it.
+/// What the guard has allowed, as the status keeps it that was written at this time.
 #[must_use]
-pub fn granted(grants: &[GrantedActs]) -> Vec<GrantedStatus> {
+pub fn granted(grants: &[GrantedActs], at: &str) -> Vec<GrantedStatus> {
     let granted = |acts: &GrantedActs| GrantedStatus {
         act: acts.kind.word().to_owned(),
         counts: acts.is_counted,
         nodes: acts.nodes.iter().take(ClusterBindingStatus::GRANTED_NODES_MAX).map(ToString::to_string).collect(),
         pods: number(acts.pods),
+        at: at.to_owned(),
     };
     grants.iter().map(granted).collect()
 }

@@ -144,9 +144,10 @@ async fn plan_under(machines: usize, unselected: &[usize], counts: bool, spent: 
     let mut play = Play::before(&situation).await;
     play.edit(&situation.after);
     let nodes = unselected.iter().map(|index| format!("vnode-east-w{index}")).collect();
-    let granted = GrantedStatus { act: "DeleteNode".to_owned(), counts, nodes, pods: 0 };
+    let granted = GrantedStatus { act: "DeleteNode".to_owned(), counts, nodes, ..GrantedStatus::default() };
     play.status.granted = if is_granted { vec![granted] } else { Vec::new() };
     play.status.spent = Some(SpentStatus { nodes: spent, ..SpentStatus::default() });
+    play.status = play.status.clone().written("2026-08-03T12:00:00Z".to_owned());
     play.plan().await.0
 }
 

@@ -97,11 +97,11 @@ impl Conductor {
         let (sentence, troubles, strays) = (state.sentence(), self.troubles(), self.view().strays());
         let facts = self.facts(&state, sentence.as_deref(), &troubles, &strays);
         let now = facts.now;
-        let mut wanted = report(&self.object.status, &facts);
+        let wanted = report(&self.object.status, &facts);
         if wanted == self.object.status {
             return None;
         }
-        wanted.last_sync_time = Some(report::second(now));
+        let wanted = wanted.written(report::second(now));
         let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
         let patch = merge_patch(&json(&self.object.status), &json(&wanted))?;
         Some((wanted, patch))
@@ -190,12 +190,12 @@ pub(in crate::bindings) async fn unusable(
         going: None,
     };
     tracing::warn!(binding = holding.name, error = %problems, "a ClusterBinding cannot be served");
-    let mut wanted = report(&object.status, &facts);
+    let wanted = report(&object.status, &facts);
     (holding.tell)(trouble(&wanted));
     if wanted == object.status {
         return;
     }
-    wanted.last_sync_time = Some(report::second(facts.now));
+    let wanted = wanted.written(report::second(facts.now));
     let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
     let Some(patch) = merge_patch(&json(&object.status), &json(&wanted)) else { return };
     let clients = Clients::of_virtual(&process.lent, &holding.lent);

@@ -466,6 +466,22 @@ fn s9_what_may_be_disrupted_already_is_stored_at_once_and_that_it_is_carried_out
 }
 
 #[test]
+fn s9_what_may_be_disrupted_already_is_written_again_where_another_version_has_written_the_status_since() {
+    let kept = kept();
+    let facts = || {
+        let nodes = ["n1".into()].into();
+        let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: false, nodes, pods: 0 };
+        Facts { guard: Guarded { grants: vec![acts], ..Guarded::default() }, ..facts(&kept) }
+    };
+    let stored = first(&facts()).written("2026-08-03T12:00:00Z".to_owned());
+    assert_eq!(report(&stored, &facts()), stored);
+    let over = ClusterBindingStatus { last_sync_time: Some("2026-08-03T12:07:00Z".to_owned()), ..stored };
+    let again = report(&over, &facts());
+    assert_ne!(again, over);
+    assert_eq!(again.granted_now().count(), 1);
+}
+
+#[test]
 fn numbers_of_pods_alone_are_not_urgent() {
     let kept = kept();
     let stored = first(&facts(&kept));

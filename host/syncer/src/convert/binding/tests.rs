@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use topoloom_api::cluster_binding::SpentStatus;
 
 use super::*;
 
@@ -182,6 +183,9 @@ fn s9_numbers_of_a_status_that_are_none_are_read_as_none() {
     assert_eq!(inherited(&ClusterBindingStatus::default()), Inherited::default());
 }
 
+/// When a status was written.
+const WRITTEN: &str = "2026-08-03T12:00:00Z";
+
 #[test]
 fn s9_what_the_guard_has_allowed_is_stored_up_to_a_bound_and_a_kind_that_is_not_known_is_judged_again() {
     let of = |kind, is_counted, nodes: usize, pods| {
@@ -190,14 +194,33 @@ fn s9_what_the_guard_has_allowed_is_stored_up_to_a_bound_and_a_kind_that_is_not_
     };
     let read = |stored: &[GrantedStatus]| {
         let status = ClusterBindingStatus { granted: stored.to_vec(), ..ClusterBindingStatus::default() };
+        let status = status.written(WRITTEN.to_owned());
         let status: ClusterBindingStatus = serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
         inherited(&status).grants
     };
     let all: Vec<GrantedActs> =
         ActKind::ALL.into_iter().flat_map(|kind| [of(kind, true, 2, 7), of(kind, false, 1, 0)]).collect();
-    assert_eq!(read(&granted(&all)), all);
-    let many = granted(&[of(ActKind::DeleteNode, false, 5_000, 0)]);
+    assert_eq!(read(&granted(&all, WRITTEN)), all);
+    let many = granted(&[of(ActKind::DeleteNode, false, 5_000, 0)], WRITTEN);
     assert_eq!(read(&many)[0].nodes.len(), ClusterBindingStatus::GRANTED_NODES_MAX);
-    let later = GrantedStatus { act: "Later".to_owned(), ..granted(&all)[0].clone() };
+    let later = GrantedStatus { act: "Later".to_owned(), ..granted(&all, WRITTEN)[0].clone() };
     assert_eq!(read(&[later]), []);
+}
+
+#[test]
+fn s9_what_the_guard_had_allowed_counts_no_more_after_a_version_that_does_not_know_it_has_written_the_status() {
+    let nodes = ["vnode-east-w1".into()].into();
+    let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: true, nodes, pods: 0 };
+    let status = ClusterBindingStatus {
+        granted: granted(std::slice::from_ref(&acts), ""),
+        spent: Some(SpentStatus { nodes: 1, ..SpentStatus::default() }),
+        ..ClusterBindingStatus::default()
+    };
+    let stored = status.written(WRITTEN.to_owned());
+    assert_eq!(inherited(&stored).grants, [acts]);
+    // Its write changes what it knows, and the time.
+    let over = ClusterBindingStatus { last_sync_time: Some("2026-08-03T12:07:00Z".to_owned()), ..stored.clone() };
+    let wanted = Inherited { spent: Spent { nodes: 1, pods: 0 }, ..Inherited::default() };
+    assert_eq!(inherited(&over), wanted);
+    assert_eq!(inherited(&ClusterBindingStatus { last_sync_time: None, ..stored }), wanted);
 }
