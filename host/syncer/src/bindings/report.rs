@@ -263,26 +263,49 @@ pub(super) fn trouble(status: &ClusterBindingStatus) -> Option<&str> {
     (ready.status != ConditionStatus::True.as_str()).then_some(ready.message.as_str())
 }
 
-/// Whether the two differ in more than numbers that change with every pod, which are written less often.
+/// Whether the two differ in more than what is written less often: numbers that change with every pod, and what the guard needs to
+/// remember no more. A process that takes over with too much of that releases nothing.
 pub(super) fn is_urgent(before: &ClusterBindingStatus, after: &ClusterBindingStatus) -> bool {
     let without_numbers = |status: &ClusterBindingStatus| ClusterBindingStatus {
         granted: Vec::new(),
+        spent: None,
         nodes: None,
         pods: None,
         leases: None,
         last_sync_time: None,
         ..status.clone()
     };
-    grants_more(&before.granted, &after.granted) || without_numbers(before) != without_numbers(after)
+    grants_more(&before.granted, &after.granted)
+        || spends_more(before.spent.as_ref(), after.spent.as_ref())
+        || without_numbers(before) != without_numbers(after)
 }
 
-/// Whether something is allowed that was not. What was carried out goes out of a list of hundreds of nodes, one by one.
+/// Whether something is allowed that was not. What is carried out goes from the acts that count to the others, one by one in a batch of
+/// thousands, so a node that is known under the same act is no news in either list.
 fn grants_more(before: &[GrantedStatus], after: &[GrantedStatus]) -> bool {
     after.iter().any(|granted| {
-        let same = before.iter().find(|known| (&known.act, known.counts) == (&granted.act, granted.counts));
-        let known: BTreeSet<&String> = same.into_iter().flat_map(|known| &known.nodes).collect();
+        let same: Vec<&GrantedStatus> = before.iter().filter(|known| known.act == granted.act).collect();
+        // A full list shows some of its nodes, and with each that goes another one comes into sight: in it, or in the list of those
+        // that do not count.
+        let hides = |known: &&GrantedStatus| is_full(known) && (known.counts || !granted.counts);
+        if same.iter().any(hides) {
+            return false;
+        }
+        let known: BTreeSet<&String> = same.iter().flat_map(|known| &known.nodes).collect();
         granted.nodes.iter().any(|node| !known.contains(node))
     })
+}
+
+/// Whether there may be nodes that it does not name.
+fn is_full(granted: &GrantedStatus) -> bool {
+    granted.nodes.len() >= ClusterBindingStatus::GRANTED_NODES_MAX
+}
+
+/// Whether more counts against the limits.
+fn spends_more(before: Option<&SpentStatus>, after: Option<&SpentStatus>) -> bool {
+    let numbers = |spent: Option<&SpentStatus>| spent.map_or((0, 0), |spent| (spent.nodes, spent.pods));
+    let (before, after) = (numbers(before), numbers(after));
+    before.0 < after.0 || before.1 < after.1
 }
 
 /// A time as the object keeps it.

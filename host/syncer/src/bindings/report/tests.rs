@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use topoloom_core::names::NodeName;
-use topoloom_sync::guard::{ActKind, Size};
+use topoloom_sync::guard::{Act, ActKind, Cause, GATHER, Safety, Size, Verdict};
 
 use super::*;
 use crate::convert::binding::tests::{around, binding};
@@ -482,6 +482,53 @@ fn s9_what_may_be_disrupted_already_is_written_again_where_another_version_has_w
 }
 
 #[test]
+fn s9_a_batch_that_is_carried_out_one_by_one_is_stored_at_once_only_when_it_is_allowed() {
+    let (kept, size) = (kept(), Size { nodes: 5_000, pods: 0 });
+    let safety = Safety { max_evict_percent: 100, max_nodes_percent: 100, ..Safety::default() };
+    let says = |guard: &Guard, before: &ClusterBindingStatus| {
+        report(before, &Facts { guard: Guarded::of(guard), ..facts(&kept) })
+    };
+    // Of the second one not every node is named.
+    for nodes in [20, ClusterBindingStatus::GRANTED_NODES_MAX + 20] {
+        let node = |number: usize| NodeName::from(format!("vnode-east-w{number:04}"));
+        let acts: Vec<Act> = (0..nodes).map(|number| Act::NoExecute(node(number))).collect();
+        let mut guard = Guard::default();
+        for act in &acts {
+            guard.ask(act, Cause::Policy, &safety, size, Duration::ZERO);
+        }
+        assert_eq!(guard.ask(&acts[0], Cause::Policy, &safety, size, GATHER), Verdict::Go);
+        let before = first(&facts(&kept));
+        let mut stored = says(&guard, &before);
+        assert!(is_urgent(&before, &stored));
+        // At first those that are not named.
+        let carried_out = acts.iter().rev().take(10).chain(acts.iter().take(nodes.min(40) - 10));
+        for act in carried_out {
+            guard.happened(act, GATHER);
+            let wanted = says(&guard, &stored);
+            assert!(wanted != stored && !is_urgent(&stored, &wanted), "{nodes} {act:?}");
+            stored = wanted;
+        }
+    }
+}
+
+#[test]
+fn s9_a_list_that_is_full_does_not_hide_what_is_allowed_beside_it() {
+    let full = ClusterBindingStatus::GRANTED_NODES_MAX;
+    let acts = |counts, nodes: std::ops::Range<usize>| {
+        let nodes = nodes.map(|number| format!("n{number:04}")).collect();
+        GrantedStatus { act: ActKind::NoExecute.word().to_owned(), counts, nodes, ..GrantedStatus::default() }
+    };
+    let (counted, happened) = (|| acts(true, 0..full), || acts(false, 0..full));
+    assert!(grants_more(&[happened()], &[acts(true, 5_000..5_001), happened()]));
+    assert!(grants_more(&[acts(true, 1..full)], &[counted()]), "it was not full before");
+    for after in [acts(true, 1..full + 1), acts(false, 5_000..5_001)] {
+        assert!(!grants_more(&[counted()], &[after]));
+    }
+    let other = GrantedStatus { act: ActKind::DeleteNode.word().to_owned(), ..acts(true, 0..1) };
+    assert!(grants_more(&[counted()], &[other]), "another act");
+}
+
+#[test]
 fn numbers_of_pods_alone_are_not_urgent() {
     let kept = kept();
     let stored = first(&facts(&kept));
@@ -491,7 +538,9 @@ fn numbers_of_pods_alone_are_not_urgent() {
     assert!(!is_urgent(&stored, &counted));
     assert!(is_urgent(&stored, &report(&stored, &Facts { is_paused: true, ..facts(&kept) })));
     let guard = Guarded { spent: Spent { nodes: 0, pods: 1 }, ..Guarded::default() };
-    assert!(is_urgent(&stored, &report(&stored, &Facts { guard, ..facts(&kept) })));
+    let spent = report(&stored, &Facts { guard, ..facts(&kept) });
+    assert!(is_urgent(&stored, &spent));
+    assert!(stored != spent && !is_urgent(&spent, &stored), "it counts no more");
 }
 
 #[test]
