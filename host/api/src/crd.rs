@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+/// The command that creates all definitions, and renews those of an earlier version.
+pub const APPLY: &str = "topoloom crd | kubectl apply --server-side -f -";
+
 /// All definitions, in the order in which they are printed: Volcano's first, then ours, those of lending last.
 #[must_use]
 pub fn crds() -> Vec<Value> {

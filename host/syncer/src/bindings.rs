@@ -18,6 +18,7 @@
 //! | `verbs` | annotations of operators |
 //! | `report` | what the status says |
 //! | `news` | which changes of it have an Event |
+//! | `unstored` | what of it an API server took and did not store |
 //! | `requests` | the requests of all these |
 //! | `lent` | by which connection streams reach the pods of each binding, also on replicas that do not hold it |
 //! | `shown` | what each binding shows of itself for `topoloom debug dump` |
@@ -55,6 +56,7 @@ mod shown;
 mod staged;
 mod stated;
 mod strays;
+mod unstored;
 mod verbs;
 mod witness;
 

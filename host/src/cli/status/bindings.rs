@@ -104,7 +104,8 @@ fn is_said(kind: ConditionType, condition: &Condition, status: &ClusterBindingSt
     let is = |reason: Reason| condition.reason == reason.as_str();
     match kind {
         ConditionType::Ready => {
-            status.phase != Some(BindingPhase::Failed)
+            // The binding serves, and loses with its process what is not stored.
+            (status.phase != Some(BindingPhase::Failed) && !is(Reason::WriteNotStored))
                 || is(Reason::AnotherCluster)
                 || is(Reason::VirtualClusterRestored)
                 || is(Reason::PhysicalClusterRestored)
@@ -232,6 +233,8 @@ mod tests {
             ("Pending", json!([is("Connected", "Unknown", "PhysicalClusterSuspect")]), None),
             ("Ready", json!([is("Paused", "True", "Paused")]), Some("topoloom lend resume east")),
             ("Ready", json!([is("Paused", "True", "Observing")]), None),
+            ("Ready", json!([is("Ready", "False", "Draining")]), None),
+            ("Ready", json!([is("Ready", "False", "WriteNotStored")]), Some("")),
             ("Failed", json!([is("Ready", "False", "of a later version")]), Some("")),
         ] {
             let said = said(&json!({"phase": phase, "conditions": conditions}));

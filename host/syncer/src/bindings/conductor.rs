@@ -53,6 +53,7 @@ use super::news::News;
 use super::others::SameId;
 use super::report::{Conflict, Going, Kept, held_sentence, reason_of_batch};
 use super::requests::{Clients, LeaseName};
+use super::unstored::Unstored;
 use super::verbs::Verbs;
 use super::witness::Why;
 use super::{Beginning, Carried, Ended, Existing, Holding, Process, Seen, Tell};
@@ -151,6 +152,10 @@ pub(super) struct Conductor {
     /// When a round of the witness that something waits for is tried again.
     prove_again: Option<Instant>,
     written: Option<Instant>,
+    /// What of the status that was written last is not stored.
+    unstored: Option<Box<Unstored>>,
+    /// What was said of that last.
+    said_unstored: Option<String>,
     /// A status that differs waits until then.
     report_at: Option<Instant>,
     placement: u64,
@@ -210,6 +215,8 @@ impl Conductor {
             again: None,
             prove_again: None,
             written: None,
+            unstored: None,
+            said_unstored: None,
             report_at: None,
             placement: 0,
             restored_physical: None,

@@ -19,6 +19,7 @@ use topoloom_sync::guard::{BrokenLimit, GrantedActs, Guard, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
 use super::strays;
+use super::unstored::Unstored;
 use crate::convert::binding::{Problems, granted, held, number};
 use crate::kubeconfig::{CredentialEnd, Ending};
 use crate::physical::Problem;
@@ -167,6 +168,8 @@ pub(super) struct Facts<'a> {
     pub(super) counts: Counts,
     pub(super) strays: &'a Strays,
     pub(super) next_transition: Option<Timestamp>,
+    /// What of the last write was not stored.
+    pub(super) unstored: Option<&'a Unstored>,
     pub(super) going: Option<&'a Going>,
 }
 
@@ -333,6 +336,7 @@ fn not_ready(facts: &Facts<'_>) -> Option<Says> {
         .or_else(|| paused(facts))
         .or_else(|| facts.is_draining.then(|| says(Reason::Draining, "An operator drains nodes of the binding.")))
         .or_else(|| facts.is_read_only.then(|| says(Reason::ReadOnly, "Writes are switched off in this replica.")))
+        .or_else(|| facts.unstored.map(|unstored| says(Reason::WriteNotStored, unstored.sentence())))
 }
 
 const SAME_CLUSTER: &str = "The kubeconfig leads to this cluster itself, and no cluster lends to itself: point secretRef to a \
@@ -356,13 +360,14 @@ fn phase(reason: Reason) -> BindingPhase {
         | Reason::DefinitionMissing
         | Reason::TooManyObjects
         | Reason::WriteFailed => BindingPhase::Failed,
-        // It does what it may, and waits for no one but the operator who wanted that.
+        // It does what it may, and waits at most for the operator who wanted that.
         Reason::TooManyNodesRemoved
         | Reason::TooManyPodsRemoved
         | Reason::Paused
         | Reason::Observing
         | Reason::Draining
-        | Reason::ReadOnly => BindingPhase::Ready,
+        | Reason::ReadOnly
+        | Reason::WriteNotStored => BindingPhase::Ready,
         _ => BindingPhase::Pending,
     }
 }

@@ -28,6 +28,8 @@ struct Store {
     forbidden: Option<(&'static str, &'static str)>,
     /// A list of nodes is too large for one answer.
     has_many_nodes: bool,
+    /// No definition has this field of a status.
+    drops: Option<&'static str>,
 }
 
 impl Server {
@@ -71,6 +73,11 @@ impl Server {
     /// From now on a list of nodes is refused that is not read in pages.
     pub(super) fn has_many_nodes(&self) {
         self.0.lock().unwrap().has_many_nodes = true;
+    }
+
+    /// From now on this field of a status is not stored; `None`: all are.
+    pub(super) fn drops(&self, field: Option<&'static str>) {
+        self.0.lock().unwrap().drops = field;
     }
 
     pub(super) fn remove(&self, path: &str) {
@@ -166,6 +173,10 @@ impl Store {
         }
         let mut patched = stored;
         apply(&mut patched, &body);
+        let status = patched.get_mut("status").and_then(Value::as_object_mut);
+        if let (Some(field), Some(status)) = (self.drops, status) {
+            status.remove(field);
+        }
         (200, self.store(object, patched))
     }
 

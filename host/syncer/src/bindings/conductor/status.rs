@@ -6,17 +6,18 @@ use serde_json::Value;
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
 use topoloom_api::cluster_binding::ClusterBindingStatus;
+use topoloom_api::condition::Reason;
 use topoloom_cluster::Refusal;
-use topoloom_cluster::events::EventText;
+use topoloom_cluster::events::{EventText, Urgency};
 use topoloom_sync::guard::Guard;
 
 use super::Conductor;
 use crate::bindings::news::{News, news};
 use crate::bindings::report::{self, Facts, Guarded, Held, Kept, Link, Spec, is_urgent, report, trouble};
 use crate::bindings::requests::Clients;
+use crate::bindings::unstored::{Unstored, difference};
 use crate::bindings::{Holding, Process};
 use crate::convert::binding::{Problems, inherited};
-use crate::convert::difference::merge_patch;
 use crate::metrics::WriteKind;
 use crate::physical::CredentialState;
 use crate::troubles::{Thing, lasts};
@@ -76,6 +77,7 @@ impl Conductor {
             counts,
             strays,
             next_transition,
+            unstored: self.unstored.as_deref(),
             going: self.going.as_ref(),
         }
     }
@@ -91,19 +93,27 @@ impl Conductor {
         troubles
     }
 
-    /// The status that has to be stored, where it differs from what is.
+    /// The status as it is stored; where the API server did not store all of it, as it was written.
+    fn known_status(&self) -> &ClusterBindingStatus {
+        let stored = &self.object.status;
+        self.unstored.as_ref().map_or(stored, |unstored| unstored.known(stored))
+    }
+
+    /// The status that has to be stored, where it differs from what is known.
     fn due_status(&self) -> Option<(ClusterBindingStatus, Value)> {
         let state = self.parts.link_state.borrow().clone();
         let (sentence, troubles, strays) = (state.sentence(), self.troubles(), self.view().strays());
         let facts = self.facts(&state, sentence.as_deref(), &troubles, &strays);
         let now = facts.now;
-        let wanted = report(&self.object.status, &facts);
-        if wanted == self.object.status {
+        let known = self.known_status();
+        let wanted = report(known, &facts);
+        let is_tried_again = self.unstored.as_ref().is_some_and(|unstored| unstored.is_due(Instant::now()));
+        if wanted == *known && !is_tried_again {
             return None;
         }
         let wanted = wanted.written(report::second(now));
-        let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
-        let patch = merge_patch(&json(&self.object.status), &json(&wanted))?;
+        // With all that is not stored: there may be room for it by now.
+        let patch = difference(&self.object.status, &wanted)?;
         Some((wanted, patch))
     }
 
@@ -116,12 +126,12 @@ impl Conductor {
             return;
         }
         let due = self.due_status().map(|(wanted, _)| wanted);
-        (self.tell)(trouble(due.as_ref().unwrap_or(&self.object.status)));
+        (self.tell)(trouble(due.as_ref().unwrap_or(self.known_status())));
         let Some(wanted) = due else {
             self.report_at = None;
             return;
         };
-        let least = if is_urgent(&self.object.status, &wanted) { SOON } else { LATER };
+        let least = if is_urgent(self.known_status(), &wanted) { SOON } else { LATER };
         let due = self.written.map(|written| written + least).filter(|due| Instant::now() < *due);
         if due.is_some() {
             self.report_at = due;
@@ -141,12 +151,26 @@ impl Conductor {
         let stored = self.parts.clients.patch_status(&self.name, self.version(), &patch).await;
         self.parts.writes.wrote(WriteKind::BindingStatus, "decided", &stored);
         let stored = self.told(Thing::BindingStatus, stored)?;
-        let news = news(&self.object.status, &wanted);
+        let mut news = news(self.known_status(), &wanted);
         self.has_stored(stored);
         self.taken_from = None;
+        news.extend(self.compare_stored(wanted));
         let uid = self.identity.binding_uid();
         notify(&self.process, &self.name, Some(&**uid), &news).await;
         Ok(())
+    }
+
+    /// What the answer to a write shows that is not stored of it, where that is news.
+    fn compare_stored(&mut self, sent: ClusterBindingStatus) -> Option<News> {
+        self.unstored = Unstored::of(sent, &self.object.status, Instant::now()).map(Box::new);
+        let note = self.unstored.as_ref()?.sentence();
+        self.parts.writes.not_stored(WriteKind::BindingStatus);
+        if self.said_unstored.as_ref() == Some(&note) {
+            return None;
+        }
+        tracing::warn!(binding = self.name, note, "an API server does not store all of the status of a binding");
+        self.said_unstored = Some(note.clone());
+        Some(News { urgency: Urgency::Warning, reason: Reason::WriteNotStored.as_str().to_owned(), note })
     }
 }
 
@@ -187,6 +211,7 @@ pub(in crate::bindings) async fn unusable(
         counts: Counts::default(),
         strays: &strays,
         next_transition: None,
+        unstored: None,
         going: None,
     };
     tracing::warn!(binding = holding.name, error = %problems, "a ClusterBinding cannot be served");
@@ -196,8 +221,7 @@ pub(in crate::bindings) async fn unusable(
         return;
     }
     let wanted = wanted.written(report::second(facts.now));
-    let json = |status: &ClusterBindingStatus| serde_json::to_value(status).unwrap_or_default();
-    let Some(patch) = merge_patch(&json(&object.status), &json(&wanted)) else { return };
+    let Some(patch) = difference(&object.status, &wanted) else { return };
     let clients = Clients::of_virtual(&process.lent, &holding.lent);
     let version = object.metadata.resource_version.as_deref().unwrap_or_default();
     match clients.patch_status(&holding.name, version, &patch).await {

@@ -137,6 +137,16 @@ impl Stage {
         self.settles().await;
     }
 
+    /// So many seconds go by, in each of which the watch shows what is stored.
+    async fn lasts(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            assert_eq!(Box::pin(self.conductor.settle()).await, None);
+            self.show();
+            self.woken(Woke::Object).await;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+    }
+
     /// An operator confirms this.
     async fn confirms(&mut self, hash: &Value) {
         self.annotate(CONFIRM_ANNOTATION, hash);
@@ -227,6 +237,42 @@ async fn s9_s20_s25_a_life_that_begins_again_knows_what_the_one_before_has_not_s
     *stage.conductor.view().guard() = Guard::inherit(left.clone(), now().steady);
     let carried = stage.conductor.carried();
     assert_eq!((carried.guard, carried.kept), (left, stage.conductor.kept.clone()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_definition_that_lacks_a_field_of_the_status_is_named_and_nothing_is_written_at_rest() {
+    let mut stage = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
+    let identity = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
+    stage.physical.put("/api/v1/namespaces/kube-system", identity);
+    stage.connect(None);
+    stage.settles().await;
+    stage.lasts(12).await;
+    assert_eq!(stage.condition("Ready")["reason"], "Ok");
+    stage.lent.drops(Some("granted"));
+    let nodes = ["vnode-east-w1".into()].into();
+    let acts = GrantedActs { kind: ActKind::DeleteNode, is_counted: true, nodes, pods: 0 };
+    let left = Inherited { grants: vec![acts], ..Inherited::default() };
+    *stage.conductor.view().guard() = Guard::inherit(left, now().steady);
+    stage.lent.writes();
+    stage.lasts(10).await;
+    let once = format!("PATCH {BINDING}/status");
+    // The grants, and then that they are not stored.
+    assert_eq!(stage.lent.writes(), [once.clone(), once.clone()]);
+    assert_eq!(stage.stored()["status"]["granted"], Value::Null);
+    let ready = stage.condition("Ready");
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("WriteNotStored")));
+    let message = ready["message"].as_str().unwrap();
+    assert!(message.contains("topoloom crd | kubectl apply") && message.contains("status.granted"), "{message}");
+    assert_eq!(stage.conductor.said_unstored.as_deref(), Some(message));
+    // The definition is applied, and noticed with the next try.
+    stage.lent.drops(None);
+    stage.lasts(10).await;
+    assert_eq!(stage.lent.writes(), [""; 0]);
+    tokio::time::advance(Duration::from_secs(600)).await;
+    stage.lasts(5).await;
+    assert_eq!(stage.lent.writes(), [once.clone(), once]);
+    assert_eq!(stage.stored()["status"]["granted"][0]["nodes"], json!(["vnode-east-w1"]));
+    assert_eq!(stage.condition("Ready")["reason"], "Ok");
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ fn facts(kept: &Kept) -> Facts<'_> {
         counts: Counts { selected: 9, lent: 8, ready: 7, ..Counts::default() },
         strays: &NO_STRAYS,
         next_transition: None,
+        unstored: None,
         going: None,
     }
 }
@@ -526,6 +527,21 @@ fn s9_a_list_that_is_full_does_not_hide_what_is_allowed_beside_it() {
     }
     let other = GrantedStatus { act: ActKind::DeleteNode.word().to_owned(), ..acts(true, 0..1) };
     assert!(grants_more(&[counted()], &[other]), "another act");
+}
+
+#[test]
+fn s9_a_status_that_is_not_stored_whole_says_so_where_nothing_else_is_wrong() {
+    let (kept, stored) = (kept(), ClusterBindingStatus::default());
+    let sent = ClusterBindingStatus { message: "m".to_owned(), ..stored.clone() };
+    let unstored = Unstored::of(sent, &stored, tokio::time::Instant::now());
+    let unstored = unstored.as_ref();
+    assert!(unstored.is_some());
+    let status = first(&Facts { unstored, ..facts(&kept) });
+    assert_eq!(condition(&status, ConditionType::Ready), "False WriteNotStored");
+    assert_eq!(status.phase, Some(BindingPhase::Ready), "it serves what it should");
+    assert!(trouble(&status).is_some_and(|why| why.contains("does not store status.message")));
+    let paused = first(&Facts { unstored, is_paused: true, ..facts(&kept) });
+    assert_eq!(condition(&paused, ConditionType::Ready), "False Paused");
 }
 
 #[test]
