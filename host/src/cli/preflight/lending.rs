@@ -1,7 +1,8 @@
 //! What lending needs, in both clusters (decisions S6, S13, S19, S20, S26 and S27).
 //!
 //! Owns which ClusterBindings are checked, and what the virtual cluster has to have for them. What the physical cluster of a binding
-//! has to have is in [`borrowed`], and how far each account is held back by admission policies in [`guards`].
+//! has to have is in [`borrowed`], how far each account is held back by admission policies in [`guards`], and whether a definition is of
+//! this version in [`definitions`].
 //!
 //! Nothing is stored: what is written is a dry run. The Secrets that bindings name are read, and of a kubeconfig only its server, its
 //! end and what is wrong with it is shown.
@@ -12,6 +13,7 @@
 //! or without their definition, a host that has other controllers lends nothing and works, so nothing is missing.
 
 mod borrowed;
+mod definitions;
 mod guards;
 mod ranges;
 #[cfg(test)]
@@ -52,8 +54,10 @@ const CONCURRENCY: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The check of ClusterBindings.
 const BINDINGS: &str = "ClusterBindings";
-/// What makes a definition.
-const APPLY: &str = "topoloom crd | kubectl apply --server-side -f -";
+/// The check of their definition.
+const DEFINITION: &str = "definition of ClusterBindings";
+/// What makes a definition, and renews it.
+const APPLY: &str = topoloom_api::crd::APPLY;
 /// What makes all that a borrower needs in a physical cluster.
 const GRANT: &str = "the lender applies what `topoloom lend grant` prints";
 
@@ -126,8 +130,11 @@ pub(super) async fn look(cluster: &Virtual<'_>, args: &LendingArgs) -> Vec<Line>
             Vec::new()
         }
     };
-    if all.is_empty() && lines.is_empty() {
-        lines.push(Line::ok(BINDINGS, "there is none yet, so no physical cluster was asked"));
+    if lines.is_empty() {
+        lines.push(definitions::BINDINGS.compare(cluster.client, DEFINITION, Side::Virtual).await);
+        if all.is_empty() {
+            lines.push(Line::ok(BINDINGS, "there is none yet, so no physical cluster was asked"));
+        }
     }
     lines.extend(args.unknown(&all));
     let kube_system = match lists::cluster(cluster.client, Side::Virtual).await {
@@ -241,7 +248,7 @@ async fn policies(client: &kube::Client, side: Side) -> Line {
         Side::Physical => GRANT,
     };
     match cluster::served(client, version, resource_leasing_policy::PLURAL).await {
-        Ok(true) => Line::ok(&what, format!("{version} is served")),
+        Ok(true) => definitions::POLICIES.compare(client, &what, side).await,
         Ok(false) => {
             let found = format!(
                 "the API server does not serve them: the nodes of bindings that take policies from {side} stay as they are"

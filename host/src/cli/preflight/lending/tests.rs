@@ -36,6 +36,8 @@ struct State {
     bindings: Vec<Value>,
     /// Where there is no definition of ClusterBindings.
     is_undefined: bool,
+    /// A field of the status that no definition has.
+    lacks: &'static str,
     /// By name, in the namespace `own`.
     secrets: BTreeMap<&'static str, Value>,
     nodes: Vec<Value>,
@@ -56,6 +58,7 @@ impl Default for State {
             uid: "vc",
             bindings: Vec::new(),
             is_undefined: false,
+            lacks: "",
             secrets: BTreeMap::new(),
             nodes: vec![json!({"metadata": {"name": "own"}})],
             lease: (201, "", ""),
@@ -72,6 +75,20 @@ fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
 
 fn list(kind: &str, items: &[Value]) -> (u16, Value) {
     (200, json!({"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": "9"}, "items": items}))
+}
+
+/// The schemas of all definitions, without this field of a status.
+fn published(lacks: &str) -> Value {
+    let schema = |definition: Value| {
+        let mut schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        schema["properties"]["status"]["properties"].as_object_mut().unwrap().remove(lacks);
+        schema
+    };
+    json!({"openapi": "3.0.0", "components": {"schemas": {
+        "dev.topoloom.v1alpha1.ClusterBinding": schema(topoloom_api::cluster_binding::definition()),
+        "dev.topoloom.v1alpha1.ClusterBindingList": {"type": "object"},
+        "dev.topoloom.v1alpha1.ResourceLeasingPolicy": schema(resource_leasing_policy::definition()),
+    }}})
 }
 
 impl Server {
@@ -127,6 +144,7 @@ impl State {
                 let resources = [resource("resourceleasingpolicies"), resource("resourceleasingpolicies/status")];
                 (200, json!({"groupVersion": "topoloom.dev/v1alpha1", "resources": resources}))
             }
+            "GET /openapi/v3/apis/topoloom.dev/v1alpha1" => (200, published(self.lacks)),
             "GET /api/v1/nodes" => list("NodeList", &self.nodes),
             "GET /api/v1/namespaces/kube-system/pods" => list("PodList", &[]),
             "POST /apis/authentication.k8s.io/v1/selfsubjectreviews" => {
@@ -302,6 +320,35 @@ async fn a_host_that_does_more_says_nothing_of_lending_before_there_is_a_binding
     // It asks for no Secret then, and for its leases by their namespace.
     assert!(!lines.iter().any(|line| line.what.contains("secrets")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.what.ends_with("on leases in own in the virtual cluster")), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn s8_s9_a_definition_that_is_older_than_this_program_is_named_with_what_it_lacks_and_is_no_failure() {
+    let server = Server::default();
+    server.state().lacks = "granted";
+    assert_eq!(found(&server, &["*"], &[]).await, [], "nothing is lent");
+    let lines = found(&server, ALONE, &[]).await;
+    let found_of = |lacks: &str| {
+        format!("it is older than this program: it lacks status.{lacks}, which the API server does not store then")
+    };
+    assert_eq!(wrong(&lines), [format!("- definition of ClusterBindings: {}", found_of("granted"))]);
+    let old = lines.iter().find(|line| line.mark != Mark::Ok).unwrap();
+    assert_eq!((old.mark, old.todo.as_slice()), (Mark::Warn, [APPLY.to_owned()].as_slice()));
+    // Where the policies are it is the definition of these.
+    let server = physical();
+    server.state().lacks = "conditions";
+    let lines = borrowed(&server, |_| ()).await;
+    let said = wrong(&lines);
+    let what = "definition of ResourceLeasingPolicies in the physical cluster";
+    assert_eq!(said, [format!("- {what}: {}", found_of("conditions"))]);
+    assert_eq!(lines.iter().find(|line| line.what == what).unwrap().todo, [GRANT]);
+    // Whether it is older cannot be asked.
+    server.state().broken = Some("GET /openapi/v3/apis/topoloom.dev/v1alpha1");
+    let said = wrong(&borrowed(&server, |_| ()).await);
+    assert!(
+        matches!(&said[..], [line] if line.contains("its fields could not be read: the physical cluster: ")),
+        "{said:#?}"
+    );
 }
 
 #[tokio::test]
