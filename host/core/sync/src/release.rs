@@ -63,11 +63,20 @@ pub enum Asked {
     Node(String),
 }
 
+/// A ClusterBinding that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Its name.
+    pub name: BindingName,
+    /// Its `spec.clusterID`.
+    pub cluster: String,
+}
+
 /// Which ClusterBindings of the virtual cluster exist.
 #[derive(Debug, Clone, Copy)]
 pub enum Bindings<'a> {
     /// These, by a live list.
-    Listed(&'a BTreeMap<Uid, BindingName>),
+    Listed(&'a BTreeMap<Uid, Standing>),
     /// None: an operator says that the virtual cluster is gone for good.
     ClusterGone,
 }
@@ -152,6 +161,8 @@ pub enum WhyKept {
     Stands(BindingName),
     /// A binding of the same name exists, and takes it over.
     TakenOver(BindingName),
+    /// A binding of the same name exists, and cannot take it over: it has another `clusterID`.
+    OtherId(BindingName),
     /// It belongs to this other virtual cluster.
     OtherCluster(String),
     /// A virtual pod belongs to it.
@@ -231,11 +242,12 @@ impl ReleaseFacts<'_> {
             Bindings::ClusterGone => return Verdict::Former(uid.into()),
             Bindings::Listed(standing) => standing,
         };
-        if let Some(name) = standing.get(uid) {
-            return Verdict::Kept(WhyKept::Stands(name.clone()));
+        if let Some(known) = standing.get(uid) {
+            return Verdict::Kept(WhyKept::Stands(known.name.clone()));
         }
-        match standing.values().find(|name| label_value(name) == binding) {
-            Some(name) => Verdict::Kept(WhyKept::TakenOver(name.clone())),
+        match standing.values().find(|known| label_value(&known.name) == binding) {
+            Some(known) if takes_over(labels, &known.cluster) => Verdict::Kept(WhyKept::TakenOver(known.name.clone())),
+            Some(known) => Verdict::Kept(WhyKept::OtherId(known.name.clone())),
             None => Verdict::Former(uid.into()),
         }
     }
@@ -272,7 +284,7 @@ impl ReleaseFacts<'_> {
         let all = of_objects.chain(self.pods.iter().map(|pod| &pod.labels));
         let asked = all.filter(|labels| self.is_of_asked_binding(labels));
         let is_gone = |labels: &&BTreeMap<String, String>| match self.verdict(labels) {
-            Verdict::Former(_) | Verdict::Kept(WhyKept::TakenOver(_)) => true,
+            Verdict::Former(_) | Verdict::Kept(WhyKept::TakenOver(_) | WhyKept::OtherId(_)) => true,
             Verdict::Kept(_) | Verdict::NotOurs => false,
         };
         asked.filter(is_gone).filter_map(|labels| labels.get(keys::BINDING_UID).map(String::as_str)).collect()
@@ -314,9 +326,9 @@ impl ReleaseFacts<'_> {
 
     fn claim(&self, release: &mut Release, machine: &Object, uid: &str) {
         if let Bindings::Listed(standing) = self.bindings
-            && let Some(name) = standing.get(uid)
+            && let Some(known) = standing.get(uid)
         {
-            return release.keep(Kind::Claim, machine, WhyKept::Stands(name.clone()));
+            return release.keep(Kind::Claim, machine, WhyKept::Stands(known.name.clone()));
         }
         let lent = self.lent.iter().find(|node| is_for(node, machine));
         let when = match lent {
@@ -346,7 +358,7 @@ impl ReleaseFacts<'_> {
             let uid = match self.verdict(&pod.labels) {
                 Verdict::Former(uid) => uid,
                 // What the new binding of that name does not take over is a pod without a virtual one.
-                Verdict::Kept(WhyKept::TakenOver(_)) => {
+                Verdict::Kept(WhyKept::TakenOver(_) | WhyKept::OtherId(_)) => {
                     pod.labels.get(keys::BINDING_UID).map(String::as_str).unwrap_or_default().into()
                 }
                 Verdict::Kept(why) => {
@@ -424,6 +436,13 @@ impl ReleaseFacts<'_> {
     }
 }
 
+/// Whether a binding with this `clusterID` takes over an object with these labels that an earlier one of its name left. Names that were
+/// given under another `clusterID` are not its own. Pods say none: it is no part of their names.
+#[must_use]
+pub fn takes_over(labels: &BTreeMap<String, String>, cluster: &str) -> bool {
+    labels.get(keys::PHYSICAL_CLUSTER_ID).is_none_or(|said| said == cluster)
+}
+
 fn is_managed(labels: &BTreeMap<String, String>) -> bool {
     labels.get(keys::MANAGED_BY_LABEL).is_some_and(|by| by == keys::MANAGED_BY)
 }
@@ -481,7 +500,9 @@ impl WhyKept {
     fn is_owned(&self) -> bool {
         match self {
             Self::Stands(_) | Self::TakenOver(_) | Self::OtherCluster(_) | Self::Elsewhere => true,
-            Self::InUse | Self::NoLease | Self::StillLent(_) | Self::PodsStay | Self::Unguarded => false,
+            Self::OtherId(_) | Self::InUse | Self::NoLease | Self::StillLent(_) | Self::PodsStay | Self::Unguarded => {
+                false
+            }
         }
     }
 }
@@ -513,6 +534,10 @@ impl fmt::Display for WhyKept {
         match self {
             Self::Stands(name) => write!(f, "it belongs to ClusterBinding {name}, which exists"),
             Self::TakenOver(name) => write!(f, "ClusterBinding {name} exists, and takes over what an earlier one left"),
+            Self::OtherId(name) => write!(
+                f,
+                "ClusterBinding {name} exists and has another clusterID, so it cannot take it over; it can go once that binding is deleted"
+            ),
             Self::OtherCluster(cluster) => {
                 write!(f, "a binding of another virtual cluster has it, {}", line(cluster, SHOWN))
             }

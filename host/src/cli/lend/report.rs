@@ -20,10 +20,11 @@ use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::Claim;
 use topoloom_sync::keys;
-use topoloom_sync::naming::virtual_node_name;
+use topoloom_sync::naming::{label_value, virtual_node_name};
 use topoloom_sync::node::{Facts, LentPod, NodeDecision, NodeState, Physical, Rest, Window};
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::reclaim::Evict;
+use topoloom_sync::release::takes_over;
 use topoloom_sync::resources::ResourceList;
 use topoloom_sync::sizes::overcommit::Overcommitted;
 use topoloom_syncer::ledger::PhysicalName;
@@ -84,11 +85,12 @@ pub(super) async fn run(args: LendReportArgs) -> anyhow::Result<ExitCode> {
         };
         reports.push(BindingReport { binding: name(binding), ..report });
     }
-    let names: BTreeSet<String> = bindings.iter().map(name).collect();
+    let id = |binding: &ClusterBinding| (label_value(&name(binding)), binding.spec.cluster_id.clone());
+    let ids: BTreeMap<String, String> = bindings.iter().map(id).collect();
     let report = LendReport {
         time: clusters.now.wall.to_string(),
         bindings: reports,
-        orphans: orphans(&lent.nodes, &clusters.virtual_cluster, &uids, &names),
+        orphans: orphans(&lent.nodes, &clusters.virtual_cluster, &uids, &ids),
         remarks,
     };
     let rows = if args.all { Rows::All } else { Rows::First };
@@ -337,12 +339,13 @@ fn leases<'a>(
     Leases { oldest, missing }
 }
 
-/// Virtual nodes with our labels whose binding does not exist any more.
+/// Virtual nodes with our labels whose binding does not exist any more. `ids`: the `clusterID` of each binding, by its name as a label
+/// has it.
 fn orphans(
     nodes: &[NodeSlice],
     virtual_cluster: &str,
     uids: &BTreeSet<Uid>,
-    names: &BTreeSet<String>,
+    ids: &BTreeMap<String, String>,
 ) -> Vec<OrphanNode> {
     let orphan = |node: &NodeSlice| {
         let labels = node.meta().labels.as_ref()?;
@@ -351,7 +354,7 @@ fn orphans(
         let binding = labels.get(keys::BINDING).cloned().unwrap_or_default();
         is_of_cluster.then(|| OrphanNode {
             node: node.name().to_owned(),
-            adoptable: names.contains(&binding),
+            adoptable: ids.get(&binding).is_some_and(|id| takes_over(labels, id)),
             binding,
             binding_uid: uid.clone(),
         })
@@ -419,21 +422,23 @@ mod tests {
 
     #[test]
     fn s6_s23_nodes_of_bindings_that_are_gone_are_orphans_and_those_of_others_are_not() {
-        let node = |name: &str, cluster: &str, binding: &str, uid: &str| -> NodeSlice {
+        let node = |name: &str, cluster: &str, binding: &str, uid: &str, id: &str| -> NodeSlice {
             let labels = json!({"topoloom.dev/virtual-cluster": cluster, "topoloom.dev/binding": binding,
-                "topoloom.dev/binding-uid": uid});
+                "topoloom.dev/binding-uid": uid, "topoloom.dev/physical-cluster-id": id});
             serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
         };
         let nodes = [
-            node("vnode-old-w2", "vc", "old", "old-uid"),
-            node("vnode-east-w1", "vc", "east", "earlier-uid"),
-            node("vnode-east-w2", "vc", "east", "east-uid"),
-            node("vnode-west-w1", "another", "west", "west-uid"),
+            node("vnode-old-w2", "vc", "old", "old-uid", "old"),
+            node("vnode-east-1-w1", "vc", "east", "earlier-uid", "east-1"),
+            node("vnode-est-1-w1", "vc", "east", "earlier-uid", "est-1"),
+            node("vnode-east-1-w2", "vc", "east", "east-uid", "east-1"),
+            node("vnode-west-w1", "another", "west", "west-uid", "west"),
             serde_json::from_value(json!({"metadata": {"name": "plain"}})).unwrap(),
         ];
-        let found = orphans(&nodes, "vc", &[Uid::from("east-uid")].into(), &["east".to_owned()].into());
+        let ids = [("east".to_owned(), "east-1".to_owned())].into();
+        let found = orphans(&nodes, "vc", &[Uid::from("east-uid")].into(), &ids);
         let said: Vec<(&str, bool)> = found.iter().map(|orphan| (orphan.node.as_str(), orphan.adoptable)).collect();
-        assert_eq!(said, [("vnode-east-w1", true), ("vnode-old-w2", false)]);
+        assert_eq!(said, [("vnode-east-1-w1", true), ("vnode-est-1-w1", false), ("vnode-old-w2", false)]);
     }
 
     #[test]

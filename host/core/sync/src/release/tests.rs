@@ -75,7 +75,7 @@ fn twin(name: &str) -> VirtualPod {
 /// Two clusters.
 #[derive(Default)]
 struct World {
-    standing: BTreeMap<Uid, BindingName>,
+    standing: BTreeMap<Uid, Standing>,
     cluster_is_gone: bool,
     lent: Vec<Object>,
     machines: Vec<Object>,
@@ -100,8 +100,10 @@ impl World {
         }
     }
 
+    /// This binding exists, and has its name as `clusterID`.
     fn stands(mut self, uid: &str, name: &str) -> Self {
-        self.standing.insert(uid.into(), BindingName::parse(name).unwrap());
+        let standing = Standing { name: BindingName::parse(name).unwrap(), cluster: name.to_owned() };
+        self.standing.insert(uid.into(), standing);
         self
     }
 
@@ -204,6 +206,33 @@ fn s22_a_binding_of_the_same_name_takes_over_everything_but_a_pod_without_a_virt
     let alone = World { lent: vec![lent("w1", labels(US, "east", "b-1"))], ..world };
     let told = alone.told(&east());
     assert!(told.contains(&"claim w2".to_owned()) && !told.contains(&"claim w1".to_owned()), "{told:#?}");
+}
+
+#[test]
+fn s6_s7_what_was_lent_under_another_cluster_id_is_not_taken_over_and_stays_until_that_binding_is_deleted() {
+    let mut world = World::orphaned().stands("b-1", "east");
+    let under = |object: &mut Object, id: &str| {
+        object.labels.insert(keys::PHYSICAL_CLUSTER_ID.to_owned(), id.to_owned());
+    };
+    under(&mut world.lent[0], "est");
+    under(&mut world.lent[1], "east");
+    under(&mut world.leases[0], "est");
+    let other = "stays: ClusterBinding east exists and has another clusterID, so it cannot take it over; it can go once that binding is \
+                 deleted";
+    let told = world.told(&east());
+    for line in [
+        format!("virtual-node vnode-east-w1 {other}"),
+        "virtual-node vnode-east-w2 stays: ClusterBinding east exists, and takes over what an earlier one left"
+            .to_owned(),
+        "claim w1 stays: its virtual node vnode-east-w1 stays".to_owned(),
+        format!("lease topoloom-borrower-1 {other}"),
+    ] {
+        assert!(told.contains(&line), "{line}: {told:#?}");
+    }
+    let all = world.told(&Asked::Everything);
+    assert!(all.contains(&format!("virtual-node vnode-east-w1 {other}")), "no binding has it: {all:#?}");
+    world.standing.clear();
+    assert_eq!(world.told(&east()), ALL_OF_EAST);
 }
 
 #[test]

@@ -13,13 +13,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::Api;
 use kube::api::ObjectMeta;
-use topoloom_api::ClusterBinding;
 use topoloom_core::names::Uid;
 use topoloom_core::text;
 use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::pods::{PhysicalPod, VirtualPod};
-use topoloom_sync::release::{Asked, Bindings, Item, Kind, Object, Release, ReleaseFacts, decide};
+use topoloom_sync::release::{Asked, Bindings, Item, Kind, Object, Release, ReleaseFacts, Standing, decide};
+use topoloom_syncer::survey::lists;
 
 use super::ReleaseArgs;
 use crate::cli::lend::objects::{list, object, physical_pod, virtual_pod};
@@ -54,7 +54,7 @@ enum Whose {
 /// What they showed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    standing: BTreeMap<Uid, BindingName>,
+    standing: BTreeMap<Uid, Standing>,
     pub(super) lent: Vec<Object>,
     pub(super) machines: Vec<Object>,
     pods: Vec<PhysicalPod>,
@@ -120,12 +120,13 @@ impl Clusters {
     /// The bindings and the virtual nodes.
     pub(super) async fn read_virtual(&self) -> anyhow::Result<Seen> {
         let Some(lent) = &self.lent else { return Ok(Seen::default()) };
-        let bindings = list(&Api::<ClusterBinding>::all(lent.clone()), None).await.context("the ClusterBindings")?;
+        let bindings = lists::bindings(lent).await.context("the ClusterBindings")?;
         let ours = self.of_cluster();
         let nodes = list(&Api::<Node>::all(lent.clone()), Some(ours.as_str())).await;
         let nodes = nodes.context("the nodes of the virtual cluster")?;
         let standing = bindings.into_iter().filter_map(|binding| {
-            Some((binding.uid?.as_str().into(), BindingName::parse(binding.name.as_deref()?).ok()?))
+            let name = BindingName::parse(binding.metadata.name.as_deref()?).ok()?;
+            Some((binding.metadata.uid?.as_str().into(), Standing { name, cluster: binding.spec.cluster_id }))
         });
         Ok(Seen { standing: standing.collect(), lent: nodes.into_iter().map(object).collect(), ..Seen::default() })
     }
@@ -203,7 +204,7 @@ impl Clusters {
 }
 
 /// When a Lease was written last that belongs to none of these bindings.
-fn written_for_others(leases: &[ObjectMeta], standing: &BTreeMap<Uid, BindingName>) -> Option<(String, Timestamp)> {
+fn written_for_others(leases: &[ObjectMeta], standing: &BTreeMap<Uid, Standing>) -> Option<(String, Timestamp)> {
     let is_of_standing = |lease: &ObjectMeta| {
         let uid = lease.labels.as_ref().and_then(|labels| labels.get(keys::BINDING_UID));
         uid.is_some_and(|uid| standing.contains_key(uid.as_str()))
@@ -244,7 +245,7 @@ impl Seen {
 
     /// Whether a binding of this name exists.
     pub(super) fn stands(&self, name: &str) -> bool {
-        self.standing.values().any(|standing| &**standing == name)
+        self.standing.values().any(|standing| *standing.name == *name)
     }
 
     /// Two bindings that are gone, one that stands, and some machines.
@@ -261,12 +262,18 @@ impl Seen {
         };
         let machine = |name: &str| Object { name: name.to_owned(), ..Object::default() };
         Self {
-            standing: [("b-9".into(), BindingName::parse("west").unwrap())].into(),
+            standing: [("b-9".into(), standing("west"))].into(),
             lent: vec![lent("east", "w1"), lent("both", "w2")],
             machines: vec![machine("w7"), machine("both")],
             ..Self::default()
         }
     }
+}
+
+/// A binding of this name, which is its `clusterID` too.
+#[cfg(test)]
+fn standing(name: &str) -> Standing {
+    Standing { name: BindingName::parse(name).unwrap(), cluster: name.to_owned() }
 }
 
 #[cfg(test)]
@@ -311,8 +318,8 @@ mod tests {
             lease("other", "b-7", "2026-08-01T06:09:00Z"),
             lease("old", "b-8", "2026-07-01T00:00:00Z"),
         ];
-        let standing: BTreeMap<Uid, BindingName> = [("b-1".into(), BindingName::parse("east").unwrap())].into();
-        let found = |standing: &BTreeMap<Uid, BindingName>| written_for_others(&leases, standing).map(|(name, _)| name);
+        let standing: BTreeMap<Uid, Standing> = [("b-1".into(), standing("east"))].into();
+        let found = |standing: &BTreeMap<Uid, Standing>| written_for_others(&leases, standing).map(|(name, _)| name);
         assert_eq!(found(&standing).as_deref(), Some("/other"));
         assert_eq!(found(&BTreeMap::new()).as_deref(), Some("/ours"), "of a cluster that is gone none exists");
         assert_eq!(written_for_others(&leases[..1], &standing), None);

@@ -1,5 +1,6 @@
 //! The report for people.
 
+use topoloom_sync::naming::label_value;
 use topoloom_sync::resources::{CPU, MEMORY};
 
 use super::document::{BindingReport, LendReport, NodeRemark, OrphanNode, Share, WaitingNode};
@@ -24,10 +25,17 @@ pub(super) fn text(report: &LendReport, rows: Rows) -> String {
     if !report.orphans.is_empty() {
         text.push_str("\nORPHANS: virtual nodes whose binding does not exist any more\n");
         let row = |orphan: &OrphanNode| {
-            let next = if orphan.adoptable {
-                "the binding of that name adopts it".to_owned()
-            } else {
-                format!("topoloom lend release removes it, or a new binding {} adopts it", orphan.binding)
+            let stands = report.bindings.iter().any(|binding| label_value(&binding.binding) == orphan.binding);
+            let next = match (orphan.adoptable, stands) {
+                (true, _) => "the binding of that name adopts it".to_owned(),
+                (false, true) => {
+                    "the binding of that name has another clusterID: delete it, and then apply it with the earlier \
+                                  one, which adopts it, or topoloom lend release removes it"
+                        .to_owned()
+                }
+                (false, false) => {
+                    format!("topoloom lend release removes it, or a new binding {} adopts it", orphan.binding)
+                }
             };
             vec![orphan.node.clone(), orphan.binding.clone(), orphan.binding_uid.clone(), next]
         };

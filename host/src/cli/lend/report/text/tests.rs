@@ -119,6 +119,22 @@ leases could not be listed
 }
 
 #[test]
+fn s6_s23_a_node_of_another_cluster_id_waits_until_the_binding_of_its_name_is_deleted() {
+    let orphan = OrphanNode {
+        node: "vnode-est-w1".into(),
+        binding: "east".into(),
+        binding_uid: "old-uid".into(),
+        adoptable: false,
+    };
+    let report =
+        LendReport { time: String::new(), bindings: vec![report()], orphans: vec![orphan], remarks: Vec::new() };
+    let said = text(&report, Rows::First);
+    let next = "vnode-est-w1  east     old-uid  the binding of that name has another clusterID: delete it, and then apply it with the \
+                earlier one, which adopts it, or topoloom lend release removes it\n";
+    assert!(said.ends_with(next), "{said}");
+}
+
+#[test]
 fn s23_a_report_without_anything_is_short() {
     let report = |bindings| LendReport { time: String::new(), bindings, orphans: Vec::new(), remarks: Vec::new() };
     assert_eq!(text(&report(Vec::new()), Rows::First), "there are no ClusterBindings\n");
