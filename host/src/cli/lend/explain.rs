@@ -1,7 +1,7 @@
 //! `topoloom lend explain`: why a node lends as much as it does, or what becomes of a pod (decision S23).
 //!
-//! Owns which bindings are asked, and what is read for one node or one pod: its two objects and what is on them, never a whole cluster.
-//! What is shown is what the controllers decide by.
+//! Owns which bindings are asked, and what is read for one node or one pod: its two objects and what is on them, and the virtual nodes of
+//! an earlier `clusterID`, which stand in the way of new ones; never a whole cluster. What is shown is what the controllers decide by.
 //!
 //! # Failure story
 //!
@@ -40,7 +40,6 @@ use self::document::{LendExplanation, NodeExplained, PodExplained};
 use self::pod::Judging;
 use super::clusters::{Clusters, Common, Known, PairArgs, Seen, UNDEFINED};
 use super::overlay::Overlay;
-use super::parts::BarInForce;
 use crate::cli::output::OutputArgs;
 use crate::cli::print;
 use crate::cluster::Refusal;
@@ -188,7 +187,6 @@ impl Asked<'_> {
         let mut explained = seen.survey.see(&machine, now, |facts, decision| node::explained(facts, decision, now));
         // It is there, and no watch of the binding shows it.
         explained.lent |= seen.survey.stripped().contains_key(&lent);
-        explained.bars = BarInForce::all(&seen.hindered.bars);
         explained.why = seen.hindered.why.clone();
         explained.why.extend(node::held(&binding.status, &named(binding)));
         if let (Some(size), Ok(machines), Some(node)) =
@@ -311,7 +309,11 @@ impl Asked<'_> {
     }
 
     async fn look(&self, binding: &ClusterBinding, scope: Scope<'_>) -> anyhow::Result<(LentLists, Seen)> {
-        let lent = self.clusters.lists(scope).await?;
+        let mut lent = self.clusters.lists(scope).await?;
+        if let Scope::Machine { .. } = scope {
+            let binding = self.read(binding)?.terms.binding;
+            lent.nodes.extend(lists::under_other_ids(&self.clusters.lent, &binding).await?);
+        }
         let overlay = Overlay::default();
         let common = Common { bindings: self.bindings, lent: &lent, overlay: &overlay };
         let seen = self.clusters.look(binding, &common, scope, &mut Known::new()).await?;

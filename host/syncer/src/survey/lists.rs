@@ -21,6 +21,9 @@ use topoloom_cluster::deadline::answered;
 use topoloom_cluster::pages::Pages;
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_core::names::{NodeName, Uid};
+use topoloom_sync::keys;
+use topoloom_sync::naming::label_value;
+use topoloom_sync::node::Binding;
 
 use crate::shared::USES_ROOM;
 use crate::slices::csi::CsiNodeSlice;
@@ -107,6 +110,25 @@ impl Scope<'_> {
 pub async fn lent(client: &kube::Client, scope: Scope<'_>) -> Result<LentLists, Refusal> {
     let (nodes, pods, csi_nodes) = read(client, scope, Side::Virtual).await?;
     Ok(LentLists { nodes, pods, csi_nodes })
+}
+
+/// The virtual nodes with the name of a binding and another `clusterID` than it has.
+///
+/// # Errors
+/// Nodes cannot be read.
+pub async fn under_other_ids(client: &kube::Client, binding: &Binding) -> Result<Vec<NodeSlice>, Refusal> {
+    let identity = &binding.identity;
+    let selector = format!(
+        "{}={},{}={},{}!={}",
+        keys::VIRTUAL_CLUSTER,
+        identity.virtual_cluster(),
+        keys::BINDING,
+        label_value(identity.binding()),
+        keys::PHYSICAL_CLUSTER_ID,
+        binding.cluster
+    );
+    let nodes: Api<NodeSlice> = Api::all(client.clone());
+    list(&nodes, &ListParams::default().labels(&selector)).await.map_err(|refusal| refusal.on(Side::Virtual))
 }
 
 /// Lists a physical cluster.
@@ -262,6 +284,18 @@ mod tests {
             json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
         let (client, _) = answers(vec![page(&["a"], "t1"), (410, gone), page(&["a"], "t2"), page(&["b"], "")]);
         assert_eq!(names(&client).await.unwrap(), ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn s6_virtual_nodes_of_another_cluster_id_are_listed_by_the_labels_of_their_binding() {
+        let (client, asked) = answers(vec![page(&["vnode-est-w1"], "")]);
+        let found = under_other_ids(&client, &topoloom_sync::node::examples::binding()).await.unwrap();
+        assert_eq!(found[0].name(), "vnode-est-w1");
+        let asked = asked.lock().unwrap().join(" ").replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
+        let asked = asked.replace("%21", "!");
+        let wanted = "labelSelector=topoloom.dev/virtual-cluster=vc-1,topoloom.dev/binding=east,\
+                      topoloom.dev/physical-cluster-id!=east";
+        assert!(asked.contains(wanted), "{asked}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::document::{
     TaintExplained, UsingPod,
 };
 use crate::cli::lend::amounts::{Moment, add, amounts, shown};
-use crate::cli::lend::parts::Windows;
+use crate::cli::lend::parts::{BarInForce, Windows};
 use crate::cli::print;
 
 /// What a decision about a node follows from, and the decision.
@@ -54,6 +54,7 @@ pub(super) fn explained(facts: &Facts<'_>, decision: &NodeDecision<'_>, now: Now
         lent: lent.is_some(),
         binding: facts.binding.identity.binding().to_string(),
         state: decision.state.to_string(),
+        bars: BarInForce::all(facts.bars),
         policies: physical.map(|node| policies(facts, node)).unwrap_or_default(),
         windows: window.map(|window| Windows::of(window, now.wall)),
         next: next.map(seen),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use topoloom_sync::bars::Bars;
+use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Evictions;
 use topoloom_sync::identity::Identity;
 use topoloom_sync::liveness::Reach;
-use topoloom_sync::naming::BindingName;
+use topoloom_sync::naming::{BindingName, ClusterId};
 use topoloom_sync::node::Now;
 use topoloom_syncer::bindings::once::Hindered;
 use topoloom_syncer::convert::binding::Surroundings;
@@ -16,8 +16,8 @@ use topoloom_syncer::survey::{Sources, Survey, policies};
 use topoloom_syncer::view::VerbOnBinding;
 
 use super::*;
-use crate::cli::lend::answers::client;
-use crate::cli::lend::clusters::examples::clusters;
+use crate::cli::lend::answers::{BY_LABELS, client, list};
+use crate::cli::lend::clusters::examples::{binding, clusters};
 
 fn of<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
@@ -83,7 +83,18 @@ fn policy(name: &str, priority: i64, spec: Value) -> topoloom_api::ResourceLeasi
     of(json!({"metadata": {"name": name, "uid": format!("{name}-uid")}, "spec": all}))
 }
 
-fn explain() -> NodeExplained {
+/// The virtual node of that machine as an earlier binding made it under the `clusterID` `est`.
+fn of_est() -> Value {
+    let (name, est) = (BindingName::parse("east").unwrap(), ClusterId::parse("est").unwrap());
+    let earlier = Identity::new("vc".into(), name, "earlier-uid".into()).unwrap();
+    let mut node = lent_node();
+    node["metadata"]["name"] = "vnode-est-w1".into();
+    node["metadata"]["labels"] = json!(earlier.node_labels(&est, "w1"));
+    node
+}
+
+/// What is known where this is the only virtual node, and the lists of the physical cluster.
+fn surveyed(lent: Value) -> (Survey, PhysicalLists) {
     let mut labels = identity().labels();
     labels.insert(keys::MANAGED_BY_LABEL.to_owned(), keys::MANAGED_BY.to_owned());
     let names = json!({"labels": labels, "annotations": {"topoloom.dev/virtual-pod-namespace": "shop",
@@ -97,7 +108,7 @@ fn explain() -> NodeExplained {
         ],
         csi_nodes: Some(Vec::new()),
     };
-    let lent = LentLists { nodes: vec![of(lent_node())], pods: Vec::new(), csi_nodes: Some(Vec::new()) };
+    let lent = LentLists { nodes: vec![of(lent)], pods: Vec::new(), csi_nodes: Some(Vec::new()) };
     let day = json!({
         "timeZone": "UTC",
         "timeWindows": [{"start": "08:00", "end": "17:59"}],
@@ -129,7 +140,11 @@ fn explain() -> NodeExplained {
         physical: Some(&physical),
         policies: Some(policies(&stored, identity().binding())),
     };
-    let mut survey = Survey::new(sources, now());
+    (Survey::new(sources, now()), physical)
+}
+
+fn explain() -> NodeExplained {
+    let (mut survey, physical) = surveyed(lent_node());
     let machine = survey.machine("vnode-east-w1").unwrap();
     assert_eq!(survey.machine("w1"), Some(machine.clone()));
     let mut explained = survey.see(&machine, now(), |facts, decision| node::explained(facts, decision, now()));
@@ -216,6 +231,26 @@ fn s23_policies_windows_and_taints_of_a_node_have_their_reasons() {
     );
     assert!(explained.lease.as_ref().unwrap().sentence.starts_with("it is renewed; "), "{explained:?}");
     assert!(!explained.follows.is_empty());
+}
+
+#[test]
+fn s7_s23_a_machine_that_is_lent_under_an_earlier_cluster_id_is_not_said_to_be_lent_next() {
+    let (mut survey, _) = surveyed(of_est());
+    let explained = survey.see(&"w1".into(), now(), |facts, decision| node::explained(facts, decision, now()));
+    let bars: Vec<&str> = explained.bars.iter().map(|bar| bar.sentence.as_str()).collect();
+    assert_eq!(bars, [Bar::Conflict.to_string()]);
+    assert_eq!((explained.lent, explained.follows), (false, Vec::new()));
+}
+
+#[tokio::test]
+async fn s6_s23_virtual_nodes_of_an_earlier_cluster_id_are_looked_for_whichever_node_is_asked_about() {
+    let nodes = "/api/v1/nodes";
+    let by_labels = format!("{nodes}{BY_LABELS}");
+    let answers = [(nodes, list(&[])), (by_labels.as_str(), list(&[of_est()])), ("/api/v1/pods", list(&[]))];
+    let (clusters, all) = (clusters(client(&answers), &[]), [binding("east", "virtual", json!({}))]);
+    let asked = Asked { clusters: &clusters, bindings: &all, selected: Vec::new(), top: 1 };
+    let (_, seen) = asked.look(&all[0], Scope::Machine { physical: "w2", lent: "vnode-east-w2" }).await.unwrap();
+    assert!(seen.hindered.why.iter().any(|why| why.contains("vnode-est-w1 (est)")), "{:?}", seen.hindered.why);
 }
 
 #[test]
