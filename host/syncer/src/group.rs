@@ -177,6 +177,7 @@ impl Group {
                 let of = (physical.signs().clone(), epoch);
                 self.lists.begin_again(Some(of), history(physical.restores()));
                 self.view().listed_again();
+                self.view().leads_to(physical.cluster());
                 // Their list is none of these: it may be refused, and what is known of them be of another connection.
                 self.view().csi.begins();
             },

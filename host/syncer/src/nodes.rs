@@ -281,7 +281,8 @@ impl<L: Leases> Nodes<L> {
         let refused = |refusal| NodeError::Refused { order: question.to_string(), refusal };
         match question {
             Question::PhysicalNode => {
-                let found = self.told(READS_MACHINES, self.requests.physical_node(name).await);
+                let machine = work.reads.as_ref().unwrap_or(name);
+                let found = self.told(READS_MACHINES, self.requests.physical_node(machine).await);
                 evidence.live = found.map_err(refused)?;
             }
             Question::Binding(_) => {

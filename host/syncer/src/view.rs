@@ -51,7 +51,7 @@ use self::boundary::Boundary;
 pub use self::clock::ClockNews;
 use self::clock::Clocks;
 pub use self::csi::{CsiEvidence, CsiView, CsiWork};
-use self::earlier::EarlierNodes;
+use self::earlier::{Connected, EarlierNodes};
 pub use self::left::Strays;
 use self::left::{Fate, Left};
 pub use self::ports::{PortEvidence, PortView, PortWork};
@@ -94,6 +94,8 @@ pub struct NodeWork {
     pub lent: Option<NodeName>,
     /// What to do, in this order.
     pub orders: Vec<NodeOrder>,
+    /// The machine that has to be read, where it is not the one under whose name this was decided.
+    pub reads: Option<PhysicalName>,
     /// Its lease; `None`: none is renewed.
     pub lease: Option<Lease>,
     /// Decide again after this time.
@@ -170,6 +172,7 @@ pub struct View {
     left: HashMap<NodeName, Left>,
     /// Virtual nodes that an earlier binding of our name made under another `clusterID`: their watch shows them, or has shown them.
     earlier: EarlierNodes,
+    connected: Connected,
     is_lent_listed: bool,
     remembered: HashMap<PhysicalName, Remembered>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
@@ -258,6 +261,7 @@ impl View {
             lent: HashMap::new(),
             left: HashMap::new(),
             earlier: EarlierNodes::new(),
+            connected: Connected::default(),
             is_lent_listed: false,
             remembered: HashMap::new(),
             orphans: HashMap::new(),
@@ -313,6 +317,7 @@ impl View {
         // A list replaces all: a server that was set back has lower versions.
         self.physical.clear();
         (self.is_listed, self.is_outdated) = (true, false);
+        self.machines_are_its_own();
         for (name, node) in nodes {
             touched.extend(self.machine(&name, node));
         }
@@ -743,6 +748,7 @@ impl NodeWork {
             unstored: Remark::Unknown,
             grows,
             orders: decision.orders,
+            reads: None,
         };
         (work, growth)
     }

@@ -274,6 +274,8 @@ pub enum NotAlive {
     NoCondition,
     /// It was stopped while the physical cluster did not answer, and the physical node has not been listed since.
     Unlisted,
+    /// The physical node is gone, and nothing takes the virtual one away: an earlier binding made it under another `clusterID`.
+    MachineGone,
 }
 
 impl fmt::Display for NotAlive {
@@ -283,6 +285,7 @@ impl fmt::Display for NotAlive {
             Self::KubeletUnknown => "the physical node is Unknown: its kubelet does not report",
             Self::NoCondition => "the physical node has no Ready condition",
             Self::Unlisted => "the physical node has not been listed since its lease stopped",
+            Self::MachineGone => "the physical node is gone",
         })
     }
 }

@@ -44,7 +44,7 @@ use jiff::Timestamp;
 pub use self::astray::{Astray, leave_astray};
 pub use self::course::Course;
 use self::course::course;
-pub use self::earlier_id::EarlierId;
+pub use self::earlier_id::{EarlierId, Traces, Whereabouts};
 pub use self::facts::{
     Binding, Chained, Facts, KubeletEndpoint, LentNode, LentPod, LifeFacts, LiveLent, LiveNode, Memory, NodeClaims,
     Now, Physical, PhysicalNode, PodsBy, VerbOnNode,

@@ -10,7 +10,7 @@
 
 use topoloom_cluster::{Refusal, RefusalReason, Side};
 use topoloom_sync::identity::Earlier;
-use topoloom_sync::identity::borrower::{Borrower, BorrowerVerdict};
+use topoloom_sync::identity::borrower::{Borrower, BorrowerVerdict, WhyConflict};
 
 use super::requests::{Clients, SeenLease};
 
@@ -23,7 +23,7 @@ pub(super) enum Taken {
     /// Ours.
     Ours(SeenLease),
     /// Another's, and why.
-    Another(String),
+    Another(WhyConflict),
     /// It may be ours, and nothing may be written to make sure.
     Free,
 }
@@ -51,7 +51,7 @@ pub(super) async fn take(
         let verdict = borrower.judge(seen.as_ref().map(|seen| &seen.labels), earlier);
         let written = match (verdict, seen, access) {
             (BorrowerVerdict::Ours, Some(seen), _) => return Ok(Taken::Ours(seen)),
-            (BorrowerVerdict::Conflict(why), _, _) => return Ok(Taken::Another(why.to_string())),
+            (BorrowerVerdict::Conflict(why), _, _) => return Ok(Taken::Another(why)),
             (BorrowerVerdict::AskBinding(uid), _, _) => {
                 let stands = clients.binding_uids().await?.contains(&uid);
                 earlier = if stands { Earlier::Stands } else { Earlier::Gone };

@@ -60,7 +60,7 @@ pub(super) async fn make(clients: &Clients, places: &Places<'_>, why: Why) -> Re
     };
     let copied_in = match take(clients, places.namespace, &places.borrower, access).await? {
         Taken::Ours(seen) => seen,
-        Taken::Another(why) => return Ok(Found::Taken(why)),
+        Taken::Another(why) => return Ok(Found::Taken(why.to_string())),
         Taken::Free => return Ok(Found::NoLease),
     };
     let (kept, copy) = numbers(places.pair, &kept_in, &copied_in);

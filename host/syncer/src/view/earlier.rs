@@ -1,8 +1,8 @@
 //! Virtual nodes that an earlier binding of our name made under another `clusterID` (decisions S4 to S7 and S22).
 //!
-//! Owns which of them there are, whose they are, and the work on one, which is its lease. While one is there its machine is lent under
-//! another name than ours, so no further machine is lent; what is lent already goes on. Nothing is written on one: no name that this
-//! binding gives leads to it.
+//! Owns which of them there are, whose they are, in which physical cluster their machines were, and the work on one, which is its lease.
+//! While one is there its machine is lent under another name than ours, so no further machine is lent; what is lent already goes on.
+//! Nothing is written on one: no name that this binding gives leads to it.
 //!
 //! # Failure story
 //!
@@ -10,17 +10,23 @@
 //! of its node, so leases are renewed where the machine lives, as long as a person needs to decide. A binding may exist that has the UID
 //! which a node says: then the node is that one's, and only a live list shows it. A node that its watch shows no more is there until a
 //! live read has found that it is gone.
+//!
+//! A machine that is gone would stay Ready for ever, and pods would be sent to it: its lease stops once a live read has found no such
+//! machine. But the binding may borrow from another cluster now than the earlier one did, and there no machine of that one is. No virtual
+//! node says where its machine was. So absence counts where a machine of the same binding was seen by its UID since the connection leads
+//! to this cluster, or where the Lease of a binding of our name in this cluster has that `clusterID`: that is so also after a restart.
+//! Otherwise the virtual node itself says whether it lives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use topoloom_core::names::NodeName;
+use topoloom_core::names::{NodeName, Uid};
 use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::deletion::Existence;
 use topoloom_sync::identity::Earlier;
-use topoloom_sync::liveness::Lease;
+use topoloom_sync::liveness::{Lease, NotAlive};
 use topoloom_sync::naming::ClusterId;
-use topoloom_sync::node::{EarlierId, LentNode, LifeFacts, NodeOrder, Now, Physical, Question};
+use topoloom_sync::node::{EarlierId, LentNode, LifeFacts, NodeOrder, Now, Physical, Question, Traces, Whereabouts};
 
 use super::{Evidence, NodeWork, View};
 use crate::ledger::{PhysicalName, Touched};
@@ -37,12 +43,25 @@ pub(super) struct EarlierNode {
     maker: Earlier,
     /// Since when its lease has not been renewed.
     unrenewed_since: Option<Duration>,
+    /// Its machine was seen in the physical cluster that is connected now.
+    is_seen: bool,
+}
+
+/// The physical cluster that is connected now, as far as it matters for the machines of these nodes.
+#[derive(Debug, Default)]
+pub(super) struct Connected {
+    /// Its UID; nothing before the first connection.
+    cluster: Option<Uid>,
+    /// Its machines were listed: none that is cached is of an earlier one.
+    is_listed: bool,
+    /// The cluster in which a Lease of a binding of our name was found, and the `clusterID` in that.
+    lease: Option<(Uid, String)>,
 }
 
 impl EarlierNode {
     fn new(id: EarlierId) -> Self {
         let maker = if id.binding.is_some() { Earlier::Unlisted } else { Earlier::Gone };
-        Self { id, maker, unrenewed_since: None }
+        Self { id, maker, unrenewed_since: None, is_seen: false }
     }
 
     /// Whether it is that of no binding that exists, as far as is known.
@@ -91,6 +110,7 @@ impl View {
             Some(id) if self.earlier.get(name).is_some_and(|known| known.id == id) => {}
             Some(id) => drop(self.earlier.insert(name.clone(), EarlierNode::new(id))),
         }
+        self.see_machine_of(name);
         self.new_ways(was_in_the_way)
     }
 
@@ -116,10 +136,54 @@ impl View {
         if self.is_in_the_way() == was_in_the_way { Touched::new() } else { self.all() }
     }
 
-    /// Those that name this machine: what becomes of their leases depends on it.
-    pub(super) fn earlier_on(&self, machine: &str) -> Touched {
+    /// Those that name this machine, which may be seen now: what becomes of their leases depends on it.
+    pub(super) fn earlier_on(&mut self, machine: &str) -> Touched {
         let on = self.earlier.iter().filter(|(_, node)| node.id.machine == machine);
-        on.map(|(name, _)| PhysicalName::from(name)).collect()
+        let on: Vec<NodeName> = on.map(|(name, _)| name.clone()).collect();
+        on.iter().for_each(|name| self.see_machine_of(name));
+        on.iter().map(PhysicalName::from).collect()
+    }
+
+    /// Remembers of one of them that its machine is in the physical cluster that is connected now, where it is.
+    fn see_machine_of(&mut self, name: &NodeName) {
+        let Some(known) = self.earlier.get_mut(name).filter(|known| !known.is_seen) else { return };
+        let (lent, machine) = (self.lent.get(name), self.physical.get(known.id.machine.as_str()));
+        if let (true, Some(lent), Some(machine)) = (self.connected.is_listed, lent, machine) {
+            known.is_seen = known.id.is_machine(lent, machine, &self.binding.identity);
+        }
+    }
+
+    /// The machines that are cached are those of the physical cluster that is connected now.
+    pub(super) fn machines_are_its_own(&mut self) {
+        self.connected.is_listed = true;
+    }
+
+    /// The connection leads to the physical cluster with this UID. What was seen in another one does not count there.
+    pub fn leads_to(&mut self, cluster: &Uid) {
+        let before = self.connected.cluster.replace(cluster.clone());
+        if before.is_some_and(|before| before != *cluster) {
+            self.connected.is_listed = false;
+            self.earlier.values_mut().for_each(|node| node.is_seen = false);
+        }
+    }
+
+    /// In the physical cluster with this UID there is a Lease of a binding of our name, with this `clusterID`. Returns what has to be looked
+    /// at.
+    pub fn was_lent_from(&mut self, cluster: &Uid, id: &str) -> Touched {
+        let found = Some((cluster.clone(), id.to_owned()));
+        if self.connected.lease == found {
+            return Touched::new();
+        }
+        self.connected.lease = found;
+        self.earlier.keys().map(PhysicalName::from).collect()
+    }
+
+    /// Whether the machine of such a node was in the physical cluster that is connected now, as far as is known.
+    fn is_home_of(&self, id: &EarlierId) -> bool {
+        let Connected { cluster, lease, .. } = &self.connected;
+        let has_lease = lease.as_ref().is_some_and(|(of, said)| cluster.as_ref() == Some(of) && **said == *id.cluster);
+        let is_of_same = |node: &EarlierNode| node.id.cluster == id.cluster && node.id.binding == id.binding;
+        has_lease || self.earlier.values().any(|node| node.is_seen && is_of_same(node))
     }
 
     /// Decides about one of them under its own name; nothing where it is none, or a machine gives its name: that one is asked then.
@@ -149,30 +213,43 @@ impl View {
         if !is_left_over {
             return Some(NodeWork::alone(name.clone(), Vec::new(), "the virtual node is that of another binding"));
         }
-        let facts = LifeFacts {
-            lent: Some(lent),
+        let traces = Traces {
+            lent,
             physical: match self.physical.get(id.machine.as_str()) {
                 _ if !self.is_listed || self.is_outdated() => Physical::Unlisted,
-                Some(machine) if lent.names_uid(&machine.uid) => Physical::Present(machine),
-                // Another machine has its name, or it is in another cluster than the one that is borrowed from now.
-                Some(_) | None => Physical::Absent,
+                Some(machine) => Physical::Present(machine),
+                None => Physical::Absent,
             },
+            live: &evidence.live,
+            is_home: self.is_home_of(&id),
             reach: self.reach,
-            on_unreachable: self.binding.on_unreachable,
-            unrenewed_since: since,
+            bars: &self.bars,
         };
-        let life = facts.judge(now.steady);
+        let (lease, next) = match id.find(&traces, &self.binding.identity) {
+            Whereabouts::Unread => {
+                let orders = vec![NodeOrder::Ask(Question::PhysicalNode)];
+                let work = NodeWork::alone(name.clone(), orders, "the machine of the virtual node is read");
+                return Some(NodeWork { reads: Some(id.machine.as_str().into()), ..work });
+            }
+            Whereabouts::Gone => (Lease::Stop(NotAlive::MachineGone), None),
+            Whereabouts::Known(physical) => {
+                let (reach, on_unreachable) = (self.reach, self.binding.on_unreachable);
+                let facts = LifeFacts { lent: Some(lent), physical, reach, on_unreachable, unrenewed_since: since };
+                let life = facts.judge(now.steady);
+                (life.lease, life.next)
+            }
+        };
         if let Some(known) = self.earlier.get_mut(name) {
-            known.unrenewed_since = match life.lease {
+            known.unrenewed_since = match lease {
                 Lease::Stop(_) => since.or(Some(now.steady)),
                 Lease::Renew => None,
             };
         }
         // A person has deleted it, and then our finalizer goes.
         let work = self.astray(name.clone(), lent, evidence);
-        let next = life.next.map(|at| at.saturating_sub(now.steady));
+        let next = next.map(|at| at.saturating_sub(now.steady));
         Some(NodeWork {
-            lease: work.orders.is_empty().then_some(life.lease),
+            lease: work.orders.is_empty().then_some(lease),
             again: [work.again, next].into_iter().flatten().min(),
             state: format!(
                 "only the lease of the virtual node is renewed: it was made under the clusterID {}",

@@ -304,6 +304,7 @@ impl NodeWork {
         Self {
             lent: None,
             orders: Vec::new(),
+            reads: None,
             lease: None,
             again: None,
             state: "the virtual node is looked at with its machine".to_owned(),

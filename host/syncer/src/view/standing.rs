@@ -172,6 +172,7 @@ impl View {
     /// the cluster is read live, one by one.
     pub fn believe_empty(&mut self) -> Touched {
         self.is_empty_in_doubt = false;
+        self.machines_are_its_own();
         self.placement += 1;
         self.physical.drain().map(|(name, _)| name).collect()
     }

@@ -1,16 +1,22 @@
 //! A virtual node that an earlier binding of our name made under another `clusterID` (decisions S4 to S7 and S22).
 //!
-//! Owns how one is known: by what it says of itself, and only where all of that fits together. No name that this binding gives leads to
-//! it, so it cannot become ours, and nothing is written on it. But the machine that it names may live, and pods run there: whether its
-//! lease is renewed is decided as for any other node ([`LifeFacts`](super::LifeFacts)).
+//! Owns how one is known: by what it says of itself, and only where all of that fits together. Owns where its machine is
+//! ([`EarlierId::find`]). No name that this binding gives leads to it, so it cannot become ours, and nothing is written on it. But the
+//! machine that it names may live, and pods run there: while it is there, whether the lease is renewed is decided as for any other node
+//! ([`LifeFacts`](super::LifeFacts)).
 //!
 //! What goes wrong: a ClusterBinding was deleted by force, and applied again with a typing error in its `clusterID`. Until a person has
-//! seen that, no pod may be lost, and no machine may be lent under two names.
+//! seen that, no pod may be lost, and no machine may be lent under two names. Nothing takes such a node away, so one whose machine is gone
+//! has to become NotReady by its lease, or pods would be sent to it for ever. But the binding may borrow from another cluster by now, and
+//! of that one the machine was never a part.
 
 use std::collections::BTreeMap;
 
-use crate::identity::{Identity, names_binding};
+use super::facts::{LentNode, LiveNode, Physical, PhysicalNode};
+use crate::bars::Bars;
+use crate::identity::{Claim, Identity, names_binding};
 use crate::keys;
+use crate::liveness::Reach;
 use crate::naming::{ClusterId, virtual_node_name};
 use topoloom_core::names::Uid;
 
@@ -51,6 +57,70 @@ impl EarlierId {
         let machine = named.find(gives)?.clone();
         Some(Self { cluster, machine, binding })
     }
+
+    /// Whether this is its machine. What the virtual node says of the UID may have been edited: then the claim on the machine counts
+    /// (decision S22).
+    #[must_use]
+    pub fn is_machine(&self, lent: &LentNode, machine: &PhysicalNode, us: &Identity) -> bool {
+        let claim = || Claim::read(machine.annotations.get(keys::LEASED_BY).map(String::as_str), us);
+        let is_claimed =
+            || matches!((claim(), &self.binding), (Claim::OtherBinding(uid), Some(maker)) if uid == *maker);
+        lent.names_uid(&machine.uid) || is_claimed()
+    }
+
+    /// Where its machine is.
+    #[must_use]
+    pub fn find<'a>(&self, traces: &Traces<'a>, us: &Identity) -> Whereabouts<'a> {
+        let Traces { lent, physical, live, is_home, reach, bars } = *traces;
+        match physical {
+            Physical::Unlisted => return Whereabouts::Known(physical),
+            Physical::Present(machine) if self.is_machine(lent, machine, us) => return Whereabouts::Known(physical),
+            Physical::Present(_) | Physical::Absent => {}
+        }
+        // What another cluster lacks, or another history, says nothing of it.
+        if !is_home || bars.doubt_claims() {
+            return Whereabouts::Known(Physical::Absent);
+        }
+        // A lease that has stopped stays stopped until the cluster answers again.
+        if reach != Reach::Reachable {
+            return Whereabouts::Known(Physical::Unlisted);
+        }
+        match (live, physical) {
+            (LiveNode::Unasked, _) => Whereabouts::Unread,
+            (LiveNode::Gone, _) => Whereabouts::Gone,
+            (LiveNode::Found(uid), Physical::Present(machine)) if *uid == machine.uid => Whereabouts::Gone,
+            // The cache is behind it, and will follow.
+            (LiveNode::Found(_), _) => Whereabouts::Known(Physical::Unlisted),
+        }
+    }
+}
+
+/// What shows where the machine of such a node is.
+#[derive(Debug, Clone, Copy)]
+pub struct Traces<'a> {
+    /// The virtual node.
+    pub lent: &'a LentNode,
+    /// What is cached under the name of the machine.
+    pub physical: Physical<'a>,
+    /// What a live read has shown of that name.
+    pub live: &'a LiveNode,
+    /// Whether the physical cluster is known to be the one that the machine was in.
+    pub is_home: bool,
+    /// How the connection to the physical cluster is doing.
+    pub reach: Reach,
+    /// What may not be written.
+    pub bars: &'a Bars,
+}
+
+/// Where the machine of such a node is.
+#[derive(Debug, Clone, Copy)]
+pub enum Whereabouts<'a> {
+    /// It may be gone: its name has to be read live first.
+    Unread,
+    /// What is cached of it holds.
+    Known(Physical<'a>),
+    /// It is gone. Its name may be that of another one by now.
+    Gone,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use topoloom_api::cluster_binding::{OtherClusterStatus, RestoredStatus, Side as 
 use topoloom_cluster::{Refusal, RefusalReason};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
-use topoloom_sync::identity::borrower::Borrower;
+use topoloom_sync::identity::borrower::{Borrower, WhyConflict};
 use topoloom_sync::keys;
 use topoloom_sync::served::{Unnamed, serves_unnamed};
 use topoloom_sync::witness::{Pair, Sign, Store, Unconfirmed, hash};
@@ -139,7 +139,7 @@ impl Conductor {
             self.hold_object().await?;
         }
         if !self.is_taken {
-            self.take_namespace().await?;
+            self.take_namespace(physical).await?;
         }
         // Also where it is another's: what was lent before is watched, and bars keep it as it is.
         let is_first_conflict = !self.is_taken && self.conflict.is_some() && self.parts.watched.borrow().is_none();
@@ -163,7 +163,7 @@ impl Conductor {
             return Ok(());
         }
         if !self.is_taken {
-            self.take_namespace().await?;
+            self.take_namespace(physical).await?;
         }
         self.watch(physical);
         Ok(())
@@ -218,7 +218,7 @@ impl Conductor {
         Ok(())
     }
 
-    async fn take_namespace(&mut self) -> Result<(), Refusal> {
+    async fn take_namespace(&mut self, physical: &Physical) -> Result<(), Refusal> {
         // One that does not exist stands in the way of no other.
         if !self.is_gone && self.shares_id(Look::Now).await? {
             return Ok(());
@@ -234,10 +234,21 @@ impl Conductor {
                 // A cluster that was set back while no syncer ran is found before anything is judged by what it shows.
                 self.round(Why::Time).await;
             }
-            Taken::Another(why) => self.is_anothers(why),
+            Taken::Another(why) => {
+                self.note_earlier_id(physical, &why);
+                self.is_anothers(why.to_string());
+            }
             Taken::Free => self.conflict = None,
         }
         Ok(())
+    }
+
+    /// A Lease of an earlier binding of our name shows that its machines are in the physical cluster that answers.
+    fn note_earlier_id(&self, physical: &Physical, why: &WhyConflict) {
+        if let WhyConflict::ClusterId { found: Some(id), .. } = why {
+            let touched = self.view().was_lent_from(physical.cluster(), id);
+            self.look_at(touched);
+        }
     }
 
     /// Whether another binding that was made earlier has the same `clusterID`.

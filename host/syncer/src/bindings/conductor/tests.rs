@@ -422,13 +422,18 @@ async fn s4_s7_a_cluster_whose_namespace_is_taken_is_watched_where_an_earlier_cl
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", borrower.lease());
         stage.physical.put(&path, json!({"metadata": {"name": borrower.lease(), "labels": borrower.labels()}}));
         if leaves {
-            let (name, node) = crate::view::examples::of_est(1, "b-0");
+            let (name, mut node) = crate::view::examples::of_est(1, "b-0");
+            let (cluster, binding) = (identity.virtual_cluster().clone(), identity.binding().clone());
+            let maker = topoloom_sync::identity::Identity::new(cluster, binding, "b-0".into()).unwrap();
+            node.metadata.labels.extend(maker.node_labels(&est, "w1"));
             stage.conductor.view().lent_node(&name, node);
         }
         stage.connect(None);
         stage.settles().await;
         assert_eq!(stage.condition("Conflict")["reason"], "BorrowerLeaseTaken");
         assert_eq!(stage.conductor.parts.watched.borrow().is_some(), leaves);
+        let told = stage.conductor.view().was_lent_from(&"c1".into(), "est");
+        assert_eq!(told, Touched::new(), "the view knows it by now");
         assert_eq!(stage.physical.writes(), [""; 0]);
     }
 }

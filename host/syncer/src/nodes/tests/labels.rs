@@ -91,17 +91,51 @@ async fn s6_a_copy_that_a_person_made_gets_no_lease_and_loses_our_finalizer_once
     assert_eq!(scene.asked(), [""; 0]);
 }
 
+/// A live list of the bindings.
+fn bindings(uids: &[&str]) -> (u16, Value) {
+    let items: Vec<Value> = uids.iter().map(|uid| json!({"metadata": {"name": uid, "uid": uid}})).collect();
+    let kind = "PartialObjectMetadataList";
+    (200, json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": items}))
+}
+
+const BINDINGS: &str = "GET /apis/topoloom.dev/v1alpha1/clusterbindings";
+
 #[tokio::test]
-async fn s4_s6_the_lease_of_a_node_of_an_earlier_cluster_id_goes_on_unless_the_binding_that_made_it_exists() {
-    for (bindings, lease) in [(vec!["b-1"], "start vnode-est-w1 v1"), (vec!["b-1", "b-0"], "stop vnode-est-w1")] {
+async fn s4_s22_the_lease_of_a_node_of_an_earlier_cluster_id_stops_after_a_live_read_of_the_machine_that_it_names() {
+    const MACHINE: &str = "GET /api/v1/nodes/w1";
+    for (answer, leases) in [
+        (refused(404, "NotFound", "w1"), vec!["stop vnode-est-w1"]),
+        ((200, json!({"metadata": {"name": "w1", "uid": "u1"}})), vec!["start vnode-est-w1 v1"]),
+        // What cannot be read is as it was.
+        ((500, Value::Null), vec![]),
+    ] {
         let mut view = examples::view(1);
         let (name, node) = examples::of_est(1, "b-0");
         view.lent_node(&name, node);
-        let items: Vec<Value> = bindings.iter().map(|uid| json!({"metadata": {"name": uid, "uid": uid}})).collect();
-        let kind = "PartialObjectMetadataList";
-        let listed = json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": items});
+        view.physical_node_gone("w1");
         let scene = Scene::served(view, move |asked| match asked {
-            "GET /apis/topoloom.dev/v1alpha1/clusterbindings" => (200, listed.clone()),
+            BINDINGS => bindings(&["b-1"]),
+            MACHINE => answer.clone(),
+            other => panic!("{other}"),
+        });
+        let worked = scene.nodes.work(&(&name).into()).await;
+        assert_eq!(
+            (scene.asked(), worked.is_err()),
+            (vec![BINDINGS.to_owned(), MACHINE.to_owned()], leases.is_empty())
+        );
+        assert_eq!(*scene.leases.0.lock().unwrap(), leases);
+    }
+}
+
+#[tokio::test]
+async fn s4_s6_the_lease_of_a_node_of_an_earlier_cluster_id_goes_on_unless_the_binding_that_made_it_exists() {
+    for (uids, lease) in [(vec!["b-1"], "start vnode-est-w1 v1"), (vec!["b-1", "b-0"], "stop vnode-est-w1")] {
+        let mut view = examples::view(1);
+        let (name, node) = examples::of_est(1, "b-0");
+        view.lent_node(&name, node);
+        let listed = bindings(&uids);
+        let scene = Scene::served(view, move |asked| match asked {
+            BINDINGS => listed.clone(),
             other => panic!("{other}"),
         });
         assert_eq!(scene.nodes.work(&(&name).into()).await.unwrap(), WorkOutcome::Done);

@@ -1,8 +1,7 @@
-use topoloom_core::names::Uid;
 use topoloom_sync::guard::Safety;
 use topoloom_sync::keys;
-use topoloom_sync::liveness::{Doubt, NotAlive, OnUnreachable, Reach};
-use topoloom_sync::node::{Binding, LiveLent, PhysicalNode};
+use topoloom_sync::liveness::{Doubt, OnUnreachable, Reach};
+use topoloom_sync::node::{Binding, LiveLent, LiveNode, PhysicalNode};
 use topoloom_sync::taints::{Effect, Taint};
 use topoloom_sync::truth::Truth;
 
@@ -93,18 +92,109 @@ fn s5_the_lease_of_a_node_of_an_earlier_cluster_id_follows_the_reach_of_the_clus
     assert_eq!((work.lease, work.again), (Some(Lease::Renew), Some(hold)));
 }
 
+/// What a live read of its machine has shown.
+fn read(live: LiveNode) -> Evidence {
+    Evidence { live, ..Evidence::default() }
+}
+
+/// Its machine is read before its lease stops; this is what becomes of it then.
+fn lease_after(view: &mut View, live: LiveNode) -> Option<Lease> {
+    let work = view.decide(&EST.into(), &Evidence::default(), now());
+    assert_eq!((&work.orders[..], work.reads.as_deref()), (&[NodeOrder::Ask(Question::PhysicalNode)][..], Some("w1")));
+    let (orders, lease) = looked(view, &read(live));
+    assert_eq!(orders, [""; 0]);
+    lease
+}
+
+const GONE: Option<Lease> = Some(Lease::Stop(NotAlive::MachineGone));
+
 #[test]
-fn s4_s22_of_a_machine_that_is_another_one_or_in_another_cluster_the_virtual_node_itself_says_whether_it_lives() {
+fn s4_s22_the_lease_of_a_node_of_an_earlier_cluster_id_stops_when_its_machine_is_gone_or_is_another_one() {
     let mut view = stage(1);
-    let (name, node) = of_est(1, "b-0");
+    assert_eq!(view.physical_node_gone("w1"), named(&[EST, "w1"]));
+    assert_eq!(lease_after(&mut view, LiveNode::Found("u1".into())), Some(Lease::Renew), "the cache is behind");
+    assert_eq!(lease_after(&mut view, LiveNode::Gone), GONE);
+    // What is cached may be old: then nothing is read, and nothing changes.
+    view.set_bars([Bar::Suspect].into_iter().collect(), Reach::Suspect(Doubt::Silent));
+    assert_eq!(lease(&mut view), Some(Lease::Stop(NotAlive::Unlisted)));
+    view.set_bars(Bars::default(), Reach::Reachable);
+    assert_eq!(lease_after(&mut view, LiveNode::Gone), GONE);
+    // It is there again, and then another one under its name.
+    view.physical_node(&"w1".into(), physical(1));
+    assert_eq!(lease(&mut view), Some(Lease::Renew));
+    view.set_bars([Bar::Suspect].into_iter().collect(), Reach::Suspect(Doubt::Silent));
     view.physical_node(&"w1".into(), PhysicalNode { uid: "u9".into(), ..silent("8") });
     assert_eq!(lease(&mut view), Some(Lease::Renew));
-    assert_eq!(view.physical_node_gone("w1"), named(&[EST, "w1"]));
+    view.set_bars([Bar::Restored].into_iter().collect(), Reach::Reachable);
+    assert_eq!(lease(&mut view), Some(Lease::Renew), "the store may be of before it was made");
+    view.set_bars(Bars::default(), Reach::Reachable);
+    assert_eq!(lease_after(&mut view, LiveNode::Found("u8".into())), Some(Lease::Renew), "the cache is behind");
+    assert_eq!(lease_after(&mut view, LiveNode::Found("u9".into())), GONE);
+    // Both names of the UID were edited: the claim shows that it is the machine.
+    let mut claimed = PhysicalNode { uid: "u9".into(), version: "9".into(), ..physical(1) };
+    claimed.annotations.insert(keys::LEASED_BY.to_owned(), "vc-1/b-0".to_owned());
+    view.physical_node(&"w1".into(), claimed);
     assert_eq!(lease(&mut view), Some(Lease::Renew));
+}
+
+/// A view without machines, as after a restart, with the virtual node of an earlier `clusterID` whose binding is gone.
+fn restarted() -> View {
+    let mut view = view(0);
+    let (name, node) = of_est(1, "b-0");
+    view.lent_node(&name, node);
+    assert_eq!(looked(&mut view, &listed(&[])), (vec![], Some(Lease::Renew)));
+    view
+}
+
+#[test]
+fn s4_s22_of_a_machine_that_may_be_in_another_cluster_the_virtual_node_itself_says_whether_it_lives() {
+    let mut view = restarted();
+    assert_eq!(lease(&mut view), Some(Lease::Renew));
+    let (name, node) = of_est(1, "b-0");
     let mut unknown = LentNode { version: "30".into(), ..node };
     unknown.conditions.iter_mut().for_each(|condition| condition.status = Truth::Unknown);
     view.lent_node(&name, unknown);
     assert_eq!(lease(&mut view), Some(Lease::Stop(NotAlive::KubeletUnknown)));
+}
+
+#[test]
+fn s4_s22_after_a_restart_a_machine_is_missed_where_another_one_of_its_binding_or_the_lease_of_that_is() {
+    let mut view = restarted();
+    let (other, node) = of_est(2, "b-7");
+    view.physical_node(&"w2".into(), physical(2));
+    view.lent_node(&other, node);
+    assert_eq!(lease(&mut view), Some(Lease::Renew), "that one may have borrowed from another cluster");
+    let (other, node) = of_est(2, "b-0");
+    view.lent_node(&other, LentNode { version: "30".into(), ..node });
+    assert_eq!(lease_after(&mut view, LiveNode::Gone), GONE);
+
+    let mut view = restarted();
+    view.leads_to(&"pc-1".into());
+    for (cluster, id) in [("pc-2", "est"), ("pc-1", "west")] {
+        view.was_lent_from(&cluster.into(), id);
+        assert_eq!(lease(&mut view), Some(Lease::Renew), "{cluster} {id}");
+    }
+    assert_eq!(view.was_lent_from(&"pc-1".into(), "est"), named(&[EST]));
+    assert_eq!(view.was_lent_from(&"pc-1".into(), "est"), Touched::new());
+    assert_eq!(lease_after(&mut view, LiveNode::Gone), GONE);
+}
+
+#[test]
+fn s4_s6_in_another_cluster_no_machine_of_an_earlier_cluster_id_is_missed_and_in_the_same_one_it_still_is() {
+    for (next, is_same) in [("pc-1", true), ("pc-2", false)] {
+        let mut view = stage(1);
+        view.leads_to(&"pc-1".into());
+        view.leads_to(&next.into());
+        // What was cached before is not seen again.
+        view.physical_node(&"w1".into(), PhysicalNode { version: "9".into(), ..physical(1) });
+        assert_eq!(lease(&mut view), Some(Lease::Renew));
+        assert!(view.physical_nodes([("w7".into(), physical(7))].into()).contains(EST));
+        if is_same {
+            assert_eq!(lease_after(&mut view, LiveNode::Gone), GONE);
+        } else {
+            assert_eq!(lease(&mut view), Some(Lease::Renew));
+        }
+    }
 }
 
 #[test]
