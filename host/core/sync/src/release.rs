@@ -68,8 +68,8 @@ pub enum Asked {
 pub struct Standing {
     /// Its name.
     pub name: BindingName,
-    /// Its `spec.clusterID`.
-    pub cluster: String,
+    /// Its `spec.clusterID`; `None`: its spec cannot be read.
+    pub cluster: Option<String>,
 }
 
 /// Which ClusterBindings of the virtual cluster exist.
@@ -246,7 +246,9 @@ impl ReleaseFacts<'_> {
             return Verdict::Kept(WhyKept::Stands(known.name.clone()));
         }
         match standing.values().find(|known| label_value(&known.name) == binding) {
-            Some(known) if takes_over(labels, &known.cluster) => Verdict::Kept(WhyKept::TakenOver(known.name.clone())),
+            Some(known) if takes_over(labels, known.cluster.as_deref()) => {
+                Verdict::Kept(WhyKept::TakenOver(known.name.clone()))
+            }
             Some(known) => Verdict::Kept(WhyKept::OtherId(known.name.clone())),
             None => Verdict::Former(uid.into()),
         }
@@ -437,10 +439,12 @@ impl ReleaseFacts<'_> {
 }
 
 /// Whether a binding with this `clusterID` takes over an object with these labels that an earlier one of its name left. Names that were
-/// given under another `clusterID` are not its own. Pods say none: it is no part of their names.
+/// given under another `clusterID` are not its own. Pods say none: it is no part of their names. A binding whose `clusterID` cannot be read
+/// may be the one.
 #[must_use]
-pub fn takes_over(labels: &BTreeMap<String, String>, cluster: &str) -> bool {
-    labels.get(keys::PHYSICAL_CLUSTER_ID).is_none_or(|said| said == cluster)
+pub fn takes_over(labels: &BTreeMap<String, String>, cluster: Option<&str>) -> bool {
+    let said = labels.get(keys::PHYSICAL_CLUSTER_ID);
+    said.zip(cluster).is_none_or(|(said, cluster)| said == cluster)
 }
 
 fn is_managed(labels: &BTreeMap<String, String>) -> bool {

@@ -85,8 +85,10 @@ pub(super) async fn run(args: LendReportArgs) -> anyhow::Result<ExitCode> {
         };
         reports.push(BindingReport { binding: name(binding), ..report });
     }
-    let id = |binding: &ClusterBinding| (label_value(&name(binding)), binding.spec.cluster_id.clone());
-    let ids: BTreeMap<String, String> = bindings.iter().map(id).collect();
+    let id = |binding: &ClusterBinding| {
+        (label_value(&name(binding)), binding.spec.as_ref().ok().map(|spec| spec.cluster_id.clone()))
+    };
+    let ids: BTreeMap<String, Option<String>> = bindings.iter().map(id).collect();
     let report = LendReport {
         time: clusters.now.wall.to_string(),
         bindings: reports,
@@ -345,7 +347,7 @@ fn orphans(
     nodes: &[NodeSlice],
     virtual_cluster: &str,
     uids: &BTreeSet<Uid>,
-    ids: &BTreeMap<String, String>,
+    ids: &BTreeMap<String, Option<String>>,
 ) -> Vec<OrphanNode> {
     let orphan = |node: &NodeSlice| {
         let labels = node.meta().labels.as_ref()?;
@@ -354,7 +356,7 @@ fn orphans(
         let binding = labels.get(keys::BINDING).cloned().unwrap_or_default();
         is_of_cluster.then(|| OrphanNode {
             node: node.name().to_owned(),
-            adoptable: ids.get(&binding).is_some_and(|id| takes_over(labels, id)),
+            adoptable: ids.get(&binding).is_some_and(|id| takes_over(labels, id.as_deref())),
             binding,
             binding_uid: uid.clone(),
         })
@@ -435,7 +437,7 @@ mod tests {
             node("vnode-west-w1", "another", "west", "west-uid", "west"),
             serde_json::from_value(json!({"metadata": {"name": "plain"}})).unwrap(),
         ];
-        let ids = [("east".to_owned(), "east-1".to_owned())].into();
+        let ids = [("east".to_owned(), Some("east-1".to_owned()))].into();
         let found = orphans(&nodes, "vc", &[Uid::from("east-uid")].into(), &ids);
         let said: Vec<(&str, bool)> = found.iter().map(|orphan| (orphan.node.as_str(), orphan.adoptable)).collect();
         assert_eq!(said, [("vnode-east-1-w1", true), ("vnode-est-1-w1", false), ("vnode-old-w2", false)]);

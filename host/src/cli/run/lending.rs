@@ -48,7 +48,7 @@ pub(super) struct LendingArgs {
     #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::whole::<0, 100_000>)]
     physical_client_qps: u32,
     /// How many of these writes may follow at once after a pause (0 to 100000; 0: no limit, whatever --physical-client-qps is)
-    #[arg(long, value_name = "COUNT", default_value = "50", value_parser = values::whole::<0, 100_000>)]
+    #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::whole::<0, 100_000>)]
     physical_client_burst: u32,
     /// Evict pods that leave a virtual node as their disruption budgets allow, which needs the right to evict any pod of this
     /// cluster; without it they are deleted at the end of their deadline

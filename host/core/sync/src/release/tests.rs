@@ -102,7 +102,7 @@ impl World {
 
     /// This binding exists, and has its name as `clusterID`.
     fn stands(mut self, uid: &str, name: &str) -> Self {
-        let standing = Standing { name: BindingName::parse(name).unwrap(), cluster: name.to_owned() };
+        let standing = Standing { name: BindingName::parse(name).unwrap(), cluster: Some(name.to_owned()) };
         self.standing.insert(uid.into(), standing);
         self
     }
@@ -231,6 +231,11 @@ fn s6_s7_what_was_lent_under_another_cluster_id_is_not_taken_over_and_stays_unti
     }
     let all = world.told(&Asked::Everything);
     assert!(all.contains(&format!("virtual-node vnode-east-w1 {other}")), "no binding has it: {all:#?}");
+    world.standing.values_mut().for_each(|unreadable| unreadable.cluster = None);
+    let told = world.told(&east());
+    let taken_over =
+        "virtual-node vnode-east-w1 stays: ClusterBinding east exists, and takes over what an earlier one left";
+    assert!(told.iter().any(|line| line == taken_over), "its clusterID is not known: {told:#?}");
     world.standing.clear();
     assert_eq!(world.told(&east()), ALL_OF_EAST);
 }

@@ -126,7 +126,8 @@ impl Clusters {
         let nodes = nodes.context("the nodes of the virtual cluster")?;
         let standing = bindings.into_iter().filter_map(|binding| {
             let name = BindingName::parse(binding.metadata.name.as_deref()?).ok()?;
-            Some((binding.metadata.uid?.as_str().into(), Standing { name, cluster: binding.spec.cluster_id }))
+            let cluster = binding.spec.ok().map(|spec| spec.cluster_id);
+            Some((binding.metadata.uid?.as_str().into(), Standing { name, cluster }))
         });
         Ok(Seen { standing: standing.collect(), lent: nodes.into_iter().map(object).collect(), ..Seen::default() })
     }
@@ -273,7 +274,7 @@ impl Seen {
 /// A binding of this name, which is its `clusterID` too.
 #[cfg(test)]
 fn standing(name: &str) -> Standing {
-    Standing { name: BindingName::parse(name).unwrap(), cluster: name.to_owned() }
+    Standing { name: BindingName::parse(name).unwrap(), cluster: Some(name.to_owned()) }
 }
 
 #[cfg(test)]
