@@ -43,10 +43,10 @@ pub enum WriteRate {
 }
 
 impl WriteRate {
-    /// So many per second, and as many at once after a pause as come in a quarter of a second.
+    /// So many per second, and the same number at once after a pause: what is claimed begins with a whole list of machines.
     #[must_use]
     pub fn per_second(per_second: u32) -> Self {
-        Self::Limited { per_second, burst: per_second / 4 }
+        Self::Limited { per_second, burst: per_second }
     }
 
     fn budget(self) -> Budget {

@@ -23,7 +23,7 @@ fn s19_s21_lending_has_the_defaults_of_the_decisions_and_each_flag_its_range() {
     assert_eq!((lending.evictions, lending.loopback), (Evictions::Allowed, Loopback::Refused));
     assert_eq!(lending.writes, WriteRate::default());
     check("physical-client-qps", &["0", "200", "100000"], &["-1", "100001", "1.5", "x"], "0 to 100000");
-    check("physical-client-burst", &["0", "50", "100000"], &["-1", "100001", "x"], "0 to 100000");
+    check("physical-client-burst", &["0", "200", "100000"], &["-1", "100001", "x"], "0 to 100000");
     let long = "i".repeat(64);
     check("virtual-cluster-id", &["a", "6f1b-4c_d.e"], &["a/b", "-a", "a-", "a b", &long], "1 to 63 letters");
     let given = words(&["--virtual-cluster-id=us", "--syncer-evictions=false", "--syncer-allow-loopback"]);
@@ -35,7 +35,7 @@ fn s19_s21_lending_has_the_defaults_of_the_decisions_and_each_flag_its_range() {
 #[test]
 fn s21_no_writes_per_second_or_no_burst_is_no_limit() {
     let writes = |flags: &[&str]| words(flags).options().lending.writes;
-    assert_eq!(writes(&["--physical-client-qps=10"]), WriteRate::Limited { per_second: 10, burst: 50 });
+    assert_eq!(writes(&["--physical-client-qps=10"]), WriteRate::Limited { per_second: 10, burst: 200 });
     let both = writes(&["--physical-client-qps=10", "--physical-client-burst=3"]);
     assert_eq!(both, WriteRate::Limited { per_second: 10, burst: 3 });
     for flag in ["--physical-client-qps=0", "--physical-client-burst=0"] {
