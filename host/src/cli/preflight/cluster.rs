@@ -23,7 +23,7 @@ const ADMISSION: &str = "admission of HyperNodes";
 /// Whether both resources are served with our version. Discovery is open to every authenticated user, and lists only
 /// established definitions.
 pub(super) async fn definitions(client: &kube::Client) -> Vec<Line> {
-    let apply = "topoloom crd | kubectl apply --server-side -f -";
+    let apply = topoloom_api::crd::APPLY;
     let hyper_nodes = served(client, hyper_node::API_VERSION, hyper_node::PLURAL).await;
     let what = "definition of HyperNodes";
     let first = match hyper_nodes {
