@@ -606,7 +606,7 @@ impl Ledger {
         let Some(lending) = pod.lending().filter(|lending| *lending.namespace == *self.mount) else {
             return RowOwner::Foreign;
         };
-        match Ownership::of(&lending.labels, &self.identity) {
+        match Ownership::of(&*lending.labels, &self.identity) {
             Ownership::Ours => RowOwner::Ours,
             Ownership::OursOfEarlierBinding(uid) => RowOwner::Earlier(uid),
             Ownership::Foreign(_) | Ownership::None => RowOwner::Foreign,

@@ -12,6 +12,7 @@ pub mod csi;
 mod metadata;
 pub mod node;
 pub mod pod;
+mod pool;
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ mod seen;
 mod standing;
 mod terms;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::{Policies, Synced};
 use topoloom_sync::reclaim::{self, ClosingMemory};
 use topoloom_sync::sizes::pacing::{Growth as Grows, Pace};
+use topoloom_sync::texts::Keyed;
 
 use self::asking::{Asked, Proof};
 use self::boundary::Boundary;
@@ -192,6 +193,8 @@ struct Remembered {
     /// What of the writes about it was not stored.
     unstored: Unstored,
     asked: Asked,
+    /// It was decided about, with nothing of both clusters unknown.
+    is_settled: bool,
     /// What the node counts as.
     standing: Standing,
     /// The boundaries of its windows.
@@ -619,6 +622,9 @@ impl View {
             work.0.again = Some(work.0.again.map_or(wait, |again| again.min(wait)));
         }
         if !is_asking {
+            if let Some(remembered) = self.remembered.get_mut(name) {
+                remembered.is_settled = is_listed;
+            }
             self.recall.decided(name);
             self.forget_gone(name, work.0.lent.as_deref());
         }
@@ -699,10 +705,10 @@ impl View {
 
     /// The physical node of a virtual one, or of its CSINode, by its name and by what its annotations and labels say. That may have been
     /// edited: only what leads back to the name counts.
-    fn machine_named(&self, name: &str, says: [&BTreeMap<String, String>; 2]) -> Option<PhysicalName> {
-        let is_its = |said: &&String| virtual_node_name(&self.binding.cluster, said).is_ok_and(|made| *made == *name);
-        let said = || says.into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_NAME)).find(is_its);
-        self.ledger.physical_of(name).cloned().or_else(|| said().map(|said| said.as_str().into()))
+    fn machine_named(&self, name: &str, says: [&dyn Keyed; 2]) -> Option<PhysicalName> {
+        let is_its = |said: &&str| virtual_node_name(&self.binding.cluster, said).is_ok_and(|made| *made == *name);
+        let said = || says.into_iter().filter_map(|map| map.text(keys::PHYSICAL_NODE_NAME)).find(is_its);
+        self.ledger.physical_of(name).cloned().or_else(|| said().map(Into::into))
     }
 }
 

@@ -14,7 +14,7 @@ mod window;
 use std::time::Duration;
 
 use anyhow::Result;
-use topoloom_tests::controlplane::Requests;
+use topoloom_tests::controlplane::{Request, Requests};
 
 use crate::options::Options;
 use crate::part;
@@ -102,8 +102,14 @@ fn node_writes(requests: &Requests) -> u64 {
 
 /// Every write but those of leases, as text.
 fn other_writes(requests: &Requests) -> String {
-    let writes = requests.iter().filter(|(request, _)| request.is_write() && request.resource != "leases");
-    let texts: Vec<String> = writes
+    counted_as_text(requests, |request| request.is_write() && request.resource != "leases")
+}
+
+/// Requests, as text.
+fn counted_as_text(requests: &Requests, is_shown: impl Fn(&Request) -> bool) -> String {
+    let texts: Vec<String> = requests
+        .iter()
+        .filter(|(request, _)| is_shown(request))
         .map(|(request, count)| {
             let slash = if request.subresource.is_empty() { "" } else { "/" };
             format!("{count} {} {}{slash}{} ({})", request.verb, request.resource, request.subresource, request.code)

@@ -27,6 +27,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::sizes::overcommit::Overcommitted;
+use super::texts::Text;
 use super::truth::Truth;
 
 #[cfg(test)]
@@ -48,13 +49,13 @@ const NODE_LIFECYCLE: [&str; 4] = [READY, "MemoryPressure", "DiskPressure", "PID
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeCondition {
     /// Its type.
-    pub kind: String,
+    pub kind: Text,
     /// Whether it holds.
     pub status: Truth,
     /// Why, in one word.
-    pub reason: String,
+    pub reason: Text,
     /// Why, for people.
-    pub message: String,
+    pub message: Text,
     /// When its writer looked last. Never set in what the syncer writes itself.
     pub last_heartbeat: Option<Timestamp>,
     /// When its status changed last.
@@ -148,19 +149,19 @@ pub fn conditions(facts: &ConditionFacts<'_>, now: Timestamp) -> Conditions {
             continue;
         }
         if why == ConditionReason::Mirrored || why == ConditionReason::Unreachable {
-            out.mirrored.insert(wanted.kind.clone());
+            out.mirrored.insert(wanted.kind.to_string());
         }
         let there = existing.get(wanted.kind.as_str()).copied();
         match there {
             Some(there) if is_left_alone(there, facts.lease) => {
                 if !there.is_equal_but_for_times(&wanted) {
-                    out.reasons.push((wanted.kind, ConditionReason::LeftToNodeLifecycle));
+                    out.reasons.push((wanted.kind.to_string(), ConditionReason::LeftToNodeLifecycle));
                 }
                 list.push(there.clone());
             }
             Some(there) if there.is_equal_but_for_times(&wanted) => list.push(there.clone()),
             _ => {
-                out.reasons.push((wanted.kind.clone(), why));
+                out.reasons.push((wanted.kind.to_string(), why));
                 list.push(stamped(wanted, there, now));
             }
         }
@@ -169,15 +170,15 @@ pub fn conditions(facts: &ConditionFacts<'_>, now: Timestamp) -> Conditions {
         if !seen.insert(there.kind.clone()) {
             continue;
         }
-        let was_ours = facts.mirrored.contains(&there.kind);
+        let was_ours = facts.mirrored.contains(there.kind.as_str());
         let stays = NODE_LIFECYCLE.contains(&there.kind.as_str()) || is_left_alone(there, facts.lease);
         if was_ours && !stays {
-            out.reasons.push((there.kind.clone(), ConditionReason::Gone));
+            out.reasons.push((there.kind.to_string(), ConditionReason::Gone));
             continue;
         }
         if was_ours {
             // It goes once it may.
-            out.mirrored.insert(there.kind.clone());
+            out.mirrored.insert(there.kind.to_string());
         }
         list.push(there.clone());
     }
@@ -225,10 +226,10 @@ fn wanted(facts: &ConditionFacts<'_>) -> Vec<(NodeCondition, ConditionReason)> {
 
 fn new(kind: &str, status: Truth, reason: &str, message: &str) -> NodeCondition {
     NodeCondition {
-        kind: kind.to_owned(),
+        kind: kind.into(),
         status,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
+        reason: reason.into(),
+        message: message.into(),
         last_heartbeat: None,
         last_transition: None,
     }

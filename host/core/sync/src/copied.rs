@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::keys;
+use super::texts::Keyed;
 use topoloom_core::rules::{self, is_label_key, is_label_value};
 
 mod binding;
@@ -229,9 +230,9 @@ impl fmt::Display for Shown<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Physical<'a> {
     /// The labels of the physical node.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a dyn Keyed,
     /// Its annotations.
-    pub annotations: &'a BTreeMap<String, String>,
+    pub annotations: &'a dyn Keyed,
     /// The keys that the `topologyKeys` of its CSINode name.
     pub topology_keys: &'a BTreeSet<String>,
 }
@@ -305,8 +306,8 @@ impl fmt::Display for LeftOutReason {
 
 /// How many bytes of [`ANNOTATIONS_MAX`] these annotations take.
 #[must_use]
-pub fn annotation_bytes(annotations: &BTreeMap<String, String>) -> usize {
-    annotations.iter().map(|(key, value)| key.len() + value.len()).sum()
+pub fn annotation_bytes(annotations: &dyn Keyed) -> usize {
+    annotations.texts().map(|(key, value)| key.len() + value.len()).sum()
 }
 
 /// Which labels and annotations a virtual node gets from its physical one. `taken` is how many bytes of annotations it has
@@ -352,14 +353,14 @@ fn judge(map: Map, key: &str, rules: &KeyRules, topology: &BTreeSet<String>) -> 
 impl Copied {
     fn of(physical: &Physical<'_>, rules: &CopyRules, taken: usize) -> Self {
         let mut copied = Self::default();
-        for (key, value) in physical.labels {
+        for (key, value) in physical.labels.texts() {
             let judged = match judge(Map::Labels, key, &rules.labels, physical.topology_keys) {
                 Ok(()) => is_label_value(value).map_err(LeftOutReason::Invalid),
                 no => no,
             };
             copied.take(Map::Labels, key, value, judged);
         }
-        for (key, value) in physical.annotations {
+        for (key, value) in physical.annotations.texts() {
             let judged = judge(Map::Annotations, key, &rules.annotations, &BTreeSet::new());
             copied.take(Map::Annotations, key, value, judged);
         }

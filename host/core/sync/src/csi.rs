@@ -23,6 +23,7 @@ use super::identity::{Earlier, Identity, Owner, Ownership, WhyForeign};
 use super::keys;
 use super::naming::{ClusterId, NameTaken, same_origin};
 use super::precondition::Precondition;
+use super::texts::TextMap;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 
@@ -62,7 +63,7 @@ pub struct OwningNode {
     /// Its UID.
     pub uid: Uid,
     /// Its labels.
-    pub labels: Keys,
+    pub labels: TextMap,
 }
 
 /// A CSINode of the virtual cluster.

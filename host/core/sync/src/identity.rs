@@ -22,6 +22,7 @@ use std::fmt;
 
 use super::keys;
 use super::naming::{BindingName, ClusterId, label_value};
+use super::texts::Keyed;
 use topoloom_core::names::Uid;
 use topoloom_core::rules::is_label_value;
 use topoloom_core::text::line;
@@ -185,14 +186,15 @@ impl Ownership {
     ///
     /// Where the UID is missing there is none to look for, so the object is foreign; of a virtual node see [`Owner::of_node`].
     #[must_use]
-    pub fn of(labels: &BTreeMap<String, String>, us: &Identity) -> Self {
+    pub fn of(labels: &dyn Keyed, us: &Identity) -> Self {
         let ours = us.labels();
-        if !ours.keys().any(|key| labels.contains_key(key)) {
+        if !ours.keys().any(|key| labels.text(key).is_some()) {
             return Self::None;
         }
         let differs = |key: &'static str| {
-            let (found, ours) = (labels.get(key), ours.get(key));
-            let difference = || Difference { key, found: found.cloned(), ours: ours.cloned().unwrap_or_default() };
+            let (found, ours) = (labels.text(key), ours.text(key));
+            let difference =
+                || Difference { key, found: found.map(str::to_owned), ours: ours.unwrap_or_default().to_owned() };
             (found != ours).then(difference)
         };
         if let Some(difference) = differs(keys::VIRTUAL_CLUSTER).or_else(|| differs(keys::BINDING)) {
@@ -224,7 +226,7 @@ impl Owner {
     ///
     /// One that names the binding and no UID of it was made by none that could stand, so it becomes ours with the next write.
     #[must_use]
-    pub fn of_node(labels: &BTreeMap<String, String>, us: &Identity, bindings: Option<&BTreeSet<Uid>>) -> Self {
+    pub fn of_node(labels: &dyn Keyed, us: &Identity, bindings: Option<&BTreeSet<Uid>>) -> Self {
         let ownership = Ownership::of(labels, us);
         let earlier = match &ownership {
             Ownership::Foreign(_) if names_binding(labels, us) => return Self::Adoptable("".into()),
@@ -252,17 +254,17 @@ const NAMES: [&str; 2] = [keys::VIRTUAL_CLUSTER, keys::BINDING];
 
 /// Whether an object names our virtual cluster and our binding, whatever it says of the UID of that.
 #[must_use]
-pub fn names_binding(labels: &BTreeMap<String, String>, us: &Identity) -> bool {
+pub fn names_binding(labels: &dyn Keyed, us: &Identity) -> bool {
     let ours = us.labels();
-    NAMES.into_iter().all(|key| labels.get(key) == ours.get(key))
+    NAMES.into_iter().all(|key| labels.text(key) == ours.text(key))
 }
 
 /// Which of the labels that name virtual cluster and binding are missing or empty; nothing where none is, or one names another.
 #[must_use]
-pub fn lacking(labels: &BTreeMap<String, String>, us: &Identity) -> Option<Vec<&'static str>> {
+pub fn lacking(labels: &dyn Keyed, us: &Identity) -> Option<Vec<&'static str>> {
     let ours = us.labels();
-    let is_missing = |key: &&'static str| labels.get(*key).is_none_or(String::is_empty);
-    let names_no_other = |key: &'static str| is_missing(&key) || labels.get(key) == ours.get(key);
+    let is_missing = |key: &&'static str| labels.text(key).is_none_or(str::is_empty);
+    let names_no_other = |key: &'static str| is_missing(&key) || labels.text(key) == ours.text(key);
     let missing: Vec<&'static str> = NAMES.into_iter().filter(is_missing).collect();
     (!missing.is_empty() && NAMES.into_iter().all(names_no_other)).then_some(missing)
 }

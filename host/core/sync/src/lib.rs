@@ -44,6 +44,7 @@
 //! | [`streams`] | whether a stream to a virtual pod is passed on to a physical one |
 //! | [`summary`] | the numbers of a virtual node in one line |
 //! | [`taints`] | taints, which tolerations match them and for how long, and the taints that a virtual node should have |
+//! | [`texts`] | labels and annotations, as they are held for thousands of nodes |
 //! | [`truth`] | whether a condition holds, in the words of Kubernetes |
 //! | [`wall`] | how far the wall clock is trusted: by which time windows are judged, and the clocks of earlier processes |
 //! | [`window`] | one time window of a policy, as it is written |
@@ -86,6 +87,7 @@ pub mod spread;
 pub mod streams;
 pub mod summary;
 pub mod taints;
+pub mod texts;
 pub mod truth;
 pub mod wall;
 pub mod window;

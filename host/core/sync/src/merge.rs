@@ -24,6 +24,7 @@ use std::fmt;
 use super::copied::{ANNOTATIONS_MAX, Map, is_of_kubernetes};
 use super::keys;
 use super::taints::{Effect, Taint};
+use super::texts::{Keyed, TextMap};
 use jiff::Timestamp;
 use topoloom_core::names::NodeName;
 
@@ -120,9 +121,9 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: TextMap,
     /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: TextMap,
     /// Its taints.
     pub taints: Vec<Taint>,
     /// Whether it is cordoned.
@@ -193,10 +194,10 @@ impl MetadataPatch {
     }
 }
 
-fn apply(changes: &BTreeMap<String, Option<String>>, to: &mut BTreeMap<String, String>) {
+fn apply(changes: &BTreeMap<String, Option<String>>, to: &mut TextMap) {
     for (key, value) in changes {
         match value {
-            Some(value) => to.insert(key.clone(), value.clone()),
+            Some(value) => to.insert(&**key, &**value),
             None => to.remove(key),
         };
     }
@@ -307,7 +308,7 @@ pub fn merge(wanted: &Wanted, existing: &Metadata) -> Merge {
     if patch.taints.is_some() {
         patch.interim = Some(expected.between(&base, &existing.taints).encode());
     }
-    if existing.annotations.get(keys::EXPECTED_METADATA) != Some(&text) {
+    if existing.annotations.text(keys::EXPECTED_METADATA) != Some(&text) {
         patch.annotations.insert(keys::EXPECTED_METADATA.to_owned(), Some(text));
     }
     if patch != MetadataPatch::default() {
@@ -329,17 +330,17 @@ pub fn encode(wanted: &Wanted) -> String {
 /// The keys that have to change, with their new values.
 fn difference(
     wanted: &BTreeMap<&str, &str>,
-    existing: &BTreeMap<String, String>,
+    existing: &TextMap,
     was_ours: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, Option<String>> {
     let set = wanted
         .iter()
-        .filter(|(key, value)| existing.get(**key).map(String::as_str) != Some(**value))
+        .filter(|(key, value)| existing.text(key) != Some(**value))
         .map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned())));
     let gone = existing
-        .keys()
-        .filter(|key| !wanted.contains_key(key.as_str()) && !is_of_the_merge(key) && was_ours(key))
-        .map(|key| (key.clone(), None));
+        .texts()
+        .filter(|(key, _)| !wanted.contains_key(key) && !is_of_the_merge(key) && was_ours(key))
+        .map(|(key, _)| (key.to_owned(), None));
     set.chain(gone).collect()
 }
 
@@ -408,7 +409,7 @@ fn cordon(wish: CordonWish, existing: &Metadata, patch: &mut MetadataPatch, note
     match (wish, existing.cordon) {
         (CordonWish::Cordon, Cordon::Open) => {
             patch.cordon = Some(Cordon::Cordoned);
-            if existing.annotations.get(keys::CORDONED).map(String::as_str) != Some(CORDONED) {
+            if existing.annotations.text(keys::CORDONED) != Some(CORDONED) {
                 patch.annotations.insert(key(), Some(CORDONED.to_owned()));
             }
         }

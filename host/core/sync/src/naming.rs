@@ -8,12 +8,12 @@
 //! does not show it, so [`same_origin`] compares what the existing object says of itself, and refuses. A name that is no
 //! Kubernetes name is an error with field, value and rule; nothing is written under it.
 
-use std::collections::BTreeMap;
 
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
 
 use super::keys;
+use super::texts::Keyed;
 use topoloom_core::names::NodeName;
 use topoloom_core::rules::{LABEL_MAX, SUBDOMAIN_MAX, is_label_value, is_object_name};
 use topoloom_core::text::line;
@@ -236,12 +236,13 @@ const ORIGIN: [&str; 4] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::PHYSICAL_
 ///
 /// # Errors
 /// The first label that differs: the name is taken, and nothing may be written under it.
-pub fn same_origin(existing: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> Result<(), NameTaken> {
+pub fn same_origin(existing: &dyn Keyed, wanted: &dyn Keyed) -> Result<(), NameTaken> {
     for key in ORIGIN {
-        let (found, want) = (existing.get(key), wanted.get(key));
+        let (found, want) = (existing.text(key), wanted.text(key));
         // Two objects without the label have nothing in common.
         if want.is_none() || found != want {
-            return Err(NameTaken { key, found: found.cloned(), wanted: want.cloned().unwrap_or_default() });
+            let (found, wanted) = (found.map(str::to_owned), want.unwrap_or_default().to_owned());
+            return Err(NameTaken { key, found, wanted });
         }
     }
     Ok(())

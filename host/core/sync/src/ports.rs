@@ -36,6 +36,7 @@ use super::keys;
 use super::naming::{ClusterId, NameTaken, placeholder_name, same_origin};
 use super::phase::Phase;
 use super::precondition::Precondition;
+use super::texts::Keyed;
 use topoloom_core::names::{NodeName, Uid};
 use topoloom_core::version::ResourceVersion;
 
@@ -130,7 +131,7 @@ pub struct HoldingNode<'a> {
     /// Its UID.
     pub uid: &'a Uid,
     /// Its labels.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a dyn Keyed,
     /// Whether it stays.
     pub stay: Stay,
 }

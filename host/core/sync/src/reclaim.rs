@@ -37,7 +37,6 @@
 //! nothing else says when its clock started counts as one whose grace is over, as 6.8 wants it, and goes on to do so while the guard
 //! holds it: no syncer of this kind writes one.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -49,6 +48,7 @@ use super::merge::Stamp;
 use super::phase::Phase;
 use super::policy::terms::{OnClose, ReclaimVia};
 use super::taints::{Effect, Taint, Tolerated, Toleration, tolerates};
+use super::texts::Keyed;
 use super::wall::STEP;
 use topoloom_core::names::Uid;
 
@@ -118,7 +118,7 @@ pub struct Facts<'a> {
     /// The taints of the virtual node.
     pub taints: &'a [Taint],
     /// Its annotations.
-    pub annotations: &'a BTreeMap<String, String>,
+    pub annotations: &'a dyn Keyed,
     /// When the windows of the policy in force closed last. `None` if that is not known, or if the annotation
     /// [`keys::POLICIES_APPLIED`] names another policy: the clock runs while the node is outside, whichever policy is in
     /// force.
@@ -271,13 +271,13 @@ fn added(taints: &[Taint]) -> Option<Timestamp> {
     closed.filter_map(|taint| taint.time_added).min()
 }
 
-fn time(annotations: &BTreeMap<String, String>, key: &str) -> Option<Timestamp> {
-    annotations.get(key).and_then(|text| text.parse().ok())
+fn time(annotations: &dyn Keyed, key: &str) -> Option<Timestamp> {
+    annotations.text(key).and_then(|text| text.parse().ok())
 }
 
 /// When the clock of the present closing started, as it stands on the node.
 #[must_use]
-pub fn started(taints: &[Taint], annotations: &BTreeMap<String, String>) -> Option<Timestamp> {
+pub fn started(taints: &[Taint], annotations: &dyn Keyed) -> Option<Timestamp> {
     added(taints).or_else(|| time(annotations, keys::RECLAIM_STARTED))
 }
 
@@ -286,7 +286,7 @@ pub fn started(taints: &[Taint], annotations: &BTreeMap<String, String>) -> Opti
 #[must_use]
 pub fn marked(
     taints: &[Taint],
-    annotations: &BTreeMap<String, String>,
+    annotations: &dyn Keyed,
     remembered: Option<Closing>,
 ) -> Option<Timestamp> {
     if let Some(closing) = remembered.filter(|_| added(taints).is_none()) {

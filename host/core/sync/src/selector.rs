@@ -6,10 +6,12 @@
 //!
 //! Evaluation never fails and never costs more than the selector is long.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use topoloom_core::text;
+
+use crate::texts::Keyed;
 
 pub use self::parse::{RawNodeSelector, RawRequirement, RawTerm, RequirementError, RequirementProblem, SelectorError};
 
@@ -17,9 +19,6 @@ mod parse;
 
 /// How many values and terms an explanation shows.
 const SHOWN: usize = 5;
-
-/// The labels of a node.
-pub type Labels = BTreeMap<String, String>;
 
 /// A valid selector. The default selects every node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,13 +86,13 @@ pub struct UnmetTerm {
 impl NodeSelector {
     /// Whether it selects a node of that name and with those labels.
     #[must_use]
-    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+    pub fn matches(&self, name: &str, labels: &dyn Keyed) -> bool {
         self.terms.is_empty() || self.terms.iter().any(|term| term.holds(name, labels))
     }
 
     /// Whether it selects a node, with the reason. Slower than [`matches`](Self::matches), and decides the same.
     #[must_use]
-    pub fn explain(&self, name: &str, labels: &Labels) -> Selection {
+    pub fn explain(&self, name: &str, labels: &dyn Keyed) -> Selection {
         if self.terms.is_empty() {
             return Selection::Everything;
         }
@@ -107,18 +106,18 @@ impl NodeSelector {
 }
 
 impl Term {
-    fn holds(&self, name: &str, labels: &Labels) -> bool {
+    fn holds(&self, name: &str, labels: &dyn Keyed) -> bool {
         let is_empty = self.labels.is_empty() && self.names.is_empty();
         !is_empty
             && self.labels.iter().all(|required| required.holds(labels))
             && self.names.iter().all(|required| required.holds(name))
     }
 
-    fn why_not(&self, name: &str, labels: &Labels) -> String {
+    fn why_not(&self, name: &str, labels: &dyn Keyed) -> String {
         let label = self.labels.iter().find(|required| !required.holds(labels));
         let of_name = self.names.iter().find(|required| !required.holds(name));
         match (label, of_name) {
-            (Some(label), _) => match labels.get(&label.key) {
+            (Some(label), _) => match labels.text(&label.key) {
                 Some(value) => format!("{label}, and the node has \"{}\"", text::word(value)),
                 None => format!("{label}, and the node does not have it"),
             },
@@ -129,8 +128,8 @@ impl Term {
 }
 
 impl LabelRequirement {
-    fn holds(&self, labels: &Labels) -> bool {
-        let value = labels.get(&self.key);
+    fn holds(&self, labels: &dyn Keyed) -> bool {
+        let value = labels.text(&self.key);
         let number = || value?.parse::<i64>().ok();
         match &self.test {
             LabelTest::In(values) => value.is_some_and(|value| values.contains(value)),

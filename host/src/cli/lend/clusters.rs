@@ -371,7 +371,7 @@ fn shown_endpoint(nodes: &[NodeSlice], virtual_cluster: &str) -> Option<KubeletE
     nodes.iter().find_map(|node| {
         let lent = node.clone().lent().ok()?;
         let is_ours = lent.metadata.labels.get(topoloom_sync::keys::VIRTUAL_CLUSTER)? == virtual_cluster;
-        let address = lent.addresses.as_array()?.first()?.get("address")?.as_str()?.to_owned();
+        let address = lent.addresses.value().as_array()?.first()?.get("address")?.as_str()?.to_owned();
         lent.port.filter(|_| is_ours).map(|port| KubeletEndpoint { address, port })
     })
 }

@@ -27,6 +27,7 @@ use topoloom_sync::reclaim::Evict;
 use topoloom_sync::release::takes_over;
 use topoloom_sync::resources::ResourceList;
 use topoloom_sync::sizes::overcommit::Overcommitted;
+use topoloom_sync::texts::Keyed;
 use topoloom_syncer::ledger::PhysicalName;
 use topoloom_syncer::slices::node::NodeSlice;
 use topoloom_syncer::survey::lists::{self, Scope};
@@ -207,7 +208,7 @@ impl Sight {
     fn of(facts: &Facts<'_>, decision: &NodeDecision<'_>, bindings: &BTreeSet<Uid>) -> Self {
         let claim = match facts.physical {
             Physical::Present(node) => {
-                let value = node.annotations.get(keys::LEASED_BY).map(String::as_str);
+                let value = node.annotations.text(keys::LEASED_BY);
                 Claim::read(value, &facts.binding.identity)
             }
             Physical::Unlisted | Physical::Absent => Claim::Free,
@@ -237,11 +238,11 @@ impl LentSight {
     fn of(facts: &Facts<'_>, decision: &NodeDecision<'_>) -> Option<Self> {
         let lent = facts.lent?;
         let overcommitted = Overcommitted::of(facts.requested, &lent.allocatable);
-        let policy = lent.metadata.annotations.get(keys::POLICIES_APPLIED).filter(|policy| !policy.is_empty());
+        let policy = lent.metadata.annotations.text(keys::POLICIES_APPLIED).filter(|policy| !policy.is_empty());
         Some(Self {
             size: lent.allocatable.clone(),
             used: facts.requested.clone(),
-            policy: policy.cloned(),
+            policy: policy.map(str::to_owned),
             overcommitted: overcommitted.is_overcommitted().then(|| overcommitted.to_string()),
             waiting: waiting(facts, decision),
         })

@@ -151,6 +151,8 @@ pub(super) struct Conductor {
     again: Option<Instant>,
     /// When a round of the witness that something waits for is tried again.
     prove_again: Option<Instant>,
+    began: Instant,
+    /// When the status was written last.
     written: Option<Instant>,
     /// What of the status that was written last is not stored.
     unstored: Option<Box<Unstored>>,
@@ -214,6 +216,7 @@ impl Conductor {
             pauses: Pauses::default(),
             again: None,
             prove_again: None,
+            began: Instant::now(),
             written: None,
             unstored: None,
             said_unstored: None,

@@ -3,13 +3,12 @@
 //! Owns phase, conditions, numbers, and the sentence for a person at night. A function of what is known; nothing is sent here. A
 //! status that says what is already stored is equal to it, so a binding at rest is never written.
 
-use std::collections::BTreeSet;
+mod urgency;
 
 use jiff::Timestamp;
 use topoloom_api::cluster_binding::{
-    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, GrantedStatus,
-    HeldBatchStatus, LeaseCounts, NodeCounts, OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide,
-    SpentStatus,
+    BindingPhase, ClusterBindingStatus, ConfirmedStatus, ConnectionState, ConnectionStatus, HeldBatchStatus,
+    LeaseCounts, NodeCounts, OtherClusterStatus, PodCounts, RestoredStatus, Side as StoredSide, SpentStatus,
 };
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::names::lending::LEASED_BY;
@@ -18,6 +17,7 @@ use topoloom_core::text;
 use topoloom_sync::guard::{BrokenLimit, GrantedActs, Guard, HeldBatch, Spent};
 use topoloom_sync::liveness::{Doubt, Reach};
 
+pub(super) use self::urgency::{is_early, is_urgent};
 use super::strays;
 use super::unstored::Unstored;
 use crate::convert::binding::{Problems, granted, held, number};
@@ -264,51 +264,6 @@ pub(super) fn report(before: &ClusterBindingStatus, facts: &Facts<'_>) -> Cluste
 pub(super) fn trouble(status: &ClusterBindingStatus) -> Option<&str> {
     let ready = status.conditions.iter().find(|condition| condition.type_ == ConditionType::Ready.as_str())?;
     (ready.status != ConditionStatus::True.as_str()).then_some(ready.message.as_str())
-}
-
-/// Whether the two differ in more than what is written less often: numbers that change with every pod, and what the guard needs to
-/// remember no more. A process that takes over with too much of that releases nothing.
-pub(super) fn is_urgent(before: &ClusterBindingStatus, after: &ClusterBindingStatus) -> bool {
-    let without_numbers = |status: &ClusterBindingStatus| ClusterBindingStatus {
-        granted: Vec::new(),
-        spent: None,
-        nodes: None,
-        pods: None,
-        leases: None,
-        last_sync_time: None,
-        ..status.clone()
-    };
-    grants_more(&before.granted, &after.granted)
-        || spends_more(before.spent.as_ref(), after.spent.as_ref())
-        || without_numbers(before) != without_numbers(after)
-}
-
-/// Whether something is allowed that was not. What is carried out goes from the acts that count to the others, one by one in a batch of
-/// thousands, so a node that is known under the same act is no news in either list.
-fn grants_more(before: &[GrantedStatus], after: &[GrantedStatus]) -> bool {
-    after.iter().any(|granted| {
-        let same: Vec<&GrantedStatus> = before.iter().filter(|known| known.act == granted.act).collect();
-        // A full list shows some of its nodes, and with each that goes another one comes into sight: in it, or in the list of those
-        // that do not count.
-        let hides = |known: &&GrantedStatus| is_full(known) && (known.counts || !granted.counts);
-        if same.iter().any(hides) {
-            return false;
-        }
-        let known: BTreeSet<&String> = same.iter().flat_map(|known| &known.nodes).collect();
-        granted.nodes.iter().any(|node| !known.contains(node))
-    })
-}
-
-/// Whether there may be nodes that it does not name.
-fn is_full(granted: &GrantedStatus) -> bool {
-    granted.nodes.len() >= ClusterBindingStatus::GRANTED_NODES_MAX
-}
-
-/// Whether more counts against the limits.
-fn spends_more(before: Option<&SpentStatus>, after: Option<&SpentStatus>) -> bool {
-    let numbers = |spent: Option<&SpentStatus>| spent.map_or((0, 0), |spent| (spent.nodes, spent.pods));
-    let (before, after) = (numbers(before), numbers(after));
-    before.0 < after.0 || before.1 < after.1
 }
 
 /// A time as the object keeps it.

@@ -225,6 +225,8 @@ mod tests {
     use topoloom_sync::policy::object::{Judgement, Policy};
 
     use super::super::selector::tests::selectors;
+    use topoloom_sync::texts::TextMap;
+
     use super::*;
 
     fn texts() -> impl Strategy<Value = String> + Clone {
@@ -344,7 +346,7 @@ mod tests {
         let policy = Policy::new(object(&stored(json!({"metadata": {"name": "p"}, "spec": windows})), "west"));
         let Judgement::NeverValid { problems } = policy.judgement() else { panic!("{:?}", policy.judgement()) };
         assert!(problems.to_string().starts_with("spec.timeWindows cannot be read: "), "{problems}");
-        let labels = Default::default();
+        let labels = TextMap::default();
         assert!(policy.concerns("east", "vc", "w1", &labels) && !policy.concerns("west", "vc", "w1", &labels));
         // Nothing is known of what these select, or of whom they are for: so they could be for every binding and every node.
         for spec in [json!({"cluster": 5}), json!({"cluster": "west", "nodeSelector": 5}), json!("all"), json!(null)] {

@@ -1,10 +1,11 @@
 //! The CSINodes of both clusters, on their way into the view.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use topoloom_core::names::NodeName;
 use topoloom_sync::csi::{PhysicalCsiNode, VirtualCsiNode};
+use topoloom_sync::texts::Keyed;
 
 use super::Named;
 use crate::ledger::{PhysicalName, Touched};
@@ -51,7 +52,7 @@ impl Named for LentCsiNodes {
 
     const KIND: &'static str = "virtual CSINode";
 
-    fn labels(node: &VirtualCsiNode) -> Option<&BTreeMap<String, String>> {
+    fn labels(node: &VirtualCsiNode) -> Option<&dyn Keyed> {
         Some(&node.labels)
     }
 

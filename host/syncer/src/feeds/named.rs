@@ -15,6 +15,7 @@ use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 use topoloom_sync::keys;
 use topoloom_sync::node::{LentNode, PhysicalNode};
+use topoloom_sync::texts::Keyed;
 
 use super::{Follows, SharedView, locked};
 use crate::ledger::{PhysicalName, Touched};
@@ -32,7 +33,7 @@ pub trait Named {
     const KIND: &'static str;
 
     /// The labels by which it is the binding's or another's. Without them all bindings share it.
-    fn labels(_: &Self::Object) -> Option<&BTreeMap<String, String>> {
+    fn labels(_: &Self::Object) -> Option<&dyn Keyed> {
         None
     }
 
@@ -72,7 +73,7 @@ impl<T> Feed<T> {
 
 impl<T: Named> Feed<T> {
     fn is_ours(&self, object: &T::Object) -> bool {
-        T::labels(object).is_none_or(|labels| self.wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
+        T::labels(object).is_none_or(|labels| self.wanted.iter().all(|(key, value)| labels.text(key) == Some(value)))
     }
 }
 
@@ -181,7 +182,7 @@ impl Named for LentNodes {
 
     const KIND: &'static str = "virtual node";
 
-    fn labels(node: &LentNode) -> Option<&BTreeMap<String, String>> {
+    fn labels(node: &LentNode) -> Option<&dyn Keyed> {
         Some(&node.metadata.labels)
     }
 

@@ -144,7 +144,7 @@ fn machine_changed() -> View {
     examples::lend(&mut view, 1);
     let mut machine = view.physical("w1").unwrap().clone();
     machine.version = "8".into();
-    machine.conditions[0].reason = "KubeletStarted".to_owned();
+    machine.conditions[0].reason = "KubeletStarted".into();
     machine.taints.push(Taint::new("team", "blue", Effect::NoSchedule));
     view.physical_node(&"w1".into(), machine);
     view

@@ -24,6 +24,7 @@ use topoloom_sync::pods::finish::{
     EndDecision, EndFacts, EndingPod, NodeEvidence, PATIENCE, PodEvidence, WhyNotFinished, decide,
 };
 use topoloom_sync::precondition::Precondition;
+use topoloom_sync::texts::Keyed;
 use tracing::field::Empty;
 
 use super::book::EndSight;
@@ -216,7 +217,7 @@ fn owner(view: &View, node: &str) -> Owner {
 /// so that an edit of one of them makes no node gone.
 fn physical_node(view: &View, node: &str) -> Option<PhysicalNode> {
     let metadata = &view.lent(node)?.metadata;
-    let written = metadata.annotations.get(keys::PHYSICAL_NODE_NAME).map(String::as_str);
+    let written = metadata.annotations.text(keys::PHYSICAL_NODE_NAME);
     let name = view.ledger.physical_of(node).map(|name| &**name).or(written)?;
     if virtual_node_name(&view.binding.cluster, name).ok().as_deref() != Some(node) {
         return None;

@@ -14,7 +14,7 @@ use topoloom_sync::resources::ResourceError;
 use super::watch::Kind;
 use crate::pod_state;
 use crate::slices::csi::{CsiNodeSlice, CsiSliceError};
-use crate::slices::node::NodeSlice;
+use crate::slices::node::{NodeCommons, NodeSlice};
 use crate::slices::pod::{Commons, KnownPod, PodSlice, Texts, WholePod};
 
 /// How many bytes of texts of pods of one kind are held that no binding has taken. A binding takes those of its own pods at once, so
@@ -23,7 +23,7 @@ const TEXTS: usize = 16 << 20;
 
 /// The nodes of a physical cluster.
 #[derive(Debug, Default)]
-pub struct Machines;
+pub struct Machines(NodeCommons);
 
 impl Kind for Machines {
     type Slice = NodeSlice;
@@ -37,7 +37,7 @@ impl Kind for Machines {
     }
 
     fn read(&mut self, slice: NodeSlice) -> Result<Arc<PhysicalNode>, ResourceError> {
-        slice.physical().map(Arc::new)
+        self.0.physical(slice).map(Arc::new)
     }
 }
 
@@ -190,7 +190,7 @@ impl Kind for LentPods {
 
 /// The virtual nodes of all bindings.
 #[derive(Debug, Default)]
-pub struct LentNodes;
+pub struct LentNodes(NodeCommons);
 
 impl Kind for LentNodes {
     type Slice = NodeSlice;
@@ -200,7 +200,7 @@ impl Kind for LentNodes {
     const KIND: &'static str = "virtual node";
 
     fn read(&mut self, slice: NodeSlice) -> Result<Arc<LentNode>, ResourceError> {
-        slice.lent().map(Arc::new)
+        self.0.lent(slice).map(Arc::new)
     }
 }
 

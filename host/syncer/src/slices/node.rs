@@ -9,11 +9,16 @@ use topoloom_sync::conditions::NodeCondition;
 use topoloom_sync::keys;
 use topoloom_sync::merge::{Cordon, Metadata};
 use topoloom_sync::node::{LentNode, PhysicalNode};
-use topoloom_sync::resources::ResourceError;
+use topoloom_sync::resources::{ResourceError, ResourceList};
 use topoloom_sync::taints::{Effect, Taint};
+use topoloom_sync::texts::Text;
 use topoloom_sync::truth::Truth;
 
+use super::pool::Pool;
 use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, of_texts, of_value, slice_of, time};
+
+/// A longer text is hardly the same on two nodes.
+const COMMON_MAX: usize = 128;
 
 /// A Node, as it is read. Written down again it is the same: a command rehearses what patches make of it.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -101,9 +106,9 @@ impl NodeSlice {
             internal_ip,
             taints,
             conditions: self.status.conditions.into_iter().map(condition).collect(),
-            info: self.status.node_info,
-            labels: self.metadata.labels.unwrap_or_default(),
-            annotations: self.metadata.annotations.unwrap_or_default(),
+            info: self.status.node_info.into(),
+            labels: self.metadata.labels.unwrap_or_default().into(),
+            annotations: self.metadata.annotations.unwrap_or_default().into(),
         })
     }
 
@@ -121,16 +126,16 @@ impl NodeSlice {
             capacity: amounts(&self.status.capacity)?,
             finalizers: self.metadata.finalizers.unwrap_or_default(),
             metadata: Metadata {
-                labels: self.metadata.labels.unwrap_or_default(),
-                annotations: self.metadata.annotations.unwrap_or_default(),
+                labels: self.metadata.labels.unwrap_or_default().into(),
+                annotations: self.metadata.annotations.unwrap_or_default().into(),
                 taints: self.spec.taints.into_iter().map(taint).collect(),
                 cordon: if self.spec.unschedulable { Cordon::Cordoned } else { Cordon::Open },
             },
             conditions: self.status.conditions.into_iter().map(condition).collect(),
             // No addresses and an empty list of them are the same.
-            addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses },
+            addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses }.into(),
             port: self.status.daemon_endpoints.kubelet_endpoint.port.filter(|port| *port != 0),
-            info: self.status.node_info,
+            info: self.status.node_info.into(),
         })
     }
 
@@ -138,6 +143,52 @@ impl NodeSlice {
         let addresses = self.status.addresses.as_array()?;
         let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?;
         internal["address"].as_str().map(str::to_owned)
+    }
+}
+
+/// What nodes have in common, each held once: keys, names, and values that most of them have.
+#[derive(Debug, Default)]
+pub struct NodeCommons(Pool<str>);
+
+impl NodeCommons {
+    /// A physical node.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn physical(&mut self, slice: NodeSlice) -> Result<PhysicalNode, ResourceError> {
+        let mut node = slice.physical()?;
+        node.labels.share(|text| self.share(text));
+        node.annotations.share(|text| self.share(text));
+        self.share_all(&mut node.conditions, [&mut node.allocatable, &mut node.capacity]);
+        Ok(node)
+    }
+
+    /// A virtual node.
+    ///
+    /// # Errors
+    /// One of its amounts is no quantity.
+    pub fn lent(&mut self, slice: NodeSlice) -> Result<LentNode, ResourceError> {
+        let mut node = slice.lent()?;
+        node.metadata.labels.share(|text| self.share(text));
+        node.metadata.annotations.share(|text| self.share(text));
+        node.addresses.share(|text| self.share(text));
+        self.share_all(&mut node.conditions, [&mut node.allocatable, &mut node.capacity]);
+        Ok(node)
+    }
+
+    fn share_all(&mut self, conditions: &mut [NodeCondition], amounts: [&mut ResourceList; 2]) {
+        for condition in conditions {
+            for text in [&mut condition.kind, &mut condition.reason, &mut condition.message] {
+                *text = self.share(text);
+            }
+        }
+        for list in amounts {
+            *list = std::mem::take(list).into_iter().map(|(name, amount)| (self.0.share(&*name).into(), amount)).collect();
+        }
+    }
+
+    fn share(&mut self, text: &Text) -> Text {
+        if text.len() > COMMON_MAX { text.clone() } else { self.0.share(text.as_str()).into() }
     }
 }
 
@@ -152,10 +203,10 @@ fn taint(written: TaintSlice) -> Taint {
 
 fn condition(written: ConditionSlice) -> NodeCondition {
     NodeCondition {
-        kind: written.kind,
+        kind: written.kind.into(),
         status: Truth::from(written.status.as_str()),
-        reason: written.reason,
-        message: written.message,
+        reason: written.reason.into(),
+        message: written.message.into(),
         last_heartbeat: time(written.last_heartbeat_time.as_ref()),
         last_transition: time(written.last_transition_time.as_ref()),
     }
@@ -216,7 +267,7 @@ mod tests {
             "a cordon without its taint"
         );
         assert_eq!(read.conditions[0].reason, "KubeletReady");
-        assert_eq!(read.info["kubeletVersion"], "v1.36.3");
+        assert_eq!(read.info.value()["kubeletVersion"], "v1.36.3");
     }
 
     #[test]
@@ -251,7 +302,7 @@ mod tests {
         );
         assert_eq!(lent.finalizers, ["topoloom.dev/vnode"]);
         let empty = read(json!({"metadata": {}})).lent().unwrap();
-        assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]), Cordon::Open));
+        assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]).into(), Cordon::Open));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use topoloom_sync::ports::{
     self, Facts, Guarding, HoldingNode, HostPort, Mirroring, Placeholder, PortOrder, Stay, left_out,
 };
 use topoloom_sync::resources::ResourceError;
+use topoloom_sync::texts::TextMap;
 
 use super::{Part, View};
 use crate::ledger::{PhysicalName, PodWatch, Touched};
@@ -326,7 +327,7 @@ fn stay(lent: &LentNode) -> Stay {
 }
 
 /// What of a virtual node its placeholders depend on.
-fn matters(lent: &LentNode) -> (&Uid, &BTreeMap<String, String>, Stay) {
+fn matters(lent: &LentNode) -> (&Uid, &TextMap, Stay) {
     (&lent.uid, &lent.metadata.labels, stay(lent))
 }
 

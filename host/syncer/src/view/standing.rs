@@ -14,6 +14,7 @@ use topoloom_sync::phase::Phase;
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::InForce;
 use topoloom_sync::truth::Truth;
+use topoloom_sync::texts::Keyed;
 
 use super::View;
 use crate::ledger::Touched;
@@ -142,11 +143,18 @@ impl View {
         counts
     }
 
+    /// Whether the counts are of whole lists, and of a decision about each node since: what a status says of nodes follows from them.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_settled = |name| self.remembered.get(name).is_some_and(|remembered| remembered.is_settled);
+        self.is_all_listed() && self.all().iter().all(is_settled)
+    }
+
     /// How many physical nodes the binding claims.
     #[must_use]
     pub fn claims(&self) -> usize {
         let claim = self.binding.identity.claim();
-        self.physical.values().filter(|node| node.annotations.get(keys::LEASED_BY) == Some(&claim)).count()
+        self.physical.values().filter(|node| node.annotations.text(keys::LEASED_BY) == Some(&claim)).count()
     }
 
     /// When the windows of a policy of the binding open or close next.

@@ -9,6 +9,7 @@ use topoloom_sync::bars::{Bar, Bars};
 use topoloom_sync::guard::Safety;
 use topoloom_sync::liveness::Reach;
 use topoloom_sync::node::{Binding, LentNode, VerbOnNode};
+use topoloom_sync::texts::Keyed;
 
 use super::View;
 use crate::ledger::{PhysicalName, Touched};
@@ -103,8 +104,8 @@ impl View {
         lent_name: Option<&NodeName>,
         lent: Option<&LentNode>,
     ) -> VerbOnNode {
-        let annotation = lent.and_then(|lent| lent.metadata.annotations.get(DRAIN_ANNOTATION));
-        let is_drained = says_yes(annotation.map(String::as_str));
+        let annotation = lent.and_then(|lent| lent.metadata.annotations.text(DRAIN_ANNOTATION));
+        let is_drained = says_yes(annotation);
         match &self.verb {
             VerbOnBinding::Detach => VerbOnNode::Detach,
             VerbOnBinding::Drain => VerbOnNode::Remove,

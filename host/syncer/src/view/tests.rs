@@ -279,3 +279,21 @@ fn a_node_that_waits_says_when_to_look_again() {
     let work = view.decide(&"w1".into(), &Evidence::default(), later(20));
     assert_eq!(work.again, Some(Duration::from_secs(40)));
 }
+
+#[test]
+fn s11_a_view_is_settled_once_each_node_was_decided_about_with_both_clusters_listed() {
+    let mut view = view(2);
+    lend(&mut view, 2);
+    assert!(!view.is_settled());
+    states(&mut view, 1, now());
+    assert!(!view.is_settled(), "one node is left");
+    states(&mut view, 2, now());
+    assert!(view.is_settled());
+    view.policies_lost();
+    assert!(!view.is_settled());
+    states(&mut view, 2, now());
+    view.policies_listed(Vec::new());
+    assert!(!view.is_settled(), "what was decided meanwhile does not count");
+    states(&mut view, 2, now());
+    assert!(view.is_settled());
+}

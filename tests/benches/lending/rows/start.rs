@@ -8,7 +8,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
-use super::{SETTLES, other_writes};
+use super::{SETTLES, counted_as_text, other_writes};
 use crate::naive;
 use crate::process::{held, peak_mib};
 use crate::program::{self, until_at_rest};
@@ -49,6 +49,12 @@ pub(super) async fn measure(stage: &mut Stage, scale: &Scale, table: &mut Table)
     let what = format!("start on {} nodes and {} pods, {ours} of them ours", stage.machines, scale.pods);
     table.add(Row::new(format!("{what}: process start to take-over"), time(elected)));
     table.add(Row::new("  converged after the take-over", time(converged)));
+    let until_then = stage.virtual_plane.requests().await?.since(&before[0]);
+    table.add(Row::new("  requests until then, virtual cluster", counted_as_text(&until_then, |_| true)));
+    // The kubelets write there.
+    let until_then = stage.physical_plane.requests().await?.since(&before[1]);
+    let reads = counted_as_text(&until_then, |request| !request.is_write());
+    table.add(Row::new("  reads until then, physical cluster", reads));
     let renewed = stage.leases.until("all leases are renewed", PATIENCE, |leases| leases.all_renewed()).await?;
     let renewed = renewed.duration_since(taken).as_secs_f64().max(0.0);
     let row = Row::new("  last lease renewed after the take-over", crate::table::seconds(renewed));

@@ -93,7 +93,7 @@ fn s4_a_kubelet_that_is_not_ready_is_mirrored_with_reason_and_message() {
         assert_eq!(world.after(7), [want], "{physical}");
     }
     let mut spoken = condition("Ready=True:KubeletReady", 0, 1);
-    spoken.message = "kubelet is posting ready status".to_owned();
+    spoken.message = "kubelet is posting ready status".into();
     let world = World::new(&[spoken.clone()], &[condition("Ready=True:KubeletReady", 0, 1)], LeaseState::Renewed);
     assert_eq!(world.look(2).write.unwrap()[0].message, spoken.message);
 }

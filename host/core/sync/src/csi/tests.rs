@@ -66,7 +66,7 @@ impl Scene {
         let cluster = ClusterId::parse("east").unwrap();
         let name = virtual_node_name(&cluster, "w1").unwrap();
         Self {
-            node: Some(OwningNode { uid: "n-uid".into(), labels: us().node_labels(&cluster, "w1") }),
+            node: Some(OwningNode { uid: "n-uid".into(), labels: us().node_labels(&cluster, "w1").into() }),
             identity: us(),
             physical: Some(PhysicalCsiNode {
                 uid: "pc-uid".into(),

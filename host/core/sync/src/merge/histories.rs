@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::tests::{map, taint};
 use super::*;
+use crate::texts::{Keyed, TextMap};
 
 /// One step of another client or of the syncer.
 #[derive(Debug, Clone)]
@@ -49,9 +50,9 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<u8>) {
+fn set(map: &mut TextMap, key: &str, value: Option<u8>) {
     match value {
-        Some(value) => map.insert(key.to_owned(), value.to_string()),
+        Some(value) => map.insert(key, value.to_string()),
         None => map.remove(key),
     };
 }
@@ -69,12 +70,16 @@ fn everywhere(node: &mut Metadata, key: &str, value: Option<u8>) {
 
 fn value_of<'a>(node: &'a Metadata, key: &str) -> [Option<&'a str>; 3] {
     let tainted = node.taints.iter().find(|taint| taint.key == key).map(|taint| taint.value.as_str());
-    [node.labels.get(key).map(String::as_str), node.annotations.get(key).map(String::as_str), tainted]
+    [node.labels.text(key), node.annotations.text(key), tainted]
 }
 
 fn window(second: i64) -> Taint {
     let time = Timestamp::from_second(second).unwrap();
     Taint { time_added: Some(time), ..Taint::new(keys::OUT_OF_WINDOWS_TAINT, "true", Effect::NoSchedule) }
+}
+
+fn owned(map: &TextMap) -> BTreeMap<String, String> {
+    map.texts().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 fn wanted(wish: &Wish, now: usize) -> Wanted {
@@ -85,7 +90,7 @@ fn wanted(wish: &Wish, now: usize) -> Wanted {
     node.taints.extend(wish.window.map(window));
     node.annotations.insert(keys::LAST_SYNC_TIME.to_owned(), now.to_string());
     let cordon = if wish.cordon { CordonWish::Cordon } else { CordonWish::Leave };
-    Wanted { labels: node.labels, annotations: node.annotations, taints: node.taints, cordon, ..Wanted::default() }
+    Wanted { labels: owned(&node.labels), annotations: owned(&node.annotations), taints: node.taints, cordon, ..Wanted::default() }
 }
 
 /// A world with one node, and what a user has reason to expect of it.

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use super::{Metadata, MetadataPatch, OWN_ANNOTATIONS, is_of_the_merge};
 use crate::copied::{ANNOTATIONS_MAX, annotation_bytes};
 use crate::keys;
+use crate::texts::{Keyed, TextMap};
 
 /// Annotations of ours that only inform a person. They give way to all others.
 pub const INFORMATION: [&str; 3] = [keys::LAST_SYNC_TIME, keys::LEASE_SUMMARY, keys::POLICY_DETAILS];
@@ -43,8 +44,8 @@ impl Metadata {
         let base = self.base().unwrap_or_default();
         let is_ours =
             move |key: &str| base.annotations.contains(key) || OWN_ANNOTATIONS.contains(&key) || is_of_the_merge(key);
-        let others = self.annotations.iter().filter(move |(key, _)| !is_ours(key));
-        others.map(|(key, value)| (key.as_str(), key.len() + value.len()))
+        let others = self.annotations.texts().filter(move |(key, _)| !is_ours(key));
+        others.map(|(key, value)| (key, key.len() + value.len()))
     }
 }
 
@@ -63,7 +64,7 @@ impl MetadataPatch {
 }
 
 /// These changes of annotations, as far as they find room beside what is there.
-pub(crate) fn fitting(mut changes: Changes, there: &BTreeMap<String, String>) -> Changes {
+pub(crate) fn fitting(mut changes: Changes, there: &TextMap) -> Changes {
     if bytes_after(&changes, there) <= ANNOTATIONS_MAX {
         return changes;
     }
@@ -88,7 +89,7 @@ pub(crate) fn fitting(mut changes: Changes, there: &BTreeMap<String, String>) ->
 }
 
 /// How many bytes all annotations have after these changes.
-fn bytes_after(changes: &Changes, there: &BTreeMap<String, String>) -> usize {
+fn bytes_after(changes: &Changes, there: &TextMap) -> usize {
     let changed = |(key, _): (&String, _)| there.get(key).map_or(0, |before| key.len() + before.len());
     let set = changes.iter().filter_map(|(key, value)| Some(key.len() + value.as_ref()?.len()));
     let before = annotation_bytes(there).saturating_sub(changes.iter().map(changed).sum());
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn s12_what_only_informs_makes_room_and_what_a_later_process_needs_most_comes_first() {
         let (summary, details) = (text(400), text(100));
-        let own: usize = annotation_bytes(&map([(keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]));
+        let own: usize = annotation_bytes(&map::<_, TextMap>([(keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]));
         let user = text(ANNOTATIONS_MAX - own - "user".len());
         let there = map([("user", &user), (keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]);
         let wanted = set([
@@ -152,7 +153,7 @@ mod tests {
         let (nothing, wanted) =
             (Metadata::default(), Wanted { annotations: map([("copied", "1")]), ..Wanted::default() });
         let mut node = merge(&wanted, &nothing).patch.unwrap().onto(&nothing);
-        node.annotations.extend(map([("user", "xy"), (keys::LEASE_SUMMARY, "edited"), (keys::CORDONED, "true")]));
+        node.annotations.extend([("user", "xy"), (keys::LEASE_SUMMARY, "edited"), (keys::CORDONED, "true")]);
         assert_eq!(node.annotations_of_others().collect::<Vec<_>>(), [("user", 6)]);
     }
 }

@@ -2,8 +2,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
+use crate::texts::TextMap;
 
-pub(super) fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+pub(super) fn map<const N: usize, M: FromIterator<(String, String)>>(pairs: [(&str, &str); N]) -> M {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
@@ -49,7 +50,7 @@ fn changes(of: &BTreeMap<String, Option<String>>) -> Vec<String> {
 #[test]
 fn example_e_a_key_that_is_no_longer_wanted_goes_and_those_of_users_stay() {
     let mut existing = written(&Wanted { labels: map([("a", "1"), ("b", "1")]), ..Wanted::default() });
-    existing.labels.extend(map([("user", "x"), ("b2", "y")]));
+    existing.labels.extend([("user", "x"), ("b2", "y")]);
     let wanted = Wanted { labels: map([("a", "2")]), ..Wanted::default() };
     let patch = merge(&wanted, &existing).patch.unwrap();
     assert_eq!(changes(&patch.labels), ["a=2", "b goes"]);
@@ -386,8 +387,8 @@ fn s12_a_process_that_dies_between_two_requests_leaves_no_taint_and_no_cordon_fo
 fn the_address_of_a_node_that_has_none_any_more_goes() {
     let wanted = Wanted { labels: map([(keys::PHYSICAL_NODE_INNER_IP, "10.0.0.7")]), ..Wanted::default() };
     let mut existing = written(&wanted);
-    existing.annotations.clear();
-    assert_eq!(merged(&Wanted::default(), &existing).labels, BTreeMap::new());
+    existing.annotations = TextMap::default();
+    assert_eq!(merged(&Wanted::default(), &existing).labels, TextMap::default());
 }
 
 #[test]
@@ -396,7 +397,7 @@ fn ten_thousand_keys_of_others_are_a_matter_of_milliseconds() {
     let all: BTreeMap<_, _> = many.iter().map(|key| (key.clone(), "1".to_owned())).collect();
     let taints: Vec<_> = many.iter().map(|key| Taint::new(key, "", Effect::NoSchedule)).collect();
     let existing =
-        Metadata { labels: all.clone(), annotations: all.clone(), taints: taints.clone(), ..Metadata::default() };
+        Metadata { labels: all.clone().into(), annotations: all.clone().into(), taints: taints.clone(), ..Metadata::default() };
     let wanted = Wanted { labels: all.clone(), annotations: all, taints, ..Wanted::default() };
     let after = merged(&wanted, &existing);
     assert_eq!(after.taints.len(), 10_000);

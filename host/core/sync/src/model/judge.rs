@@ -36,6 +36,7 @@ use crate::liveness::{NotAlive, Reach};
 use crate::node::{NodeOrder, PodRemoval};
 use crate::pods::Orphan;
 use crate::pods::finish::PATIENCE;
+use crate::texts::Text;
 
 /// Clocks and whole seconds may take so much of a grace.
 const TOLERANCE: Duration = Duration::from_secs(6);
@@ -72,7 +73,7 @@ impl World {
         let cached = cached.and_then(|node| node.annotations.get(keys::LEASED_BY));
         let stored = self.server(Side::Physical).node(&plan.machine).and_then(|node| annotation(node, keys::LEASED_BY));
         let is_claim = |claim: Option<&str>| Claim::read(claim, us) == Claim::Ours;
-        if !is_claim(cached.map(String::as_str)) && !is_claim(stored) {
+        if !is_claim(cached.map(Text::as_str)) && !is_claim(stored) {
             let wrong = format!("claim: {lent} is made, and {} is claimed by {stored:?}", plan.machine);
             self.breaks(wrong);
         }

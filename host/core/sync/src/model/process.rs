@@ -5,7 +5,7 @@
 
 use super::cache::Cache;
 use super::desk::Desk;
-use super::objects::{Keys, Pod, is_ours};
+use super::objects::{Pod, is_ours};
 use super::server::Store;
 use super::*;
 use crate::copied::CopyRules;
@@ -26,6 +26,7 @@ use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
 use crate::taints::DefaultTaint;
 use crate::witness::Unconfirmed;
+use crate::texts::Keyed;
 
 /// How long everything has to be known before what an earlier process held is judged again, beside the time between two looks.
 const SETTLES: Duration = Duration::from_secs(60);
@@ -555,8 +556,8 @@ fn whose_node(mutation: Mutation, lent: &Arc<LentNode>, us: &Identity) -> Arc<Le
 }
 
 /// What has the label of a syncer is ours, where identity is a label alone.
-fn whose(mutation: Mutation, labels: &mut Keys, us: &Identity) {
-    let is_managed = labels.get(keys::MANAGED_BY_LABEL).is_some_and(|by| by == keys::MANAGED_BY);
+fn whose(mutation: Mutation, labels: &mut (impl Keyed + Extend<(String, String)>), us: &Identity) {
+    let is_managed = labels.text(keys::MANAGED_BY_LABEL) == Some(keys::MANAGED_BY);
     if mutation == Mutation::LabelAlone && is_managed {
         labels.extend(us.labels());
     }

@@ -9,6 +9,7 @@ use crate::identity::{Claim, Earlier, Owner};
 use crate::keys;
 use crate::naming::same_origin;
 use crate::policy::in_force::{BindingFacts, InForce, NodeFacts};
+use crate::texts::Keyed;
 use topoloom_core::names::Uid;
 
 /// Values of the labels of an instance type by which virtual nodes are known (6.1).
@@ -89,7 +90,7 @@ fn not_ours<'a>(facts: &Facts<'a>, lent: &LentNode) -> Option<Course<'a>> {
         }
     }
     // A label that a person edited is repaired. So the annotation has to name another node, too.
-    let annotation = lent.metadata.annotations.get(keys::PHYSICAL_NODE_NAME).map(String::as_str);
+    let annotation = lent.metadata.annotations.text(keys::PHYSICAL_NODE_NAME);
     if annotation == Some(facts.name) {
         return None;
     }
@@ -178,13 +179,13 @@ fn not_lendable(facts: &Facts<'_>, physical: &PhysicalNode) -> Option<NotLendabl
         return (facts.binding.chained == Chained::Refused).then_some(NotLendable::Chained);
     }
     let virtual_type = |key: &'static str| {
-        let value = physical.labels.get(key)?;
-        VIRTUAL_TYPES.contains(&value.as_str()).then(|| NotLendable::VirtualNode { key, value: value.clone() })
+        let value = physical.labels.text(key)?;
+        VIRTUAL_TYPES.contains(&value).then(|| NotLendable::VirtualNode { key, value: value.to_owned() })
     };
     INSTANCE_TYPES.into_iter().find_map(virtual_type).or_else(|| {
         let (key, virtual_kubelet) = NODE_TYPE;
-        let value = physical.labels.get(key)?;
-        (value == virtual_kubelet).then(|| NotLendable::VirtualNode { key, value: value.clone() })
+        let value = physical.labels.text(key)?;
+        (value == virtual_kubelet).then(|| NotLendable::VirtualNode { key, value: value.to_owned() })
     })
 }
 

@@ -10,7 +10,6 @@
 //! has to become NotReady by its lease, or pods would be sent to it for ever. But the binding may borrow from another cluster by now, and
 //! of that one the machine was never a part.
 
-use std::collections::BTreeMap;
 
 use super::facts::{LentNode, LiveNode, Physical, PhysicalNode};
 use crate::bars::Bars;
@@ -18,6 +17,7 @@ use crate::identity::{Claim, Identity, names_binding};
 use crate::keys;
 use crate::liveness::Reach;
 use crate::naming::{ClusterId, virtual_node_name};
+use crate::texts::Keyed;
 use topoloom_core::names::Uid;
 
 /// What such a node says of itself.
@@ -37,24 +37,24 @@ impl EarlierId {
     #[must_use]
     pub fn of(
         name: &str,
-        labels: &BTreeMap<String, String>,
-        annotations: &BTreeMap<String, String>,
+        labels: &dyn Keyed,
+        annotations: &dyn Keyed,
         us: &Identity,
         ours: &ClusterId,
     ) -> Option<Self> {
         // First what nearly no node gets past.
-        let said = labels.get(keys::PHYSICAL_CLUSTER_ID).filter(|said| **said != **ours)?;
+        let said = labels.text(keys::PHYSICAL_CLUSTER_ID).filter(|said| **said != **ours)?;
         let cluster = ClusterId::parse(said).ok()?;
         if !names_binding(labels, us) {
             return None;
         }
-        let binding = labels.get(keys::BINDING_UID).filter(|uid| !uid.is_empty()).map(|uid| Uid::from(uid.as_str()));
+        let binding = labels.text(keys::BINDING_UID).filter(|uid| !uid.is_empty()).map(Uid::from);
         if binding.as_ref() == Some(us.binding_uid()) {
             return None;
         }
-        let gives = |machine: &&String| virtual_node_name(&cluster, machine).is_ok_and(|given| *given == *name);
-        let mut named = [annotations, labels].into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_NAME));
-        let machine = named.find(gives)?.clone();
+        let gives = |machine: &&str| virtual_node_name(&cluster, machine).is_ok_and(|given| *given == *name);
+        let mut named = [annotations, labels].into_iter().filter_map(|map| map.text(keys::PHYSICAL_NODE_NAME));
+        let machine = named.find(gives)?.to_owned();
         Some(Self { cluster, machine, binding })
     }
 
@@ -62,7 +62,7 @@ impl EarlierId {
     /// (decision S22).
     #[must_use]
     pub fn is_machine(&self, lent: &LentNode, machine: &PhysicalNode, us: &Identity) -> bool {
-        let claim = || Claim::read(machine.annotations.get(keys::LEASED_BY).map(String::as_str), us);
+        let claim = || Claim::read(machine.annotations.text(keys::LEASED_BY), us);
         let is_claimed =
             || matches!((claim(), &self.binding), (Claim::OtherBinding(uid), Some(maker)) if uid == *maker);
         lent.names_uid(&machine.uid) || is_claimed()
@@ -128,7 +128,7 @@ mod tests {
     use super::super::examples::identity;
     use super::*;
 
-    type Keys = BTreeMap<String, String>;
+    type Keys = std::collections::BTreeMap<String, String>;
 
     fn ours() -> ClusterId {
         ClusterId::parse("east").unwrap()

@@ -1,11 +1,10 @@
 //! What a decision about a node follows from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::{NodeDecision, Window};
 use crate::bars::Bars;
@@ -22,6 +21,7 @@ use crate::policy::in_force::{NoPolicy, Policies};
 use crate::reclaim::{self, Closing, ClosingMemory, PodRef};
 use crate::resources::ResourceList;
 use crate::selector::NodeSelector;
+use crate::texts::{Document, Keyed, TextMap};
 use crate::taints::{DefaultTaint, Taint, Toleration};
 use crate::truth::Truth;
 use crate::wall::STEP;
@@ -102,9 +102,9 @@ pub struct PhysicalNode {
     /// Whether it is being deleted.
     pub existence: Existence,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: TextMap,
     /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: TextMap,
     /// Its taints.
     pub taints: Vec<Taint>,
     /// Its conditions.
@@ -116,7 +116,7 @@ pub struct PhysicalNode {
     /// Its first InternalIP.
     pub internal_ip: Option<String>,
     /// `status.nodeInfo` as it stands there.
-    pub info: Value,
+    pub info: Document,
 }
 
 /// A virtual node.
@@ -139,11 +139,11 @@ pub struct LentNode {
     /// `status.capacity`.
     pub capacity: ResourceList,
     /// `status.addresses` as it stands there.
-    pub addresses: Value,
+    pub addresses: Document,
     /// `status.daemonEndpoints.kubeletEndpoint.Port`.
     pub port: Option<u16>,
     /// `status.nodeInfo` as it stands there.
-    pub info: Value,
+    pub info: Document,
 }
 
 /// A pod that is bound to a virtual node.
@@ -360,7 +360,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a virtual node with these labels may be ours.
-    pub(super) fn may_be_ours(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(super) fn may_be_ours(&self, labels: &dyn Keyed) -> bool {
         names_binding(labels, &self.binding.identity)
     }
 
@@ -382,7 +382,7 @@ impl<'a> Facts<'a> {
 
     /// Who claims a physical node.
     pub(super) fn claim(&self, physical: &PhysicalNode) -> Claim {
-        let value = physical.annotations.get(keys::LEASED_BY).map(String::as_str);
+        let value = physical.annotations.text(keys::LEASED_BY);
         Claim::read(value, &self.binding.identity)
     }
 
@@ -467,9 +467,9 @@ impl LentNode {
     /// UID that is too long for one.
     #[must_use]
     pub fn names_uid(&self, uid: &Uid) -> bool {
-        let is_it = |said: &String| *said == label_value(uid) || **said == **uid;
+        let is_it = |said: &str| *said == *label_value(uid) || *said == **uid;
         let maps = [&self.metadata.labels, &self.metadata.annotations];
-        maps.into_iter().filter_map(|map| map.get(keys::PHYSICAL_NODE_UID)).any(is_it)
+        maps.into_iter().filter_map(|map| map.text(keys::PHYSICAL_NODE_UID)).any(is_it)
     }
 
     /// Since when it is marked for deletion: the annotation beside the taint, or the time of the taint where that found no room.

@@ -31,6 +31,7 @@ use crate::sizes::pacing::{Growing, Pace, Rest as RestOfSize, pace};
 use crate::sizes::{BaseSource, Sizes, base_of, calculate, requested_beside};
 use crate::summary::{lease_summary, policy_details};
 use crate::taints::{Converted, Effect, Taint, convert};
+use crate::texts::Keyed;
 use topoloom_core::names::NodeName;
 
 /// What was computed of a lent node, for `lend explain`.
@@ -135,8 +136,7 @@ impl<'a> Lending<'a> {
         in_force: InForce<'a>,
         now: Now,
     ) -> Self {
-        let applied = facts.lent.and_then(|lent| lent.metadata.annotations.get(keys::POLICIES_APPLIED));
-        let applied = applied.map(String::as_str);
+        let applied = facts.lent.and_then(|lent| lent.metadata.annotations.text(keys::POLICIES_APPLIED));
         let growth = if facts.is_claim_broken(physical) {
             Growth::ClaimUnreadable
         } else {
@@ -204,9 +204,9 @@ impl<'a> Lending<'a> {
         }
         let is_ours = facts.claim(self.physical) == Claim::Ours;
         let wanted = self.in_force.policy_name().map(label_value);
-        let there = self.physical.labels.get(keys::POLICY_APPLIED);
+        let there = self.physical.labels.text(keys::POLICY_APPLIED);
         // Where it is not known which policy applies, the label stays.
-        let is_label_right = there == wanted.as_ref() || self.is_kept();
+        let is_label_right = there == wanted.as_deref() || self.is_kept();
         if is_ours && is_label_right {
             return;
         }
@@ -293,7 +293,7 @@ impl<'a> Lending<'a> {
         now: Now,
         annotations: &mut BTreeMap<String, String>,
     ) {
-        let kept = |key: &str| existing.annotations.get(key).cloned();
+        let kept = |key: &str| existing.annotations.text(key).map(str::to_owned);
         let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
         set(keys::PHYSICAL_NODE_NAME, facts.name.to_owned());
         set(keys::PHYSICAL_NODE_UID, self.physical.uid.to_string());

@@ -12,6 +12,7 @@ use crate::keys;
 use crate::merge::{Cordon, MetadataPatch, Wanted, encode};
 use crate::resources::ResourceList;
 use crate::taints::Taint;
+use crate::texts::Document;
 use topoloom_core::address::place;
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
@@ -27,7 +28,7 @@ pub(super) struct Status<'a> {
     /// The port of the kubelet's API.
     pub(super) port: Option<u16>,
     /// `status.nodeInfo`.
-    pub(super) info: &'a Value,
+    pub(super) info: &'a Document,
 }
 
 /// The addresses of a virtual node: one InternalIP and no Hostname, which an API server would prefer and cannot resolve
@@ -67,7 +68,7 @@ pub(super) fn create(name: &NodeName, wanted: &Wanted, status: &Status<'_>) -> V
         },
     });
     let port = status.port.map(daemon_endpoints);
-    let info = status.info.is_object().then(|| status.info.clone());
+    let info = Some(status.info.value()).filter(Value::is_object);
     for (key, value) in [("daemonEndpoints", port), ("nodeInfo", info)] {
         if let (Some(value), Some(Value::Object(status))) = (value, object.get_mut("status")) {
             status.insert(key.to_owned(), value);
@@ -89,15 +90,14 @@ pub(super) fn status_changes(lent: &LentNode, wanted: &Status<'_>) -> Option<Map
     if !wanted.conditions.is_empty() {
         set("conditions", conditions(wanted.conditions));
     }
-    if lent.addresses != *wanted.addresses {
+    if lent.addresses.value() != *wanted.addresses {
         set("addresses", wanted.addresses.clone());
     }
     if let Some(port) = wanted.port.filter(|port| lent.port != Some(*port)) {
         set("daemonEndpoints", daemon_endpoints(port));
     }
-    if wanted.info.is_object()
-        && let Some(info) = changed(&lent.info, wanted.info)
-    {
+    let info = (lent.info != *wanted.info).then(|| wanted.info.value()).filter(Value::is_object);
+    if let Some(info) = info.and_then(|info| changed(&lent.info.value(), &info)) {
         set("nodeInfo", info);
     }
     (!changes.is_empty()).then_some(changes)
@@ -172,9 +172,9 @@ pub(super) fn stored(lent: &LentNode) -> Map<String, Value> {
                 "capacity": amounts(&lent.capacity),
                 "allocatable": amounts(&lent.allocatable),
                 "conditions": conditions(&lent.conditions),
-                "addresses": lent.addresses,
+                "addresses": lent.addresses.value(),
                 "daemonEndpoints": lent.port.map(daemon_endpoints),
-                "nodeInfo": lent.info,
+                "nodeInfo": lent.info.value(),
             }),
         ),
     ];

@@ -10,6 +10,7 @@ use crate::keys;
 use crate::precondition::Precondition;
 use crate::reclaim::PodRef;
 use crate::taints::Effect;
+use crate::texts::Keyed;
 use topoloom_core::names::NodeName;
 use topoloom_core::version::ResourceVersion;
 
@@ -179,7 +180,7 @@ impl NodeOrder {
     pub fn is_claimed_in(&self, node: &PhysicalNode) -> bool {
         let Self::PatchPhysical { body, .. } = self else { return true };
         let wanted = body.pointer("/metadata/annotations").and_then(|annotations| annotations.get(keys::LEASED_BY));
-        let there = node.annotations.get(keys::LEASED_BY).map(String::as_str);
+        let there = node.annotations.text(keys::LEASED_BY);
         wanted.is_none_or(|wanted| wanted.as_str() == there)
     }
 

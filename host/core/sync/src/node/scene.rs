@@ -24,6 +24,7 @@ use crate::reclaim::PodRef;
 use crate::resources::{self, ResourceList};
 use crate::taints::{Effect, Taint};
 use crate::truth::Truth;
+use crate::texts::TextMap;
 
 /// Everything that a decision about the node `w1` follows from, with the API servers behind it.
 pub(super) struct Scene {
@@ -390,7 +391,7 @@ fn patch_stored(node: &mut Value, patch: &Value, version: u64, webhook: fn(&mut 
 
 /// An API server refuses an object with more annotations.
 fn assert_room(node: &Value) {
-    let bytes = annotation_bytes(&map(&node["metadata"]["annotations"]));
+    let bytes = annotation_bytes(&map::<TextMap>(&node["metadata"]["annotations"]));
     assert!(bytes <= ANNOTATIONS_MAX, "422: the annotations have {bytes} bytes");
 }
 
@@ -415,12 +416,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn map(value: &Value) -> BTreeMap<String, String> {
+fn map<M: FromIterator<(String, String)>>(value: &Value) -> M {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
 
 fn list(value: &Value) -> ResourceList {
-    let all = map(value);
+    let all: BTreeMap<String, String> = map(value);
     resources::read_list(all.iter().map(|(key, value)| (key.as_str(), value.as_str()))).unwrap()
 }
 
@@ -442,10 +443,10 @@ fn taints(node: &Value) -> Vec<Taint> {
 
 fn conditions(node: &Value) -> Vec<NodeCondition> {
     let condition = |condition: &Value| NodeCondition {
-        kind: text(&condition["type"]),
+        kind: text(&condition["type"]).into(),
         status: Truth::from(condition["status"].as_str().unwrap()),
-        reason: text(&condition["reason"]),
-        message: text(&condition["message"]),
+        reason: text(&condition["reason"]).into(),
+        message: text(&condition["message"]).into(),
         last_heartbeat: time(&condition["lastHeartbeatTime"]),
         last_transition: time(&condition["lastTransitionTime"]),
     };
@@ -464,7 +465,7 @@ pub(crate) fn read_physical(node: &Value) -> PhysicalNode {
         allocatable: list(&node["status"]["allocatable"]),
         capacity: list(&node["status"]["capacity"]),
         internal_ip: node["status"]["addresses"][0]["address"].as_str().map(str::to_owned),
-        info: node["status"]["nodeInfo"].clone(),
+        info: node["status"]["nodeInfo"].clone().into(),
     }
 }
 
@@ -484,8 +485,8 @@ pub(crate) fn read_lent(node: &Value) -> LentNode {
         conditions: conditions(node),
         allocatable: list(&node["status"]["allocatable"]),
         capacity: list(&node["status"]["capacity"]),
-        addresses: node["status"].get("addresses").cloned().unwrap_or_else(|| json!([])),
+        addresses: node["status"].get("addresses").cloned().unwrap_or_else(|| json!([])).into(),
         port: node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().map(|port| port as u16),
-        info: node["status"]["nodeInfo"].clone(),
+        info: node["status"]["nodeInfo"].clone().into(),
     }
 }

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use super::object::{Judgement, Policy, Rank, Reach};
 use super::terms::PolicyTerms;
-use crate::selector::{Labels, NodeSelector};
+use crate::selector::NodeSelector;
+use crate::texts::Keyed;
 
 /// What a binding does with a node that no policy selects (decision D1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -49,7 +50,7 @@ pub struct NodeFacts<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its labels.
-    pub labels: &'a Labels,
+    pub labels: &'a dyn Keyed,
 }
 
 /// Whether the policies of a cluster are all known.

@@ -13,7 +13,8 @@ use super::announced::Announced;
 use super::spec::PolicySpec;
 use super::terms::PolicyTerms;
 use super::validate::{PolicyProblem, PolicyProblems, validate};
-use crate::selector::{Labels, NodeSelector};
+use crate::selector::NodeSelector;
+use crate::texts::Keyed;
 use topoloom_core::names::Uid;
 
 /// What matters of a policy object. The conversion from the object says what is not known as it is safe: a selector that cannot
@@ -171,7 +172,7 @@ impl Policy {
     }
 
     /// What it means for a node that the selector of the binding selects.
-    pub(super) fn reach(&self, binding: &str, virtual_cluster: &str, node: &str, labels: &Labels) -> Reach {
+    pub(super) fn reach(&self, binding: &str, virtual_cluster: &str, node: &str, labels: &dyn Keyed) -> Reach {
         let terms = self.terms().filter(|terms| terms.is_for(binding, virtual_cluster));
         if self.object.deleting {
             Reach::Passes
@@ -191,7 +192,7 @@ impl Policy {
     /// Whether it matters for a node of a binding: it could be in force there, or keeps the node from being lent without a
     /// policy. After a change every node for which the old or the new one says yes has to be looked at.
     #[must_use]
-    pub fn concerns(&self, binding: &str, virtual_cluster: &str, node: &str, labels: &Labels) -> bool {
+    pub fn concerns(&self, binding: &str, virtual_cluster: &str, node: &str, labels: &dyn Keyed) -> bool {
         self.reach(binding, virtual_cluster, node, labels) != Reach::Passes
     }
 

@@ -81,7 +81,7 @@ mod tests {
         let _ = policies.insert(Policy::new(broken("bad")));
         let selector = NodeSelector::default();
         let binding = BindingFacts { name: "east", selector: &selector, no_policy: NoPolicy::LeaseAll };
-        let labels = |pool: &str| [("pool".to_owned(), pool.to_owned())].into();
+        let labels = |pool: &str| crate::texts::TextMap::from([("pool", pool)]);
         let tally = |pools: &[&str]| {
             let mut tally = Tally::default();
             for pool in pools {

@@ -73,7 +73,7 @@ impl Clock {
         if clock.found == Found::Nothing && !clock.has_run {
             return clock;
         }
-        let written = facts.annotations.get(keys::RECLAIM_GRACE).and_then(|text| {
+        let written = facts.annotations.text(keys::RECLAIM_GRACE).and_then(|text| {
             let seconds = text.parse::<u64>();
             if seconds.is_err() {
                 clock.reasons.push(Reason::Unreadable(keys::RECLAIM_GRACE));
@@ -116,7 +116,7 @@ impl Clock {
 
     /// An annotation that is no time is reported.
     fn check(&mut self, facts: &Facts<'_>, key: &'static str) {
-        if facts.annotations.get(key).is_some_and(|text| text.parse::<Timestamp>().is_err()) {
+        if facts.annotations.text(key).is_some_and(|text| text.parse::<Timestamp>().is_err()) {
             self.reasons.push(Reason::Unreadable(key));
         }
     }
@@ -144,7 +144,7 @@ impl Clock {
 
     /// Since when the effect is NoExecute, where the taint says so.
     pub(super) fn since(&mut self, facts: &Facts<'_>, now: Timestamp) -> Timestamp {
-        let text = facts.annotations.get(keys::RECLAIM_SINCE);
+        let text = facts.annotations.text(keys::RECLAIM_SINCE);
         let since = text.and_then(|text| text.parse::<Timestamp>().ok());
         if text.is_some() && since.is_none() {
             self.reasons.push(Reason::Unreadable(keys::RECLAIM_SINCE));

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::merge::{Metadata, Wanted, merge};
 use crate::wall::{Difference, TakeOver};
+use crate::texts::TextMap;
 
 #[derive(Debug, Clone)]
 enum Deed {
@@ -180,7 +181,7 @@ proptest! {
                 Deed::Timeless => world.node.taints.iter_mut().for_each(|taint| taint.time_added = None),
                 Deed::Strip => {
                     world.untaint();
-                    world.node.annotations.clear();
+                    world.node.annotations = TextMap::default();
                 }
                 Deed::UntaintUnseen => {
                     world.restart();

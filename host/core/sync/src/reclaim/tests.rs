@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// 2026-03-01T08:01:00Z, when the window of the examples closes, and so many seconds later.

@@ -26,6 +26,7 @@ use crate::policy::in_force::{NoPolicy, Policies};
 use crate::resources::ResourceList;
 use crate::selector::NodeSelector;
 use crate::taints::DefaultTaint;
+use crate::texts::Keyed;
 
 /// The binding that made a virtual node, and the machine that the node stands for.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,21 +68,21 @@ pub fn former(
     timing: DeletionTiming,
 ) -> Result<Former, NoFormer> {
     let (labels, annotations) = (&lent.metadata.labels, &lent.metadata.annotations);
-    let label = |key: &'static str| labels.get(key).ok_or(NoFormer::Missing(key));
+    let label = |key: &'static str| labels.text(key).ok_or(NoFormer::Missing(key));
     let in_label = label(keys::BINDING)?;
-    let binding = match named.filter(|named| label_value(named) == *in_label) {
+    let binding = match named.filter(|named| label_value(named) == in_label) {
         Some(named) => named.clone(),
-        None => BindingName::parse(in_label).map_err(|_| NoFormer::Hashed(in_label.clone()))?,
+        None => BindingName::parse(in_label).map_err(|_| NoFormer::Hashed(in_label.to_owned()))?,
     };
-    let uid: Uid = label(keys::BINDING_UID)?.as_str().into();
+    let uid: Uid = label(keys::BINDING_UID)?.into();
     let cluster = ClusterId::parse(label(keys::PHYSICAL_CLUSTER_ID)?)?;
-    let physical = annotations.get(keys::PHYSICAL_NODE_NAME).ok_or(NoFormer::Missing(keys::PHYSICAL_NODE_NAME))?;
+    let physical = annotations.text(keys::PHYSICAL_NODE_NAME).ok_or(NoFormer::Missing(keys::PHYSICAL_NODE_NAME))?;
     let given = virtual_node_name(&cluster, physical)?;
     if &*given != name {
         return Err(NoFormer::OtherName(given.to_string()));
     }
     let identity = Identity::new(virtual_cluster.into(), binding, uid)?;
-    Ok(Former { binding: gone(identity, cluster, timing), physical: physical.clone() })
+    Ok(Former { binding: gone(identity, cluster, timing), physical: physical.to_owned() })
 }
 
 /// A binding of which nothing is known but who it was.

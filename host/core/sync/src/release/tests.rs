@@ -7,6 +7,7 @@ use crate::node::{LentNode, LentPod, NodeOrder, Now, RemovalMeans};
 use crate::phase::Phase;
 use crate::reclaim::PodRef;
 use crate::taints::Taint;
+use crate::texts::Document;
 
 type Keys = BTreeMap<String, String>;
 
@@ -356,13 +357,17 @@ fn lent_node() -> LentNode {
         version: "7".into(),
         existence: Existence::Alive,
         finalizers: vec![keys::VNODE_FINALIZER.to_owned()],
-        metadata: Metadata { labels, annotations: keys([(keys::PHYSICAL_NODE_NAME, "w1")]), ..Metadata::default() },
+        metadata: Metadata {
+            labels: labels.into(),
+            annotations: keys([(keys::PHYSICAL_NODE_NAME, "w1")]).into(),
+            ..Metadata::default()
+        },
         conditions: Vec::new(),
         allocatable: crate::resources::ResourceList::new(),
         capacity: crate::resources::ResourceList::new(),
-        addresses: json!([]),
+        addresses: json!([]).into(),
         port: None,
-        info: Value::Null,
+        info: Document::default(),
     }
 }
 

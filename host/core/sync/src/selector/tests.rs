@@ -1,13 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::texts::TextMap;
 
 fn requirement(key: &str, operator: &str, values: &[&str]) -> RawRequirement {
     let values = values.iter().map(|value| (*value).to_owned()).collect();
     RawRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
 }
 
-fn labels(labels: &[(&str, &str)]) -> Labels {
+fn labels(labels: &[(&str, &str)]) -> TextMap {
     labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
@@ -27,7 +28,7 @@ fn parse(terms: &[RawTerm]) -> Result<NodeSelector, SelectorError> {
 fn no_terms_select_every_node_and_an_empty_term_selects_none() {
     let any = labels(&[("a", "b")]);
     assert!(NodeSelector::default().matches("w1", &any));
-    assert!(parse(&[]).unwrap().matches("w1", &Labels::new()));
+    assert!(parse(&[]).unwrap().matches("w1", &TextMap::default()));
     let empty = parse(&[RawTerm::default()]).unwrap();
     assert!(!empty.matches("w1", &any));
     // It takes nothing from the other terms.
@@ -84,14 +85,14 @@ fn requirements_of_a_term_are_and_terms_are_or() {
         ("w1", labels(&[("pool", "gpu"), ("cores", "16")]), true),
         ("w1", labels(&[("pool", "gpu"), ("cores", "8")]), false),
         ("w1", labels(&[("cores", "16")]), false),
-        ("w7", Labels::new(), true),
-        ("w8", Labels::new(), true),
-        ("w", Labels::new(), false),
+        ("w7", TextMap::default(), true),
+        ("w8", TextMap::default(), true),
+        ("w", TextMap::default(), false),
     ] {
         assert_eq!(selector.matches(name, &node), selected, "{name} {node:?}");
     }
     let not = parse(&[of_names(&[requirement("metadata.name", "NotIn", &["w7"])])]).unwrap();
-    assert!(not.matches("w1", &Labels::new()) && !not.matches("w7", &Labels::new()));
+    assert!(not.matches("w1", &TextMap::default()) && !not.matches("w7", &TextMap::default()));
     let both = RawTerm {
         match_expressions: vec![requirement("pool", "Exists", &[])],
         match_fields: vec![requirement("metadata.name", "NotIn", &["w7"])],
@@ -212,14 +213,14 @@ fn why_a_node_is_not_selected_is_a_sentence_per_term() {
 }
 
 /// The same rules, evaluated on the words.
-fn plainly(terms: &[RawTerm], name: &str, node: &Labels) -> bool {
+fn plainly(terms: &[RawTerm], name: &str, node: &TextMap) -> bool {
     let label = |raw: &RawRequirement| {
-        let value = node.get(&raw.key);
-        let (number, than) = (value.and_then(|value| value.parse::<i64>().ok()), raw.values.first());
+        let value = node.get(&raw.key).map(ToString::to_string);
+        let (number, than) = (value.as_ref().and_then(|value| value.parse::<i64>().ok()), raw.values.first());
         let than = || than.unwrap().parse::<i64>().unwrap();
         match raw.operator.as_str() {
-            "In" => value.is_some_and(|value| raw.values.contains(value)),
-            "NotIn" => !value.is_some_and(|value| raw.values.contains(value)),
+            "In" => value.is_some_and(|value| raw.values.contains(&value)),
+            "NotIn" => !value.is_some_and(|value| raw.values.contains(&value)),
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
             "Gt" => number.is_some_and(|number| number > than()),
@@ -271,7 +272,7 @@ proptest! {
         let selector = parse(&terms).unwrap();
         for name in ["w1", "w2", "w3"] {
             let selected = selector.matches(name, &node);
-            prop_assert_eq!(selected, plainly(&terms, name, &node));
+            prop_assert_eq!(selected, plainly(&terms, name, &node.clone().into()));
             let explained = !matches!(selector.explain(name, &node), Selection::None { .. });
             prop_assert_eq!(selected, explained);
         }

@@ -35,7 +35,8 @@ pub enum UsageChange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeUsage {
     pods: BTreeMap<Uid, PodUse>,
-    sums: BTreeMap<ResourceName, Sum>,
+    /// In the order of the names: a node has few resources, and a map would be four times as large.
+    sums: Vec<(ResourceName, Sum)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,13 +89,19 @@ impl NodeUsage {
             return before;
         }
         for (name, nanos) in &mut part.amounts {
-            // All pods of the node share one text of the name.
-            if let Some((known, _)) = self.sums.get_key_value(&*name) {
-                *name = known.clone();
+            match self.sums.binary_search_by(|(known, _)| known.cmp(name)) {
+                Ok(place) => {
+                    let Some((known, sum)) = self.sums.get_mut(place) else { continue };
+                    // All pods of the node share one text of the name.
+                    *name = known.clone();
+                    sum.nanos = sum.nanos.saturating_add(*nanos);
+                    sum.pods = sum.pods.saturating_add(1);
+                }
+                Err(place) => {
+                    self.sums.reserve_exact(1);
+                    self.sums.insert(place, (name.clone(), Sum { nanos: *nanos, pods: 1 }));
+                }
             }
-            let sum = self.sums.entry(name.clone()).or_default();
-            sum.nanos = sum.nanos.saturating_add(*nanos);
-            sum.pods = sum.pods.saturating_add(1);
         }
         self.pods.insert(uid.clone(), part);
         UsageChange::Changed
@@ -148,11 +155,12 @@ impl NodeUsage {
     fn subtract(&mut self, uid: &Uid) -> UsageChange {
         let Some(part) = self.pods.get(uid).filter(|part| !part.amounts.is_empty()) else { return UsageChange::Same };
         for (name, nanos) in &part.amounts {
-            let Some(sum) = self.sums.get_mut(name) else { continue };
+            let Ok(place) = self.sums.binary_search_by(|(known, _)| known.cmp(name)) else { continue };
+            let Some((_, sum)) = self.sums.get_mut(place) else { continue };
             sum.nanos = sum.nanos.saturating_sub(*nanos);
             sum.pods = sum.pods.saturating_sub(1);
             if sum.pods == 0 {
-                self.sums.remove(name);
+                self.sums.remove(place);
             }
         }
         UsageChange::Changed

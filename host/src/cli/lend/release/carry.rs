@@ -28,6 +28,7 @@ use topoloom_sync::keys;
 use topoloom_sync::naming::BindingName;
 use topoloom_sync::node::{LentNode, LentPod, NodeOrder, Now, PodRemoval, RemovalMeans};
 use topoloom_sync::release::{Asked, Item, Kind, When, former, leave, without_claim};
+use topoloom_sync::texts::Keyed;
 use topoloom_syncer::slices::node::NodeSlice;
 use topoloom_syncer::slices::pod::PodSlice;
 
@@ -166,13 +167,13 @@ impl<'a> Carrier<'a> {
             if lent.uid != *item.precondition.uid() {
                 return Ok(Round::Gone);
             }
-            if lent.metadata.labels.get(keys::BINDING_UID).map(String::as_str) != item.binding.as_deref() {
+            if lent.metadata.labels.text(keys::BINDING_UID) != item.binding.as_deref() {
                 return Ok(Round::Waits(format!("{name} changed")));
             }
             // Before the first write: what does not show that a binding made it is left alone.
             let made_by = former(self.clusters.virtual_cluster(), name, &lent, self.named.as_ref(), self.timing);
             let made_by = made_by.map_err(|error| error.to_string())?;
-            if !says_yes(lent.metadata.annotations.get(DRAIN_ANNOTATION).map(String::as_str)) {
+            if !says_yes(lent.metadata.annotations.text(DRAIN_ANNOTATION)) {
                 match self.keep_away(&api, name, &lent).await? {
                     Some(()) => continue,
                     None => return Ok(Round::Waits(format!("{name} changed"))),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use topoloom_api::ClusterBinding;
-use topoloom_api::cluster_binding::ClusterBindingStatus;
+use topoloom_api::cluster_binding::{BindingPhase, ClusterBindingStatus};
 use topoloom_api::condition::Reason;
 use topoloom_cluster::Refusal;
 use topoloom_cluster::events::{EventText, Urgency};
@@ -13,7 +13,7 @@ use topoloom_sync::guard::Guard;
 
 use super::Conductor;
 use crate::bindings::news::{News, news};
-use crate::bindings::report::{self, Facts, Guarded, Held, Kept, Link, Spec, is_urgent, report, trouble};
+use crate::bindings::report::{self, Facts, Guarded, Held, Kept, Link, Spec, is_early, is_urgent, report, trouble};
 use crate::bindings::requests::Clients;
 use crate::bindings::unstored::{Unstored, difference};
 use crate::bindings::{Holding, Process};
@@ -27,6 +27,8 @@ use crate::view::{Counts, Strays, VerbOnBinding};
 const SOON: Duration = Duration::from_secs(1);
 /// The same where only numbers differ: they change with every pod.
 const LATER: Duration = Duration::from_secs(10);
+/// How long a replica that takes over leaves what the one before has written, while it does not know as much.
+const EARLY: Duration = Duration::from_secs(30);
 
 impl Conductor {
     fn facts<'a>(
@@ -131,16 +133,27 @@ impl Conductor {
             self.report_at = None;
             return;
         };
-        let least = if is_urgent(self.known_status(), &wanted) { SOON } else { LATER };
-        let due = self.written.map(|written| written + least).filter(|due| Instant::now() < *due);
-        if due.is_some() {
-            self.report_at = due;
+        let due = self.status_is_due_at(&wanted);
+        if Instant::now() < due {
+            self.report_at = Some(due);
             return;
         }
         if self.store_status().await.is_err() {
             // A conflict is resolved by the watch; all else is tried again after a moment.
             self.report_at = Some(Instant::now() + LATER);
         }
+    }
+
+    /// When a status that differs is written.
+    fn status_is_due_at(&self, wanted: &ClusterBindingStatus) -> Instant {
+        let known = self.known_status();
+        let due = match (is_urgent(known, wanted), self.written) {
+            (true, None) => self.began,
+            (true, Some(written)) => written + SOON,
+            (false, written) => written.unwrap_or(self.began) + LATER,
+        };
+        let is_settled = || wanted.phase == Some(BindingPhase::Ready) && self.view().is_settled();
+        if is_early(known, wanted) && !is_settled() { due.max(self.began + EARLY) } else { due }
     }
 
     /// Writes the status now, if it differs.

@@ -275,6 +275,39 @@ async fn s9_a_definition_that_lacks_a_field_of_the_status_is_named_and_nothing_i
     assert_eq!(stage.condition("Ready")["reason"], "Ok");
 }
 
+#[tokio::test(start_paused = true)]
+async fn s11_a_replica_that_takes_over_leaves_the_status_until_it_knows_as_much_and_says_at_once_what_is_wrong() {
+    let status = format!("PATCH {BINDING}/status");
+    let patches = |stage: &Stage| stage.lent.writes().into_iter().filter(|write| *write == status).count();
+    let mut before = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
+    let identity = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
+    before.physical.put("/api/v1/namespaces/kube-system", identity);
+    before.connect(None);
+    before.lasts(12).await;
+    let stored = before.stored()["status"].clone();
+    assert_eq!((before.condition("Ready")["reason"].clone(), patches(&before)), (json!("Ok"), 1));
+
+    // The connection is there after some seconds, and nothing has changed.
+    let mut next = Stage::new(stored.clone());
+    next.lasts(5).await;
+    next.connect(None);
+    next.lasts(60).await;
+    assert_eq!((patches(&next), &next.stored()["status"]), (0, &stored));
+
+    // It is not there for too long.
+    let mut next = Stage::new(stored.clone());
+    next.lasts(30).await;
+    assert_eq!(patches(&next), 0);
+    next.lasts(10).await;
+    assert_eq!((patches(&next), next.condition("Ready")["reason"].clone()), (1, json!("Pending")));
+
+    // The Secret is gone.
+    let mut next = Stage::new(stored);
+    next.link.send_replace(CredentialState { in_use: None, end: None, problem: Some(Problem::Missing) });
+    next.lasts(1).await;
+    assert_eq!((patches(&next), next.condition("Ready")["reason"].clone()), (1, json!("CredentialsMissing")));
+}
+
 #[tokio::test]
 async fn s25_a_cluster_that_is_set_back_while_the_other_one_waits_is_confirmed_by_another_hash() {
     const VIRTUAL: &str = "The virtual API server went back to an earlier version";

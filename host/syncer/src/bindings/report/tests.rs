@@ -513,23 +513,6 @@ fn s9_a_batch_that_is_carried_out_one_by_one_is_stored_at_once_only_when_it_is_a
 }
 
 #[test]
-fn s9_a_list_that_is_full_does_not_hide_what_is_allowed_beside_it() {
-    let full = ClusterBindingStatus::GRANTED_NODES_MAX;
-    let acts = |counts, nodes: std::ops::Range<usize>| {
-        let nodes = nodes.map(|number| format!("n{number:04}")).collect();
-        GrantedStatus { act: ActKind::NoExecute.word().to_owned(), counts, nodes, ..GrantedStatus::default() }
-    };
-    let (counted, happened) = (|| acts(true, 0..full), || acts(false, 0..full));
-    assert!(grants_more(&[happened()], &[acts(true, 5_000..5_001), happened()]));
-    assert!(grants_more(&[acts(true, 1..full)], &[counted()]), "it was not full before");
-    for after in [acts(true, 1..full + 1), acts(false, 5_000..5_001)] {
-        assert!(!grants_more(&[counted()], &[after]));
-    }
-    let other = GrantedStatus { act: ActKind::DeleteNode.word().to_owned(), ..acts(true, 0..1) };
-    assert!(grants_more(&[counted()], &[other]), "another act");
-}
-
-#[test]
 fn s9_a_status_that_is_not_stored_whole_says_so_where_nothing_else_is_wrong() {
     let (kept, stored) = (kept(), ClusterBindingStatus::default());
     let sent = ClusterBindingStatus { message: "m".to_owned(), ..stored.clone() };
@@ -606,4 +589,33 @@ fn what_is_wrong_is_the_sentence_of_the_condition_ready_and_a_new_binding_says_n
     // Also where that is no failure: someone wanted it, and asks why nothing happens.
     let paused = Facts { is_paused: true, ..facts(&kept) };
     assert!(trouble(&first(&paused)).is_some_and(|why| why.contains("paused")));
+}
+
+#[test]
+fn s11_only_what_is_not_known_yet_is_early() {
+    let kept = kept();
+    let stored = first(&facts(&kept));
+    let unlisted = Link { reach: Some(Reach::Suspect(Doubt::NotListed)), ..WELL };
+    let unconnected = Link { reach: None, ..WELL };
+    for link in [WELL, unlisted, unconnected] {
+        let facts = Facts { link, holder: "topoloom-1", counts: Counts::default(), ..facts(&kept) };
+        assert!(is_early(&stored, &report(&stored, &facts)), "{link:?}");
+        assert!(!is_early(&ClusterBindingStatus::default(), &first(&facts)), "nothing was said before: {link:?}");
+    }
+    let another = Kept { physical_cluster: Some("c2".to_owned()), ..Kept::default() };
+    let conflict = Conflict::ClusterId("another".to_owned());
+    for news in [
+        Facts { link: Link { reach: Some(GONE), ..WELL }, ..facts(&kept) },
+        Facts { link: Link { problem: Some(&Problem::Missing), ..unconnected }, ..facts(&kept) },
+        Facts { generation: Some(2), ..facts(&kept) },
+        Facts { conflict: Some(&conflict), ..facts(&kept) },
+        Facts { held: Held::Batch(&batch()), ..facts(&kept) },
+        Facts { is_paused: true, ..facts(&kept) },
+        Facts { is_read_only: true, ..facts(&kept) },
+        Facts { guard: Guarded { spent: Spent { nodes: 1, pods: 0 }, ..Guarded::default() }, ..facts(&kept) },
+        facts(&another),
+    ] {
+        let wanted = report(&stored, &news);
+        assert!(!is_early(&stored, &wanted), "{}", wanted.message);
+    }
 }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use topoloom_api::cluster_binding::SpentStatus;
 
 use super::*;
+use topoloom_sync::texts::TextMap;
 
 pub(crate) fn around() -> Surroundings {
     Surroundings { virtual_cluster: "vc".into(), evictions: Evictions::Allowed, endpoint: None }
@@ -56,7 +57,7 @@ fn s28_every_field_of_a_binding_reaches_what_it_is_for() {
     let Reading { terms, problems } = read(&binding(written), &around()).unwrap();
     assert_eq!(problems, None);
     let seconds = Duration::from_secs;
-    assert!(!terms.binding.selector.matches("w1", &[].into()));
+    assert!(!terms.binding.selector.matches("w1", &TextMap::default()));
     assert_eq!(terms.binding.no_policy, NoPolicy::Withdraw);
     assert_eq!(terms.binding.on_unreachable, OnUnreachable::Hold(seconds(7200)));
     assert_eq!(terms.safety, Safety { max_evict_percent: 1, max_nodes_percent: 100, announce: seconds(60) });
@@ -105,7 +106,7 @@ fn each_mistake_names_field_value_and_what_is_allowed() {
     for (fields, sentence) in rows {
         assert_eq!(problems(fields.clone()), [sentence], "{fields}");
         let reading = read(&binding(fields), &around()).unwrap();
-        assert!(reading.terms.binding.selector.matches("w1", &[].into()), "the rest of it is read");
+        assert!(reading.terms.binding.selector.matches("w1", &TextMap::default()), "the rest of it is read");
     }
     let rules = problems(json!({"copy": {"annotations": {"allow": ["hami.io/x"]}}}));
     assert!(

@@ -93,7 +93,7 @@ async fn s12_s17_where_annotations_are_full_the_taint_is_written_without_them_an
     let mut view = closed(None);
     let mut node = view.lent(LENT).unwrap().clone();
     let annotations = &mut node.metadata.annotations;
-    annotations.retain(|key, _| !INFORMATION.contains(&key.as_str()));
+    INFORMATION.iter().for_each(|key| drop(annotations.remove(key)));
     let left = ANNOTATIONS_MAX - annotation_bytes(annotations) - "filler".len();
     annotations.insert("filler".to_owned(), "x".repeat(left));
     node.version = "21".into();

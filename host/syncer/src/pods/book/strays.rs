@@ -64,7 +64,7 @@ impl Book {
     /// followed, and one that names our binding without a UID of it, until a person was notified.
     pub(in crate::pods) fn not_owned(&mut self, name: &PodName, uid: &Uid, lending: &Lending) -> Vec<PodKey> {
         let looks = self.not_ours(name);
-        let is_here = *lending.namespace == *self.mount && names_binding(&lending.labels, &self.identity);
+        let is_here = *lending.namespace == *self.mount && names_binding(&*lending.labels, &self.identity);
         let Some(named) = lending.names.as_deref().filter(|_| is_here && looks.is_empty()) else { return looks };
         let twin = PodName::new(&named.namespace, &named.name);
         let is_its = |known: &TwinRow| known.uid == named.uid && known.names(name, uid) && known.ending.is_none();

@@ -14,10 +14,8 @@
 //! A text that no binding takes finds no room at some time, and those that came first go first: then its pod is read live. A pod with
 //! an amount that is no quantity is not kept: what was read of it before counts.
 
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -37,6 +35,7 @@ use topoloom_sync::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceErr
 use topoloom_sync::taints::Toleration;
 
 use super::{PodSlice, grace};
+use crate::slices::pool::Pool;
 
 /// The labels that say whose a pod is.
 const LABELS: [&str; 3] = [keys::VIRTUAL_CLUSTER, keys::BINDING, keys::BINDING_UID];
@@ -335,39 +334,6 @@ impl Commons {
     }
 }
 
-/// Values of which each is held once. What is held here alone goes when there are twice as many as were used.
-struct Pool<T: ?Sized> {
-    held: HashSet<Arc<T>>,
-    cleans_at: usize,
-}
-
-impl<T: ?Sized> Default for Pool<T> {
-    fn default() -> Self {
-        Self { held: HashSet::new(), cleans_at: CLEANS_AT }
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for Pool<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pool").field(&self.held.len()).finish()
-    }
-}
-
-impl<T: ?Sized + Eq + Hash> Pool<T> {
-    fn share<V: Borrow<T> + Into<Arc<T>>>(&mut self, value: V) -> Arc<T> {
-        if let Some(known) = self.held.get(Borrow::<T>::borrow(&value)) {
-            return Arc::clone(known);
-        }
-        if self.held.len() >= self.cleans_at {
-            self.held.retain(|held| Arc::strong_count(held) > 1);
-            self.cleans_at = CLEANS_AT.max(2 * self.held.len());
-        }
-        let shared: Arc<T> = value.into();
-        self.held.insert(Arc::clone(&shared));
-        shared
-    }
-}
-
 /// Where the text of one pod is held.
 #[derive(Default)]
 struct Slot(Mutex<Option<HeldText>>);
@@ -546,17 +512,6 @@ mod tests {
         assert_eq!((pod.requests().len(), Arc::strong_count(&pod.room)), (1_000 + 1, 1));
         let usual = KnownPod::of_others(&slice("q", |_| ()), &mut commons).unwrap();
         assert_eq!(Arc::strong_count(&usual.room), 2, "the next one that is like it finds it");
-    }
-
-    #[test]
-    fn what_no_pod_has_any_more_is_not_held_for_ever() {
-        let mut pool: Pool<str> = Pool::default();
-        let kept = pool.share("kept");
-        for number in 0..10 * CLEANS_AT {
-            drop(pool.share(number.to_string().as_str()));
-        }
-        assert!(pool.held.len() <= CLEANS_AT, "{}", pool.held.len());
-        assert!(Arc::ptr_eq(&kept, &pool.share("kept")));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::super::object::PolicyObject;
 use super::super::spec::PolicySpec;
 use super::*;
 use crate::selector::{RawNodeSelector, RawTerm};
+use crate::texts::TextMap;
 
 const VIRTUAL_CLUSTER: &str = "vc";
 
@@ -27,8 +28,8 @@ fn with(object: PolicyObject, change: impl FnOnce(PolicySpec) -> PolicySpec) -> 
     PolicyObject { spec: change(object.spec), ..object }
 }
 
-fn labels(pool: &str) -> Labels {
-    [("pool".to_owned(), pool.to_owned())].into()
+fn labels(pool: &str) -> TextMap {
+    [("pool", pool)].into()
 }
 
 /// What is in force on a node of a pool, for the binding `east`, in words.
@@ -333,7 +334,7 @@ fn ten_thousand_policies_are_in_order_once() {
         assert_eq!(
             many.in_force(
                 &BindingFacts { name: "east", selector: &NodeSelector::default(), no_policy: NoPolicy::LeaseAll },
-                &NodeFacts { name: "w1", labels: &Labels::new() },
+                &NodeFacts { name: "w1", labels: &TextMap::default() },
             )
             .policy_name(),
             Some("p00000")
