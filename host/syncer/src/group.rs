@@ -1,8 +1,8 @@
 //! The tasks of one binding, from its take-over to its end (decisions S11, S15, S21).
 //!
 //! Owns the order of the take-over: first the leases of the nodes that are there are renewed, also those of nodes that
-//! have lost labels of identity, then the virtual cluster is listed, then the physical one, then nodes and pods are decided
-//! about. Follows the watches of both sides, which all bindings share ([`shared`](crate::shared)), and starts the workers.
+//! have lost labels of identity, then the virtual cluster is known, then the physical one, then nodes and pods are decided
+//! about. Both are listed at the same time. Follows the watches of both sides, which all bindings share ([`shared`](crate::shared)), and starts the workers.
 //! Never reads or writes an object by itself but for the first list of virtual nodes. Which connection is used, and what may
 //! be written, is the [binding's](crate::bindings) to say.
 //!
@@ -156,6 +156,7 @@ impl Group {
         let lent = Arc::new(Lists::new(2));
         // Aborted when dropped.
         let mut tasks = JoinSet::new();
+        tasks.spawn(read_ahead(self.physical.clone(), identity.virtual_cluster().clone()));
         let take_over = async {
             self.adopt_leases().await;
             for task in self.lent_watches(&lent) {
@@ -527,6 +528,15 @@ impl Group {
             }
         };
         tokio::join!(follow(watch, self.policies.feed.clone(), self.queue.clone(), report), list_again);
+    }
+}
+
+/// The physical cluster is listed while the virtual one is: nothing follows it before that one is known.
+async fn read_ahead(mut connections: watch::Receiver<Option<Arc<Physical>>>, virtual_cluster: Uid) {
+    loop {
+        let physical = connections.borrow_and_update().clone();
+        let _kept = physical.as_ref().map(|physical| physical.watches(&virtual_cluster).read_ahead());
+        changed(&mut connections).await;
     }
 }
 

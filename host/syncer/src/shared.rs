@@ -36,6 +36,8 @@ use topoloom_core::names::Uid;
 use topoloom_sync::keys;
 use topoloom_sync::liveness::Epoch;
 
+use crate::slices::pod::KnownPod;
+
 pub use self::kinds::{
     LentCsiNodes, LentNodes, LentPods, MachineCsiNodes, Machines, OtherPods, OurPods, Policies, UnreadablePod,
     makes_unknown,
@@ -89,6 +91,26 @@ impl PhysicalWatches {
             policies: SharedWatch::new(client, restores, all, epochs, Most::POLICIES),
         }
     }
+
+    /// What every binding of the cluster needs is listed from now on, while the virtual cluster is: a take-over takes as long as the
+    /// slower of the two. Must be called in a runtime.
+    #[must_use]
+    pub fn read_ahead(&self) -> ReadAhead {
+        ReadAhead {
+            _nodes: self.nodes.run(),
+            _our_pods: self.our_pods.run(),
+            _other_pods: self.other_pods.run(),
+            _csi_nodes: self.csi_nodes.run(),
+        }
+    }
+}
+
+/// What is read of a physical cluster before anything follows it, for as long as this is kept.
+pub struct ReadAhead {
+    _nodes: Arc<Running<topoloom_sync::node::PhysicalNode>>,
+    _our_pods: Arc<Running<KnownPod>>,
+    _other_pods: Arc<Running<KnownPod>>,
+    _csi_nodes: Arc<Running<topoloom_sync::csi::PhysicalCsiNode>>,
 }
 
 /// What is watched of the virtual cluster. Clones are the same.
@@ -111,7 +133,7 @@ pub struct LentKinds {
 /// What a replica knows of the virtual cluster before it serves a binding, for as long as this is kept.
 pub struct Warm {
     _nodes: Arc<Running<topoloom_sync::node::LentNode>>,
-    _pods: Arc<Running<crate::slices::pod::KnownPod>>,
+    _pods: Arc<Running<KnownPod>>,
     _csi_nodes: Arc<Running<topoloom_sync::csi::VirtualCsiNode>>,
 }
 
@@ -142,6 +164,12 @@ impl std::ops::Deref for LentWatches {
 
     fn deref(&self) -> &LentKinds {
         &self.0
+    }
+}
+
+impl std::fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadAhead")
     }
 }
 

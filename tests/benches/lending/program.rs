@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use topoloom_tests::host::Host;
 
 /// Between two looks: a scrape of a host with 5 000 nodes is work.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(500);
 /// How long reading everything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 

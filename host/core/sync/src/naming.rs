@@ -8,7 +8,6 @@
 //! does not show it, so [`same_origin`] compares what the existing object says of itself, and refuses. A name that is no
 //! Kubernetes name is an error with field, value and rule; nothing is written under it.
 
-
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
 

@@ -284,11 +284,7 @@ pub fn started(taints: &[Taint], annotations: &dyn Keyed) -> Option<Timestamp> {
 /// By which time the windows were judged closed when the node got its taint; `None`: that is not known. `remembered` is what the
 /// process remembers, which counts where the taint has no time.
 #[must_use]
-pub fn marked(
-    taints: &[Taint],
-    annotations: &dyn Keyed,
-    remembered: Option<Closing>,
-) -> Option<Timestamp> {
+pub fn marked(taints: &[Taint], annotations: &dyn Keyed, remembered: Option<Closing>) -> Option<Timestamp> {
     if let Some(closing) = remembered.filter(|_| added(taints).is_none()) {
         return Some(closing.marked);
     }

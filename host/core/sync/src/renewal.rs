@@ -129,6 +129,15 @@ impl Wheel {
         self.by_load.insert((leases.len(), slot));
     }
 
+    /// How long it takes until a lease has its turn, less than an interval; nothing of one that has none.
+    #[must_use]
+    pub fn until(&self, node: &str) -> Option<Duration> {
+        let (slot, slots) = (u64::try_from(*self.places.get(node)?).ok()?, u64::try_from(SLOTS).ok()?);
+        let turn = (slot * STRIDE).checked_rem(slots)?;
+        let ahead = (turn + slots - self.turned.checked_rem(slots)?).checked_rem(slots)?;
+        Some(self.step() * u32::try_from(ahead).ok()?)
+    }
+
     /// How many leases it has.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -202,6 +211,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_lease_has_its_turn_when_the_wheel_says_so(leases in 1_usize..300, begin in 0_u64..30_000) {
+            let (interval, begin) = (Duration::from_secs(10), Duration::from_millis(begin));
+            let mut wheel = Wheel::new(interval, begin);
+            let names: Vec<NodeName> = (0..leases).map(|number| format!("n{number}").as_str().into()).collect();
+            names.iter().for_each(|name| assert_eq!(wheel.insert(name), Inserted::New));
+            let until: BTreeMap<&NodeName, Duration> = names.iter().map(|name| (name, wheel.until(name).unwrap())).collect();
+            prop_assert!(until.values().all(|until| *until < interval));
+            prop_assert_eq!(wheel.until("other"), None);
+            for step in 0..SLOTS {
+                let passed = wheel.step() * u32::try_from(step).unwrap();
+                // A slot has had its turn once the next one has begun.
+                for name in wheel.due(begin + passed + wheel.step()) {
+                    prop_assert_eq!(until.get(&name).copied(), Some(passed));
+                }
+            }
+        }
+
         #[test]
         fn s24_a_renewal_never_goes_back(now in 0_i64..4_000_000_000_000_000, stored in 0_i64..4_000_000_000_000_000_000) {
             let stored = Timestamp::from_nanosecond(i128::from(stored)).unwrap();

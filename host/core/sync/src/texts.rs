@@ -265,7 +265,8 @@ mod tests {
         let value = serde_json::json!([{"type": "InternalIP", "address": "10.0.0.1"}, null, 1.5]);
         assert_eq!(Document::from(value.clone()).value(), value);
         assert_eq!(Document::default().value(), Value::Null);
-        let [one, other, third] = [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1}"#].map(|text| Document(text.into()));
+        let [one, other, third] =
+            [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1}"#].map(|text| Document(text.into()));
         assert!(one == other && one != third);
     }
 

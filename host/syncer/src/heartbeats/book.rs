@@ -17,7 +17,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::renewal::Wheel;
 use topoloom_sync::wall::TakeOver;
 
-use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, Sent, Step, Wanted};
+use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, RECENT, Sent, Step, Wanted};
 use super::lease::{self, StoredLease, WhyForeign};
 use super::metrics::{BeatCounts, BeatOutcome, BindingMetrics};
 use super::options::Options;
@@ -212,7 +212,11 @@ impl Book {
         if let Some(entry) = self.leases.get_mut(node) {
             entry.wanted = Wanted::Renewed;
             self.wheel.insert(node);
-            if !matches!(entry.place, Place::InFlight(_)) {
+            let waits = stored.zip(self.wheel.until(node)).is_some_and(|((stored, wall), turn)| {
+                let age = stored.renewed().map(|renewed| wall.duration_since(renewed));
+                entry.waits_for(turn, age, &self.common.options)
+            });
+            if !waits && !matches!(entry.place, Place::InFlight(_)) {
                 entry.begin();
                 self.queues.ready(node, entry);
             }
@@ -240,7 +244,7 @@ impl Book {
 
     /// Leases whose turn has come, and those whose pause is over, are ready.
     pub(super) fn turn(&mut self, now: Duration) {
-        let recent = self.common.options.interval() / 10;
+        let recent = self.common.options.interval() / RECENT;
         for node in self.wheel.due(now) {
             let Some(entry) = self.leases.get_mut(&node) else { continue };
             let wants = match entry.place {

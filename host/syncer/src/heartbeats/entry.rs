@@ -28,6 +28,8 @@ use super::requests::{LeaseAnswer, Order};
 
 /// Requests that follow one another without a pause: the answers to five renewals that met another writer, each read again.
 const AT_ONCE: u32 = 8;
+/// A lease that was renewed less than this part of an interval ago has no turn.
+pub(super) const RECENT: u32 = 10;
 /// A stored time that is further ahead of our clock than this is no delay and no rounding: a clock is wrong.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
@@ -234,6 +236,17 @@ impl Entry {
     fn over(&self, node: &NodeName, stored: &StoredLease, common: &Common) -> Step {
         let template = Template::replacing(&common.content(node, &self.uid), stored);
         Step::Renew { template, version: stored.version() }
+    }
+
+    /// Whether a lease of this age that is taken over waits until its turn: it was renewed a moment ago by an earlier process, and is
+    /// renewed again well within an interval. A time of the future says nothing of that: one of two clocks is wrong.
+    pub(super) fn waits_for(&self, turn: Duration, age: Option<SignedDuration>, options: &Options) -> bool {
+        let Some(age) = age.and_then(|age| Duration::try_from(age).ok()) else { return false };
+        let interval = options.interval();
+        matches!(self.step, Step::Renew { .. })
+            && age < interval
+            && turn <= interval * 3 / 4
+            && age + turn >= interval / RECENT
     }
 
     /// Its turn has come, or it is started.

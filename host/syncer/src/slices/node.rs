@@ -133,7 +133,8 @@ impl NodeSlice {
             },
             conditions: self.status.conditions.into_iter().map(condition).collect(),
             // No addresses and an empty list of them are the same.
-            addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses }.into(),
+            addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses }
+                .into(),
             port: self.status.daemon_endpoints.kubelet_endpoint.port.filter(|port| *port != 0),
             info: self.status.node_info.into(),
         })
@@ -183,7 +184,8 @@ impl NodeCommons {
             }
         }
         for list in amounts {
-            *list = std::mem::take(list).into_iter().map(|(name, amount)| (self.0.share(&*name).into(), amount)).collect();
+            *list =
+                std::mem::take(list).into_iter().map(|(name, amount)| (self.0.share(&*name).into(), amount)).collect();
         }
     }
 

@@ -13,8 +13,8 @@ use topoloom_sync::node::{Facts, LentNode, NodeDecision, NodeState, Physical, Re
 use topoloom_sync::phase::Phase;
 use topoloom_sync::policy::growth::Growth;
 use topoloom_sync::policy::in_force::InForce;
-use topoloom_sync::truth::Truth;
 use topoloom_sync::texts::Keyed;
+use topoloom_sync::truth::Truth;
 
 use super::View;
 use crate::ledger::Touched;

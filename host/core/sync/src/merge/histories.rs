@@ -90,7 +90,13 @@ fn wanted(wish: &Wish, now: usize) -> Wanted {
     node.taints.extend(wish.window.map(window));
     node.annotations.insert(keys::LAST_SYNC_TIME.to_owned(), now.to_string());
     let cordon = if wish.cordon { CordonWish::Cordon } else { CordonWish::Leave };
-    Wanted { labels: owned(&node.labels), annotations: owned(&node.annotations), taints: node.taints, cordon, ..Wanted::default() }
+    Wanted {
+        labels: owned(&node.labels),
+        annotations: owned(&node.annotations),
+        taints: node.taints,
+        cordon,
+        ..Wanted::default()
+    }
 }
 
 /// A world with one node, and what a user has reason to expect of it.

@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn s12_what_only_informs_makes_room_and_what_a_later_process_needs_most_comes_first() {
         let (summary, details) = (text(400), text(100));
-        let own: usize = annotation_bytes(&map::<_, TextMap>([(keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]));
+        let own: usize =
+            annotation_bytes(&map::<_, TextMap>([(keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]));
         let user = text(ANNOTATIONS_MAX - own - "user".len());
         let there = map([("user", &user), (keys::LEASE_SUMMARY, &summary), (keys::POLICY_DETAILS, &details)]);
         let wanted = set([

@@ -396,8 +396,12 @@ fn ten_thousand_keys_of_others_are_a_matter_of_milliseconds() {
     let many: Vec<String> = (0..10_000).map(|at| format!("k{at}")).collect();
     let all: BTreeMap<_, _> = many.iter().map(|key| (key.clone(), "1".to_owned())).collect();
     let taints: Vec<_> = many.iter().map(|key| Taint::new(key, "", Effect::NoSchedule)).collect();
-    let existing =
-        Metadata { labels: all.clone().into(), annotations: all.clone().into(), taints: taints.clone(), ..Metadata::default() };
+    let existing = Metadata {
+        labels: all.clone().into(),
+        annotations: all.clone().into(),
+        taints: taints.clone(),
+        ..Metadata::default()
+    };
     let wanted = Wanted { labels: all.clone(), annotations: all, taints, ..Wanted::default() };
     let after = merged(&wanted, &existing);
     assert_eq!(after.taints.len(), 10_000);

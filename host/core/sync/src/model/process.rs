@@ -25,8 +25,8 @@ use crate::sizes::counted::{self, PodOwner, counted, counted_there};
 use crate::sizes::pacing::{Growth as Grows, Pace};
 use crate::sizes::usage::{NodeUsage, PodUse};
 use crate::taints::DefaultTaint;
-use crate::witness::Unconfirmed;
 use crate::texts::Keyed;
+use crate::witness::Unconfirmed;
 
 /// How long everything has to be known before what an earlier process held is judged again, beside the time between two looks.
 const SETTLES: Duration = Duration::from_secs(60);

@@ -10,7 +10,6 @@
 //! has to become NotReady by its lease, or pods would be sent to it for ever. But the binding may borrow from another cluster by now, and
 //! of that one the machine was never a part.
 
-
 use super::facts::{LentNode, LiveNode, Physical, PhysicalNode};
 use crate::bars::Bars;
 use crate::identity::{Claim, Identity, names_binding};

@@ -23,8 +23,8 @@ use crate::policy::object::PolicyObject;
 use crate::reclaim::PodRef;
 use crate::resources::{self, ResourceList};
 use crate::taints::{Effect, Taint};
-use crate::truth::Truth;
 use crate::texts::TextMap;
+use crate::truth::Truth;
 
 /// Everything that a decision about the node `w1` follows from, with the API servers behind it.
 pub(super) struct Scene {

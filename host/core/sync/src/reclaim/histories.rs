@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::merge::{Metadata, Wanted, merge};
-use crate::wall::{Difference, TakeOver};
 use crate::texts::TextMap;
+use crate::wall::{Difference, TakeOver};
 
 #[derive(Debug, Clone)]
 enum Deed {

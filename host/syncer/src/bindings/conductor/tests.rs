@@ -279,30 +279,34 @@ async fn s9_a_definition_that_lacks_a_field_of_the_status_is_named_and_nothing_i
 async fn s11_a_replica_that_takes_over_leaves_the_status_until_it_knows_as_much_and_says_at_once_what_is_wrong() {
     let status = format!("PATCH {BINDING}/status");
     let patches = |stage: &Stage| stage.lent.writes().into_iter().filter(|write| *write == status).count();
-    let mut before = Stage::new(json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
-    let identity = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
-    before.physical.put("/api/v1/namespaces/kube-system", identity);
+    let stage = |status: &Value| {
+        let stage = Stage::new(status.clone());
+        let identity = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
+        stage.physical.put("/api/v1/namespaces/kube-system", identity);
+        stage
+    };
+    let mut before = stage(&json!({"physicalClusterUID": "c1", "lease": "topoloom/east"}));
     before.connect(None);
     before.lasts(12).await;
     let stored = before.stored()["status"].clone();
     assert_eq!((before.condition("Ready")["reason"].clone(), patches(&before)), (json!("Ok"), 1));
 
     // The connection is there after some seconds, and nothing has changed.
-    let mut next = Stage::new(stored.clone());
+    let mut next = stage(&stored);
     next.lasts(5).await;
     next.connect(None);
     next.lasts(60).await;
     assert_eq!((patches(&next), &next.stored()["status"]), (0, &stored));
 
     // It is not there for too long.
-    let mut next = Stage::new(stored.clone());
+    let mut next = stage(&stored);
     next.lasts(30).await;
     assert_eq!(patches(&next), 0);
     next.lasts(10).await;
     assert_eq!((patches(&next), next.condition("Ready")["reason"].clone()), (1, json!("Pending")));
 
     // The Secret is gone.
-    let mut next = Stage::new(stored);
+    let mut next = stage(&stored);
     next.link.send_replace(CredentialState { in_use: None, end: None, problem: Some(Problem::Missing) });
     next.lasts(1).await;
     assert_eq!((patches(&next), next.condition("Ready")["reason"].clone()), (1, json!("CredentialsMissing")));

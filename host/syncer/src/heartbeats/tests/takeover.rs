@@ -28,7 +28,7 @@ async fn s11_a_successor_renews_by_one_list_and_the_oldest_leases_go_first() {
     // More than one page, and what is none of ours.
     for index in 0..1200_u64 {
         let node = format!("n-{index}");
-        api.put(&node, labels(), Some((&node, "uid")), spec(&node, 5 + (index * 7) % 1200));
+        api.put(&node, labels(), Some((&node, "uid")), spec(&node, 10 + (index * 7) % 1200));
     }
     api.put("kubelet", json!({}), Some(("kubelet", "uid")), spec("kubelet", 1));
     api.put("gone", labels(), Some(("gone", "uid")), spec("gone", 300));
@@ -44,12 +44,43 @@ async fn s11_a_successor_renews_by_one_list_and_the_oldest_leases_go_first() {
     let seen = scene.api.take_seen();
     assert_eq!((seen[0].method.as_str(), seen[0].node.as_str()), ("POST", "new"), "it was never renewed");
     assert!(seen[1..1201].iter().all(|seen| seen.method == Method::PUT), "with the versions of the list");
-    let age = |node: &str| 5 + (node[2..].parse::<u64>().unwrap() * 7) % 1200;
+    let age = |node: &str| 10 + (node[2..].parse::<u64>().unwrap() * 7) % 1200;
     let ages: Vec<u64> = seen[1..1201].iter().map(|seen| age(&seen.node)).collect();
     assert!(ages.is_sorted_by(|one, next| one >= next), "the oldest first: {ages:?}");
     pass(S).await;
     assert!(scene.api.seen().iter().all(|seen| seen.code == Some(200)));
     assert_eq!(scene.api.lease("gone").unwrap()["spec"], spec("gone", 300), "it was not started");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_leases_that_were_renewed_a_moment_ago_are_renewed_in_their_turns_each_within_an_interval() {
+    let api = Api::new();
+    for index in 0..400_u64 {
+        let node = format!("n-{index}");
+        api.put(&node, labels(), Some((&node, "uid")), spec(&node, index % 8));
+    }
+    // Its time is of a clock that was ahead, which hides its age.
+    api.put("ahead", labels(), Some(("ahead", "uid")), {
+        let renewed = begin() + SignedDuration::from_secs(5);
+        json!({"holderIdentity": "ahead", "leaseDurationSeconds": 40, "renewTime": format!("{renewed:.6}")})
+    });
+    let scene = Scene::with(&api, Api::client);
+    let nodes: Vec<String> = (0..400).map(|index| format!("n-{index}")).collect();
+    let with_uid: Vec<(&str, &str)> =
+        nodes.iter().map(|node| (node.as_str(), "uid")).chain([("ahead", "uid")]).collect();
+    adopt(&scene, &with_uid).await;
+    let (mut most, mut renewed) = (0, std::collections::BTreeMap::<String, u32>::new());
+    for second in 0..10 {
+        pass(S).await;
+        let seen = scene.api.take_seen();
+        assert!(second > 0 || seen.iter().any(|seen| seen.node == "ahead"), "it is renewed at once");
+        most = most.max(if second == 0 { 0 } else { seen.len() });
+        seen.into_iter().for_each(|seen| *renewed.entry(seen.node).or_default() += 1);
+    }
+    assert_eq!(renewed.len(), 401, "each within an interval");
+    assert!(most <= 2 * 400 / 10, "{most} in a second");
+    // Of those that have their turn late a quarter is renewed at once, too.
+    assert!(renewed.values().filter(|count| **count > 1).count() <= 401 / 4 + 10, "{renewed:?}");
 }
 
 #[tokio::test(start_paused = true)]
