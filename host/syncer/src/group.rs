@@ -158,6 +158,8 @@ impl Group {
         let mut tasks = JoinSet::new();
         tasks.spawn(read_ahead(self.physical.clone(), identity.virtual_cluster().clone()));
         let take_over = async {
+            // At once: the texts of pods that their watch has shown are held for a moment only.
+            tasks.spawn(self.lent_pods(&lent));
             self.adopt_leases().await;
             for task in self.lent_watches(&lent) {
                 tasks.spawn(task);
@@ -263,7 +265,7 @@ impl Group {
         Ok(())
     }
 
-    /// What follows the watches of the virtual cluster. It has no epochs: while it does not answer nothing is decided.
+    /// What follows the watches of the nodes of the virtual cluster. It has no epochs: while it does not answer nothing is decided.
     fn lent_watches(&self, lists: &Arc<Lists>) -> Vec<BoxFuture<'static, ()>> {
         let (queue, epoch) = (&self.queue, Epoch::default());
         let report = self.report(Thing::LentNodes, Side::Virtual, (lists, 0), None);
@@ -275,15 +277,19 @@ impl Group {
             queue.clone(),
             csi_news(&self.troubles, Side::Virtual),
         );
-        let bound = self.watches.pods.subscribe(epoch);
+        vec![Box::pin(nodes), Box::pin(csi_nodes)]
+    }
+
+    /// What follows the watch of the virtual pods.
+    fn lent_pods(&self, lists: &Arc<Lists>) -> BoxFuture<'static, ()> {
+        let bound = self.watches.pods.subscribe(Epoch::default());
         let again = self.lists_unread(bound.stock(), Inbox::take_unread_twins);
         let report = self.report(Thing::LentPods, Side::Virtual, (lists, 1), Some(Part::LentPods));
         let index = LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone());
-        let pods = follow(bound, index, queue.clone(), move |news| {
+        Box::pin(follow(bound, index, self.queue.clone(), move |news| {
             report(news);
             again(news);
-        });
-        vec![Box::pin(nodes), Box::pin(csi_nodes), Box::pin(pods)]
+        }))
     }
 
     /// What becomes of the news of a watch: its list counts among these, in the history of the store in which it began, and a

@@ -49,6 +49,12 @@ pub use self::watch::{Kind, Running, SharedWatch, Stock, Subscription};
 /// Pods that use no room, which need not be watched unless they are ours.
 pub(crate) const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
 
+/// Nodes of one page of a list: of real clusters they have 10 to 20 KiB each, and five lists are read at the same time. What a page
+/// takes while it is read is several times what is kept of it.
+const NODES: u32 = 100;
+/// Pods of one page: they have 4 to 8 KiB each.
+const PODS: u32 = 250;
+
 /// Pods that are bound to a node.
 const BOUND: &str = "spec.nodeName!=";
 
@@ -84,21 +90,24 @@ impl PhysicalWatches {
         let ours = all.clone().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster));
         let others = all.clone().labels(&format!("{}!={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster));
         Self {
-            nodes: SharedWatch::new(client, restores, all.clone(), epochs.clone(), Most::NODES),
-            our_pods: SharedWatch::new(client, restores, ours, epochs.clone(), Most::PODS),
-            other_pods: SharedWatch::new(client, restores, others.fields(USES_ROOM), epochs.clone(), Most::PODS),
+            nodes: SharedWatch::new(client, restores, all.clone().page_size(NODES), epochs.clone(), Most::NODES),
+            our_pods: SharedWatch::new(client, restores, ours.page_size(PODS), epochs.clone(), Most::PODS),
+            other_pods: {
+                let others = others.fields(USES_ROOM).page_size(PODS);
+                SharedWatch::new(client, restores, others, epochs.clone(), Most::PODS)
+            },
             csi_nodes: SharedWatch::new(client, restores, all.clone(), epochs.clone(), Most::NODES),
             policies: SharedWatch::new(client, restores, all, epochs, Most::POLICIES),
         }
     }
 
     /// What every binding of the cluster needs is listed from now on, while the virtual cluster is: a take-over takes as long as the
-    /// slower of the two. Must be called in a runtime.
+    /// slower of the two. Not the pods of ours: their texts are held for a moment only, until a binding takes them. Must be called in
+    /// a runtime.
     #[must_use]
     pub fn read_ahead(&self) -> ReadAhead {
         ReadAhead {
             _nodes: self.nodes.run(),
-            _our_pods: self.our_pods.run(),
             _other_pods: self.other_pods.run(),
             _csi_nodes: self.csi_nodes.run(),
         }
@@ -108,7 +117,6 @@ impl PhysicalWatches {
 /// What is read of a physical cluster before anything follows it, for as long as this is kept.
 pub struct ReadAhead {
     _nodes: Arc<Running<topoloom_sync::node::PhysicalNode>>,
-    _our_pods: Arc<Running<KnownPod>>,
     _other_pods: Arc<Running<KnownPod>>,
     _csi_nodes: Arc<Running<topoloom_sync::csi::PhysicalCsiNode>>,
 }
@@ -144,8 +152,8 @@ impl LentWatches {
         let all = Config::of(restores);
         let of_bindings = all.clone().labels(&format!("{}={}", keys::VIRTUAL_CLUSTER, &**virtual_cluster));
         Self(Arc::new(LentKinds {
-            nodes: SharedWatch::new(client, restores, of_bindings.clone(), None, Most::ALL),
-            pods: SharedWatch::new(client, restores, all.clone().fields(BOUND), None, Most::ALL),
+            nodes: SharedWatch::new(client, restores, of_bindings.clone().page_size(NODES), None, Most::ALL),
+            pods: SharedWatch::new(client, restores, all.clone().fields(BOUND).page_size(PODS), None, Most::ALL),
             csi_nodes: SharedWatch::new(client, restores, of_bindings, None, Most::ALL),
             policies: SharedWatch::new(client, restores, all, None, Most::ALL),
         }))

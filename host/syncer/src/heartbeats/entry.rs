@@ -244,7 +244,7 @@ impl Entry {
         let Some(age) = age.and_then(|age| Duration::try_from(age).ok()) else { return false };
         let interval = options.interval();
         matches!(self.step, Step::Renew { .. })
-            && age < interval
+            && age < interval * 2
             && turn <= interval * 3 / 4
             && age + turn >= interval / RECENT
     }

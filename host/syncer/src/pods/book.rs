@@ -48,9 +48,9 @@ use crate::slices::pod::PodName;
 
 /// How many bytes of physical pods that are not at rest are held.
 const STATUSES: usize = 32 << 20;
-/// How many bytes of virtual pods that were shown last are held: some 6 000 of the usual size, so that those that are being
+/// How many bytes of virtual pods that were shown last are held: some 4 000 of the usual size, so that those that are being
 /// started need no read.
-const TWINS: usize = 16 << 20;
+const TWINS: usize = 8 << 20;
 /// How many orphans are remembered. Those beyond wait until others are gone.
 const ORPHANS: usize = 10_000;
 /// How many refused writes are remembered.
