@@ -106,11 +106,7 @@ impl PhysicalWatches {
     /// a runtime.
     #[must_use]
     pub fn read_ahead(&self) -> ReadAhead {
-        ReadAhead {
-            _nodes: self.nodes.run(),
-            _other_pods: self.other_pods.run(),
-            _csi_nodes: self.csi_nodes.run(),
-        }
+        ReadAhead { _nodes: self.nodes.run(), _other_pods: self.other_pods.run(), _csi_nodes: self.csi_nodes.run() }
     }
 }
 

@@ -245,7 +245,7 @@ impl Entry {
         let interval = options.interval();
         matches!(self.step, Step::Renew { .. })
             && age < interval * 2
-            && turn <= interval * 3 / 4
+            && turn <= interval * 3 / 5
             && age + turn >= interval / RECENT
     }
 

@@ -42,15 +42,16 @@ use self::left::Left;
 pub(super) use self::strays::Stray;
 use self::strays::Strays;
 use super::key::PodKey;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, TwinTexts, Waits};
 use crate::pod_state::{Digest, PodState};
 use crate::slices::pod::PodName;
 
 /// How many bytes of physical pods that are not at rest are held.
-const STATUSES: usize = 32 << 20;
-/// How many bytes of virtual pods that were shown last are held: some 4 000 of the usual size, so that those that are being
-/// started need no read.
-const TWINS: usize = 8 << 20;
+const STATUSES: usize = 64 << 20;
+/// The same of virtual pods: those of 30 000 of the usual size, all of which a replica looks at when it takes a binding over.
+const TWINS: usize = 64 << 20;
+/// How many bytes of virtual pods at rest are held: the last 4 000 of the usual size, so that those that are being started need no read.
+const RESTED: usize = 8 << 20;
 /// How many orphans are remembered. Those beyond wait until others are gone.
 const ORPHANS: usize = 10_000;
 /// How many refused writes are remembered.
@@ -78,7 +79,7 @@ pub(super) struct Book {
     nodes: HashSet<NodeName>,
     left: Left,
     statuses: Shelf,
-    texts: Shelf,
+    texts: TwinTexts,
     twins_listed: Listed,
     /// Virtual pods whose physical pod is not followed any more.
     strays: Strays,
@@ -242,7 +243,7 @@ impl Book {
             nodes: HashSet::new(),
             left: Left::default(),
             statuses: Shelf::new(STATUSES),
-            texts: Shelf::new(TWINS),
+            texts: TwinTexts::new(TWINS, RESTED),
             twins_listed: Listed::No,
             strays: Strays::default(),
             looks: Looks::new(ORPHANS),
@@ -373,7 +374,7 @@ impl Book {
         self.physical.insert(name.clone(), row);
         self.strays.shown(&name);
         if self.is_at_rest(&name) {
-            self.statuses.remove(&name);
+            self.rests(&name);
             return Vec::new();
         }
         match pod.text().filter(|_| content == Content::Read) {
@@ -565,8 +566,9 @@ impl Book {
         if let Some(before) = self.twins.insert(name.clone(), row) {
             self.left.remove(&before.node, &name);
         }
+        let waits = if self.are_at_rest(&related) && !is_new_end { Waits::No } else { Waits::Yes };
         match pod.text().filter(|_| is_read && content == Content::Read) {
-            Some(text) => self.texts.put(&name, text),
+            Some(text) => self.texts.put(&name, text, waits),
             None => self.texts.remove(&name),
         }
         let mut looks = self.unrested(related);
@@ -659,7 +661,7 @@ impl Book {
             return Rested::Yes;
         }
         if self.is_at_rest(&name) {
-            self.statuses.remove(&name);
+            self.rests(&name);
         }
         if is_same {
             self.take_shown(&name);
@@ -722,6 +724,19 @@ impl Book {
     fn unrested(&self, names: BTreeSet<PodName>) -> Vec<PodKey> {
         let is_known = |name: &PodName| self.physical.contains_key(name) && !self.is_at_rest(name);
         names.into_iter().filter(is_known).map(PodKey::Physical).collect()
+    }
+
+    /// Nothing is left to do for a physical pod: its text is not needed again, and that of its virtual pod may be.
+    fn rests(&mut self, name: &PodName) {
+        self.statuses.remove(name);
+        if let Some((twin, _)) = self.physical.get(name).and_then(|row| row.twin.as_ref()) {
+            self.texts.rest(twin);
+        }
+    }
+
+    /// Whether these are known, and nothing is left to do for any of them.
+    fn are_at_rest(&self, names: &BTreeSet<PodName>) -> bool {
+        !names.is_empty() && names.iter().all(|name| self.physical.contains_key(name) && self.is_at_rest(name))
     }
 
     fn is_at_rest(&self, name: &PodName) -> bool {

@@ -74,6 +74,62 @@ impl Shelf {
     }
 }
 
+/// Texts of virtual pods: those that a look needs, and apart from them the last ones of pods at rest, so that what comes next for these
+/// needs no read.
+#[derive(Debug)]
+pub(super) struct TwinTexts {
+    due: Shelf,
+    rested: Shelf,
+}
+
+/// Whether a pod waits for a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// It does, or may.
+    Yes,
+    /// It is at rest.
+    No,
+}
+
+impl TwinTexts {
+    /// None, with room for so many bytes of each.
+    pub(super) fn new(due: usize, rested: usize) -> Self {
+        Self { due: Shelf::new(due), rested: Shelf::new(rested) }
+    }
+
+    /// Holds a text, in place of the one of this pod before.
+    pub(super) fn put(&mut self, name: &PodName, text: Arc<str>, waits: Waits) {
+        self.remove(name);
+        match waits {
+            Waits::Yes => self.due.put(name, text),
+            Waits::No => self.rested.put(name, text),
+        }
+    }
+
+    /// The text of a pod, where it is held.
+    pub(super) fn get(&self, name: &PodName) -> Option<&Arc<str>> {
+        self.due.get(name).or_else(|| self.rested.get(name))
+    }
+
+    /// The pod is at rest.
+    pub(super) fn rest(&mut self, name: &PodName) {
+        let Some(text) = self.due.get(name).cloned() else { return };
+        self.put(name, text, Waits::No);
+    }
+
+    /// It is not needed any more.
+    pub(super) fn remove(&mut self, name: &PodName) {
+        self.due.remove(name);
+        self.rested.remove(name);
+    }
+
+    /// None is needed any more.
+    pub(super) fn clear(&mut self) {
+        self.due.clear();
+        self.rested.clear();
+    }
+}
+
 fn cost(text: &str) -> usize {
     text.len().saturating_add(ENTRY)
 }
@@ -103,6 +159,25 @@ mod tests {
         shelf.put(&name(990), text(100));
         shelf.put(&name(1_000), text(100));
         assert!(shelf.get(&name(990)).is_some() && shelf.get(&name(991)).is_none());
+    }
+
+    #[test]
+    fn what_waits_for_a_look_is_held_and_of_what_is_at_rest_the_last() {
+        let mut texts = TwinTexts::new(1 << 20, 10 * (100 + ENTRY));
+        let held = |texts: &TwinTexts| (0..1_000).filter(|number| texts.get(&name(*number)).is_some()).count();
+        (0..1_000).for_each(|number| texts.put(&name(number), text(100), Waits::Yes));
+        assert_eq!(held(&texts), 1_000);
+        (0..990).for_each(|number| texts.rest(&name(number)));
+        assert_eq!(held(&texts), 10 + 10);
+        assert!(texts.get(&name(0)).is_none() && texts.get(&name(989)).is_some());
+        texts.rest(&name(0));
+        texts.put(&name(0), text(100), Waits::No);
+        assert!(texts.get(&name(0)).is_some() && texts.get(&name(980)).is_none());
+        // What is shown of one at rest may wait again.
+        texts.put(&name(989), text(50), Waits::Yes);
+        assert_eq!((held(&texts), texts.get(&name(989)).map(|text| text.len())), (20, Some(50)));
+        (0..1_000).for_each(|number| texts.remove(&name(number)));
+        assert_eq!((held(&texts), texts.due.used(), texts.rested.used()), (0, 0, 0));
     }
 
     #[test]

@@ -281,7 +281,8 @@ async fn s11_a_replica_that_takes_over_leaves_the_status_until_it_knows_as_much_
     let patches = |stage: &Stage| stage.lent.writes().into_iter().filter(|write| *write == status).count();
     let stage = |status: &Value| {
         let stage = Stage::new(status.clone());
-        let identity = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
+        let identity =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": "c1"}});
         stage.physical.put("/api/v1/namespaces/kube-system", identity);
         stage
     };

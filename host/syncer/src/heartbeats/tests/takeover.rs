@@ -28,7 +28,7 @@ async fn s11_a_successor_renews_by_one_list_and_the_oldest_leases_go_first() {
     // More than one page, and what is none of ours.
     for index in 0..1200_u64 {
         let node = format!("n-{index}");
-        api.put(&node, labels(), Some((&node, "uid")), spec(&node, 10 + (index * 7) % 1200));
+        api.put(&node, labels(), Some((&node, "uid")), spec(&node, 20 + (index * 7) % 1200));
     }
     api.put("kubelet", json!({}), Some(("kubelet", "uid")), spec("kubelet", 1));
     api.put("gone", labels(), Some(("gone", "uid")), spec("gone", 300));
@@ -44,7 +44,7 @@ async fn s11_a_successor_renews_by_one_list_and_the_oldest_leases_go_first() {
     let seen = scene.api.take_seen();
     assert_eq!((seen[0].method.as_str(), seen[0].node.as_str()), ("POST", "new"), "it was never renewed");
     assert!(seen[1..1201].iter().all(|seen| seen.method == Method::PUT), "with the versions of the list");
-    let age = |node: &str| 10 + (node[2..].parse::<u64>().unwrap() * 7) % 1200;
+    let age = |node: &str| 20 + (node[2..].parse::<u64>().unwrap() * 7) % 1200;
     let ages: Vec<u64> = seen[1..1201].iter().map(|seen| age(&seen.node)).collect();
     assert!(ages.is_sorted_by(|one, next| one >= next), "the oldest first: {ages:?}");
     pass(S).await;
@@ -79,8 +79,8 @@ async fn s11_leases_that_were_renewed_a_moment_ago_are_renewed_in_their_turns_ea
     }
     assert_eq!(renewed.len(), 401, "each within an interval");
     assert!(most <= 2 * 400 / 10, "{most} in a second");
-    // Of those that have their turn late a quarter is renewed at once, too.
-    assert!(renewed.values().filter(|count| **count > 1).count() <= 401 / 4 + 10, "{renewed:?}");
+    // Those that have their turn late are renewed at once, too.
+    assert!(renewed.values().filter(|count| **count > 1).count() <= 401 * 2 / 5 + 10, "{renewed:?}");
 }
 
 #[tokio::test(start_paused = true)]
