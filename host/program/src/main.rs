@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use topoloom::plugin::compile_child;
 
-/// The allocator of musl has one lock for all threads, and that of glibc keeps what the lists of a start have used; both give little back.
-#[cfg(target_os = "linux")]
+/// The allocator of musl has one lock for all threads, and gives little back. Elsewhere the one of the system is good.
+#[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
