@@ -105,7 +105,8 @@ impl Wheel {
         u64::try_from(turns).unwrap_or(u64::MAX)
     }
 
-    /// Adds a lease. The caller renews it at once; its turns come after that. Returns whether it is new.
+    /// Adds a lease, which has its turns from now on. One that is not known to be fresh the caller renews at once. Returns whether it is
+    /// new.
     pub fn insert(&mut self, node: &NodeName) -> Inserted {
         if self.places.contains_key(node) {
             return Inserted::Known;
@@ -175,7 +176,7 @@ impl Wheel {
 /// Whether a lease was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
-    /// It is new: renew it at once.
+    /// It is new.
     New,
     /// It has its turns already.
     Known,

@@ -2,8 +2,8 @@
 //!
 //! A physical pod of ours is a *row*: its UID, its version, the virtual pod that it names, and a digest of what can be mirrored
 //! (decision S21). So is a virtual pod. A row of a physical pod is *at rest* where nothing is left to do for exactly this pair of
-//! digests; then no text of it is held. Texts of physical pods that are not at rest, and of the virtual pods that were shown last,
-//! are on two [shelves](Shelf) of a fixed size: a text that is not there is read live. At rest 10 000 pairs take some ten MiB, and
+//! digests; then no text of it is held. Texts of physical pods that are not at rest, and of virtual pods that wait for a look or were
+//! at rest last, are on [shelves](Shelf) of a fixed size: a text that is not there is read live. At rest 10 000 pairs take some ten MiB, and
 //! never more than the shelves beside that. A pod may be shown without its text, where that was taken before or found no room: its
 //! digest is not known then, and it is read live before it is at rest.
 //!
