@@ -12,6 +12,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use futures::AsyncReadExt as _;
 use kube::api::{ListParams, ObjectList, Request};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -36,6 +37,7 @@ pub struct Pages<T> {
     /// How many were read.
     read: usize,
     is_over: bool,
+    answers: Answers,
     items: PhantomData<fn() -> T>,
 }
 
@@ -58,7 +60,7 @@ impl<T: Clone + DeserializeOwned> Pages<T> {
     fn of<K: Resource>(api: Api<K>, params: ListParams, asks: Asks) -> Self {
         let request = Request::new(api.resource_url());
         let params = ListParams { limit: params.limit.or(Some(PAGE)), ..params };
-        Self { client: api.into_client(), request, asks, params, read: 0, is_over: false, items: PhantomData }
+        Self { client: api.into_client(), request, asks, params, read: 0, is_over: false, answers: Answers::default(), items: PhantomData }
     }
 
     /// The next page; nothing after the last one. Where this is dropped, or fails, the same page is next.
@@ -74,11 +76,33 @@ impl<T: Clone + DeserializeOwned> Pages<T> {
             return Err(Refusal { reason: RefusalReason::ServerError, message, retry_after: None });
         }
         let request = (self.asks)(&self.request, &self.params).map_err(kube::Error::BuildRequest)?;
-        let page: ObjectList<T> = self.client.request(request).await?;
+        let page: ObjectList<T> = self.answers.read(&self.client, request).await?;
         self.read += 1;
         self.params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         self.is_over = self.params.continue_token.is_none();
         Ok(Some(page.items))
+    }
+}
+
+/// Reads one answer after the other in the same place: a page has a megabyte, and memory that is new costs as much as what is read into it.
+#[derive(Default)]
+pub(crate) struct Answers(Vec<u8>);
+
+impl Answers {
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &mut self,
+        client: &Client,
+        request: http::Request<Vec<u8>>,
+    ) -> kube::Result<T> {
+        self.0.clear();
+        let mut answer = std::pin::pin!(client.request_stream(request).await?);
+        answer.read_to_end(&mut self.0).await.map_err(|error| kube::Error::Service(Box::new(error)))?;
+        serde_json::from_slice(&self.0).map_err(kube::Error::SerdeError)
+    }
+
+    /// The last answer for now was read.
+    pub(crate) fn rest(&mut self) {
+        self.0 = Vec::new();
     }
 }
 

@@ -16,11 +16,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, ObjectList, Request, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use topoloom_core::version::ResourceVersion;
 
+use super::pages::Answers;
 use super::pause::Pauses;
 use super::restores::{Earlier, RestoreWatch, Restores};
 pub use super::watched::Event;
@@ -251,6 +252,7 @@ struct Watcher<K> {
     /// A look under way, and what was known when it began.
     look: Option<(BoxFuture<'static, Option<ResourceVersion>>, Option<ResourceVersion>)>,
     spread: RandomState,
+    answers: Answers,
 }
 
 enum WatchState<K> {
@@ -306,6 +308,7 @@ where
             look_at: Instant::now(),
             look: None,
             spread: RandomState::new(),
+            answers: Answers::default(),
         }
     }
 
@@ -351,7 +354,9 @@ where
     async fn page(&mut self, token: Option<String>) -> Result<(), Refusal> {
         let is_first = token.is_none();
         let parameters = self.config.list(self.config.page.unwrap_or(PAGE), token);
-        let list = match self.api.list(&parameters).await {
+        let request = Request::new(self.api.resource_url()).list(&parameters).map_err(kube::Error::BuildRequest)?;
+        let read: kube::Result<ObjectList<K>> = self.answers.read(&self.api.clone().into_client(), request).await;
+        let list = match read {
             Ok(list) => {
                 self.config.heard.now();
                 list
@@ -366,6 +371,9 @@ where
             }
         };
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        if list.metadata.continue_.as_ref().is_none_or(String::is_empty) {
+            self.answers.rest();
+        }
         let (version, token) = (text(list.metadata.resource_version), text(list.metadata.continue_));
         let version = version.map(ResourceVersion::from);
         if version.is_none() && token.is_none() {

@@ -159,7 +159,8 @@ impl Group {
         tasks.spawn(read_ahead(self.physical.clone(), identity.virtual_cluster().clone()));
         let take_over = async {
             // At once: the texts of pods that their watch has shown are held for a moment only.
-            tasks.spawn(self.lent_pods(&lent));
+            let (pods, shown) = self.lent_pods(&lent);
+            tasks.spawn(pods);
             self.adopt_leases().await;
             for task in self.lent_watches(&lent) {
                 tasks.spawn(task);
@@ -169,6 +170,7 @@ impl Group {
                 () = lent.whole() => {}
                 () = crashed(&mut tasks) => {}
             }
+            self.drop_texts(&shown);
         };
         if stop.run_until_cancelled(take_over).await.is_none() {
             return;
@@ -280,16 +282,28 @@ impl Group {
         vec![Box::pin(nodes), Box::pin(csi_nodes)]
     }
 
-    /// What follows the watch of the virtual pods.
-    fn lent_pods(&self, lists: &Arc<Lists>) -> BoxFuture<'static, ()> {
+    /// What was shown before the nodes were known is taken: of these pods, those on nodes of ours are ours.
+    fn drop_texts(&self, shown: &Stock<KnownPod>) {
+        let view = self.view();
+        shown.visit(|pod| {
+            if pod.node().is_some_and(|node| view.knows_lent(node)) {
+                drop(pod.take_text());
+            }
+        });
+    }
+
+    /// What follows the watch of the virtual pods, and what that has shown.
+    fn lent_pods(&self, lists: &Arc<Lists>) -> (BoxFuture<'static, ()>, Arc<Stock<KnownPod>>) {
         let bound = self.watches.pods.subscribe(Epoch::default());
-        let again = self.lists_unread(bound.stock(), Inbox::take_unread_twins);
+        let stock = bound.stock();
+        let again = self.lists_unread(Arc::clone(&stock), Inbox::take_unread_twins);
         let report = self.report(Thing::LentPods, Side::Virtual, (lists, 1), Some(Part::LentPods));
         let index = LentPods::new(&self.view, self.pods.inbox().clone(), self.restores.clone());
-        Box::pin(follow(bound, index, self.queue.clone(), move |news| {
+        let follows = follow(bound, index, self.queue.clone(), move |news| {
             report(news);
             again(news);
-        }))
+        });
+        (Box::pin(follows), stock)
     }
 
     /// What becomes of the news of a watch: its list counts among these, in the history of the store in which it began, and a

@@ -2,7 +2,7 @@
 //! S21, S24 and S27).
 //!
 //! Owns the leases of the virtual nodes of one binding: makes them, renews each four times within its duration, evenly spread,
-//! and takes over those of another replica: one that was renewed less than half of its duration ago is renewed in its turn, and all
+//! and takes over those of another replica: one that was renewed less than half of its duration ago is renewed soon, evenly with all such, and all
 //! others at once. One task does it for all ([`Renewer`]), with a bounded number of requests at the same time, on a client of its
 //! own. Never decides which lease is to be renewed: [`Heartbeats::start`] and
 //! [`Heartbeats::stop`] are for the controller that judges whether a node lives. Never watches a Lease, never deletes one, and

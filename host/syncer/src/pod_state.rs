@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,11 +15,14 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
+use topoloom_sync::bars::Bars;
 use topoloom_sync::identity::mapping::{PhysicalPodRef, PodSide, VirtualPodRef};
+use topoloom_sync::identity::{Earlier, Identity};
 use topoloom_sync::keys;
 use topoloom_sync::phase::Phase;
 use topoloom_sync::pods::finish::EndingPod;
-use topoloom_sync::pods::{PhysicalPod, VirtualPod};
+use topoloom_sync::pods::{self, Adopted, Facts, PhysicalPod, PodDecision, Trusted, Twin, VirtualPod};
+use topoloom_sync::projection::{self, Projection};
 
 use crate::slices::pod::{Copied, KnownPod, Lending, PodName, PodSlice};
 
@@ -177,6 +181,47 @@ impl PodState {
     /// Whether it names this physical pod.
     pub(crate) fn is_naming(&self, pod: &Self) -> bool {
         self.names_physical().is_some_and(|back| names(&back, &pod.namespace, &pod.name, &pod.uid()))
+    }
+
+    /// What a virtual pod takes over from this physical one, at this time of the day.
+    pub(crate) fn project(&self, twin: &Self, copied: &BTreeSet<String>, now: Timestamp) -> Projection {
+        let facts = projection::Facts {
+            physical: projection::Physical {
+                uid: &self.uid(),
+                status: &self.status,
+                labels: &self.labels,
+                annotations: &self.annotations,
+            },
+            twin: projection::Twin {
+                spec: &twin.spec,
+                status: &twin.status,
+                labels: &twin.labels,
+                annotations: &twin.annotations,
+                version: &twin.version(),
+            },
+            copied,
+        };
+        projection::project(&facts, now)
+    }
+
+    /// Whether nothing follows from this physical pod for its virtual one: it is of this binding by its labels, the two name each other,
+    /// and the virtual one says what it says.
+    pub(crate) fn is_mirrored_by(&self, twin: &Self, us: &Identity, copied: &BTreeSet<String>) -> bool {
+        let (pod, virtual_pod) = (self.physical_pod(), twin.virtual_pod());
+        let facts = Facts {
+            identity: us,
+            pod: Some(&pod),
+            twin: Twin::Cached(Some(&virtual_pod)),
+            earlier: Earlier::Unlisted,
+            adopted: Adopted::No,
+            // What is forbidden now is nothing that would be done.
+            bars: &Bars::default(),
+            orphan_delay: Duration::MAX,
+            look: None,
+        };
+        // The time is that of a write, and of a second look at an orphan.
+        matches!(pods::decide(&facts, Duration::ZERO), PodDecision::Synchronise(Trusted::Labels))
+            && self.project(twin, copied, Timestamp::UNIX_EPOCH) == Projection::Same
     }
 
     /// Without the version, the deletion, and the mapping of a virtual pod, which is compared by itself: it gets its last part

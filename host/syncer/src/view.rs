@@ -175,7 +175,8 @@ pub struct View {
     earlier: EarlierNodes,
     connected: Connected,
     is_lent_listed: bool,
-    remembered: HashMap<PhysicalName, Remembered>,
+    /// In boxes: a table has room for more than it holds.
+    remembered: HashMap<PhysicalName, Box<Remembered>>,
     /// What the guard was asked for about physical pods without a virtual one, by their names.
     orphans: HashMap<Arc<str>, Asked>,
     guard: Guard,

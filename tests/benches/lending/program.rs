@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, sleep};
 use topoloom_tests::host::Host;
 
-/// Between two looks: a scrape of a host with 5 000 nodes is work.
-const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks, for each node: a scrape of a host with 5 000 nodes is work.
+const LOOK: Duration = Duration::from_micros(100);
 /// How long reading everything may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -52,6 +52,6 @@ pub(crate) async fn until_at_rest(host: &Host, nodes: u32, pods: u32) -> Result<
                  {bars} bars, {depth} keys wait, {work} s of work under way"
             );
         }
-        sleep(LOOK).await;
+        sleep(LOOK * nodes).await;
     }
 }

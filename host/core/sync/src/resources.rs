@@ -7,8 +7,10 @@
 //! with the rest of it: a pod with an unreadable request would count as less than it uses.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 
-use super::quantity::{Quantity, QuantityError};
+use super::quantity::{Format, Quantity, QuantityError};
 use topoloom_core::any_text_type;
 
 /// Processor time, in cores.
@@ -29,6 +31,44 @@ any_text_type! {
 
 /// Amounts by the name of the resource.
 pub type ResourceList = BTreeMap<ResourceName, Quantity>;
+
+/// A list that many nodes have in common. Those are equal that are written alike, although `1Ki` and `1024` are the same amount.
+#[derive(Debug, Clone, Default)]
+pub struct WrittenList(ResourceList);
+
+impl WrittenList {
+    fn written(&self) -> impl Iterator<Item = (&ResourceName, i128, Format)> {
+        self.0.iter().map(|(name, amount)| (name, amount.nanos(), amount.format()))
+    }
+}
+
+impl From<ResourceList> for WrittenList {
+    fn from(list: ResourceList) -> Self {
+        Self(list)
+    }
+}
+
+impl Deref for WrittenList {
+    type Target = ResourceList;
+
+    fn deref(&self) -> &ResourceList {
+        &self.0
+    }
+}
+
+impl PartialEq for WrittenList {
+    fn eq(&self, other: &Self) -> bool {
+        self.written().eq(other.written())
+    }
+}
+
+impl Eq for WrittenList {}
+
+impl Hash for WrittenList {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.written().for_each(|part| part.hash(state));
+    }
+}
 
 /// Which amounts of a resource exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,6 +159,14 @@ mod tests {
             error.to_string(),
             "nvidia.com/gpu: must begin with a decimal number such as `4`, `0.5` or `-1`, got \"four\""
         );
+    }
+
+    #[test]
+    fn lists_that_are_written_otherwise_are_not_held_in_common() {
+        let list = |text: &str| WrittenList::from(read_list([("memory", text)]).unwrap());
+        assert_eq!(list("1Ki"), list("1Ki"));
+        assert_ne!(list("1Ki"), list("1024"));
+        assert_eq!(*list("1Ki"), *list("1024"), "the same amount");
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl LentSight {
         let overcommitted = Overcommitted::of(facts.requested, &lent.allocatable);
         let policy = lent.metadata.annotations.text(keys::POLICIES_APPLIED).filter(|policy| !policy.is_empty());
         Some(Self {
-            size: lent.allocatable.clone(),
+            size: (**lent.allocatable).clone(),
             used: facts.requested.clone(),
             policy: policy.map(str::to_owned),
             overcommitted: overcommitted.is_overcommitted().then(|| overcommitted.to_string()),

@@ -104,7 +104,8 @@ pub(super) struct Done {
 pub(super) struct Book {
     common: Common,
     wheel: Wheel,
-    leases: HashMap<NodeName, Entry>,
+    /// In boxes: a table has room for more than it holds.
+    leases: HashMap<NodeName, Box<Entry>>,
     queues: Queues,
     metrics: BindingMetrics,
     next_survey: Duration,
@@ -207,18 +208,24 @@ impl Book {
             if let Some((stored, wall)) = stored {
                 entry.adopt(node, stored, &self.common, now, wall);
             }
-            self.leases.insert(node.clone(), entry);
+            self.leases.insert(node.clone(), Box::new(entry));
         }
         if let Some(entry) = self.leases.get_mut(node) {
             entry.wanted = Wanted::Renewed;
             self.wheel.insert(node);
-            let waits = stored.zip(self.wheel.until(node)).is_some_and(|((stored, wall), turn)| {
+            let pause = stored.zip(self.wheel.until(node)).and_then(|((stored, wall), turn)| {
                 let age = stored.renewed().map(|renewed| wall.duration_since(renewed));
-                entry.waits_for(turn, age, &self.common.options)
+                entry.first_pause(turn, age, &self.common.options)
             });
-            if !waits && !matches!(entry.place, Place::InFlight(_)) {
-                entry.begin();
-                self.queues.ready(node, entry);
+            match (entry.place, pause) {
+                (Place::InFlight(_), _) => {}
+                (_, Some(pause)) => {
+                    self.queues.pause(node, entry, now.saturating_add(pause), Pause::TakenOver);
+                }
+                (_, None) => {
+                    entry.begin();
+                    self.queues.ready(node, entry);
+                }
             }
         }
         Ok(())
@@ -377,7 +384,7 @@ impl Book {
     }
 
     fn failing(&self) -> usize {
-        let fails = |entry: &&Entry| entry.wanted == Wanted::Renewed && entry.failures > 0;
+        let fails = |entry: &&Box<Entry>| entry.wanted == Wanted::Renewed && entry.failures > 0;
         self.leases.values().filter(fails).count()
     }
 
@@ -429,7 +436,7 @@ impl Book {
     /// Whether the lease is to be renewed here, or was since this time.
     pub(super) fn renews_since(&self, node: &str, since: Duration) -> bool {
         let is_renewed =
-            |entry: &Entry| entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since);
+            |entry: &Box<Entry>| entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since);
         self.leases.get(node).is_some_and(is_renewed)
     }
 

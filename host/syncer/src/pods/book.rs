@@ -50,8 +50,8 @@ use crate::slices::pod::PodName;
 const STATUSES: usize = 64 << 20;
 /// The same of virtual pods: those of 30 000 of the usual size, all of which a replica looks at when it takes a binding over.
 const TWINS: usize = 64 << 20;
-/// How many bytes of virtual pods at rest are held: the last 4 000 of the usual size, so that those that are being started need no read.
-const RESTED: usize = 8 << 20;
+/// How many bytes of virtual pods at rest are held: the last 2 000 of the usual size, so that those that are being started need no read.
+const RESTED: usize = 4 << 20;
 /// How many orphans are remembered. Those beyond wait until others are gone.
 const ORPHANS: usize = 10_000;
 /// How many refused writes are remembered.
@@ -361,6 +361,7 @@ impl Book {
             self.unread += 1;
         }
         let (done, shown, adopted) = known.map_or((None, None, Adopted::No), |row| (row.done, row.shown, row.adopted));
+        let is_first = !self.physical.contains_key(&name);
         if known.is_none() {
             // Another pod had the name.
             self.forget_physical(&name);
@@ -373,6 +374,9 @@ impl Book {
         let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), row);
         self.strays.shown(&name);
+        if is_first && content == Content::Read {
+            self.settle(&name, pod);
+        }
         if self.is_at_rest(&name) {
             self.rests(&name);
             return Vec::new();
@@ -382,6 +386,24 @@ impl Book {
             None => self.statuses.remove(&name),
         }
         vec![PodKey::Physical(name)]
+    }
+
+    /// A physical pod that is shown for the first time, as most are after a take-over: where its virtual pod says what it says, nothing is
+    /// left to do, and it needs no look.
+    fn settle(&mut self, name: &PodName, pod: &PodState) {
+        let Some(row) = self.physical.get(name) else { return };
+        let Some((twin_name, _)) = &row.twin else { return };
+        let digest = self.twins.get(twin_name).and_then(|twin| twin.digest);
+        let (Some(physical), Some(text)) = (row.digest, self.texts.get(twin_name).filter(|_| digest.is_some())) else {
+            return;
+        };
+        let Some(twin) = PodState::read(text) else { return };
+        if pod.is_mirrored_by(&twin, &self.identity, &self.copied)
+            && let Some(row) = self.physical.get_mut(name)
+        {
+            row.done = Some(Done { physical, twin: Some(TwinSeen { digest, mapped: Mapped::Yes }) });
+            self.followed(&twin.uid());
+        }
     }
 
     /// The watch has shown these at this time.

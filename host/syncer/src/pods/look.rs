@@ -24,7 +24,7 @@ use topoloom_sync::naming::virtual_node_name;
 use topoloom_sync::node::Now;
 use topoloom_sync::pods::{Facts, Orphan, PodDecision, Question, Trusted, Twin, VirtualPod, WhyLeft, WhyNothing};
 use topoloom_sync::precondition::Precondition;
-use topoloom_sync::projection::{self, Projection, Report, Sending, StatusPatch};
+use topoloom_sync::projection::{Projection, Report, Sending, StatusPatch};
 use tracing::field::Empty;
 
 use super::book::{Presence, Rested, Stray, TwinSight};
@@ -355,23 +355,7 @@ impl Pods {
 
     fn project(&self, pod: &PodState, twin: &PodState, now: Timestamp) -> Projection {
         let copied = Arc::clone(self.inbox.book().copied());
-        let facts = projection::Facts {
-            physical: projection::Physical {
-                uid: &pod.uid(),
-                status: &pod.status,
-                labels: &pod.labels,
-                annotations: &pod.annotations,
-            },
-            twin: projection::Twin {
-                spec: &twin.spec,
-                status: &twin.status,
-                labels: &twin.labels,
-                annotations: &twin.annotations,
-                version: &twin.version(),
-            },
-            copied: &copied,
-        };
-        projection::project(&facts, now)
+        pod.project(twin, &copied, now)
     }
 
     /// Writes what differs of the status of a virtual pod, in one patch.

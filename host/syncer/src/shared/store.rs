@@ -441,6 +441,11 @@ impl<T> Store<T> {
         keys.filter_map(|key| self.objects.get(key)?.object.clone()).collect()
     }
 
+    /// All objects.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.objects.values().filter_map(|entry| entry.object.as_ref())
+    }
+
     /// Whether there is an object under this key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.objects.contains_key(key)

@@ -195,6 +195,11 @@ impl<T> Stock<T> {
         self.store().at(place)
     }
 
+    /// All objects, as they were shown last, one after the other.
+    pub fn visit(&self, visit: impl FnMut(&Arc<T>)) {
+        self.store().objects().for_each(visit);
+    }
+
     /// Whether an object under this key is shown.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {

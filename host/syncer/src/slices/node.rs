@@ -1,5 +1,7 @@
 //! Nodes of either cluster.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
 use kube::core::ClusterResourceScope;
@@ -9,13 +11,13 @@ use topoloom_sync::conditions::NodeCondition;
 use topoloom_sync::keys;
 use topoloom_sync::merge::{Cordon, Metadata};
 use topoloom_sync::node::{LentNode, PhysicalNode};
-use topoloom_sync::resources::{ResourceError, ResourceList};
+use topoloom_sync::resources::{ResourceError, WrittenList};
 use topoloom_sync::taints::{Effect, Taint};
 use topoloom_sync::texts::Text;
 use topoloom_sync::truth::Truth;
 
 use super::pool::Pool;
-use super::{Amounts, ConditionSlice, Head, TaintSlice, amounts, of_texts, of_value, slice_of, time};
+use super::{Amounts, ConditionSlice, Head, TaintSlice, of_texts, of_value, slice_of, time};
 
 /// A longer text is hardly the same on two nodes.
 const COMMON_MAX: usize = 128;
@@ -97,15 +99,16 @@ impl NodeSlice {
         if self.spec.unschedulable && !taints.iter().any(|taint| taint.key == keys::UNSCHEDULABLE_TAINT) {
             taints.push(Taint::new(keys::UNSCHEDULABLE_TAINT, "", Effect::NoSchedule));
         }
+        taints.shrink_to_fit();
         Ok(PhysicalNode {
             uid,
             version,
             existence,
-            allocatable: amounts(&self.status.allocatable)?,
-            capacity: amounts(&self.status.capacity)?,
+            allocatable: list(&self.status.allocatable)?,
+            capacity: list(&self.status.capacity)?,
             internal_ip,
             taints,
-            conditions: self.status.conditions.into_iter().map(condition).collect(),
+            conditions: exact(self.status.conditions.into_iter().map(condition)),
             info: self.status.node_info.into(),
             labels: self.metadata.labels.unwrap_or_default().into(),
             annotations: self.metadata.annotations.unwrap_or_default().into(),
@@ -122,16 +125,16 @@ impl NodeSlice {
             uid,
             version,
             existence,
-            allocatable: amounts(&self.status.allocatable)?,
-            capacity: amounts(&self.status.capacity)?,
+            allocatable: list(&self.status.allocatable)?,
+            capacity: list(&self.status.capacity)?,
             finalizers: self.metadata.finalizers.unwrap_or_default(),
             metadata: Metadata {
                 labels: self.metadata.labels.unwrap_or_default().into(),
                 annotations: self.metadata.annotations.unwrap_or_default().into(),
-                taints: self.spec.taints.into_iter().map(taint).collect(),
+                taints: exact(self.spec.taints.into_iter().map(taint)),
                 cordon: if self.spec.unschedulable { Cordon::Cordoned } else { Cordon::Open },
             },
-            conditions: self.status.conditions.into_iter().map(condition).collect(),
+            conditions: exact(self.status.conditions.into_iter().map(condition)),
             // No addresses and an empty list of them are the same.
             addresses: if self.status.addresses.is_null() { Value::Array(Vec::new()) } else { self.status.addresses }
                 .into(),
@@ -147,9 +150,12 @@ impl NodeSlice {
     }
 }
 
-/// What nodes have in common, each held once: keys, names, and values that most of them have.
+/// What nodes have in common, each held once: keys, values that most of them have, and lists of amounts.
 #[derive(Debug, Default)]
-pub struct NodeCommons(Pool<str>);
+pub struct NodeCommons {
+    texts: Pool<str>,
+    lists: Pool<WrittenList>,
+}
 
 impl NodeCommons {
     /// A physical node.
@@ -177,21 +183,29 @@ impl NodeCommons {
         Ok(node)
     }
 
-    fn share_all(&mut self, conditions: &mut [NodeCondition], amounts: [&mut ResourceList; 2]) {
+    fn share_all(&mut self, conditions: &mut [NodeCondition], lists: [&mut Arc<WrittenList>; 2]) {
         for condition in conditions {
             for text in [&mut condition.kind, &mut condition.reason, &mut condition.message] {
                 *text = self.share(text);
             }
         }
-        for list in amounts {
-            *list =
-                std::mem::take(list).into_iter().map(|(name, amount)| (self.0.share(&*name).into(), amount)).collect();
+        for list in lists {
+            *list = self.lists.share(Arc::clone(list));
         }
     }
 
     fn share(&mut self, text: &Text) -> Text {
-        if text.len() > COMMON_MAX { text.clone() } else { self.0.share(text.as_str()).into() }
+        if text.len() > COMMON_MAX { text.clone() } else { self.texts.share(text.as_str()).into() }
     }
+}
+
+fn list(amounts: &Amounts) -> Result<Arc<WrittenList>, ResourceError> {
+    super::amounts(amounts).map(|list| Arc::new(list.into()))
+}
+
+/// Without room for more: such a list is held for as long as its node is as it is now.
+fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.collect::<Box<[T]>>().into_vec()
 }
 
 fn taint(written: TaintSlice) -> Taint {

@@ -454,7 +454,7 @@ impl Rehearsal<'_> {
     fn shape_of(&self, lent: &NodeName) -> Option<Shape> {
         let node = self.survey.view.lent(lent)?;
         let (taints, cordon) = (node.metadata.taints.clone(), node.metadata.cordon);
-        Some(Shape { size: node.allocatable.clone(), taints, cordon })
+        Some(Shape { size: (**node.allocatable).clone(), taints, cordon })
     }
 
     /// What became of a node now.

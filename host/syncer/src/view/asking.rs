@@ -163,7 +163,7 @@ impl View {
     /// The nodes for which the guard was asked for anything.
     #[must_use]
     pub fn asking(&self) -> Touched {
-        let asks = |(name, remembered): (&PhysicalName, &Remembered)| {
+        let asks = |(name, remembered): (&PhysicalName, &Box<Remembered>)| {
             (!remembered.asked.acts.is_empty()).then(|| Arc::clone(name))
         };
         self.remembered.iter().filter_map(asks).collect()

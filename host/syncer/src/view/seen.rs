@@ -160,7 +160,7 @@ mod tests {
         let names: Vec<String> = (0..100).map(|number| format!("a.example.com/{number:03}")).collect();
         let amounts = names.iter().map(|name| (name.as_str(), "1")).chain([(CPU, "4"), (MEMORY, "8Gi")]);
         let mut node = view.lent("vnode-east-w1").unwrap().clone();
-        (node.version, node.allocatable) = ("30".into(), read_list(amounts).unwrap());
+        (node.version, node.allocatable) = ("30".into(), Arc::new(read_list(amounts).unwrap().into()));
         view.lent_node(&"vnode-east-w1".into(), node);
         let amounts = view.seen(now().wall).amounts;
         assert!(amounts.len() <= RESOURCES + USUAL.len(), "{}", amounts.len());

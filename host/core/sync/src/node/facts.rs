@@ -19,7 +19,7 @@ use crate::naming::{ClusterId, label_value};
 use crate::phase::Phase;
 use crate::policy::in_force::{NoPolicy, Policies};
 use crate::reclaim::{self, Closing, ClosingMemory, PodRef};
-use crate::resources::ResourceList;
+use crate::resources::{ResourceList, WrittenList};
 use crate::selector::NodeSelector;
 use crate::taints::{DefaultTaint, Taint, Toleration};
 use crate::texts::{Document, Keyed, TextMap};
@@ -110,9 +110,9 @@ pub struct PhysicalNode {
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,
     /// `status.allocatable`.
-    pub allocatable: ResourceList,
+    pub allocatable: Arc<WrittenList>,
     /// `status.capacity`.
-    pub capacity: ResourceList,
+    pub capacity: Arc<WrittenList>,
     /// Its first InternalIP.
     pub internal_ip: Option<String>,
     /// `status.nodeInfo` as it stands there.
@@ -135,9 +135,9 @@ pub struct LentNode {
     /// Its conditions.
     pub conditions: Vec<NodeCondition>,
     /// `status.allocatable`.
-    pub allocatable: ResourceList,
+    pub allocatable: Arc<WrittenList>,
     /// `status.capacity`.
-    pub capacity: ResourceList,
+    pub capacity: Arc<WrittenList>,
     /// `status.addresses` as it stands there.
     pub addresses: Document,
     /// `status.daemonEndpoints.kubeletEndpoint.Port`.

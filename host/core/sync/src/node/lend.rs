@@ -357,7 +357,7 @@ impl<'a> Lending<'a> {
         barred: &mut BTreeSet<Bar>,
     ) -> Details {
         let none = ResourceList::new();
-        let current = facts.lent.map_or(&none, |lent| &lent.allocatable);
+        let current = facts.lent.map_or(&none, |lent| &**lent.allocatable);
         let pace = self.pace(facts, current, now);
         let size = size_now(facts, &pace, current, barred);
         let overcommitted = Overcommitted::of(&requested_beside(facts.requested, placeholders(facts)), &size);

@@ -21,7 +21,7 @@ use crate::policy::examples;
 use crate::policy::in_force::{Policies, Synced};
 use crate::policy::object::PolicyObject;
 use crate::reclaim::PodRef;
-use crate::resources::{self, ResourceList};
+use crate::resources::{self, ResourceList, WrittenList};
 use crate::taints::{Effect, Taint};
 use crate::texts::TextMap;
 use crate::truth::Truth;
@@ -425,6 +425,10 @@ fn list(value: &Value) -> ResourceList {
     resources::read_list(all.iter().map(|(key, value)| (key.as_str(), value.as_str()))).unwrap()
 }
 
+fn written(value: &Value) -> Arc<WrittenList> {
+    Arc::new(list(value).into())
+}
+
 fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().map(|time| time.parse().unwrap())
 }
@@ -462,8 +466,8 @@ pub(crate) fn read_physical(node: &Value) -> PhysicalNode {
         annotations: map(&node["metadata"]["annotations"]),
         taints: taints(node),
         conditions: conditions(node),
-        allocatable: list(&node["status"]["allocatable"]),
-        capacity: list(&node["status"]["capacity"]),
+        allocatable: written(&node["status"]["allocatable"]),
+        capacity: written(&node["status"]["capacity"]),
         internal_ip: node["status"]["addresses"][0]["address"].as_str().map(str::to_owned),
         info: node["status"]["nodeInfo"].clone().into(),
     }
@@ -483,8 +487,8 @@ pub(crate) fn read_lent(node: &Value) -> LentNode {
             cordon: if node["spec"]["unschedulable"] == json!(true) { Cordon::Cordoned } else { Cordon::Open },
         },
         conditions: conditions(node),
-        allocatable: list(&node["status"]["allocatable"]),
-        capacity: list(&node["status"]["capacity"]),
+        allocatable: written(&node["status"]["allocatable"]),
+        capacity: written(&node["status"]["capacity"]),
         addresses: node["status"].get("addresses").cloned().unwrap_or_else(|| json!([])).into(),
         port: node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().map(|port| port as u16),
         info: node["status"]["nodeInfo"].clone().into(),

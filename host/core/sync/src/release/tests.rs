@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -363,8 +365,8 @@ fn lent_node() -> LentNode {
             ..Metadata::default()
         },
         conditions: Vec::new(),
-        allocatable: crate::resources::ResourceList::new(),
-        capacity: crate::resources::ResourceList::new(),
+        allocatable: Arc::default(),
+        capacity: Arc::default(),
         addresses: json!([]).into(),
         port: None,
         info: Document::default(),

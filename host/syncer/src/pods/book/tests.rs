@@ -52,7 +52,7 @@ fn virtual_pod(number: usize, version: u64, status: &str) -> Value {
 fn s21_pairs_at_rest_hold_no_text_of_a_physical_pod() {
     let mut book = book();
     for number in 0..500 {
-        let (pod, twin) = (state(&physical_pod(number, 1, "a")), state(&virtual_pod(number, 1, "a")));
+        let (pod, twin) = (state(&physical_pod(number, 1, "b")), state(&virtual_pod(number, 1, "a")));
         book.twin(&twin);
         assert_eq!(book.physical(&pod), [PodKey::Physical(name("lent", number))]);
         assert_ne!(book.held(), 0);
@@ -60,6 +60,53 @@ fn s21_pairs_at_rest_hold_no_text_of_a_physical_pod() {
         assert_eq!(book.held(), 0);
     }
     assert_eq!(book.waiting(), []);
+}
+
+/// What has to be looked at when these two are shown, the virtual one first, and how many bytes are held then.
+fn looks_at(edit: impl Fn(&mut Value, &mut Value)) -> (Vec<PodKey>, usize) {
+    let mut book = book();
+    let (mut pod, mut twin) = (physical_pod(1, 1, "a"), virtual_pod(1, 1, "a"));
+    edit(&mut pod, &mut twin);
+    book.twin(&state(&twin));
+    let looks = book.physical(&state(&pod));
+    assert_eq!(book.waiting(), looks);
+    (looks, book.held())
+}
+
+#[test]
+fn a_pair_that_says_the_same_needs_no_look_when_it_is_shown_and_one_that_differs_in_anything_does() {
+    assert_eq!(looks_at(|_, _| ()), (vec![], 0));
+    assert_eq!(looks_at(|pod, _| pod["status"]["qosClass"] = "Burstable".into()), (vec![], 0), "it is not copied");
+    let edits: [(&str, fn(&mut Value, &mut Value)); 7] = [
+        ("another status", |pod, _| pod["status"]["reason"] = "b".into()),
+        ("a final phase of the virtual pod", |_, twin| twin["status"]["phase"] = "Failed".into()),
+        ("of an earlier binding", |pod, _| pod["metadata"]["labels"]["topoloom.dev/binding-uid"] = "b0".into()),
+        ("not managed", |pod, _| pod["metadata"]["labels"]["topoloom.dev/managed-by"] = "helm".into()),
+        ("another physical pod is named", |_, twin| {
+            twin["metadata"]["annotations"]["topoloom.dev/physical-pod-uid"] = "p-0".into();
+        }),
+        ("none is named", |_, twin| twin["metadata"]["annotations"] = json!({})),
+        ("another virtual pod is named", |_, twin| twin["metadata"]["uid"] = "v-0".into()),
+    ];
+    for (what, edit) in edits {
+        let (looks, held) = looks_at(edit);
+        assert_eq!(looks, [PodKey::Physical(name("lent", 1))], "{what}");
+        assert_ne!(held, 0, "{what}");
+    }
+}
+
+#[test]
+fn a_pair_of_which_one_is_shown_without_its_text_and_one_that_was_known_before_are_looked_at() {
+    let (pod, twin) = (state(&physical_pod(1, 1, "a")), state(&virtual_pod(1, 1, "a")));
+    let look = [PodKey::Physical(name("lent", 1))];
+    let mut unread = book();
+    unread.twin_unread(&twin);
+    assert_eq!(unread.physical(&pod), look);
+    let mut known = book();
+    assert_eq!(known.physical(&pod), look);
+    known.twin(&twin);
+    // What was asked for about it has to be withdrawn, which a look does.
+    assert_eq!(known.physical(&state(&physical_pod(1, 2, "a"))), look);
 }
 
 #[test]
@@ -291,6 +338,10 @@ proptest! {
             let before: BTreeSet<PodKey> = book.waiting().into_iter().collect();
             let said = match event {
                 Happens::Physical(pod, status) => {
+                    // One that is shown for the first time is as good as looked at where its virtual pod says the same.
+                    if pods[pod] == (None, Some(status)) {
+                        looked[pod] = Some((status, Some(status)));
+                    }
                     pods[pod].0 = Some(status);
                     book.physical(&state(&physical_pod(pod, version, &status.to_string())))
                 }

@@ -70,6 +70,16 @@ fn s21_the_part_is_known_that_has_most_of_what_is_held() {
 }
 
 #[test]
+fn all_objects_are_those_that_are_there_and_were_read() {
+    let mut store = store();
+    listed(&mut store, &[("a", 1), ("b", 2), ("c", 3)]);
+    store.put("unreadable", None, 0);
+    store.remove("b", None, 0);
+    let numbers: Vec<u64> = store.objects().map(|pod| pod.1).collect();
+    assert_eq!(numbers, [1, 3]);
+}
+
+#[test]
 fn s21_a_follower_sees_a_whole_list_and_then_each_change() {
     let (mut store, mut cursor) = (store(), cursor());
     assert_eq!(words(&store, &mut cursor), [""; 0]);
