@@ -156,12 +156,12 @@ impl Group {
         let lent = Arc::new(Lists::new(2));
         // Aborted when dropped.
         let mut tasks = JoinSet::new();
-        tasks.spawn(read_ahead(self.physical.clone(), identity.virtual_cluster().clone()));
         let take_over = async {
-            // At once: the texts of pods that their watch has shown are held for a moment only.
+            // Nothing is read beside it: a list of thousands of pods would hold it up.
+            self.adopt_leases().await;
+            tasks.spawn(read_ahead(self.physical.clone(), identity.virtual_cluster().clone()));
             let (pods, shown) = self.lent_pods(&lent);
             tasks.spawn(pods);
-            self.adopt_leases().await;
             for task in self.lent_watches(&lent) {
                 tasks.spawn(task);
             }
@@ -244,16 +244,18 @@ impl Group {
     }
 
     async fn stored_leases(&self) -> Result<(), Refusal> {
-        let stored = self.heartbeats.stored().await;
+        let identity = self.identity();
+        let leases = async {
+            let stored = self.heartbeats.stored().await;
+            (stored, self.heartbeats.wall())
+        };
+        let ((stored, listed), nodes) = tokio::join!(leases, lent_nodes(&self.lent, &identity));
         self.troubles.of_right(Thing::LeaseLists, Side::Virtual, &stored);
         let stored = stored?;
-        let listed = self.heartbeats.wall();
-        let nodes = lent_nodes(&self.lent, &self.identity()).await;
         self.troubles.of_right(Thing::LentNodeLists, Side::Virtual, &nodes);
         let named: BTreeMap<NodeName, Uid> = nodes?.into_iter().collect();
         let take_over = self.heartbeats.take_over(&stored, &named, listed);
         // A node that has lost a label of identity is in no such list. Until it was read live its lease is renewed.
-        let identity = self.identity();
         let of_ours = stored.iter().filter_map(|lease| lease.node_of(&identity));
         let left: Vec<(NodeName, Uid)> = of_ours.filter(|(name, _)| !named.contains_key(name)).collect();
         let touched = self.view().left_behind(left.clone());

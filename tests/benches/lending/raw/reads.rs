@@ -12,7 +12,7 @@ use topoloom_sync::keys;
 
 use crate::stage::Stage;
 
-/// Objects of one page, as the host asks for them.
+/// Objects of one page: more than the host asks for, so this client has fewer requests.
 const PAGE: u32 = 500;
 /// The pods that use room.
 const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
