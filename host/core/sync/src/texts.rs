@@ -1,11 +1,12 @@
 //! Labels, annotations and values of a status: as they are held for thousands of nodes, and how either form of them is read.
 //!
-//! Owns [`TextMap`], in which a text that many nodes have is held once, and all entries of a map are one allocation: a map of the
-//! standard library takes five times as much for the labels of a node. Owns [`Document`], which is one text until it is read.
+//! Owns [`TextMap`], in which a text that many nodes have is held once, and so is a list of keys that many nodes have. A map of the
+//! standard library takes more than five times as much for the labels of a node. Owns [`Document`], which is one text until it is read.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::ops::Index;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -73,17 +74,22 @@ impl Keyed for TextMap {
 
 /// Labels or annotations of an object that is held for long. A change costs as much as the whole map.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct TextMap(Box<[(Text, Text)]>);
+pub struct TextMap {
+    /// In order, each once. Many maps may share them.
+    keys: Arc<[Text]>,
+    /// One for each key, in the order of the keys.
+    values: Box<[Text]>,
+}
 
 impl TextMap {
     fn place(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(known, _)| (**known).cmp(key))
+        self.keys.binary_search_by(|known| (**known).cmp(key))
     }
 
     /// The value under this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Text> {
-        self.0.get(self.place(key).ok()?).map(|(_, value)| value)
+        self.values.get(self.place(key).ok()?)
     }
 
     /// Whether there is a value under this key.
@@ -94,18 +100,19 @@ impl TextMap {
 
     /// All of them, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
-        self.0.iter().map(|(key, value)| (key, value))
+        self.keys.iter().zip(self.values.iter())
     }
 
     /// Sets a value. Returns the one that was there.
     pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Text>) -> Option<Text> {
         let (key, value) = (key.into(), value.into());
         match self.place(&key) {
-            Ok(place) => self.0.get_mut(place).map(|(_, known)| std::mem::replace(known, value)),
+            Ok(place) => self.values.get_mut(place).map(|known| std::mem::replace(known, value)),
             Err(place) => {
-                let mut entries = std::mem::take(&mut self.0).into_vec();
-                entries.insert(place, (key, value));
-                self.0 = entries.into_boxed_slice();
+                self.change(|keys, values| {
+                    keys.insert(place, key);
+                    values.insert(place, value);
+                });
                 None
             }
         }
@@ -114,16 +121,33 @@ impl TextMap {
     /// Takes a value out.
     pub fn remove(&mut self, key: &str) -> Option<Text> {
         let place = self.place(key).ok()?;
-        let mut entries = std::mem::take(&mut self.0).into_vec();
-        let (_, value) = entries.remove(place);
-        self.0 = entries.into_boxed_slice();
-        Some(value)
+        Some(self.change(|keys, values| {
+            keys.remove(place);
+            values.remove(place)
+        }))
+    }
+
+    /// The keys become a list of this map alone.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Vec<Text>, &mut Vec<Text>) -> R) -> R {
+        let (mut keys, mut values) = (self.keys.to_vec(), std::mem::take(&mut self.values).into_vec());
+        let changed = change(&mut keys, &mut values);
+        *self = Self { keys: keys.into(), values: values.into_boxed_slice() };
+        changed
     }
 
     /// Passes each text on, to be held in common with others: `share` returns one that is equal.
     pub fn share(&mut self, mut share: impl FnMut(&Text) -> Text) {
-        for (key, value) in &mut self.0 {
-            (*key, *value) = (share(key), share(value));
+        for text in Arc::make_mut(&mut self.keys).iter_mut().chain(self.values.iter_mut()) {
+            *text = share(text);
+        }
+    }
+
+    /// Passes the list of its keys on, to be held in common with other maps: `share` returns one that is equal. Another one is not
+    /// taken, since the values belong to the keys. What is [shared](Self::share) later is in a list of this map alone again.
+    pub fn share_keys(&mut self, share: impl FnOnce(&Arc<[Text]>) -> Arc<[Text]>) {
+        let shared = share(&self.keys);
+        if shared == self.keys {
+            self.keys = shared;
         }
     }
 }
@@ -135,14 +159,16 @@ impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for TextMap {
         entries.reverse();
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
         entries.dedup_by(|(later, _), (kept, _)| later == kept);
-        Self(entries.into_boxed_slice())
+        let (keys, values): (Vec<Text>, Vec<Text>) = entries.into_iter().unzip();
+        Self { keys: keys.into(), values: values.into_boxed_slice() }
     }
 }
 
 impl<K: Into<Text>, V: Into<Text>> Extend<(K, V)> for TextMap {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, texts: I) {
-        let known = std::mem::take(&mut self.0).into_vec();
-        *self = known.into_iter().chain(texts.into_iter().map(|(key, value)| (key.into(), value.into()))).collect();
+        let Self { keys, values } = std::mem::take(self);
+        let known = keys.iter().cloned().zip(values.into_vec());
+        *self = known.chain(texts.into_iter().map(|(key, value)| (key.into(), value.into()))).collect();
     }
 }
 
@@ -224,8 +250,6 @@ impl Debug for Document {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -241,6 +265,7 @@ mod tests {
             let pairs = first.iter().map(|(key, value)| (format!("k{key}"), format!("v{value:?}")));
             let mut wanted: BTreeMap<String, String> = pairs.clone().collect();
             let mut map: TextMap = pairs.collect();
+            let (before, wanted_before) = (map.clone(), wanted.clone());
             for (key, value) in then {
                 let key = format!("k{key}");
                 let (was, there) = match value {
@@ -252,6 +277,7 @@ mod tests {
                 prop_assert_eq!(map.get(&key).map(|value| &**value), wanted.get(&key).map(String::as_str));
             }
             prop_assert!(map.texts().eq(wanted.texts()));
+            prop_assert!(before.texts().eq(wanted_before.texts()), "a map that shares its keys does not change with it");
             let mut extended = TextMap::default();
             extended.extend(wanted.clone());
             prop_assert_eq!(&extended, &map);
@@ -287,5 +313,27 @@ mod tests {
         assert_eq!(held(one, "zone"), held(other, "zone"));
         assert_ne!(held(one, "rack"), held(other, "rack"));
         assert!(one["rack"] == "r1" && other["rack"] == "r2");
+    }
+
+    #[test]
+    fn equal_keys_of_two_maps_are_one_list_until_one_of_them_changes() {
+        let one = TextMap::from([("zone", "a"), ("rack", "r1")]);
+        let mut other = TextMap::from([("rack", "r2"), ("zone", "a")]);
+        assert!(!Arc::ptr_eq(&one.keys, &other.keys));
+        other.share_keys(|_| Arc::clone(&one.keys));
+        assert!(Arc::ptr_eq(&one.keys, &other.keys));
+        other.insert("rack", "r3");
+        assert!(Arc::ptr_eq(&one.keys, &other.keys), "only a value has changed");
+        assert_eq!(other, TextMap::from([("rack", "r3"), ("zone", "a")]));
+        other.insert("row", "1");
+        assert_eq!(other, TextMap::from([("rack", "r3"), ("row", "1"), ("zone", "a")]));
+        assert_eq!(one, TextMap::from([("rack", "r1"), ("zone", "a")]));
+    }
+
+    #[test]
+    fn keys_that_are_not_equal_are_not_taken() {
+        let mut map = TextMap::from([("zone", "a"), ("rack", "r1")]);
+        map.share_keys(|_| Arc::default());
+        assert_eq!(map, TextMap::from([("zone", "a"), ("rack", "r1")]));
     }
 }

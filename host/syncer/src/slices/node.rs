@@ -13,7 +13,7 @@ use topoloom_sync::merge::{Cordon, Metadata};
 use topoloom_sync::node::{LentNode, PhysicalNode};
 use topoloom_sync::resources::{ResourceError, WrittenList};
 use topoloom_sync::taints::{Effect, Taint};
-use topoloom_sync::texts::Text;
+use topoloom_sync::texts::{Text, TextMap};
 use topoloom_sync::truth::Truth;
 
 use super::pool::Pool;
@@ -150,10 +150,11 @@ impl NodeSlice {
     }
 }
 
-/// What nodes have in common, each held once: keys, values that most of them have, and lists of amounts.
+/// What nodes have in common, each held once: keys and lists of them, values that most of them have, and lists of amounts.
 #[derive(Debug, Default)]
 pub struct NodeCommons {
     texts: Pool<str>,
+    keys: Pool<[Text]>,
     lists: Pool<WrittenList>,
 }
 
@@ -164,8 +165,7 @@ impl NodeCommons {
     /// One of its amounts is no quantity.
     pub fn physical(&mut self, slice: NodeSlice) -> Result<PhysicalNode, ResourceError> {
         let mut node = slice.physical()?;
-        node.labels.share(|text| self.share(text));
-        node.annotations.share(|text| self.share(text));
+        self.share_maps([&mut node.labels, &mut node.annotations]);
         self.share_all(&mut node.conditions, [&mut node.allocatable, &mut node.capacity]);
         Ok(node)
     }
@@ -176,11 +176,18 @@ impl NodeCommons {
     /// One of its amounts is no quantity.
     pub fn lent(&mut self, slice: NodeSlice) -> Result<LentNode, ResourceError> {
         let mut node = slice.lent()?;
-        node.metadata.labels.share(|text| self.share(text));
-        node.metadata.annotations.share(|text| self.share(text));
+        self.share_maps([&mut node.metadata.labels, &mut node.metadata.annotations]);
         node.addresses.share(|text| self.share(text));
         self.share_all(&mut node.conditions, [&mut node.allocatable, &mut node.capacity]);
         Ok(node)
+    }
+
+    fn share_maps(&mut self, maps: [&mut TextMap; 2]) {
+        for map in maps {
+            // The texts first: a list that is new to the others is held with the texts that are in it.
+            map.share(|text| self.share(text));
+            map.share_keys(|keys| self.keys.share(Arc::clone(keys)));
+        }
     }
 
     fn share_all(&mut self, conditions: &mut [NodeCondition], lists: [&mut Arc<WrittenList>; 2]) {
@@ -319,6 +326,41 @@ mod tests {
         assert_eq!(lent.finalizers, ["topoloom.dev/vnode"]);
         let empty = read(json!({"metadata": {}})).lent().unwrap();
         assert_eq!((empty.port, empty.addresses, empty.metadata.cordon), (None, json!([]).into(), Cordon::Open));
+    }
+
+    /// The list of its keys.
+    fn keys_of(map: &TextMap) -> Arc<[Text]> {
+        let mut list: Arc<[Text]> = Arc::default();
+        map.clone().share_keys(|keys| {
+            list = Arc::clone(keys);
+            Arc::clone(keys)
+        });
+        list
+    }
+
+    #[test]
+    fn two_nodes_with_the_same_keys_share_one_list_of_them() {
+        let mut other = node();
+        other["metadata"]["labels"]["rack"] = "r2".into();
+        other["metadata"]["annotations"]["a"] = "c".into();
+        let mut third = node();
+        third["metadata"]["labels"]["row"] = "1".into();
+        let nodes = [node(), other, third];
+
+        let mut commons = NodeCommons::default();
+        let [first, second, third] = nodes.clone().map(|node| commons.physical(read(node)).unwrap());
+        assert!(Arc::ptr_eq(&keys_of(&first.labels), &keys_of(&second.labels)));
+        assert!(Arc::ptr_eq(&keys_of(&first.annotations), &keys_of(&third.annotations)));
+        assert_eq!((first.labels["rack"].as_str(), second.labels["rack"].as_str()), ("r1", "r2"));
+        assert_eq!(keys_of(&third.labels).join(" "), "rack row");
+        let place = |list: &Arc<[Text]>| Arc::<str>::from(&list[0]).as_ptr();
+        assert_eq!(place(&keys_of(&first.labels)), place(&keys_of(&third.labels)), "a key is held once in all lists");
+
+        let mut commons = NodeCommons::default();
+        let [first, second, _] = nodes.map(|node| commons.lent(read(node)).unwrap().metadata);
+        assert!(Arc::ptr_eq(&keys_of(&first.labels), &keys_of(&second.labels)));
+        assert!(Arc::ptr_eq(&keys_of(&first.annotations), &keys_of(&second.annotations)));
+        assert_eq!((first.annotations["a"].as_str(), second.annotations["a"].as_str()), ("b", "c"));
     }
 
     #[test]
