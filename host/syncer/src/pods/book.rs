@@ -20,6 +20,7 @@
 
 mod ends;
 mod left;
+mod once;
 mod strays;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -39,6 +40,7 @@ use topoloom_sync::projection::Refusals;
 
 pub(super) use self::ends::EndSight;
 use self::left::Left;
+use self::once::Names;
 pub(super) use self::strays::Stray;
 use self::strays::Strays;
 use super::key::PodKey;
@@ -71,8 +73,9 @@ pub(super) struct Book {
     mount: String,
     copied: Arc<BTreeSet<String>>,
     orphan_delay: Duration,
-    physical: HashMap<PodName, PhysicalRow>,
-    twins: HashMap<PodName, TwinRow>,
+    /// Each row of these two in a box: a table has room for more rows than it holds.
+    physical: HashMap<PodName, Box<PhysicalRow>>,
+    twins: HashMap<PodName, Box<TwinRow>>,
     /// The physical pod that names a virtual one, by the name of that.
     bearers: HashMap<PodName, PodName>,
     /// The names of the virtual nodes that had pods.
@@ -345,7 +348,8 @@ impl Book {
     }
 
     fn enter(&mut self, pod: &PodState, content: Content) -> Vec<PodKey> {
-        let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
+        let Names { name, uid, other: twin } = self.names_of_physical(pod);
+        let version = pod.version();
         if !self.owns(&pod.labels, &pod.namespace) {
             return self.not_ours(&name);
         }
@@ -366,13 +370,12 @@ impl Book {
             // Another pod had the name.
             self.forget_physical(&name);
         }
-        let twin = pod.names_virtual().map(|named| (PodName::new(&named.namespace, &named.name), named.uid));
         if let Some((twin, _)) = &twin {
             self.bearers.insert(twin.clone(), name.clone());
         }
         let (digest, phase) = ((content == Content::Read).then(|| pod.digest()), pod.phase());
         let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
-        self.physical.insert(name.clone(), row);
+        self.physical.insert(name.clone(), Box::new(row));
         self.strays.shown(&name);
         if is_first && content == Content::Read {
             self.settle(&name, pod);
@@ -558,7 +561,8 @@ impl Book {
     }
 
     fn enter_twin(&mut self, pod: &PodState, content: Content) -> Vec<PodKey> {
-        let (name, uid, version) = (pod.pod_name(), pod.uid(), pod.version());
+        let Names { name, uid, other: back } = self.names_of_twin(pod);
+        let version = pod.version();
         if !self.may_be_lent(&pod.node) {
             return self.twin_gone(&name, &uid);
         }
@@ -570,7 +574,6 @@ impl Book {
         }
         self.unread_twins += usize::from(content == Content::Unread);
         let known = self.twins.get(&name).filter(|row| row.uid == uid);
-        let back = pod.names_physical().map(|back| (PodName::new(&back.namespace, &back.name), back.uid));
         let digest = (content == Content::Read).then(|| pod.digest());
         let known_end = known.and_then(|row| row.ending.as_deref());
         let since = known_end.map_or(self.now, |end| end.since);
@@ -585,7 +588,7 @@ impl Book {
         let node = self.nodes.get(pod.node.as_str()).cloned().unwrap_or_else(|| pod.node.as_str().into());
         self.nodes.insert(node.clone());
         let row = TwinRow { uid, version, digest, back, node, ending, seen };
-        if let Some(before) = self.twins.insert(name.clone(), row) {
+        if let Some(before) = self.twins.insert(name.clone(), Box::new(row)) {
             self.left.remove(&before.node, &name);
         }
         let waits = if self.are_at_rest(&related) && !is_new_end { Waits::No } else { Waits::Yes };
@@ -634,8 +637,9 @@ impl Book {
 
     /// Everything that is not at rest.
     pub(super) fn waiting(&self) -> Vec<PodKey> {
-        let waits = |(name, row): &(&PodName, &TwinRow)| row.ending.is_some() && !self.left.has(&row.node, name);
-        let ending = self.twins.iter().filter(waits).map(|(name, _)| PodKey::Ending(name.clone()));
+        let twins = self.twins.iter();
+        let ending = twins.filter(|(name, row)| row.ending.is_some() && !self.left.has(&row.node, name));
+        let ending = ending.map(|(name, _)| PodKey::Ending(name.clone()));
         self.unrested(self.physical.keys().cloned().collect()).into_iter().chain(ending).collect()
     }
 

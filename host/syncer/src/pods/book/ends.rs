@@ -38,9 +38,10 @@ impl Book {
     pub(in crate::pods) fn ending(&self, name: &PodName) -> Option<EndSight> {
         let row = self.twins.get(name)?;
         let ending = row.ending.as_deref()?;
-        let physical = row.back.as_ref().and_then(|(physical, _)| self.physical.get(physical));
+        let known = |name: &PodName| self.physical.get(name).map(|physical| &**physical);
+        let physical = row.back.as_ref().and_then(|(physical, _)| known(physical));
         let is_its = |physical: &&PhysicalRow| physical.twin.as_ref().is_some_and(|(_, uid)| *uid == row.uid);
-        let bearer = self.bearers.get(name).and_then(|bearer| self.physical.get(bearer)).filter(is_its);
+        let bearer = self.bearers.get(name).and_then(known).filter(is_its);
         let bearer = bearer.filter(|bearer| bearer.presence == Presence::There);
         Some(EndSight {
             uid: row.uid.clone(),

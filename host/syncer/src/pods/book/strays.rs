@@ -68,7 +68,7 @@ impl Book {
         let Some(named) = lending.names.as_deref().filter(|_| is_here && looks.is_empty()) else { return looks };
         let twin = PodName::new(&named.namespace, &named.name);
         let is_its = |known: &TwinRow| known.uid == named.uid && known.names(name, uid) && known.ending.is_none();
-        if self.strays.said.contains_key(&named.uid) || !self.twins.get(&twin).is_some_and(is_its) {
+        if self.strays.said.contains_key(&named.uid) || !self.twins.get(&twin).is_some_and(|known| is_its(known)) {
             return looks;
         }
         self.strays.lost.insert(name.clone(), twin);

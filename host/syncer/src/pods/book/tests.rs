@@ -109,6 +109,54 @@ fn a_pair_of_which_one_is_shown_without_its_text_and_one_that_was_known_before_a
     assert_eq!(known.physical(&state(&physical_pod(1, 2, "a"))), look);
 }
 
+/// The only pair is held, and each of its names and UIDs in one text.
+fn assert_held_once(book: &Book, when: &str) {
+    let (name, row) = book.physical.iter().next().unwrap();
+    let (twin, twin_row) = book.twins.iter().next().unwrap();
+    let (borne, bearer) = book.bearers.iter().next().unwrap();
+    let (named, named_uid) = row.twin.as_ref().unwrap();
+    let (back, back_uid) = twin_row.back.as_ref().unwrap();
+    for (one, other) in [(name, bearer), (name, back), (twin, borne), (twin, named)] {
+        assert!(Arc::ptr_eq(one.text(), other.text()), "{when}: {one} and {other}");
+    }
+    for (one, other) in [(&row.uid, back_uid.as_ref().unwrap()), (&twin_row.uid, named_uid)] {
+        assert!(std::ptr::eq(one.as_ptr(), other.as_ptr()), "{when}: {one} and {other}");
+    }
+}
+
+#[test]
+fn each_name_and_uid_of_a_pair_is_held_once_whichever_of_the_two_is_shown_first() {
+    let pod = |version: u64| state(&physical_pod(1, version, "a"));
+    let twin = |version: u64| state(&virtual_pod(1, version, "a"));
+    let (mut first, mut second, mut third) = (book(), book(), book());
+    first.physical(&pod(1));
+    first.twin(&twin(1));
+    assert_held_once(&first, "the physical one first");
+    second.twin(&twin(1));
+    second.physical(&pod(1));
+    assert_held_once(&second, "the virtual one first");
+    // As a pair comes to be: the virtual one names the physical one last.
+    let mut unbound = virtual_pod(1, 1, "a");
+    unbound["metadata"]["annotations"] = json!({});
+    third.twin(&state(&unbound));
+    third.physical(&pod(1));
+    third.twin(&twin(2));
+    assert_held_once(&third, "a new pair");
+    for book in [&mut first, &mut second, &mut third] {
+        book.physical(&pod(7));
+        assert_held_once(book, "the physical one again");
+        book.twin(&twin(7));
+        assert_held_once(book, "the virtual one again");
+    }
+    // Of each that comes again, the other one still has the texts.
+    first.twin_gone(&name("shop", 1), &"v-1".into());
+    first.twin(&twin(8));
+    assert_held_once(&first, "the virtual one anew");
+    second.physical_gone(&name("lent", 1), &"p-1".into(), None);
+    second.physical(&pod(8));
+    assert_held_once(&second, "the physical one anew");
+}
+
 #[test]
 fn names_of_virtual_nodes_that_no_pod_is_on_any_more_are_bounded() {
     let mut book = book();
