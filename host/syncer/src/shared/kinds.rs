@@ -76,6 +76,10 @@ impl Kind for OtherPods {
         slice.meta().uid.as_deref().unwrap_or_default()
     }
 
+    fn own_key(pod: &KnownPod) -> Option<Arc<str>> {
+        Some(pod.uid().into())
+    }
+
     fn read(&mut self, slice: PodSlice) -> Result<Arc<KnownPod>, ResourceError> {
         KnownPod::of_others(&slice, &mut self.0).map(Arc::new)
     }
@@ -158,6 +162,10 @@ impl Kind for OurPods {
         pod.lending().map(|lending| &lending.namespace)
     }
 
+    fn own_key(pod: &KnownPod) -> Option<Arc<str>> {
+        Some(pod.uid().into())
+    }
+
     fn place(pod: &KnownPod) -> Option<&Arc<str>> {
         pod.node()
     }
@@ -176,6 +184,10 @@ impl Kind for LentPods {
 
     fn key(slice: &WholePod) -> &str {
         uid(slice)
+    }
+
+    fn own_key(pod: &KnownPod) -> Option<Arc<str>> {
+        Some(pod.uid().into())
     }
 
     /// A pod never leaves its node.

@@ -33,6 +33,8 @@ const PORTION: usize = 1_024;
 
 /// Where an object is, by which it can be found: a pod on its node.
 pub(super) type Place<T> = fn(&T) -> Option<&Arc<str>>;
+/// The text that an object has of its key, where it has one: a pod its UID.
+pub(super) type OwnKey<T> = fn(&T) -> Option<Arc<str>>;
 
 /// An object that is shown, under its name or its UID.
 pub struct Shown<T> {
@@ -130,6 +132,7 @@ impl Bounds {
 /// The objects.
 pub(super) struct Store<T> {
     place: Place<T>,
+    own_key: OwnKey<T>,
     bounds: Bounds,
     /// In an order in which they can be shown portion by portion, while some of them come and go.
     objects: BTreeMap<Arc<str>, Entry<T>>,
@@ -283,9 +286,10 @@ pub(super) enum Content {
 
 impl<T> Store<T> {
     /// Nothing was shown yet.
-    pub(super) fn new(place: Place<T>) -> Self {
+    pub(super) fn new(place: Place<T>, own_key: OwnKey<T>) -> Self {
         Self {
             place,
+            own_key,
             bounds: Bounds::USUAL,
             objects: BTreeMap::new(),
             places: HashMap::new(),
@@ -321,7 +325,7 @@ impl<T> Store<T> {
     /// An object is as it is now: in a list under way, or by a change after it. Without one it cannot be read. Its texts have so many
     /// bytes.
     pub(super) fn put(&mut self, key: &str, object: Option<Arc<T>>, weight: usize) {
-        let TakenOut { key, object: before, weight: known } = self.take_out(key);
+        let TakenOut { key, object: before, weight: known } = self.take_out(key, object.as_deref());
         let reading = Reading::of(object.as_ref());
         // One that cannot be read stays what it was, and as large.
         let weight = if object.is_some() { weight } else { weight.max(known) };
@@ -335,7 +339,7 @@ impl<T> Store<T> {
 
     /// An object is gone. This was its last state, where that can be read, with so many bytes of texts.
     pub(super) fn remove(&mut self, key: &str, last: Option<Arc<T>>, weight: usize) {
-        let TakenOut { key, object: before, weight: known } = self.take_out(key);
+        let TakenOut { key, object: before, weight: known } = self.take_out(key, last.as_deref());
         self.relocate(&key, before.as_deref(), None);
         let (reading, object) = (Reading::of(last.as_ref()), last.or(before));
         self.log(Logged::Gone(Shown { key, object, reading }, weight.max(known)));
@@ -349,7 +353,7 @@ impl<T> Store<T> {
         let gone = self.objects.iter().filter(|(_, entry)| entry.list != number);
         let gone: Vec<Arc<str>> = gone.map(|(key, _)| Arc::clone(key)).collect();
         for key in gone {
-            let TakenOut { key, object, .. } = self.take_out(&key);
+            let TakenOut { key, object, .. } = self.take_out(&key, None);
             self.relocate(&key, object.as_deref(), None);
         }
         self.works();
@@ -613,10 +617,11 @@ impl<T> Store<T> {
         }
     }
 
-    /// Takes an object out, to put another one in its place, or none.
-    fn take_out(&mut self, key: &str) -> TakenOut<T> {
+    /// Takes an object out, to put this one in its place, or none. The key of one that is new is its own text, so that it is held once.
+    fn take_out(&mut self, key: &str, now: Option<&T>) -> TakenOut<T> {
         let Some((key, entry)) = self.objects.remove_entry(key) else {
-            return TakenOut { key: key.into(), object: None, weight: 0 };
+            let own = now.and_then(self.own_key).filter(|own| **own == *key);
+            return TakenOut { key: own.unwrap_or_else(|| key.into()), object: None, weight: 0 };
         };
         let Entry { object, list, weight, .. } = entry;
         self.all.take(weight);

@@ -25,7 +25,7 @@ use topoloom_cluster::{Refusal, RefusalReason, Restores};
 use topoloom_sync::liveness::Epoch;
 
 use super::room::{AGAIN, Most};
-use super::store::{Content, Cursor, ListMark, Place, Step, Store};
+use super::store::{Content, Cursor, ListMark, OwnKey, Place, Step, Store};
 
 /// So many objects of a list are put in before its followers look: each look costs more than an object.
 const TOGETHER: u64 = 128;
@@ -45,6 +45,11 @@ pub trait Kind: Default + Send + 'static {
     /// Under what one is known: its name, unless the kind says otherwise.
     fn key(slice: &Self::Slice) -> &str {
         slice.meta().name.as_deref().unwrap_or_default()
+    }
+
+    /// Its key in the text that is kept with it, of kinds that have one.
+    fn own_key(_: &Self::Object) -> Option<Arc<str>> {
+        None
     }
 
     /// Whether any follower needs it.
@@ -156,7 +161,7 @@ impl<K: Kind> SharedWatch<K> {
     }
 
     fn start(&self) -> Running<K::Object> {
-        let stock = Arc::new(Stock::new(K::place));
+        let stock = Arc::new(Stock::new(K::place, K::own_key));
         let source = Source {
             kind: K::default(),
             api: self.api.clone(),
@@ -181,8 +186,8 @@ impl<K: Kind> Debug for SharedWatch<K> {
 }
 
 impl<T> Stock<T> {
-    fn new(place: Place<T>) -> Self {
-        Self { store: Mutex::new(Store::new(place)), news: watch::Sender::new(0), again: Notify::new() }
+    fn new(place: Place<T>, own_key: OwnKey<T>) -> Self {
+        Self { store: Mutex::new(Store::new(place, own_key)), news: watch::Sender::new(0), again: Notify::new() }
     }
 
     fn store(&self) -> MutexGuard<'_, Store<T>> {

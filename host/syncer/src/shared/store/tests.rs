@@ -9,7 +9,7 @@ use super::*;
 type Pod = (Option<Arc<str>>, u64);
 
 fn store() -> Store<Pod> {
-    Store::new(|pod| pod.0.as_ref())
+    Store::new(|pod| pod.0.as_ref(), |_| None)
 }
 
 /// One that shows two objects at a time, and whose log has three changes, and a hundred bytes of what is gone.
@@ -67,6 +67,18 @@ fn s21_the_part_is_known_that_has_most_of_what_is_held() {
     }
     store.put("d", Some(Arc::new((None, 1))), 100);
     assert_eq!(largest(&store).as_deref(), Some("team"));
+}
+
+#[test]
+fn the_key_of_a_new_object_is_its_own_text_where_that_says_the_same() {
+    let mut store: Store<(Arc<str>, u64)> = Store::new(|_| None, |(own, _)| Some(Arc::clone(own)));
+    let (own, other): (Arc<str>, Arc<str>) = ("a".into(), "other".into());
+    store.put("a", Some(Arc::new((Arc::clone(&own), 1))), 0);
+    store.put("b", Some(Arc::new((Arc::clone(&other), 1))), 0);
+    store.put("c", None, 0);
+    let keys: Vec<&Arc<str>> = store.objects.keys().collect();
+    assert_eq!(keys.iter().map(|key| &***key).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert!(Arc::ptr_eq(keys[0], &own) && !Arc::ptr_eq(keys[1], &other));
 }
 
 #[test]
