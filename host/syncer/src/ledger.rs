@@ -2,7 +2,7 @@
 //! others hold, what the pods of a virtual node request in sum, and which pods those are (decisions S14 and S15). Placeholders for
 //! host ports are in no sum, since they use nothing.
 //!
-//! Owns the sums, kept as pods come, change and go, in the time that one pod takes; and which nodes have to be looked at
+//! Owns the sums, kept as pods come, change and go, without a look at the other pods; and which nodes have to be looked at
 //! after each event. Where several bindings share the watches of a physical cluster, a ledger has the pods of those nodes alone that
 //! its binding decides about: it takes them out of what the watches have shown ([`PodStock`]) when it does for the first time. It never
 //! takes them out of a watch of another connection that has not listed all pods yet: they would look like none. It is a
@@ -37,6 +37,7 @@ use topoloom_sync::sizes::counted::{
     CountedAs, PhysicalPod, PodOwner, VirtualPod, WholeReason, counted, counted_there,
 };
 use topoloom_sync::sizes::usage::{NodeUsage, PodUse, UsageChange};
+use topoloom_sync::sorted::SortedMap;
 use topoloom_sync::taints::Toleration;
 
 use self::arriving::Arriving;
@@ -162,7 +163,7 @@ struct VirtualRow {
 #[derive(Debug, Default)]
 struct LentRow {
     requested: NodeUsage,
-    pods: BTreeSet<Uid>,
+    pods: SortedMap<Uid, ()>,
 }
 
 impl Ledger {
@@ -253,7 +254,7 @@ impl Ledger {
         let name = virtual_node_name(&self.cluster, physical).ok()?;
         if let Entry::Vacant(entry) = self.names.entry(name.clone()) {
             entry.insert(Arc::clone(physical));
-            let pods = self.lent.get(&name).into_iter().flat_map(|row| &row.pods);
+            let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.keys());
             let rows = pods.filter_map(|uid| self.virtual_pods.get(uid));
             self.running += rows.filter(|row| row.is_running()).count();
         }
@@ -332,7 +333,7 @@ impl Ledger {
     /// The pods of a virtual node.
     #[must_use]
     pub fn pods(&self, lent: &str) -> Vec<LentPod> {
-        let pods = self.lent.get(lent).into_iter().flat_map(|row| &row.pods);
+        let pods = self.lent.get(lent).into_iter().flat_map(|row| row.pods.keys());
         pods.filter_map(|uid| self.virtual_pods.get(uid)?.lent()).collect()
     }
 
@@ -503,7 +504,7 @@ impl Ledger {
                 lent.requested.set(uid, part)
             }
         };
-        lent.pods.insert(uid.clone());
+        lent.pods.insert(uid.clone(), ());
         let is_removed = self.removed.contains(uid);
         let existence = if is_removed { Existence::Terminating } else { lending.existence() };
         let before = self.virtual_pods.remove(uid);

@@ -40,6 +40,7 @@
 //! | [`selector`] | which nodes a policy or a binding selects, and why one is not |
 //! | [`served`] | which of several installations serves a binding |
 //! | [`sizes`] | how large a virtual node is and why, and when that is written |
+//! | [`sorted`] | small maps of which there are thousands |
 //! | [`spread`] | which replica serves which binding, and when one is handed over |
 //! | [`streams`] | whether a stream to a virtual pod is passed on to a physical one |
 //! | [`summary`] | the numbers of a virtual node in one line |
@@ -83,6 +84,7 @@ pub mod schedule;
 pub mod selector;
 pub mod served;
 pub mod sizes;
+pub mod sorted;
 pub mod spread;
 pub mod streams;
 pub mod summary;

@@ -1,6 +1,7 @@
 //! The running sum: event by event, and over random histories against a plain sum.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -39,6 +40,18 @@ fn s15_a_phase_and_a_resize_change_the_sum_and_what_does_not_is_known() {
     assert_eq!(usage.remove(&b), UsageChange::Changed);
     assert_eq!(usage, NodeUsage::default());
     assert_eq!(usage.set(&a, part(Phase::Failed, "3")), UsageChange::Same);
+}
+
+#[test]
+fn the_text_of_the_last_event_s_uid_is_held_also_where_nothing_else_changed() {
+    let part = |cpu| PodUse::new(&Counted::Whole(WholeReason::Foreign), &list(&[("cpu", cpu)]));
+    let mut usage = NodeUsage::default();
+    for cpu in ["1", "1", "2"] {
+        let uid: Uid = "a".into();
+        let _ = usage.set(&uid, part(cpu));
+        let held: Vec<_> = usage.pods().map(|(held, _)| Arc::<str>::from(held).as_ptr()).collect();
+        assert_eq!(held, [Arc::<str>::from(&uid).as_ptr()]);
+    }
 }
 
 #[test]
