@@ -252,12 +252,14 @@ impl Ledger {
     /// A physical node has this virtual one: pods of the one mean something for the other from now on.
     pub fn node(&mut self, physical: &PhysicalName) -> Option<NodeName> {
         let name = virtual_node_name(&self.cluster, physical).ok()?;
-        if let Entry::Vacant(entry) = self.names.entry(name.clone()) {
-            entry.insert(Arc::clone(physical));
-            let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.keys());
-            let rows = pods.filter_map(|uid| self.virtual_pods.get(uid));
-            self.running += rows.filter(|row| row.is_running()).count();
+        if let Some((known, _)) = self.names.get_key_value(&name) {
+            // One text for all that is kept under the name, such as its lease.
+            return Some(known.clone());
         }
+        self.names.insert(name.clone(), Arc::clone(physical));
+        let pods = self.lent.get(&name).into_iter().flat_map(|row| row.pods.keys());
+        let rows = pods.filter_map(|uid| self.virtual_pods.get(uid));
+        self.running += rows.filter(|row| row.is_running()).count();
         Some(name)
     }
 

@@ -60,6 +60,13 @@ fn touched(names: &[&str]) -> Touched {
 }
 
 #[test]
+fn the_name_of_a_virtual_node_is_one_text_however_often_it_is_asked_for() {
+    let mut ledger = ledger();
+    let mut name = || Arc::<str>::from(ledger.node(&"w1".into()).unwrap());
+    assert!(Arc::ptr_eq(&name(), &name()));
+}
+
+#[test]
 fn s14_a_foreign_pod_counts_from_its_binding_until_it_ends_or_is_gone() {
     let mut ledger = ledger();
     assert_eq!(ledger.physical_pod(&read(pod("f", "", "1", "Pending"))), Ok(touched(&[])));
