@@ -12,7 +12,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use futures::AsyncReadExt as _;
+use futures::AsyncBufReadExt as _;
 use kube::api::{ListParams, ObjectList, Request};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -60,7 +60,16 @@ impl<T: Clone + DeserializeOwned> Pages<T> {
     fn of<K: Resource>(api: Api<K>, params: ListParams, asks: Asks) -> Self {
         let request = Request::new(api.resource_url());
         let params = ListParams { limit: params.limit.or(Some(PAGE)), ..params };
-        Self { client: api.into_client(), request, asks, params, read: 0, is_over: false, answers: Answers::default(), items: PhantomData }
+        Self {
+            client: api.into_client(),
+            request,
+            asks,
+            params,
+            read: 0,
+            is_over: false,
+            answers: Answers::default(),
+            items: PhantomData,
+        }
     }
 
     /// The next page; nothing after the last one. Where this is dropped, or fails, the same page is next.
@@ -96,7 +105,16 @@ impl Answers {
     ) -> kube::Result<T> {
         self.0.clear();
         let mut answer = std::pin::pin!(client.request_stream(request).await?);
-        answer.read_to_end(&mut self.0).await.map_err(|error| kube::Error::Service(Box::new(error)))?;
+        loop {
+            // Not `read_to_end`: it fills all room that is left with zeros each time that it waits.
+            let chunk = answer.fill_buf().await.map_err(|error| kube::Error::Service(Box::new(error)))?;
+            if chunk.is_empty() {
+                break;
+            }
+            self.0.extend_from_slice(chunk);
+            let length = chunk.len();
+            answer.consume_unpin(length);
+        }
         serde_json::from_slice(&self.0).map_err(kube::Error::SerdeError)
     }
 

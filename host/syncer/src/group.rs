@@ -74,6 +74,10 @@ const UNREAD: usize = 100;
 /// that is gone without a farewell would hold it for minutes.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long nodes wait after a take-over until the physical cluster is known, each of which would be looked at with each of its lists. Where it
+/// does not answer they are looked at without.
+const FIRST_LISTS: Duration = Duration::from_secs(5);
+
 /// What the tasks of a binding need.
 pub struct Group {
     /// What is known.
@@ -204,8 +208,14 @@ impl Group {
         let of_pods = work::Options { workers: pods::WORKERS, ..self.work.clone() };
         let of_nodes = work::Options { workers: nodes::WORKERS, ..self.work.clone() };
         let Lenders { queue: of_policies, work: lenders, statuses, .. } = &self.policies;
+        let nodes = async {
+            // Before that nothing follows for a node but that it is looked at again.
+            let known = async { tokio::time::timeout(FIRST_LISTS, self.lists.whole()).await.is_ok() };
+            let _is_known = stop.run_until_cancelled(known).await;
+            run_workers(self.queue.clone(), of_nodes, Arc::clone(&self.nodes), stop.clone()).await;
+        };
         tokio::join!(
-            run_workers(self.queue.clone(), of_nodes, Arc::clone(&self.nodes), stop.clone()),
+            nodes,
             run_workers(of_policies.clone(), lenders.clone(), Arc::clone(statuses), stop.clone()),
             run_workers(self.pods.inbox().queue().clone(), of_pods, Arc::clone(&self.pods), stop.clone()),
             run_workers(self.csi_queue.clone(), self.work.clone(), Arc::clone(&self.csi_nodes), stop.clone()),

@@ -435,8 +435,9 @@ impl Book {
 
     /// Whether the lease is to be renewed here, or was since this time.
     pub(super) fn renews_since(&self, node: &str, since: Duration) -> bool {
-        let is_renewed =
-            |entry: &Box<Entry>| entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since);
+        let is_renewed = |entry: &Box<Entry>| {
+            entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since)
+        };
         self.leases.get(node).is_some_and(is_renewed)
     }
 
