@@ -28,6 +28,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// And so often, until it gives up: as for connections of Go programs. With the nine times of Linux a connection to a machine that is
 /// gone ends within three minutes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// How much of an answer is read at once, and how long its head may be: what a TLS record has at most. By itself hyper holds up to 408 KiB for
+/// each connection that has had a large answer.
+const RECORD: usize = 16 << 10;
 /// How much of a stream is read ahead, and how long the head of an answer may be. By itself hyper reads up to 408 KiB ahead.
 const READ_AHEAD: usize = 64 << 10;
 
@@ -214,7 +217,9 @@ impl Carries {
     fn http(self) -> Builder {
         let mut builder = Client::builder(TokioExecutor::new());
         match self {
-            Self::Requests => {}
+            Self::Requests => {
+                builder.http1_read_buf_exact_size(RECORD);
+            }
             Self::Streams => {
                 builder.http1_max_buf_size(READ_AHEAD);
             }

@@ -230,14 +230,9 @@ impl Entry {
         // A time of the future is as good as now: our clock is behind, or another was ahead.
         self.renewed = age.map(|age| at.saturating_sub(Duration::try_from(age).unwrap_or_default()));
         self.step = match stored.standing(node, &self.uid, &common.us) {
-            Standing::Ours => self.over(node, stored, common),
+            Standing::Ours => over(stored, common),
             Standing::Foreign(_) => Step::Look,
         };
-    }
-
-    fn over(&self, node: &NodeName, stored: &StoredLease, common: &Common) -> Step {
-        let template = Template::replacing(&common.content(node, &self.uid), stored);
-        Step::Renew { template, version: stored.version() }
     }
 
     /// After which pause a lease of this age that is taken over is renewed first, where an earlier process has renewed it a moment ago.
@@ -278,14 +273,15 @@ impl Entry {
         self.latest = Some(renewal.time);
         self.skew = renewal.skew.filter(|skew| *skew > SKEW);
         let clock = renewal.skew.map(|_| wall);
+        let content = common.content(node, &self.uid);
         match &self.step {
             Step::Renew { template, version } => {
-                let body = template.fill(Some(version), renewal.time, clock);
+                let body = template.fill(&content, Some(version), renewal.time, clock);
                 (Sent::Renew, Order::Renew { address: self.address.clone(), body })
             }
             Step::Create | Step::Look => {
-                let template = Template::new(&common.content(node, &self.uid));
-                (Sent::Create, Order::Create { body: template.fill(None, renewal.time, clock) })
+                let template = Template::new("".into());
+                (Sent::Create, Order::Create { body: template.fill(&content, None, renewal.time, clock) })
             }
         }
     }
@@ -299,19 +295,13 @@ impl Entry {
         common: &Common,
     ) -> Taken {
         match answer {
-            LeaseAnswer::Written(written) => self.written(node, (sent, at), &written, common),
+            LeaseAnswer::Written(written) => self.written((sent, at), &written),
             LeaseAnswer::Read(stored) => self.read(node, &stored, common),
             LeaseAnswer::Refused(refusal) => self.refused(sent, refusal, common.options),
         }
     }
 
-    fn written(
-        &mut self,
-        node: &NodeName,
-        (sent, at): (Sent, Duration),
-        answer: &WrittenLease,
-        common: &Common,
-    ) -> Taken {
+    fn written(&mut self, (sent, at): (Sent, Duration), answer: &WrittenLease) -> Taken {
         self.latest = self.latest.max(answer.renewed);
         (self.stored, self.is_uncertain) = (answer.renewed, false);
         self.renewed = Some(at);
@@ -323,7 +313,7 @@ impl Entry {
                 BeatOutcome::Renewed
             }
             _ => {
-                let template = Template::created(&common.content(node, &self.uid), &answer.uid);
+                let template = Template::new(answer.uid.clone());
                 self.step = Step::Renew { template, version: answer.version.clone() };
                 BeatOutcome::Created
             }
@@ -338,7 +328,7 @@ impl Entry {
         match stored.standing(node, &self.uid, &common.us) {
             Standing::Ours => {
                 self.met_another |= is_known && before.is_some() && before != self.stored;
-                self.step = self.over(node, stored, common);
+                self.step = over(stored, common);
                 self.foreign = None;
                 self.at_once(BeatOutcome::Read)
             }
@@ -399,4 +389,9 @@ impl Entry {
         };
         Taken { next, outcome, news: Some(EntryNews::Refused(refusal)) }
     }
+}
+
+/// What is stored is renewed.
+fn over(stored: &StoredLease, common: &Common) -> Step {
+    Step::Renew { template: Template::replacing(&common.labels, stored), version: stored.version() }
 }

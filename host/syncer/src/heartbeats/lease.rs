@@ -1,6 +1,6 @@
 //! The Lease of a virtual node: what is written into it, what is read of it, and whose it is.
 //!
-//! Owns the bytes of a request: a [`Template`] is made once, and a renewal fills in two texts. Of an answer to a write only
+//! Owns the bytes of a request. Of a Lease only what others have added to it is held until the next one ([`Template`]). Of an answer to a write only
 //! version, UID and time are read. Never sends anything.
 //!
 //! # Failure story
@@ -11,7 +11,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write as _;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -25,9 +24,6 @@ use topoloom_sync::wall::TakeOver;
 
 /// Where the leases of all nodes are.
 pub const NAMESPACE: &str = "kube-node-lease";
-
-/// Room for a version and two times beside the template.
-const FILLED_IN: usize = 160;
 
 /// A Lease as it is stored: what of it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -192,14 +188,28 @@ impl fmt::Display for WhyForeign {
     }
 }
 
-/// The unchanging bytes of a Lease. What others have added to it, labels, annotations and finalizers, stays in it.
+/// What a renewal keeps of a Lease. What others have added to it, labels, annotations and finalizers, stays in it.
 pub(super) struct Template {
-    /// Up to the end of the metadata, without annotations and without the brace.
-    head: Box<[u8]>,
-    /// The annotations of others, as they stand between the braces.
-    annotations: Box<[u8]>,
-    /// From that brace to the beginning of the time.
-    spec: Box<[u8]>,
+    /// Its UID: an update would make one that was deleted. Nothing of one that does not exist yet.
+    uid: Uid,
+    /// What others have added: most have nothing, and there is one of these for each node.
+    added: Option<Box<Added>>,
+}
+
+/// What others have added to a Lease.
+struct Added {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lease<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'a>,
+    spec: Spec<'a>,
 }
 
 #[derive(Serialize)]
@@ -208,11 +218,23 @@ struct Metadata<'a> {
     name: &'a str,
     namespace: &'static str,
     labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     finalizers: &'a [String],
     owner_references: [Owner<'a>; 1],
     #[serde(skip_serializing_if = "str::is_empty")]
     uid: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    resource_version: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    holder_identity: &'a str,
+    lease_duration_seconds: u32,
+    renew_time: String,
 }
 
 #[derive(Serialize)]
@@ -236,91 +258,63 @@ pub(super) struct Content<'a> {
 }
 
 impl Template {
-    /// A Lease that does not exist yet.
-    pub(super) fn new(content: &Content<'_>) -> Self {
-        Self::over(content, &StoredMetadata::default())
+    /// A Lease that does not exist yet, or one that nothing was added to.
+    pub(super) fn new(uid: Uid) -> Self {
+        Self { uid, added: None }
     }
 
-    /// The Lease that was read, as ours. It names the UID of the Lease: an update would make one that was deleted.
-    pub(super) fn replacing(content: &Content<'_>, stored: &StoredLease) -> Self {
-        Self::over(content, &stored.metadata)
-    }
-
-    fn over(content: &Content<'_>, stored: &StoredMetadata) -> Self {
-        let mut labels = stored.labels.clone();
-        labels.extend(content.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let metadata = Metadata {
-            name: content.node,
-            namespace: NAMESPACE,
-            labels: &labels,
-            finalizers: &stored.finalizers,
-            owner_references: [Owner { api_version: "v1", kind: "Node", name: content.node, uid: content.uid }],
-            uid: &stored.uid,
+    /// The Lease that was read, as ours, whose labels are these.
+    pub(super) fn replacing(ours: &BTreeMap<String, String>, stored: &StoredLease) -> Self {
+        let StoredMetadata { labels, annotations, finalizers, uid, .. } = &stored.metadata;
+        let others = |all: &BTreeMap<String, String>, is_ours: &dyn Fn(&String) -> bool| -> BTreeMap<String, String> {
+            all.iter().filter(|(key, _)| !is_ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
         };
-        let mut head = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":"#.to_vec();
-        head.extend(json(&metadata));
-        // Annotations and version follow.
-        head.pop();
-        let mut annotations = Vec::new();
-        for (key, value) in stored.annotations.iter().filter(|(key, _)| *key != keys::RENEWED_AT) {
-            separate(&mut annotations);
-            annotations.extend(json(key));
-            annotations.push(b':');
-            annotations.extend(json(value));
-        }
-        let mut spec = br#"},"spec":{"holderIdentity":"#.to_vec();
-        spec.extend(json(&**content.node));
-        spec.extend_from_slice(format!(r#","leaseDurationSeconds":{},"renewTime":""#, content.seconds).as_bytes());
-        Self { head: head.into(), annotations: annotations.into(), spec: spec.into() }
-    }
-
-    /// The Lease that a create answered with: as this, with the UID that it got.
-    pub(super) fn created(content: &Content<'_>, uid: &Uid) -> Self {
-        Self::over(content, &StoredMetadata { uid: uid.to_string(), ..StoredMetadata::default() })
+        let added = Added {
+            labels: others(labels, &|key| ours.contains_key(key)),
+            annotations: others(annotations, &|key| key == keys::RENEWED_AT),
+            finalizers: finalizers.clone(),
+        };
+        let is_any = !(added.labels.is_empty() && added.annotations.is_empty() && added.finalizers.is_empty());
+        Self { uid: uid.as_str().into(), added: is_any.then(|| Box::new(added)) }
     }
 
     /// The body of a request: a create where there is no version. `clock` is what our clock shows, where that is not the time.
-    pub(super) fn fill(&self, version: Option<&ResourceVersion>, time: Timestamp, clock: Option<Timestamp>) -> Vec<u8> {
-        let length = self.head.len() + self.annotations.len() + self.spec.len() + FILLED_IN;
-        let mut body = Vec::with_capacity(length);
-        body.extend_from_slice(&self.head);
-        if clock.is_some() || !self.annotations.is_empty() {
-            body.extend_from_slice(br#","annotations":{"#);
-            let mut annotations = self.annotations.to_vec();
-            if let Some(clock) = clock {
-                separate(&mut annotations);
-                let _ = write!(annotations, r#""{}":"{clock:.6}""#, keys::RENEWED_AT);
-            }
-            body.extend(annotations);
-            body.push(b'}');
+    pub(super) fn fill(
+        &self,
+        content: &Content<'_>,
+        version: Option<&ResourceVersion>,
+        time: Timestamp,
+        clock: Option<Timestamp>,
+    ) -> Vec<u8> {
+        let added = self.added.as_deref();
+        let labels = added.filter(|added| !added.labels.is_empty()).map(|added| {
+            let ours = content.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+            added.labels.clone().into_iter().chain(ours).collect::<BTreeMap<_, _>>()
+        });
+        let mut annotations = added.map(|added| added.annotations.clone()).unwrap_or_default();
+        if let Some(clock) = clock {
+            annotations.insert(keys::RENEWED_AT.to_owned(), format!("{clock:.6}"));
         }
-        if let Some(version) = version {
-            body.extend_from_slice(br#","resourceVersion":"#);
-            quote(&mut body, version);
-        }
-        body.extend_from_slice(&self.spec);
-        // Writing into memory does not fail.
-        let _ = write!(body, "{time:.6}");
-        body.extend_from_slice(br#""}}"#);
-        body
-    }
-}
-
-/// Between two members of an object.
-fn separate(members: &mut Vec<u8>) {
-    if !members.is_empty() {
-        members.push(b',');
-    }
-}
-
-/// Adds the text as JSON. Versions are digits, and need no escape.
-fn quote(body: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        body.push(b'"');
-        body.extend_from_slice(text.as_bytes());
-        body.push(b'"');
-    } else {
-        body.extend(json(text));
+        let lease = Lease {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            metadata: Metadata {
+                name: content.node,
+                namespace: NAMESPACE,
+                labels: labels.as_ref().unwrap_or(content.labels),
+                annotations: &annotations,
+                finalizers: added.map_or(&[], |added| &added.finalizers),
+                owner_references: [Owner { api_version: "v1", kind: "Node", name: content.node, uid: content.uid }],
+                uid: &self.uid,
+                resource_version: version.map_or("", |version| version),
+            },
+            spec: Spec {
+                holder_identity: content.node,
+                lease_duration_seconds: content.seconds,
+                renew_time: format!("{time:.6}"),
+            },
+        };
+        json(&lease)
     }
 }
 
@@ -393,8 +387,12 @@ mod tests {
     #[test]
     fn a_create_names_the_node_as_owner_and_holder_and_carries_the_identity() {
         let (node, uid, labels) = ("vnode-east-w1".into(), "u-1".into(), us().labels());
-        let body =
-            Template::new(&content(&node, &uid, &labels)).fill(None, "2026-11-25T10:00:00.5Z".parse().unwrap(), None);
+        let body = Template::new("".into()).fill(
+            &content(&node, &uid, &labels),
+            None,
+            "2026-11-25T10:00:00.5Z".parse().unwrap(),
+            None,
+        );
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             lease,
@@ -424,8 +422,13 @@ mod tests {
             },
             "spec": {"holderIdentity": "n", "renewTime": "2026-11-25T09:00:00.000000Z"},
         }));
-        let template = Template::replacing(&content(&node, &uid, &labels), &old);
-        let body = template.fill(Some(&old.version()), "2026-11-25T10:00:00.123456Z".parse().unwrap(), None);
+        let template = Template::replacing(&labels, &old);
+        let body = template.fill(
+            &content(&node, &uid, &labels),
+            Some(&old.version()),
+            "2026-11-25T10:00:00.123456Z".parse().unwrap(),
+            None,
+        );
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(lease["metadata"]["resourceVersion"], "7");
         assert_eq!(lease["metadata"]["uid"], "lease-uid");
@@ -445,13 +448,14 @@ mod tests {
         let (time, clock) = (at("2026-11-25T10:00:00.000001Z"), at("2026-11-25T09:00:00Z"));
         for others in [json!({}), json!({"note": "quoted \"so\"", "other": ""})] {
             let old = stored(json!({"metadata": {"name": "n", "annotations": others}, "spec": {}}));
-            let template = Template::replacing(&content(&node, &uid, &labels), &old);
-            let body = template.fill(Some(&"7".into()), time, Some(clock));
+            let template = Template::replacing(&labels, &old);
+            let body = template.fill(&content(&node, &uid, &labels), Some(&"7".into()), time, Some(clock));
             let behind: StoredLease = serde_json::from_slice(&body).unwrap();
             assert_eq!((behind.renewed(), behind.clock()), (Some(time), Some(clock)));
             assert_eq!(&*behind.version(), "7");
-            let template = Template::replacing(&content(&node, &uid, &labels), &behind);
-            let lease: Value = serde_json::from_slice(&template.fill(None, time, None)).unwrap();
+            let template = Template::replacing(&labels, &behind);
+            let lease: Value =
+                serde_json::from_slice(&template.fill(&content(&node, &uid, &labels), None, time, None)).unwrap();
             assert_eq!(lease["metadata"].get("annotations").unwrap_or(&json!({})), &others);
         }
     }
@@ -501,8 +505,12 @@ mod tests {
     #[test]
     fn a_version_that_is_no_number_cannot_break_the_body() {
         let (node, uid, labels) = ("n".into(), "u".into(), BTreeMap::new());
-        let body =
-            Template::new(&content(&node, &uid, &labels)).fill(Some(&"a\"}\\".into()), Timestamp::UNIX_EPOCH, None);
+        let body = Template::new("".into()).fill(
+            &content(&node, &uid, &labels),
+            Some(&"a\"}\\".into()),
+            Timestamp::UNIX_EPOCH,
+            None,
+        );
         let lease: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(lease["metadata"]["resourceVersion"], "a\"}\\");
     }

@@ -52,8 +52,8 @@ use crate::slices::pod::PodName;
 const STATUSES: usize = 64 << 20;
 /// The same of virtual pods: those of 30 000 of the usual size, all of which a replica looks at when it takes a binding over.
 const TWINS: usize = 64 << 20;
-/// How many bytes of virtual pods at rest are held: the last 2 000 of the usual size, so that those that are being started need no read.
-const RESTED: usize = 4 << 20;
+/// How many bytes of virtual pods at rest are held: the last 1 000 of the usual size, so that those that are being started need no read.
+const RESTED: usize = 2 << 20;
 /// How many orphans are remembered. Those beyond wait until others are gone.
 const ORPHANS: usize = 10_000;
 /// How many refused writes are remembered.
