@@ -384,8 +384,7 @@ impl Book {
     }
 
     fn failing(&self) -> usize {
-        let fails = |entry: &&Box<Entry>| entry.wanted == Wanted::Renewed && entry.failures > 0;
-        self.leases.values().filter(fails).count()
+        self.leases.values().filter(|entry| entry.wanted == Wanted::Renewed && entry.failures > 0).count()
     }
 
     /// What happened since the last call.
@@ -435,10 +434,9 @@ impl Book {
 
     /// Whether the lease is to be renewed here, or was since this time.
     pub(super) fn renews_since(&self, node: &str, since: Duration) -> bool {
-        let is_renewed = |entry: &Box<Entry>| {
+        self.leases.get(node).is_some_and(|entry| {
             entry.wanted == Wanted::Renewed || entry.renewed.is_some_and(|renewed| renewed >= since)
-        };
-        self.leases.get(node).is_some_and(is_renewed)
+        })
     }
 
     /// Whether any lease is to be renewed.

@@ -21,7 +21,7 @@ use topoloom_sync::deletion::Leave;
 use topoloom_sync::guard::{Act, Cause, Guard, Safety, Size, Verdict};
 use topoloom_sync::node::Now;
 
-use super::{Remembered, View};
+use super::View;
 use crate::ledger::{PhysicalName, Touched};
 
 /// How long what waits for a round of the witness waits until it asks again.
@@ -163,10 +163,8 @@ impl View {
     /// The nodes for which the guard was asked for anything.
     #[must_use]
     pub fn asking(&self) -> Touched {
-        let asks = |(name, remembered): (&PhysicalName, &Box<Remembered>)| {
-            (!remembered.asked.acts.is_empty()).then(|| Arc::clone(name))
-        };
-        self.remembered.iter().filter_map(asks).collect()
+        let asking = self.remembered.iter().filter(|(_, remembered)| !remembered.asked.acts.is_empty());
+        asking.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Whether the guard holds what follows for this node.

@@ -192,8 +192,8 @@ impl History {
             Event::Ends(which, end) => self.end(*which, *end),
             Event::Deleted(node) => {
                 let (name, latest) = (NODES[*node], self.latest.get(NODES[*node]).copied());
-                let knows = |entry: &Box<Entry>| matches!(entry.step, Step::Renew { .. }) || entry.latest > latest;
-                if !self.book.leases.get(name).is_some_and(knows) {
+                let known = self.book.leases.get(name);
+                if !known.is_some_and(|entry| matches!(entry.step, Step::Renew { .. }) || entry.latest > latest) {
                     // It was dropped, and started again, and its time was not read since then.
                     self.latest.remove(name);
                 }

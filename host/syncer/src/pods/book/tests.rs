@@ -62,6 +62,9 @@ fn s21_pairs_at_rest_hold_no_text_of_a_physical_pod() {
     assert_eq!(book.waiting(), []);
 }
 
+/// What is changed of a physical pod and its virtual one.
+type Edit = fn(&mut Value, &mut Value);
+
 /// What has to be looked at when these two are shown, the virtual one first, and how many bytes are held then.
 fn looks_at(edit: impl Fn(&mut Value, &mut Value)) -> (Vec<PodKey>, usize) {
     let mut book = book();
@@ -77,7 +80,7 @@ fn looks_at(edit: impl Fn(&mut Value, &mut Value)) -> (Vec<PodKey>, usize) {
 fn a_pair_that_says_the_same_needs_no_look_when_it_is_shown_and_one_that_differs_in_anything_does() {
     assert_eq!(looks_at(|_, _| ()), (vec![], 0));
     assert_eq!(looks_at(|pod, _| pod["status"]["qosClass"] = "Burstable".into()), (vec![], 0), "it is not copied");
-    let edits: [(&str, fn(&mut Value, &mut Value)); 7] = [
+    let edits: [(&str, Edit); 7] = [
         ("another status", |pod, _| pod["status"]["reason"] = "b".into()),
         ("a final phase of the virtual pod", |_, twin| twin["status"]["phase"] = "Failed".into()),
         ("of an earlier binding", |pod, _| pod["metadata"]["labels"]["topoloom.dev/binding-uid"] = "b0".into()),
