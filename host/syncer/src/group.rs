@@ -2,7 +2,7 @@
 //!
 //! Owns the order of the take-over: first the leases of the nodes that are there are renewed, also those of nodes that
 //! have lost labels of identity, then the virtual cluster is known, then the physical one, then nodes and pods are decided
-//! about. Both are listed at the same time. Follows the watches of both sides, which all bindings share ([`shared`](crate::shared)), and starts the workers.
+//! about. Once the leases are known, both are listed at the same time. Follows the watches of both sides, which all bindings share ([`shared`](crate::shared)), and starts the workers.
 //! Never reads or writes an object by itself but for the first list of virtual nodes. Which connection is used, and what may
 //! be written, is the [binding's](crate::bindings) to say.
 //!
