@@ -166,6 +166,7 @@ enum ElectionState {
         not_before: Duration,
         /// The watch does not work: a read is due at this time.
         read_at: Option<Duration>,
+        restore: RestoreRead,
     },
     Leading {
         version: ResourceVersion,
@@ -177,6 +178,18 @@ enum ElectionState {
         doubts: bool,
     },
     Lost(Lost),
+}
+
+/// The read that a replica owes since the API server went back. Until its answer, events of the watch may be from either history,
+/// so none of them counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestoreRead {
+    /// It was answered, or the API server never went back.
+    Answered,
+    /// It is due. The answer of one that was sent earlier may be from the history that the API server has left.
+    Due,
+    /// It was ordered since.
+    Ordered,
 }
 
 #[derive(Debug)]
@@ -215,7 +228,12 @@ impl LeaseCandidate {
             timing,
             courtesy: Duration::ZERO,
             claimable: None,
-            state: ElectionState::Outside { known: KnownLease::Unread, not_before: Duration::ZERO, read_at: None },
+            state: ElectionState::Outside {
+                known: KnownLease::Unread,
+                not_before: Duration::ZERO,
+                read_at: None,
+                restore: RestoreRead::Answered,
+            },
         }
     }
 
@@ -234,6 +252,11 @@ impl LeaseCandidate {
     /// What to do at this time.
     pub fn next(&mut self, now: Duration) -> LeaseOrder {
         let order = self.due(now);
+        if let (LeaseOrder::Read, ElectionState::Outside { restore: restore @ RestoreRead::Due, .. }) =
+            (&order, &mut self.state)
+        {
+            *restore = RestoreRead::Ordered;
+        }
         if matches!(order, LeaseOrder::Claim { .. }) && !self.has_claimed() {
             let goes = *self.claimable.get_or_insert(now) + self.courtesy;
             return if goes > now { LeaseOrder::Wait(goes) } else { order };
@@ -323,7 +346,12 @@ impl LeaseCandidate {
                     }
                 }
             }
-            ElectionState::Outside { known, read_at, .. } => {
+            ElectionState::Outside { known, read_at, restore, .. } => {
+                match (seen, *restore) {
+                    (SeenBy::Watch, RestoreRead::Answered) => {}
+                    (SeenBy::Read, RestoreRead::Answered | RestoreRead::Ordered) => *restore = RestoreRead::Answered,
+                    (SeenBy::Watch, _) | (SeenBy::Read, RestoreRead::Due) => return,
+                }
                 *read_at = None;
                 if seen == SeenBy::Watch && known.is_newer_than(&observation) {
                     return;
@@ -350,10 +378,11 @@ impl LeaseCandidate {
                 *doubts = true;
                 *due = now;
             }
-            ElectionState::Outside { known, read_at, .. } => {
+            ElectionState::Outside { known, read_at, restore, .. } => {
                 let old = std::mem::replace(known, KnownLease::Unread);
                 *known = old.forgotten();
                 *read_at = Some(now);
+                *restore = RestoreRead::Due;
             }
             ElectionState::Lost(_) => {}
         }

@@ -277,6 +277,42 @@ fn after_a_restore_the_lease_is_read_and_older_versions_count() {
 /// Another replica goes first for this long.
 const COURTESY: Duration = Duration::from_millis(500);
 
+/// A follower of a Lease at version 20 that learned at 1 of a restore.
+fn follower_after_a_restore() -> LeaseCandidate {
+    let mut me = candidate();
+    me.observed(seconds(0.0), SeenBy::Read, present(20, "other"));
+    me.restored(seconds(1.0));
+    assert_eq!(me.next(seconds(1.0)), LeaseOrder::Read);
+    me
+}
+
+#[test]
+fn after_a_restore_no_event_of_the_watch_replaces_the_read_that_failed() {
+    // Of the history that the API server has left, and of the present one.
+    for event in [present(21, "other"), present(9, "other")] {
+        let mut me = follower_after_a_restore();
+        me.unread(seconds(1.1));
+        me.observed(seconds(1.2), SeenBy::Watch, event.clone());
+        assert_eq!(me.next(seconds(1.3)), LeaseOrder::Wait(seconds(3.1)), "{event:?}");
+        assert_eq!(me.next(seconds(3.1)), LeaseOrder::Read, "{event:?}");
+        me.observed(seconds(3.2), SeenBy::Watch, event.clone());
+        me.observed(seconds(3.3), SeenBy::Read, present(10, "other"));
+        me.observed(seconds(4.0), SeenBy::Watch, released(11, "other"));
+        assert_eq!(me.next(seconds(4.0)), replaces(11, 4), "{event:?}");
+    }
+}
+
+#[test]
+fn after_a_restore_the_answer_of_a_read_that_was_sent_before_does_not_count() {
+    let mut me = candidate();
+    assert_eq!(me.next(seconds(0.0)), LeaseOrder::Read);
+    me.restored(seconds(1.0));
+    me.observed(seconds(1.1), SeenBy::Read, present(20, "other"));
+    assert_eq!(me.next(seconds(1.1)), LeaseOrder::Read);
+    me.observed(seconds(1.2), SeenBy::Read, released(9, "other"));
+    assert_eq!(me.next(seconds(1.2)), replaces(9, 4));
+}
+
 #[test]
 fn s11_a_replica_that_gives_way_claims_a_lease_without_a_holder_later_and_reads_of_it_do_not_delay_that() {
     for free in [released(5, "other"), Observation::Absent(None)] {
