@@ -150,8 +150,8 @@ impl Heartbeats {
     }
 
     /// As [`Self::start`] for many nodes at once, with what one list of the leases shows: what is known of a lease is renewed
-    /// without a read, those that were renewed longest ago go first, and those that were renewed a moment ago wait for their turns. A
-    /// Lease of another node in the list does no harm.
+    /// without a read, those that were renewed longest ago go first, and those that were renewed a moment ago follow evenly within half
+    /// of an interval. A Lease of another node in the list does no harm.
     ///
     /// Returns an error for each node that has no usable name or UID; the others are started.
     #[must_use]

@@ -17,7 +17,7 @@ use topoloom_sync::identity::Identity;
 use topoloom_sync::renewal::Wheel;
 use topoloom_sync::wall::TakeOver;
 
-use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, RECENT, Sent, Step, Wanted};
+use super::entry::{Common, Entry, EntryNews, Memory, Next, Pause, Place, Sent, Step, Wanted, recent};
 use super::lease::{self, StoredLease, WhyForeign};
 use super::metrics::{BeatCounts, BeatOutcome, BindingMetrics};
 use super::options::Options;
@@ -251,7 +251,7 @@ impl Book {
 
     /// Leases whose turn has come, and those whose pause is over, are ready.
     pub(super) fn turn(&mut self, now: Duration) {
-        let recent = self.common.options.interval() / RECENT;
+        let recent = recent(self.common.options.interval());
         for node in self.wheel.due(now) {
             let Some(entry) = self.leases.get_mut(&node) else { continue };
             let wants = match entry.place {

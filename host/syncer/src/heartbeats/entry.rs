@@ -28,8 +28,12 @@ use super::requests::{LeaseAnswer, Order};
 
 /// Requests that follow one another without a pause: the answers to five renewals that met another writer, each read again.
 const AT_ONCE: u32 = 8;
-/// A lease that was renewed less than this part of an interval ago has no turn.
-pub(super) const RECENT: u32 = 3;
+/// A lease that was renewed less than this part of an interval ago has no turn. More than the half: what a take-over has renewed at
+/// [half of its turn](Entry::first_pause) waits for the turn after that, 16 s later at most.
+pub(super) fn recent(interval: Duration) -> Duration {
+    interval * 3 / 5
+}
+
 /// A stored time that is further ahead of our clock than this is no delay and no rounding: a clock is wrong.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
@@ -236,8 +240,9 @@ impl Entry {
     }
 
     /// After which pause a lease of this age that is taken over is renewed first, where an earlier process has renewed it a moment ago.
-    /// All are renewed in the order of their turns within three quarters of an interval, so early that the turns themselves find them
-    /// [recent](RECENT): the renewals of a take-over are even. A time of the future says nothing of the age: one of two clocks is wrong.
+    /// All are renewed in the order of their turns within half of an interval, so early that the turns themselves find them [recent], and
+    /// that the lists of a take-over hold up none for long: the renewals of a take-over are even. A time of the future says nothing of the age:
+    /// one of two clocks is wrong.
     pub(super) fn first_pause(
         &self,
         turn: Duration,
@@ -246,7 +251,7 @@ impl Entry {
     ) -> Option<Duration> {
         let age = age.and_then(|age| Duration::try_from(age).ok())?;
         let is_fresh = matches!(self.step, Step::Renew { .. }) && age < options.interval() * 2;
-        is_fresh.then(|| turn * 3 / 4)
+        is_fresh.then(|| turn / 2)
     }
 
     /// Its turn has come, or it is started.
