@@ -14,6 +14,7 @@ mod window;
 use std::time::Duration;
 
 use anyhow::Result;
+use tokio::time::sleep;
 use topoloom_tests::controlplane::{Request, Requests};
 
 use crate::options::Options;
@@ -50,14 +51,14 @@ pub(crate) async fn counted(options: &Options, scale: &Scale, table: &mut Table)
         part("profile", Box::pin(profile::measure(&mut stage, table))).await;
     }
     if options.wants("start") {
-        part("start", Box::pin(start::measure(&mut stage, scale, table))).await;
+        part("start", Box::pin(start::counted(&mut stage, scale, table))).await;
     }
     stage.stop().await
 }
 
 /// Timing runs, at 1 000 nodes and 10 000 pods.
 pub(crate) async fn timed(options: &Options, scale: &Scale, table: &mut Table) -> Result<()> {
-    if !["size", "churn", "pods", "window"].iter().any(|row| options.wants(row)) {
+    if !["start", "size", "churn", "pods", "window"].iter().any(|row| options.wants(row)) {
         return Ok(());
     }
     let mut stage = Stage::new(scale.timed, scale).await?;
@@ -68,6 +69,10 @@ pub(crate) async fn timed(options: &Options, scale: &Scale, table: &mut Table) -
     stage.let_work_in(ours).await?;
     until_at_rest(&host, stage.machines, ours).await?;
     host.stop().await?;
+    if options.wants("start") {
+        sleep(SETTLES).await;
+        part("start", Box::pin(start::timed(&stage, scale, table))).await;
+    }
     if options.wants("size") {
         part("size", Box::pin(size::measure(&stage, options, table))).await;
     }

@@ -44,7 +44,7 @@ use self::once::Names;
 pub(super) use self::strays::Stray;
 use self::strays::Strays;
 use super::key::PodKey;
-use super::shelf::{Shelf, TwinTexts, Waits};
+use super::shelf::{Expected, Shelf, TwinTexts, Waits};
 use crate::pod_state::{Digest, PodState};
 use crate::slices::pod::PodName;
 
@@ -52,8 +52,8 @@ use crate::slices::pod::PodName;
 const STATUSES: usize = 64 << 20;
 /// The same of virtual pods: those of 30 000 of the usual size, all of which a replica looks at when it takes a binding over.
 const TWINS: usize = 64 << 20;
-/// How many bytes of virtual pods at rest are held: the last 1 000 of the usual size, so that those that are being started need no read.
-const RESTED: usize = 2 << 20;
+/// How many bytes of virtual pods at rest are held: the last 6 000 of the usual size, so that those that are being started need no read.
+const RESTED: usize = 12 << 20;
 /// How many orphans are remembered. Those beyond wait until others are gone.
 const ORPHANS: usize = 10_000;
 /// How many refused writes are remembered.
@@ -377,11 +377,10 @@ impl Book {
         let row = PhysicalRow { uid, version, digest, phase, twin, presence: Presence::There, done, shown, adopted };
         self.physical.insert(name.clone(), Box::new(row));
         self.strays.shown(&name);
-        if is_first && content == Content::Read {
-            self.settle(&name, pod);
-        }
+        let is_settled = is_first && content == Content::Read && self.settle(&name, pod);
         if self.is_at_rest(&name) {
-            self.rests(&name);
+            let is_late = is_settled && phase != Some(Phase::Pending);
+            self.rests(&name, if is_late { Expected::Late } else { Expected::Soon });
             return Vec::new();
         }
         match pod.text().filter(|_| content == Content::Read) {
@@ -392,21 +391,21 @@ impl Book {
     }
 
     /// A physical pod that is shown for the first time, as most are after a take-over: where its virtual pod says what it says, nothing is
-    /// left to do, and it needs no look.
-    fn settle(&mut self, name: &PodName, pod: &PodState) {
-        let Some(row) = self.physical.get(name) else { return };
-        let Some((twin_name, _)) = &row.twin else { return };
+    /// left to do, and it needs no look. Returns whether it does.
+    fn settle(&mut self, name: &PodName, pod: &PodState) -> bool {
+        let Some(row) = self.physical.get(name) else { return false };
+        let Some((twin_name, _)) = &row.twin else { return false };
         let digest = self.twins.get(twin_name).and_then(|twin| twin.digest);
         let (Some(physical), Some(text)) = (row.digest, self.texts.get(twin_name).filter(|_| digest.is_some())) else {
-            return;
+            return false;
         };
-        let Some(twin) = PodState::read(text) else { return };
-        if pod.is_mirrored_by(&twin, &self.identity, &self.copied)
-            && let Some(row) = self.physical.get_mut(name)
-        {
+        let Some(twin) = PodState::read(text) else { return false };
+        let is_mirrored = pod.is_mirrored_by(&twin, &self.identity, &self.copied);
+        if let Some(row) = self.physical.get_mut(name).filter(|_| is_mirrored) {
             row.done = Some(Done { physical, twin: Some(TwinSeen { digest, mapped: Mapped::Yes }) });
             self.followed(&twin.uid());
         }
+        is_mirrored
     }
 
     /// The watch has shown these at this time.
@@ -687,7 +686,7 @@ impl Book {
             return Rested::Yes;
         }
         if self.is_at_rest(&name) {
-            self.rests(&name);
+            self.rests(&name, Expected::Soon);
         }
         if is_same {
             self.take_shown(&name);
@@ -753,10 +752,10 @@ impl Book {
     }
 
     /// Nothing is left to do for a physical pod: its text is not needed again, and that of its virtual pod may be.
-    fn rests(&mut self, name: &PodName) {
+    fn rests(&mut self, name: &PodName, expected: Expected) {
         self.statuses.remove(name);
         if let Some((twin, _)) = self.physical.get(name).and_then(|row| row.twin.as_ref()) {
-            self.texts.rest(twin);
+            self.texts.rest(twin, expected);
         }
     }
 

@@ -9,6 +9,8 @@ use crate::slices::pod::PodName;
 
 /// What an entry costs beside its text: its places in two maps, and its name.
 const ENTRY: usize = 200;
+/// The part of the room for pods at rest that those get for which nothing is expected soon.
+const LATE_PART: usize = 8;
 
 /// Texts by the names of their pods.
 #[derive(Debug)]
@@ -62,7 +64,6 @@ impl Shelf {
     }
 
     /// How many bytes are held.
-    #[cfg(test)]
     pub(super) fn used(&self) -> usize {
         self.used
     }
@@ -91,6 +92,15 @@ pub(super) enum Waits {
     No,
 }
 
+/// When something is expected next for a pod at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// It was changed a moment ago, or is being started.
+    Soon,
+    /// It was found as it is, and may stay so for days.
+    Late,
+}
+
 impl TwinTexts {
     /// None, with room for so many bytes of each.
     pub(super) fn new(due: usize, rested: usize) -> Self {
@@ -111,10 +121,14 @@ impl TwinTexts {
         self.due.get(name).or_else(|| self.rested.get(name))
     }
 
-    /// The pod is at rest.
-    pub(super) fn rest(&mut self, name: &PodName) {
+    /// The pod is at rest. After a take-over thousands are found at rest: their texts get a part of the room.
+    pub(super) fn rest(&mut self, name: &PodName, expected: Expected) {
         let Some(text) = self.due.get(name).cloned() else { return };
-        self.put(name, text, Waits::No);
+        if expected == Expected::Late && self.rested.used() >= self.rested.room / LATE_PART {
+            self.due.remove(name);
+        } else {
+            self.put(name, text, Waits::No);
+        }
     }
 
     /// It is not needed any more.
@@ -167,10 +181,10 @@ mod tests {
         let held = |texts: &TwinTexts| (0..1_000).filter(|number| texts.get(&name(*number)).is_some()).count();
         (0..1_000).for_each(|number| texts.put(&name(number), text(100), Waits::Yes));
         assert_eq!(held(&texts), 1_000);
-        (0..990).for_each(|number| texts.rest(&name(number)));
+        (0..990).for_each(|number| texts.rest(&name(number), Expected::Soon));
         assert_eq!(held(&texts), 10 + 10);
         assert!(texts.get(&name(0)).is_none() && texts.get(&name(989)).is_some());
-        texts.rest(&name(0));
+        texts.rest(&name(0), Expected::Soon);
         texts.put(&name(0), text(100), Waits::No);
         assert!(texts.get(&name(0)).is_some() && texts.get(&name(980)).is_none());
         // What is shown of one at rest may wait again.
@@ -178,6 +192,23 @@ mod tests {
         assert_eq!((held(&texts), texts.get(&name(989)).map(|text| text.len())), (20, Some(50)));
         (0..1_000).for_each(|number| texts.remove(&name(number)));
         assert_eq!((held(&texts), texts.due.used(), texts.rested.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_a_take_over_finds_at_rest_gets_a_part_of_the_room_and_displaces_nothing() {
+        let mut texts = TwinTexts::new(1 << 20, 12 * (100 + ENTRY));
+        let held =
+            |texts: &TwinTexts| (0..100).filter(|number| texts.get(&name(*number)).is_some()).collect::<Vec<_>>();
+        (0..100).for_each(|number| texts.put(&name(number), text(100), Waits::Yes));
+        (0..90).for_each(|number| texts.rest(&name(number), Expected::Late));
+        assert_eq!(held(&texts), [&[0, 1, 2][..], &(90..100).collect::<Vec<_>>()].concat());
+        (90..100).for_each(|number| texts.rest(&name(number), Expected::Soon));
+        assert_eq!(held(&texts), [&[0, 1, 2][..], &(90..100).collect::<Vec<_>>()].concat(), "there is room");
+        (10..22).for_each(|number| texts.put(&name(number), text(100), Waits::No));
+        assert_eq!(held(&texts), [&[1, 2][..], &(10..22).collect::<Vec<_>>(), &(90..100).collect::<Vec<_>>()].concat());
+        texts.put(&name(5), text(100), Waits::Yes);
+        texts.rest(&name(5), Expected::Late);
+        assert!(texts.get(&name(5)).is_none() && held(&texts).len() == LATE_PART * 3);
     }
 
     #[test]

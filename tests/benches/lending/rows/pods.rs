@@ -80,13 +80,17 @@ pub(super) async fn measure(stage: &Stage, table: &mut Table) -> Result<()> {
     }
     let took = until_all(fast, count, PHASES[1]).await?.saturating_duration_since(begin);
     sleep(SETTLES).await;
-    let writes = stage.virtual_plane.requests().await?.since(&before).writes("pods", "status");
+    let since = stage.virtual_plane.requests().await?.since(&before);
+    let writes = since.writes("pods", "status");
     let changes = count * 2;
     let what = format!("{count} pods Running, then Succeeded: {changes} changes");
     table.add(Row::new(what.clone(), time(took)));
     // Succeeded may follow before Running was written: then one write shows both.
     let row = Row::new("  writes of pod status, one per change that shows", writes.to_string());
     table.add(row.target(writes as f64, Target::AtMost(changes.into()), super::whole));
+    // This program reads none.
+    let reads = since.count(|request| request.verb == "GET" && request.resource == "pods");
+    table.add(Row::new("  virtual pods read one by one", reads.to_string()));
 
     let sample = lags(stage, paced, count).await?;
     for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(LAG))] {
