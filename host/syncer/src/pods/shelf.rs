@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_a_take_over_finds_at_rest_gets_a_part_of_the_room_and_displaces_nothing() {
-        let mut texts = TwinTexts::new(1 << 20, 12 * (100 + ENTRY));
+        let mut texts = TwinTexts::new(1 << 20, LATE_PART * 3 * (100 + ENTRY));
         let held =
             |texts: &TwinTexts| (0..100).filter(|number| texts.get(&name(*number)).is_some()).collect::<Vec<_>>();
         (0..100).for_each(|number| texts.put(&name(number), text(100), Waits::Yes));
