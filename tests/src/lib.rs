@@ -17,6 +17,7 @@ pub mod controlplane;
 pub mod device_plugin;
 pub mod dice;
 pub mod doctests;
+pub mod failed;
 pub mod failover;
 pub mod faults;
 mod gomodule;

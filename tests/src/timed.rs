@@ -1,22 +1,25 @@
-//! `make test`: cargo runs the tests, with a program around each test binary that records when its tests ended.
+//! `make test`: cargo runs the tests, with a program around each test binary that records when its tests ended, and what failed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::failed::{Failed, Reader};
 use crate::slowest::{Ended, Took, result, slowest, times};
 use crate::{controlplane, guest, helm};
 
 /// How many tests are printed.
 const MOST: usize = 20;
 /// The variable with the file for the times of the tests.
-const FILE: &str = "TOPOLOOM_TEST_TIMES";
+const TIMES: &str = "TOPOLOOM_TEST_TIMES";
+/// The variable with the file for the tests that failed.
+const FAILED: &str = "TOPOLOOM_TEST_FAILED";
 /// The variable with the name of a test binary that another run of cargo runs.
 const LEFT_OUT: &str = "TOPOLOOM_TEST_LEFT_OUT";
 /// The variable with the number of libtest's threads.
@@ -48,8 +51,8 @@ const ONE_THREAD: (&str, &str) = ("GOMAXPROCS", "1");
 /// others only compute.
 const NICE: &str = "5";
 
-/// Runs `cargo test --workspace` with these arguments and prints the slowest tests; returns the code with which cargo
-/// ended.
+/// Runs `cargo test --workspace` with these arguments and prints the slowest tests and, last, those that failed; returns the code
+/// with which cargo ended.
 ///
 /// The end-to-end tests wait for a third of their time and more. So one cargo runs them, and a second one beside it
 /// runs all others in the time that is left; the output of the second one is printed when it has ended.
@@ -58,8 +61,10 @@ const NICE: &str = "5";
 /// When cargo cannot be started or the times cannot be read.
 pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     let here = std::env::current_exe().context("this program has no path")?;
-    let file = here.with_file_name("test-times");
-    File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
+    let [file, file_of_failed] = ["test-times", "test-failed"].map(|name| here.with_file_name(name));
+    for file in [&file, &file_of_failed] {
+        File::create(file).with_context(|| format!("{} cannot be written", file.display()))?;
+    }
     let runner = format!("target.'cfg(all())'.runner = {}", serde_json::json!([here, "timed"]));
     let cargo = |program: &OsStr, before: &[&OsStr], targets: &[&str]| {
         let mut command = Command::new(program);
@@ -68,7 +73,7 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
             .args(["test", "--workspace", "--no-fail-fast", "--config", &runner])
             .args(targets)
             .args(arguments);
-        command.env(FILE, &file).current_dir(workspace);
+        command.env(TIMES, &file).env(FAILED, &file_of_failed).current_dir(workspace);
         command
     };
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -112,8 +117,12 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
         ("the other tests", others.context("what the other tests print cannot be passed on")?),
     ];
     let failed: Vec<_> = ends.iter().filter(|(_, status)| !status.success()).collect();
+    if !failed.is_empty() {
+        // All that they printed may be far above.
+        let all = fs::read_to_string(&file_of_failed);
+        eprint!("\n{}", all.with_context(|| format!("{} cannot be read", file_of_failed.display()))?);
+    }
     for (which, status) in &failed {
-        // The messages of the tests may be far above.
         eprintln!("{which} failed: {status}");
     }
     Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
@@ -145,17 +154,22 @@ pub fn one(command: &[OsString]) -> Result<i32> {
         let begun: Vec<_> = lanes.iter().map(|lane| scope.spawn(move || lane.run(program, binary))).collect();
         begun.into_iter().map(thread::ScopedJoinHandle::join).collect()
     });
-    let (mut code, mut took) = (0, String::new());
+    let (mut code, mut took, mut failed) = (0, String::new(), String::new());
     for lane in ended {
-        let (its_code, its_times) = lane.map_err(|_| anyhow::anyhow!("the thread of {binary} panicked"))??;
-        code = if code == 0 { its_code } else { code };
-        took.extend(its_times.iter().map(|took| format!("{took}\n")));
+        let ended = lane.map_err(|_| anyhow::anyhow!("the thread of {binary} panicked"))??;
+        code = if code == 0 { ended.code } else { code };
+        took.extend(ended.times.iter().map(|took| format!("{took}\n")));
+        failed.extend(ended.failed.iter().map(|failed| format!("{failed}\n")));
     }
-    if let Some(file) = std::env::var_os(FILE).map(PathBuf::from) {
-        let mut file = File::options().append(true).open(file).context("the times of the tests cannot be kept")?;
-        file.write_all(took.as_bytes()).context("the times of the tests cannot be kept")?;
-    }
+    keep(TIMES, &took).context("the times of the tests cannot be kept")?;
+    keep(FAILED, &failed).context("what failed cannot be kept")?;
     Ok(code)
+}
+
+/// Appends this to the file of a variable, where it is set: other test binaries do the same.
+fn keep(file: &str, text: &str) -> io::Result<()> {
+    let Some(file) = std::env::var_os(file) else { return Ok(()) };
+    File::options().append(true).open(file)?.write_all(text.as_bytes())
 }
 
 /// One process of a test binary, beside others of the same binary.
@@ -211,9 +225,18 @@ fn side_by_side(planes: usize) -> Vec<Lane> {
     named.into_iter().map(lane).collect()
 }
 
+/// A process of a test binary has ended.
+struct LaneEnded {
+    /// Its code.
+    code: i32,
+    /// How long its tests took.
+    times: Vec<Took>,
+    failed: Vec<Failed>,
+}
+
 impl Lane {
-    /// Runs it to its end, and passes on each line that it prints; returns its code, and how long its tests took.
-    fn run(&self, program: &OsStr, binary: &str) -> Result<(i32, Vec<Took>)> {
+    /// Runs it to its end, and passes on each line that it prints.
+    fn run(&self, program: &OsStr, binary: &str) -> Result<LaneEnded> {
         let began = Instant::now();
         let mut command = Command::new(program);
         command.args(&self.arguments).env(THREADS, self.threads.to_string()).stdout(Stdio::piped());
@@ -221,7 +244,7 @@ impl Lane {
             command.env(controlplane::AT_ONCE, planes.to_string()).env(ONE_THREAD.0, ONE_THREAD.1);
         }
         let mut child = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
-        let mut ended = Vec::new();
+        let (mut ended, mut failed) = (Vec::new(), Reader::new(binary));
         let mut output = BufReader::new(child.stdout.take().context("its output is a pipe")?);
         let mut line = Vec::new();
         while output.read_until(b'\n', &mut line).context("its output cannot be read")? > 0 {
@@ -230,11 +253,13 @@ impl Lane {
             let at = began.elapsed();
             let text = String::from_utf8_lossy(&line);
             ended.extend(result(text.trim_end()).map(|name| Ended { name: name.to_owned(), at }));
+            failed.line(text.trim_end());
             line.clear();
         }
         let status = child.wait().context("waiting for it")?;
         // Without a code a signal ended it.
-        Ok((status.code().unwrap_or(101), times(binary, self.threads, &ended)))
+        let (code, times) = (status.code().unwrap_or(101), times(binary, self.threads, &ended));
+        Ok(LaneEnded { code, times, failed: failed.end() })
     }
 }
 

@@ -82,9 +82,9 @@ pub(crate) async fn timed(options: &Options, scale: &Scale, table: &mut Table) -
     if options.wants("window") {
         part("window", Box::pin(window::timed(&stage, scale, table))).await;
     }
-    // The last one: its kubelets stay silent.
+    // The last one: its kubelets end.
     if options.wants("pods") {
-        part("pods", Box::pin(pods::measure(&stage, table))).await;
+        part("pods", Box::pin(pods::measure(&mut stage, table))).await;
     }
     drop(player);
     stage.stop().await

@@ -23,7 +23,7 @@ use topoloom_tests::lending::Background;
 
 pub(crate) use leases::{Gaps, Leases};
 pub(crate) use nodes::{Nodes, milli};
-pub(crate) use pods::Pods;
+pub(crate) use pods::{Pods, ShownPod};
 
 /// The pause between two looks of a wait. It grows with the time that has passed, since a look may go through thousands of notes: the
 /// time of a change is not that of a look.

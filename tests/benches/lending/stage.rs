@@ -34,7 +34,7 @@ use crate::scale::{Scale, Size};
 use crate::seen::{Leases, Nodes, Seen};
 
 pub(crate) use bodies::pod;
-pub(crate) use pods::{AT_ONCE, Stream, create_all};
+pub(crate) use pods::{AT_ONCE, Stream, create_all, shown};
 
 /// The binding of most rows.
 pub(crate) const BINDING: &str = "east";
@@ -265,6 +265,11 @@ impl Stage {
             if born.len() == wanted { born.into_iter().max() } else { None }
         };
         self.nodes.until("all nodes exist", PATIENCE, all).await
+    }
+
+    /// Ends the kubelets, the top-down half and the watches of nodes and leases, so that they take no processor time.
+    pub(crate) async fn still(&mut self) {
+        std::mem::take(&mut self.background).stop().await;
     }
 
     /// Ends all of it. Hosts and other processes have ended before.

@@ -1,6 +1,6 @@
 //! The checks of this repository: `xtask check` is part of `make lint`, `xtask generate` writes the generated files,
 //! `xtask manifest` writes the manifests with Helm (the tests of the chart check them, since Helm has to be built for it),
-//! `xtask keep` makes the kept component of the present interface, `xtask test` runs all tests and prints the slowest.
+//! `xtask keep` makes the kept component of the present interface, `xtask test` runs all tests and prints the slowest and those that failed.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the desk and for CI")]
 

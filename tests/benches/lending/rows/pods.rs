@@ -1,14 +1,14 @@
 //! Pods of ours go through their phases: how many changes of status a second arrive in the virtual cluster, and how late.
 //!
 //! The kubelets are silent, and this program writes the status of the physical pods: for the host, as fast as the API server
-//! answers and then at a rate; for the raw client it writes each change into both clusters, in the same two ways.
+//! answers and then at a rate; for the raw client it writes each change into both clusters, in the same two ways. Once the pods
+//! are there, nothing else of this program runs but one watch: two processors carry little more than the servers and the host.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -18,8 +18,8 @@ use topoloom_tests::lending::kubelets::Health;
 
 use super::SETTLES;
 use crate::sample::Sample;
-use crate::seen::{Pods, Seen};
-use crate::stage::{AT_ONCE, BINDING, MOUNT, PATIENCE, Stage, WORK, create_all, machine, pod, virtual_node};
+use crate::seen::{Pods, Seen, ShownPod};
+use crate::stage::{AT_ONCE, BINDING, MOUNT, PATIENCE, Stage, WORK, create_all, machine, pod, shown, virtual_node};
 use crate::table::{Row, Table, Target, seconds, time};
 
 /// Pods per machine, in each of the runs.
@@ -61,31 +61,44 @@ impl Run {
     fn name(self, number: u32) -> String {
         format!("{}{number:05}", self.prefix())
     }
+
+    /// Its pods.
+    fn of(self, [raw, raw_paced, fast, paced]: &mut All) -> &mut Pods {
+        match self {
+            Self::Raw => raw,
+            Self::RawPaced => raw_paced,
+            Self::Fast => fast,
+            Self::Paced => paced,
+        }
+    }
 }
 
-/// The kubelets are silent from now on.
-pub(super) async fn measure(stage: &Stage, table: &mut Table) -> Result<()> {
+/// The pods of all runs, in the order of [`Run::ALL`].
+type All = [Pods; 4];
+
+/// The kubelets, the top-down half and the watches of the stage end with this row.
+pub(super) async fn measure(stage: &mut Stage, table: &mut Table) -> Result<()> {
     let host = stage.lend().await?;
     let count = stage.machines * PODS;
     silence(stage);
     let mut watching = Background::new();
-    let seen = Run::ALL.map(|run| Stage::follow_pods(&mut watching, stage.work(), run.prefix()));
-    for (run, seen) in Run::ALL.into_iter().zip(&seen) {
+    let seen = &Stage::follow_pods(&mut watching, &stage.work(), Run::ALL.map(Run::prefix));
+    for run in Run::ALL {
         let body =
             |number: u32| pod(&run.name(number), &virtual_node(BINDING, number % stage.machines), "10m", json!({}));
         create_all(&stage.work(), (0..count).map(body)).await?;
-        let all = |pods: &mut Pods| (pods.marked() == count as usize).then_some(());
+        let all = |pods: &mut All| (run.of(pods).marked() == count as usize).then_some(());
         seen.until("every pod has its physical pod", PATIENCE, all).await?;
     }
+    stage.still().await;
     sleep(SETTLES).await;
-    let [raws, raws_paced, fast, paced] = &seen;
 
     let before = stage.virtual_plane.requests().await?;
     let begin = Instant::now();
     for phase in PHASES {
         produce(stage, Run::Fast, count, phase).await?;
     }
-    let took = until_all(fast, count, PHASES[1]).await?.saturating_duration_since(begin);
+    let took = until_all(seen, Run::Fast, count, PHASES[1]).await?.saturating_duration_since(begin);
     sleep(SETTLES).await;
     let since = stage.virtual_plane.requests().await?.since(&before);
     let writes = since.writes("pods", "status");
@@ -99,18 +112,18 @@ pub(super) async fn measure(stage: &Stage, table: &mut Table) -> Result<()> {
     let reads = since.count(|request| request.verb == "GET" && request.resource == "pods");
     table.add(Row::new("  virtual pods read one by one", reads.to_string()));
 
-    let late = lags(stage, Run::Paced, paced, count).await?;
+    let late = lags(stage, Run::Paced, seen, count).await?;
     host.stop().await?;
 
     let begin = Instant::now();
     for phase in PHASES {
         produce(stage, Run::Raw, count, phase).await?;
     }
-    let raw = until_all(raws, count, PHASES[1]).await?.saturating_duration_since(begin);
+    let raw = until_all(seen, Run::Raw, count, PHASES[1]).await?.saturating_duration_since(begin);
     table.add(Row::new(what, time(took)).against("raw", took, raw, Target::AtMost(RATIO)));
     let shown = |time: Duration| format!("{:.0}/s", f64::from(changes) / time.as_secs_f64());
     table.add(Row::new("  changes a second, and of the raw client", format!("{}, {}", shown(took), shown(raw))));
-    let least = lags(stage, Run::RawPaced, raws_paced, count).await?;
+    let least = lags(stage, Run::RawPaced, seen, count).await?;
     for (which, percent, target) in [("p50", 50, Target::None), ("p99", 99, Target::AtMost(LAG))] {
         let (value, raw) = (late.percentile(percent), least.percentile(percent));
         let what = format!("lag of a pod's status at {RATE} changes a second, {which}");
@@ -128,9 +141,12 @@ fn silence(stage: &Stage) {
 }
 
 /// Waits until all pods of a run are in this phase; returns when the last of them was seen to be.
-async fn until_all(seen: &Seen<Pods>, count: u32, phase: &str) -> Result<Instant> {
+async fn until_all(seen: &Seen<All>, run: Run, count: u32, phase: &str) -> Result<Instant> {
     let wanted = count as usize;
-    let all = |pods: &mut Pods| if pods.in_phase(phase) == wanted { pods.last() } else { None };
+    let all = |pods: &mut All| {
+        let pods = run.of(pods);
+        if pods.in_phase(phase) == wanted { pods.last() } else { None }
+    };
     seen.until("every pod has its status", PATIENCE, all).await
 }
 
@@ -143,7 +159,7 @@ async fn produce(stage: &Stage, run: Run, count: u32, phase: &'static str) -> Re
 }
 
 /// Changes the phase of all pods of a run at a rate; how late each change was seen in the virtual cluster.
-async fn lags(stage: &Stage, run: Run, seen: &Seen<Pods>, count: u32) -> Result<Sample> {
+async fn lags(stage: &Stage, run: Run, seen: &Seen<All>, count: u32) -> Result<Sample> {
     let writers = Writers::new(stage);
     let mut sample = Sample::default();
     for phase in PHASES {
@@ -167,9 +183,9 @@ async fn lags(stage: &Stage, run: Run, seen: &Seen<Pods>, count: u32) -> Result<
             under_way.push(async move { writers.change(run, &name, phase).await });
         }
         under_way.try_collect::<Vec<()>>().await?;
-        until_all(seen, count, phase).await?;
+        until_all(seen, run, count, phase).await?;
         for (name, sent) in sent {
-            let since = seen.look(|pods| pods.get(&name).map(|pod| pod.since)).context("a pod is gone")?;
+            let since = seen.look(|pods| run.of(pods).get(&name).map(|pod| pod.since)).context("a pod is gone")?;
             sample.push(since.saturating_duration_since(sent));
         }
     }
@@ -178,13 +194,13 @@ async fn lags(stage: &Stage, run: Run, seen: &Seen<Pods>, count: u32) -> Result<
 
 /// The statuses of pods in both clusters.
 struct Writers {
-    physical: Api<Pod>,
-    lent: Api<Pod>,
+    physical: Api<ShownPod>,
+    lent: Api<ShownPod>,
 }
 
 impl Writers {
     fn new(stage: &Stage) -> Self {
-        Self { physical: Api::namespaced(stage.physical_plane.client(), MOUNT), lent: stage.work() }
+        Self { physical: Api::namespaced(stage.physical_plane.client(), MOUNT), lent: shown(&stage.work()) }
     }
 
     /// Writes what a kubelet would, and without a host what the host would.

@@ -1,10 +1,59 @@
 //! Pods: in which phase each is, and since when.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::Event;
+use serde::Deserialize;
 use tokio::time::Instant;
+
+/// As much of a pod as is looked at: reading the whole of it takes more processor time than the host has for it.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ShownPod {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: ShownStatus,
+}
+
+/// As much of its status.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct ShownStatus {
+    #[serde(default)]
+    phase: String,
+}
+
+impl Resource for ShownPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
 
 /// The pods of one namespace that a watch has shown, as far as their names begin with a prefix.
 pub(crate) struct Pods {
@@ -27,18 +76,18 @@ impl Pods {
     }
 
     /// Notes one event; a pod with this annotation is marked.
-    pub(crate) fn see(&mut self, event: Event<Pod>, mark: &str) {
+    pub(crate) fn see(&mut self, event: &Event<ShownPod>, mark: &str) {
         match event {
-            Event::Apply(pod) | Event::InitApply(pod) => self.shows(&pod, mark),
-            Event::Delete(pod) => drop(pod.metadata.name.and_then(|name| self.pods.remove(&name))),
+            Event::Apply(pod) | Event::InitApply(pod) => self.shows(pod, mark),
+            Event::Delete(pod) => drop(pod.metadata.name.as_ref().and_then(|name| self.pods.remove(name))),
             Event::Init | Event::InitDone => {}
         }
     }
 
-    fn shows(&mut self, pod: &Pod, mark: &str) {
+    fn shows(&mut self, pod: &ShownPod, mark: &str) {
         let Some(name) = pod.metadata.name.clone().filter(|name| name.starts_with(self.prefix)) else { return };
         let now = Instant::now();
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        let phase = pod.status.phase.as_str();
         let is_marked = pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(mark));
         let new = || PodSeen { phase: phase.to_owned(), since: now, is_marked };
         let seen = self.pods.entry(name).or_insert_with(new);

@@ -15,7 +15,7 @@ use topoloom_sync::keys::PHYSICAL_POD_UID;
 use topoloom_tests::lending::Background;
 
 use super::{BINDING, PATIENCE, Stage, TENANTS, WORK, machine, pod, virtual_node};
-use crate::seen::{Pods, Seen};
+use crate::seen::{Pods, Seen, ShownPod};
 
 /// Requests under way while objects are made.
 pub(crate) const AT_ONCE: usize = 32;
@@ -48,10 +48,17 @@ impl Stage {
         Api::namespaced(self.virtual_plane.client(), WORK)
     }
 
-    /// Watches the pods of one namespace whose names begin so; those are marked that have their physical pod.
-    pub(crate) fn follow_pods(background: &mut Background, api: Api<Pod>, prefix: &'static str) -> Seen<Pods> {
-        let see = |pods: &mut Pods, event: Event<Pod>| pods.see(event, PHYSICAL_POD_UID);
-        Seen::follow(background, api, Config::default(), Pods::of(prefix), see)
+    /// Watches the pods of one namespace, in one watch, for those whose names begin with each of these prefixes; those are marked that
+    /// have their physical pod.
+    pub(crate) fn follow_pods<const N: usize>(
+        background: &mut Background,
+        namespace: &Api<Pod>,
+        prefixes: [&'static str; N],
+    ) -> Seen<[Pods; N]> {
+        let see = |all: &mut [Pods; N], event: Event<ShownPod>| {
+            all.iter_mut().for_each(|pods| pods.see(&event, PHYSICAL_POD_UID));
+        };
+        Seen::follow(background, shown(namespace), Config::default(), prefixes.map(Pods::of), see)
     }
 
     /// Pods of the lender that run from now on, evenly on all machines.
@@ -136,11 +143,16 @@ pub(crate) async fn create_all(pods: &Api<Pod>, bodies: impl Iterator<Item = Val
     creating.try_for_each(async |()| Ok(())).await.context("a pod cannot be made")
 }
 
+/// The same pods, of which only a part is read.
+pub(crate) fn shown(pods: &Api<Pod>) -> Api<ShownPod> {
+    Api::namespaced(pods.clone().into_client(), pods.namespace().unwrap_or_default())
+}
+
 async fn until_running(pods: Api<Pod>, prefix: &'static str, count: u32) -> Result<()> {
     let mut watching = Background::new();
-    let seen = Stage::follow_pods(&mut watching, pods, prefix);
+    let seen = Stage::follow_pods(&mut watching, &pods, [prefix]);
     let wanted = count as usize;
-    let all = |pods: &mut Pods| (pods.in_phase("Running") >= wanted).then_some(());
+    let all = |[pods]: &mut [Pods; 1]| (pods.in_phase("Running") >= wanted).then_some(());
     seen.until("all pods run", PATIENCE, all).await?;
     watching.stop().await;
     Ok(())
