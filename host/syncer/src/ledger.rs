@@ -700,10 +700,10 @@ impl VirtualRow {
         self.class().counts() && !self.pod.phase().is_final()
     }
 
-    /// What a decision about its node depends on, beside its amounts.
-    fn matters(&self) -> (Phase, Existence, bool, PodClass, &[Toleration]) {
+    /// What a decision about its node depends on, beside its amounts: of the phase, whether it is final.
+    fn matters(&self) -> (bool, Existence, bool, PodClass, &[Toleration]) {
         let tolerations = self.pod.lending().map(|lending| &*lending.tolerations).unwrap_or_default();
-        (self.pod.phase(), self.existence, is_slow(self.grace), self.class(), tolerations)
+        (self.pod.phase().is_final(), self.existence, is_slow(self.grace), self.class(), tolerations)
     }
 
     fn lent(&self) -> Option<LentPod> {

@@ -79,6 +79,20 @@ fn s14_a_foreign_pod_counts_from_its_binding_until_it_ends_or_is_gone() {
     assert_eq!(ledger.physical_pod_gone(&"f".into()), touched(&[]));
 }
 
+/// Most changes of a lent pod are of its status, and no decision about its node depends on them.
+#[test]
+fn a_lent_pod_that_starts_to_run_touches_no_node_and_one_that_ends_or_terminates_does() {
+    let mut ledger = ledger();
+    let lent = |phase| pod("v", "vnode-east-w1", "1", phase);
+    assert_eq!(ledger.virtual_pod(read(lent("Pending"))), Ok(touched(&["w1"])));
+    assert_eq!(ledger.virtual_pod(read(lent("Running"))), Ok(touched(&[])));
+    assert_eq!(ledger.bound().collect::<Vec<_>>(), [Phase::Running], "and it is counted as what it is");
+    let mut terminates = lent("Running");
+    terminates["metadata"]["deletionTimestamp"] = "2026-08-01T06:10:00Z".into();
+    assert_eq!(ledger.virtual_pod(read(terminates)), Ok(touched(&["w1"])));
+    assert_eq!(ledger.virtual_pod(read(lent("Failed"))), Ok(touched(&["w1"])));
+}
+
 #[test]
 fn s21_of_a_node_that_is_gone_nothing_is_kept_and_pods_that_are_bound_to_it_keep_its_name() {
     let mut ledger = ledger();
