@@ -91,14 +91,27 @@ impl FailoverScene {
             lost: 0,
             excused: 0,
         };
-        for place in 0..stage.replicas.len() {
-            stage.launch(place).await?;
-        }
-        for place in 0..stage.replicas.len() {
-            stage.until_ready(place).await;
-        }
-        stage.leader().await?;
+        stage.starts().await?;
         Ok(stage)
+    }
+
+    /// Starts both replicas, and waits until one of them leads.
+    async fn starts(&mut self) -> Result<()> {
+        for place in 0..self.replicas.len() {
+            self.launch(place).await?;
+        }
+        for place in 0..self.replicas.len() {
+            self.until_ready(place).await;
+        }
+        self.leader().await?;
+        Ok(())
+    }
+
+    async fn stop(&mut self) -> Result<()> {
+        for replica in self.replicas.iter_mut().filter_map(Option::take) {
+            replica.host.stop().await?;
+        }
+        Ok(())
     }
 
     /// Starts a replica in an empty place, under a name of its own, and waits until it follows or leads.
@@ -237,6 +250,19 @@ impl FailoverScene {
         Ok(())
     }
 
+    /// Plays a fault, again if the leader lost its lease before it, and prints how long it took.
+    async fn until_played(&mut self, fault: Fault, seed: u64) -> Result<Recovered> {
+        let play = format!("{fault:?} {seed} at {}{}", Moment::drawn(seed, fault as u64), fault.told(seed));
+        let recovered = loop {
+            if let Some(recovered) = self.play(fault, seed).await.with_context(|| play.clone())? {
+                break recovered;
+            }
+        };
+        let (all, after) = (recovered.in_all.as_secs_f64(), recovered.after_the_fault.as_secs_f64());
+        println!("{play}: the next leader's work was seen after {all:.1} s, {after:.1} s of that after the fault");
+        Ok(recovered)
+    }
+
     /// Plays a fault until there is a leader again and the topology is that of the nodes. Starts replicas again that
     /// ended. Returns nothing if the leader lost its lease before the fault: then the caller plays the fault again.
     async fn play(&mut self, fault: Fault, seed: u64) -> Result<Option<Recovered>> {
@@ -322,22 +348,29 @@ fn times() -> u64 {
     std::env::var("TOPOLOOM_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
+/// A leader may have nothing to write at the moment of its fault. Then the fault is played again, in this many rounds at most.
+const ROUNDS: u64 = 3;
+
 #[allow(clippy::print_stdout, reason = "how long it took is what the reader of a soak wants to know")]
 /// Plays one fault several times, and then proves from the records of the servers that no request came late.
 async fn plays(fault: Fault) -> Result<()> {
     let mut stage = FailoverScene::set().await?;
     let mut times_to_recover = Vec::new();
-    for seed in 0..times() {
-        let play = format!("{fault:?} {seed} at {}{}", Moment::drawn(seed, fault as u64), fault.told(seed));
-        let recovered = loop {
-            if let Some(recovered) = stage.play(fault, seed).await.with_context(|| play.clone())? {
-                break recovered;
-            }
-        };
-        let (all, after) = (recovered.in_all.as_secs_f64(), recovered.after_the_fault.as_secs_f64());
-        println!("{play}: the next leader's work was seen after {all:.1} s, {after:.1} s of that after the fault");
-        times_to_recover.push(recovered);
-    }
+    let (log, work) = loop {
+        let first = times_to_recover.len() as u64;
+        for seed in first..first + times() {
+            times_to_recover.push(stage.until_played(fault, seed).await?);
+        }
+        stage.stop().await?;
+        let log = Log::read(&stage.scene)?;
+        let work = work::of_leaders(&stage.scene, &log, &stage.met, &stage.watch.stalls()).await?;
+        println!("{fault:?}: {work}");
+        if work.is_enough(times()) || first + times() >= ROUNDS * times() {
+            break (log, work);
+        }
+        println!("{fault:?}: too few leaders had something to write: the fault is played {} times more", times());
+        stage.starts().await?;
+    };
     let listed = |time: fn(&Recovered) -> Duration| -> String {
         let each: Vec<_> = times_to_recover.iter().map(|it| format!("{:.1}", time(it).as_secs_f64())).collect();
         each.join(", ")
@@ -349,15 +382,9 @@ async fn plays(fault: Fault) -> Result<()> {
         let slowest = ran.max().unwrap_or_default();
         ensure!(slowest < bound, "{fault:?}: the next leader's work was seen after {slowest:?}, not within {bound:?}");
     }
-    for host in stage.replicas.iter_mut().filter_map(Option::take).map(|replica| replica.host) {
-        host.stop().await?;
-    }
-    let log = Log::read(&stage.scene)?;
     let stalls = stage.watch.stalls();
     println!("{fault:?}: the machine stood still for {:#} in all", stalls.between(Timestamp::MIN, Timestamp::MAX));
-    let work = work::of_leaders(&stage.scene, &log, &stage.met, &stalls).await?;
-    println!("{fault:?}: {work}");
-    work.is_in_the_middle()?;
+    work.is_in_the_middle(times())?;
     if matches!(fault, Fault::Term) {
         let handovers = proof::Handovers::of(&log, &stage.met, &stalls)?;
         println!("{fault:?}: {handovers}");

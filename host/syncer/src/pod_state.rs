@@ -1,7 +1,8 @@
 //! A pod of either cluster, as far as anything follows from it for its counterpart: who it is, whom it names, and the status.
 //!
-//! Between two looks it is a text, which is a fifth of the size of the parsed status; what is at rest is a [`Digest`]. Of labels
-//! and annotations only those are kept that are read: the identity, the mapping, and what `spec.copy.podMetadata` names.
+//! Between two looks it is a text, which is a fifth of the size of the parsed status; what is at rest is a [`Digest`]. The status is
+//! parsed where two pods are compared, and nowhere else: after a take-over there are tens of thousands of them. Of labels and
+//! annotations only those are kept that are read: the identity, the mapping, and what `spec.copy.podMetadata` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use topoloom_core::names::Uid;
 use topoloom_core::version::ResourceVersion;
@@ -24,6 +25,7 @@ use topoloom_sync::pods::finish::EndingPod;
 use topoloom_sync::pods::{self, Adopted, Facts, PhysicalPod, PodDecision, Trusted, Twin, VirtualPod};
 use topoloom_sync::projection::{self, Projection};
 
+use crate::slices::json::Json;
 use crate::slices::pod::{Copied, KnownPod, Lending, PodName, PodSlice};
 
 /// The labels that are read.
@@ -48,8 +50,11 @@ pub(crate) struct PodState {
     pub(crate) node: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
-    pub(crate) spec: Value,
-    pub(crate) status: Value,
+    /// What is copied of it.
+    pub(crate) spec: Json,
+    pub(crate) status: Json,
+    /// The phase that the status names, as it is written there.
+    pub(crate) phase: String,
     /// Its `deletionTimestamp`.
     pub(crate) deletion: Option<Time>,
     /// Its `deletionGracePeriodSeconds`.
@@ -63,17 +68,8 @@ impl PodState {
             node: slice.node().unwrap_or_default().to_owned(),
             spec: whole.spec,
             status: whole.status,
+            phase: slice.phase().to_owned(),
             ..Self::of_metadata(slice.metadata(), copied)
-        }
-    }
-
-    /// The same with all its labels and annotations: which of them are kept, each binding says ([`Self::keeping`]).
-    pub(crate) fn whole(slice: &PodSlice, whole: Copied) -> Self {
-        let metadata = slice.metadata();
-        Self {
-            labels: metadata.labels.clone().unwrap_or_default(),
-            annotations: metadata.annotations.clone().unwrap_or_default(),
-            ..Self::of(slice, whole, &BTreeSet::new())
         }
     }
 
@@ -107,8 +103,9 @@ impl PodState {
             node: pod.node().map(ToString::to_string).unwrap_or_default(),
             labels: BTreeMap::clone(&lending.labels),
             annotations,
-            spec: Value::Null,
-            status: json!({"phase": pod.phase().word()}),
+            spec: Json::default(),
+            status: Json::written(&json!({"phase": pod.phase().word()})),
+            phase: pod.phase().word().to_owned(),
             deletion: lending.deletion.map(Time),
             grace: lending.grace,
         }
@@ -129,8 +126,9 @@ impl PodState {
             node: String::new(),
             labels: kept(&metadata.labels, &|key| LABELS.contains(&key)),
             annotations: kept(&metadata.annotations, &|key| OF_PHYSICAL.contains(&key) || OF_VIRTUAL.contains(&key)),
-            spec: Value::Null,
-            status: Value::Null,
+            spec: Json::default(),
+            status: Json::default(),
+            phase: String::new(),
             deletion: metadata.deletion_timestamp.clone(),
             grace: metadata.deletion_grace_period_seconds,
         }
@@ -160,7 +158,7 @@ impl PodState {
 
     /// Its phase; `None` where it is none that Kubernetes knows.
     pub(crate) fn phase(&self) -> Option<Phase> {
-        self.status.get("phase").and_then(Value::as_str).and_then(Phase::parse)
+        Phase::parse(&self.phase)
     }
 
     /// When it has to be gone, where it terminates.
@@ -185,16 +183,17 @@ impl PodState {
 
     /// What a virtual pod takes over from this physical one, at this time of the day.
     pub(crate) fn project(&self, twin: &Self, copied: &BTreeSet<String>, now: Timestamp) -> Projection {
+        let (status, twin_spec, twin_status) = (self.status.value(), twin.spec.value(), twin.status.value());
         let facts = projection::Facts {
             physical: projection::Physical {
                 uid: &self.uid(),
-                status: &self.status,
+                status: &status,
                 labels: &self.labels,
                 annotations: &self.annotations,
             },
             twin: projection::Twin {
-                spec: &twin.spec,
-                status: &twin.status,
+                spec: &twin_spec,
+                status: &twin_status,
                 labels: &twin.labels,
                 annotations: &twin.annotations,
                 version: &twin.version(),
@@ -229,8 +228,11 @@ impl PodState {
     pub(crate) fn digest(&self) -> Digest {
         let annotations: BTreeMap<&String, &String> =
             self.annotations.iter().filter(|(key, _)| !OF_VIRTUAL.contains(&key.as_str())).collect();
-        let text = format!("{}\n{}\n{:?}\n{annotations:?}", self.status, self.spec, self.labels);
-        let whole: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let mut whole = Sha256::new();
+        whole.update(self.status.text());
+        whole.update(self.spec.text());
+        whole.update(format!("{:?}{annotations:?}", self.labels));
+        let whole: [u8; 32] = whole.finalize().into();
         let mut half = Digest::default();
         for (to, from) in half.iter_mut().zip(whole) {
             *to = from;
@@ -280,14 +282,47 @@ fn names(back: &PhysicalPodRef, namespace: &str, name: &str, uid: &Uid) -> bool 
     back.names(&PodSide { namespace, name, uid, annotations: &none })
 }
 
-/// What is copied of a pod, as one text for all bindings that may take it.
-pub(crate) fn text(slice: &PodSlice, copied: Copied) -> Option<Arc<str>> {
-    PodState::whole(slice, copied).text()
+/// A [`PodState`] that is written and not held.
+#[derive(Serialize)]
+struct Written<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    version: &'a str,
+    node: &'a str,
+    labels: &'a BTreeMap<String, String>,
+    annotations: &'a BTreeMap<String, String>,
+    spec: &'a Json,
+    status: &'a Json,
+    phase: &'a str,
+    deletion: &'a Option<Time>,
+    grace: Option<i64>,
+}
+
+/// What is copied of a pod, as one text for all bindings that may take it: with all its labels and annotations. Which of them are kept,
+/// each binding says ([`PodState::keeping`]).
+pub(crate) fn text(slice: &PodSlice, copied: &Copied) -> Option<Arc<str>> {
+    let (metadata, none) = (slice.metadata(), BTreeMap::new());
+    let written = Written {
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        name: metadata.name.as_deref().unwrap_or_default(),
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        version: metadata.resource_version.as_deref().unwrap_or_default(),
+        node: slice.node().unwrap_or_default(),
+        labels: metadata.labels.as_ref().unwrap_or(&none),
+        annotations: metadata.annotations.as_ref().unwrap_or(&none),
+        spec: &copied.spec,
+        status: &copied.status,
+        phase: slice.phase(),
+        deletion: &metadata.deletion_timestamp,
+        grace: metadata.deletion_grace_period_seconds,
+    };
+    serde_json::to_string(&written).ok().map(Arc::from)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::slices::pod::WholePod;
@@ -328,7 +363,7 @@ pub(crate) mod tests {
     fn what_all_bindings_share_of_a_pod_is_for_each_what_it_would_have_read_itself() {
         let whole: WholePod = serde_json::from_value(pod()).unwrap();
         let (slice, copied) = whole.split().unwrap();
-        let text = PodState::whole(&slice, copied).text().unwrap();
+        let text = text(&slice, &copied).unwrap();
         let keeping = |keys: &[&str]| {
             let keys = keys.iter().map(|key| (*key).to_owned()).collect();
             PodState::read(&text).unwrap().keeping(&keys)

@@ -9,6 +9,7 @@
 //! counted as nothing it would make a node larger than it is.
 
 pub mod csi;
+pub mod json;
 mod metadata;
 pub mod node;
 pub mod pod;

@@ -21,6 +21,7 @@
 mod ends;
 mod left;
 mod once;
+mod rest;
 mod strays;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -390,24 +391,6 @@ impl Book {
         vec![PodKey::Physical(name)]
     }
 
-    /// A physical pod that is shown for the first time, as most are after a take-over: where its virtual pod says what it says, nothing is
-    /// left to do, and it needs no look. Returns whether it does.
-    fn settle(&mut self, name: &PodName, pod: &PodState) -> bool {
-        let Some(row) = self.physical.get(name) else { return false };
-        let Some((twin_name, _)) = &row.twin else { return false };
-        let digest = self.twins.get(twin_name).and_then(|twin| twin.digest);
-        let (Some(physical), Some(text)) = (row.digest, self.texts.get(twin_name).filter(|_| digest.is_some())) else {
-            return false;
-        };
-        let Some(twin) = PodState::read(text) else { return false };
-        let is_mirrored = pod.is_mirrored_by(&twin, &self.identity, &self.copied);
-        if let Some(row) = self.physical.get_mut(name).filter(|_| is_mirrored) {
-            row.done = Some(Done { physical, twin: Some(TwinSeen { digest, mapped: Mapped::Yes }) });
-            self.followed(&twin.uid());
-        }
-        is_mirrored
-    }
-
     /// The watch has shown these at this time.
     pub(super) fn were_shown(&mut self, looks: &[PodKey], now: Instant) {
         for look in looks {
@@ -669,33 +652,6 @@ impl Book {
         }
     }
 
-    /// Nothing is left to do for this state of both pods. Where one of them has changed meanwhile, its event may have found the
-    /// pair at rest by what was done before.
-    pub(super) fn done(&mut self, pod: &PodState, twin: Option<&PodState>) -> Rested {
-        let (name, uid) = (pod.pod_name(), pod.uid());
-        let Some(row) = self.physical.get_mut(&name).filter(|row| row.uid == uid) else { return Rested::Yes };
-        let twin = twin.filter(|_| row.twin.is_some());
-        let twin = twin.map(|twin| TwinSeen { digest: Some(twin.digest()), mapped: is_mapped(pod, twin).into() });
-        row.done = Some(Done { physical: pod.digest(), twin });
-        let known = row.twin.as_ref().and_then(|(twin, _)| self.twins.get(twin)).map(|known| known.digest);
-        // A virtual pod that its watch has not shown yet, or still shows, is none that has changed.
-        let is_same_twin = known.zip(twin).is_none_or(|(known, seen)| known.is_none() || known == seen.digest);
-        let is_same = row.digest == Some(pod.digest()) && is_same_twin;
-        if row.presence == Presence::Gone {
-            self.forget_physical(&name);
-            return Rested::Yes;
-        }
-        if self.is_at_rest(&name) {
-            self.rests(&name, Expected::Soon);
-        }
-        if is_same {
-            self.take_shown(&name);
-            Rested::Yes
-        } else {
-            Rested::No
-        }
-    }
-
     /// A live read found no physical pod of this name. What is gone is not waited for; all else its watch shows.
     pub(super) fn not_found(&mut self, name: &PodName) {
         if self.physical.get(name).is_some_and(|row| row.presence == Presence::Gone) {
@@ -750,29 +706,6 @@ impl Book {
         let is_known = |name: &PodName| self.physical.contains_key(name) && !self.is_at_rest(name);
         names.into_iter().filter(is_known).map(PodKey::Physical).collect()
     }
-
-    /// Nothing is left to do for a physical pod: its text is not needed again, and that of its virtual pod may be.
-    fn rests(&mut self, name: &PodName, expected: Expected) {
-        self.statuses.remove(name);
-        if let Some((twin, _)) = self.physical.get(name).and_then(|row| row.twin.as_ref()) {
-            self.texts.rest(twin, expected);
-        }
-    }
-
-    /// Whether these are known, and nothing is left to do for any of them.
-    fn are_at_rest(&self, names: &BTreeSet<PodName>) -> bool {
-        !names.is_empty() && names.iter().all(|name| self.physical.contains_key(name) && self.is_at_rest(name))
-    }
-
-    fn is_at_rest(&self, name: &PodName) -> bool {
-        let Some(row) = self.physical.get(name) else { return true };
-        let Some(done) = row.done else { return false };
-        let twin = row.twin.as_ref().and_then(|(twin, uid)| {
-            let twin = self.twins.get(twin)?;
-            Some(TwinSeen { digest: twin.digest, mapped: (twin.uid == *uid && twin.names(name, &row.uid)).into() })
-        });
-        row.presence == Presence::There && row.digest == Some(done.physical) && done.twin == twin
-    }
 }
 
 impl TwinRow {
@@ -780,12 +713,6 @@ impl TwinRow {
     fn names(&self, name: &PodName, uid: &Uid) -> bool {
         self.back.as_ref().is_some_and(|(back, named)| back == name && named.as_ref().is_none_or(|named| named == uid))
     }
-}
-
-/// Whether a physical pod names a virtual one, and is named by it.
-fn is_mapped(pod: &PodState, twin: &PodState) -> bool {
-    let is_named = pod.names_virtual().is_some_and(|named| named.uid == twin.uid());
-    is_named && twin.is_naming(pod)
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ impl WholePods {
     fn read(&mut self, whole: WholePod, keep: Keeps) -> Result<Arc<KnownPod>, UnreadablePod> {
         let (slice, copied) = whole.split()?;
         let pod = keep(&slice, &mut self.commons)?;
-        let pod = Arc::new(pod.with_text(pod_state::text(&slice, copied), &self.texts));
+        let pod = Arc::new(pod.with_text(pod_state::text(&slice, &copied), &self.texts));
         self.texts.admit(&pod);
         Ok(pod)
     }

@@ -4,6 +4,7 @@ use topoloom_sync::naming::BindingName;
 
 use super::*;
 use crate::pod_state::tests::state;
+use crate::slices::json::Json;
 
 fn book() -> Book {
     let identity = Identity::new("vc".into(), BindingName::parse("east").unwrap(), "b1".into()).unwrap();
@@ -195,7 +196,8 @@ fn what_is_older_than_what_was_read_says_nothing_and_a_server_that_was_set_back_
 fn s21_a_pod_without_its_text_is_looked_at_and_what_is_known_of_its_very_version_stays() {
     let mut book = book();
     let (pod, twin) = (state(&physical_pod(1, 7, "a")), state(&virtual_pod(1, 7, "a")));
-    let unread = |pod: &PodState| PodState { spec: Value::Null, status: json!({"phase": "Running"}), ..pod.clone() };
+    let phase = Json::written(&json!({"phase": "Running"}));
+    let unread = |pod: &PodState| PodState { spec: Json::default(), status: phase.clone(), ..pod.clone() };
     assert_eq!(book.twin_unread(&unread(&twin)), []);
     assert_eq!(book.physical_unread(&unread(&pod)), [PodKey::Physical(name("lent", 1))]);
     assert_eq!((book.unread, book.unread_twins, book.held()), (1, 1, 0), "nothing is taken for its status");
@@ -267,6 +269,26 @@ fn a_pair_that_changed_back_while_it_was_worked_on_is_looked_at_again() {
     let first = state(&physical_pod(1, 3, "a"));
     book.twin(&state(&virtual_pod(1, 3, "c")));
     assert_eq!(book.done(&first, Some(&stored)), Rested::No);
+}
+
+#[test]
+fn a_pair_is_at_rest_also_where_another_server_writes_the_same_version_in_another_order() {
+    let mut book = book();
+    let (pod, twin) = (state(&physical_pod(1, 7, "b")), state(&virtual_pod(1, 7, "a")));
+    book.twin(&twin);
+    assert_eq!(book.physical(&pod), [PodKey::Physical(name("lent", 1))]);
+    let otherwise = |pod: &PodState| {
+        let Value::Object(fields) = pod.status.value() else { panic!("{pod:?}") };
+        let fields: Vec<String> = fields.iter().rev().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+        PodState { status: serde_json::from_str(&format!("{{{}}}", fields.join(","))).unwrap(), ..pod.clone() }
+    };
+    assert_ne!(otherwise(&pod).digest(), pod.digest());
+    assert_eq!(book.done(&otherwise(&pod), Some(&otherwise(&twin))), Rested::Yes);
+    assert_eq!((book.waiting(), book.held()), (vec![], 0));
+    // Of another version it is another state.
+    let later = PodState { version: "8".to_owned(), ..otherwise(&pod) };
+    book.physical(&later);
+    assert_eq!(book.done(&pod, Some(&twin)), Rested::No);
 }
 
 /// A virtual pod on the node of this machine, which terminates since that second.

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use topoloom_sync::taints::Toleration;
 
 use super::{Container, PodSlice, Port, Resources, Spec, Status};
+use crate::slices::json::{self, Json};
 use crate::slices::{Amounts, slice_of};
 
 /// A Pod with its whole status. Only the pods of lending are read so: all others would be kilobytes for nothing.
@@ -17,7 +18,8 @@ pub struct WholePod {
     #[serde(deserialize_with = "super::super::metadata::read")]
     metadata: ObjectMeta,
     spec: WholeSpec,
-    status: Value,
+    #[serde(deserialize_with = "json::read")]
+    status: Json,
 }
 
 slice_of!(WholePod, core_v1::Pod, NamespaceResourceScope);
@@ -51,9 +53,9 @@ struct WholeContainer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Copied {
     /// The part of `spec` that says which containers there are, which of them restart, and which conditions are gates.
-    pub spec: Value,
+    pub spec: Json,
     /// `status` as it stands there.
-    pub status: Value,
+    pub status: Json,
 }
 
 impl WholePod {
@@ -76,43 +78,60 @@ impl WholePod {
     /// The status has another form than that of a pod.
     pub fn split(self) -> Result<(PodSlice, Copied), serde_json::Error> {
         let Self { metadata, spec, status } = self;
-        let read = if status.is_null() { Status::default() } else { Status::deserialize(&status)? };
+        let read = if status.is_null() { Status::default() } else { serde_json::from_str(status.text())? };
         let copied = Copied { spec: spec.copied(), status };
         Ok((PodSlice { metadata, spec: spec.into(), status: read }, copied))
     }
 }
 
+/// The part of a spec that is copied.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CopiedSpec<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    containers: Vec<CopiedContainer<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_containers: Vec<CopiedContainer<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ephemeral_containers: Vec<CopiedContainer<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    restart_policy: &'a str,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    readiness_gates: &'a Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CopiedContainer<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    restart_policy: &'a str,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    restart_policy_rules: &'a Value,
+}
+
 impl WholeSpec {
-    fn copied(&self) -> Value {
-        let mut spec = Map::new();
-        let lists = [
-            ("containers", &self.containers),
-            ("initContainers", &self.init_containers),
-            ("ephemeralContainers", &self.ephemeral_containers),
-        ];
-        for (field, containers) in lists.into_iter().filter(|(_, containers)| !containers.is_empty()) {
-            spec.insert(field.to_owned(), containers.iter().map(WholeContainer::copied).collect());
+    fn copied(&self) -> Json {
+        fn copied(containers: &[WholeContainer]) -> Vec<CopiedContainer<'_>> {
+            containers.iter().map(WholeContainer::copied).collect()
         }
-        if !self.restart_policy.is_empty() {
-            spec.insert("restartPolicy".to_owned(), self.restart_policy.as_str().into());
-        }
-        if !self.readiness_gates.is_null() {
-            spec.insert("readinessGates".to_owned(), self.readiness_gates.clone());
-        }
-        Value::Object(spec)
+        Json::written(&CopiedSpec {
+            containers: copied(&self.containers),
+            init_containers: copied(&self.init_containers),
+            ephemeral_containers: copied(&self.ephemeral_containers),
+            restart_policy: &self.restart_policy,
+            readiness_gates: &self.readiness_gates,
+        })
     }
 }
 
 impl WholeContainer {
-    fn copied(&self) -> Value {
-        let mut container = Map::from_iter([("name".to_owned(), Value::from(self.name.as_str()))]);
-        if !self.restart_policy.is_empty() {
-            container.insert("restartPolicy".to_owned(), self.restart_policy.as_str().into());
+    fn copied(&self) -> CopiedContainer<'_> {
+        CopiedContainer {
+            name: &self.name,
+            restart_policy: &self.restart_policy,
+            restart_policy_rules: &self.restart_policy_rules,
         }
-        if !self.restart_policy_rules.is_null() {
-            container.insert("restartPolicyRules".to_owned(), self.restart_policy_rules.clone());
-        }
-        Value::Object(container)
     }
 }
 
@@ -168,9 +187,9 @@ mod tests {
         assert_eq!((slice.pod(), slice.node(), slice.phase()), (same.pod(), Some("w1"), "Running"));
         assert_eq!((slice.requests().unwrap(), slice.host_ports()), (same.requests().unwrap(), same.host_ports()));
         assert_eq!(slice.clone().lent(), same.lent());
-        assert_eq!(copied.status, pod()["status"]);
+        assert_eq!(copied.status.value(), pod()["status"]);
         assert_eq!(
-            copied.spec,
+            copied.spec.value(),
             json!({
                 "restartPolicy": "Never", "readinessGates": [{"conditionType": "x.io/gate"}],
                 "containers": [{"name": "c", "restartPolicy": "Never",
@@ -185,7 +204,7 @@ mod tests {
     fn a_pod_without_a_status_has_none_and_one_with_another_form_is_an_error() {
         let read = |pod: Value| serde_json::from_value::<WholePod>(pod).unwrap().split();
         let (slice, copied) = read(json!({"metadata": {"name": "p"}})).unwrap();
-        assert_eq!((slice.phase(), copied.status, copied.spec), ("", Value::Null, json!({})));
+        assert_eq!((slice.phase(), copied.status.text(), copied.spec.text()), ("", "null", "{}"));
         assert!(read(json!({"metadata": {"name": "p"}, "status": {"conditions": 7}})).is_err());
     }
 }
