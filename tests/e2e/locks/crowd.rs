@@ -15,9 +15,11 @@ const FOR_HELD: usize = 600;
 const ALL: usize = 2000;
 /// The most requests under way while the test creates the crowd.
 const AT_ONCE: usize = 24;
-/// How long a pod waits at most if its node is free: kube-scheduler places one pod after the other, and tries refused
-/// pods again every ten seconds. Behind the crowd it would wait for minutes.
+/// How much longer than a pod without a device a pod waits at most if its node is free. Both wait for kube-scheduler, which places
+/// one pod after the other, and tries refused pods again every ten seconds. Behind the crowd the first would wait for minutes.
 const SOON: Duration = Duration::from_secs(45);
+/// How long a pod without a device waits at most, also where kube-scheduler has a slow machine for its rounds over the crowd.
+const WITHOUT_A_DEVICE: Duration = Duration::from_secs(150);
 /// How long the filter takes at most. Behind the crowd it would wait for as long as a Bind.
 const AT_ONCE_ANSWERED: Duration = Duration::from_secs(5);
 
@@ -127,8 +129,8 @@ async fn a_crowd_for_nodes_that_are_held_keeps_neither_the_filter_nor_pods_for_o
     let slowest = filters.join_next().await.context("it was begun")???;
     println!("{all} pods: pod for a free node {free:?}, pod without a device {plain:?}, slowest filter {slowest:?}");
     scheduler.kill();
-    assert!(free < SOON, "the pod for a free node waited {free:?}");
-    assert!(plain < SOON, "the pod without a device waited {plain:?}");
+    assert!(free < plain + SOON, "the pod for a free node waited {free:?}, the one without a device {plain:?}");
+    assert!(plain < WITHOUT_A_DEVICE, "the pod without a device waited {plain:?}");
     assert!(slowest < AT_ONCE_ANSWERED, "a filter took {slowest:?}");
     stage.host.kill().await
 }
