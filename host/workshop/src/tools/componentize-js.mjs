@@ -1,8 +1,8 @@
-// SpiderMonkey. The engine reads its source from a file in the folder in which it is started; its path is part of the component,
-// so it is always the same.
+// SpiderMonkey. The engine reads its source from a file below the folder in which it is started; the path to it is part of the
+// component, so it is always the same.
 import { componentize } from '@bytecodealliance/componentize-js';
 
-const bundle = resolve('.topoloom-bundle.js');
+const bundle = join(dirname(output), 'bundle.js');
 writeFileSync(bundle, code);
 try {
   const made = await componentize({

@@ -39,7 +39,8 @@ pub struct Sources<'a> {
     pub wit: &'a Path,
     /// The world in it.
     pub world: &'a str,
-    /// Where a component, or a core module, is written by a tool that is given a place.
+    /// Where a component, or a core module, is written by a tool that is given a place: below `root`, in a folder in which nothing
+    /// is that a tool could overwrite.
     pub output: &'a Path,
 }
 
@@ -87,7 +88,7 @@ pub fn engine_recipe(engine: Engine, sources: &Sources<'_>) -> Recipe {
 }
 
 fn rust(sources: &Sources<'_>) -> Recipe {
-    // Of the target folder it depends where the module is, and of no setting of the machine.
+    // So the module is in one place, whatever the machine is set to.
     let folder = sources.root.join("target");
     let mut arguments = words([
         "build",
