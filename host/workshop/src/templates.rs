@@ -1,6 +1,6 @@
 //! The files of a new plugin, embedded in the program: source, one native test, one case, the project file, and what a CI runs.
 //!
-//! Owns the texts below `templates/` and where each is written, what goes along with them ([`vendored`]: the SDK of the language,
+//! Owns the texts below `templates/` and where each is written, what goes along with them (`vendored.rs`: the SDK of the language,
 //! which no registry has, with the interface), and the commands that come next. Every template is the same discoverer: one group
 //! per value of a node label ([`Template::Racks`]); or the same second one, which asks a service ([`Template::Listed`]). Never
 //! overwrites a file, and needs neither a checkout nor a network.

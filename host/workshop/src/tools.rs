@@ -1,7 +1,7 @@
 //! The tools of each language: what they are called, which version is meant, where they are found, how a source becomes
 //! WebAssembly with them, and the line that installs each.
 //!
-//! Owns the table of tools with their versions, the search, and the command of each built-in build ([`recipe`]). Never installs
+//! Owns the table of tools with their versions, the search, and the command of each built-in build ([`recipe()`]). Never installs
 //! anything, and runs a tool for its version only: who builds runs the command.
 //!
 //! Versions are exact where two of them make different components, so that a vendor, his CI and the pages of topoloom speak about
