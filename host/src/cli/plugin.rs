@@ -1,8 +1,10 @@
-//! `topoloom plugin`: plugin files at a desk, on their way into a cluster, and in service there. One file per verb.
+//! `topoloom plugin`: plugins in the making, plugin files at a desk, on their way into a cluster, and in service there. One file
+//! per verb.
 
 mod diff;
 mod file;
 pub(super) mod inspect;
+mod new;
 mod push;
 mod sandbox;
 pub(super) mod serving;
@@ -17,6 +19,8 @@ use clap::Subcommand;
 /// Verbs about plugins.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
+    /// Write a new plugin into a folder: source, test, case, project file, and what a CI runs
+    New(new::NewArgs),
     /// Show for each source the active plugin, the candidate and the earlier plugins
     List(serving::PluginListArgs),
     /// Roll back to an earlier plugin
@@ -36,6 +40,7 @@ pub(super) enum PluginVerb {
 /// Does what the verb says.
 pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
     match verb {
+        PluginVerb::New(args) => new::run(&args),
         PluginVerb::List(args) => serving::show(args).await,
         PluginVerb::Rollback(args) => serving::rollback(args).await,
         PluginVerb::Continue(args) => serving::go_on(args).await,
