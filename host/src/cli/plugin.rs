@@ -1,9 +1,11 @@
 //! `topoloom plugin`: plugin files at a desk, on their way into a cluster, and in service there. One file per verb.
 
+mod build;
 mod diff;
 mod file;
 pub(super) mod inspect;
 mod push;
+mod rows;
 mod sandbox;
 pub(super) mod serving;
 mod sign;
@@ -17,6 +19,8 @@ use clap::Subcommand;
 /// Verbs about plugins.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
+    /// Build the plugin of a folder, or wrap a core module: writes a component, and what it needs
+    Build(build::BuildArgs),
     /// Show for each source the active plugin, the candidate and the earlier plugins
     List(serving::PluginListArgs),
     /// Roll back to an earlier plugin
@@ -36,6 +40,7 @@ pub(super) enum PluginVerb {
 /// Does what the verb says.
 pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
     match verb {
+        PluginVerb::Build(args) => build::run(args).await,
         PluginVerb::List(args) => serving::show(args).await,
         PluginVerb::Rollback(args) => serving::rollback(args).await,
         PluginVerb::Continue(args) => serving::go_on(args).await,

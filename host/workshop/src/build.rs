@@ -321,14 +321,15 @@ fn by_command(project: &Project, text: &str, work: &Path, say: &mut dyn FnMut(Li
     command.args(["-c", text]);
     let wit = work.join("wit");
     command.env(WIT_VARIABLE, &wit).env(WORLD_VARIABLE, wit::NARROW).env(OUTPUT_VARIABLE, &place);
-    say(Line::Step(format!("`{text}` builds in {}", project.root.display())));
-    let built = start(&mut command, text, project, Output::Shown, say).and_then(|_| {
+    let name = format!("the command `build` of {FILE}");
+    say(Line::Step(format!("{name} builds in {}", project.root.display())));
+    let built = start(&mut command, &name, project, Output::Shown, say).and_then(|_| {
         for from in [&place, &project.output] {
             if let Some(bytes) = found_at(from)? {
                 return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
             }
         }
-        Err(BuildError::Nothing { tool: text.to_owned(), wanted: project.output.clone() })
+        Err(BuildError::Nothing { tool: name.clone(), wanted: project.output.clone() })
     });
     if built.is_err() && had_one {
         rename(&earlier, &project.output)?;

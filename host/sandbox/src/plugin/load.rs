@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use topoloom_core::plugin::{Limit, Retry, StoreLimits};
+use topoloom_core::plugin::{Amount, Limit, Retry, StoreLimits};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -292,6 +292,19 @@ pub struct Needs {
     pub tables: u32,
     /// Elements of its largest table.
     pub table_elements: u64,
+}
+
+impl Needs {
+    /// The same by limits.
+    #[must_use]
+    pub fn measures(&self) -> Vec<(Limit, Amount)> {
+        vec![
+            (Limit::Initial, Amount::Bytes(self.memory)),
+            (Limit::Memories, Amount::Count(self.memories.into())),
+            (Limit::Tables, Amount::Count(self.tables.into())),
+            (Limit::TableElements, Amount::Count(self.table_elements)),
+        ]
+    }
 }
 
 /// `None`: the component instantiates a module that it imports, and it cannot import one from us.
