@@ -147,10 +147,10 @@ fn the_bill_names_what_is_linked_and_nothing_that_only_builds_or_tests() -> Resu
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let bom = Bom::of(workspace, &target)?;
     let names = bom.names();
-    for linked in ["topoloom", "wasmtime", "kube", "rustls", "ring", "topoloom-plugin-label", "topoloom-sdk", "talc"] {
+    for linked in ["topoloom", "wasmtime", "kube", "rustls", "ring", "topoloom-plugin-label", "topoloom-sdk", "talc", "wit-component"] {
         assert!(names.contains(linked), "{linked} is missing: {names:?}");
     }
-    for not_linked in ["proptest", "serde_derive", "wit-component", "topoloom-tests", "cc"] {
+    for not_linked in ["proptest", "serde_derive", "wit-bindgen-core", "topoloom-tests", "cc"] {
         assert!(!names.contains(not_linked), "{not_linked} is not linked");
     }
     let document = bom.document("2026-01-02T03:04:05Z")?;
