@@ -25,7 +25,7 @@ const PLACES: usize = 96;
 /// A repetition that is as long as this is taken at once.
 const LONG: usize = 256;
 
-/// Patterns that are told apart, as a power of two.
+/// Patterns that are distinguished, as a power of two.
 const PATTERNS: u32 = 17;
 
 /// Literals of a block that are written as they are; more are coded, which takes two different bytes at least.
@@ -85,9 +85,14 @@ impl DeepMatcher {
     fn learn(&mut self, until: usize) {
         while self.before.len() < until {
             let at = self.before.len();
-            let known = self.pattern(at).and_then(|pattern| self.last.get_mut(pattern));
-            // No component has 4 GiB.
-            self.before.push(known.map_or(NOWHERE, |last| std::mem::replace(last, at as u32)));
+            let mut earlier = NOWHERE;
+            if let Some(pattern) = self.pattern(at)
+                && let Some(last) = self.last.get_mut(pattern)
+            {
+                // No component has 4 GiB.
+                earlier = std::mem::replace(last, at as u32);
+            }
+            self.before.push(earlier);
         }
     }
 
