@@ -29,6 +29,7 @@ mod tool;
 pub mod wrap;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -71,6 +72,15 @@ pub enum Line {
     Step(String),
     /// A line of a tool.
     Tool(String),
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(step) => write!(f, "topoloom: {step}"),
+            Self::Tool(line) => f.write_str(line),
+        }
+    }
 }
 
 /// Whether the same source gives the same bytes.

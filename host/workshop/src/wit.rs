@@ -55,7 +55,7 @@ pub fn narrow(uses: &BTreeSet<Use>) -> String {
     world + "  export discoverer;\n}\n"
 }
 
-/// All files: names and texts, those of the package first. The file with the line `package` is the first.
+/// All files: names and texts. The file with the line `package` is the first, so that one text of all of them can be read, too.
 #[must_use]
 pub fn folder(uses: &BTreeSet<Use>) -> Vec<(&'static str, String)> {
     let mut unused = Vec::new();
@@ -72,12 +72,6 @@ pub fn folder(uses: &BTreeSet<Use>) -> Vec<(&'static str, String)> {
         ("discoverer.wit", DISCOVERER.to_owned()),
         ("narrow.wit", narrow(uses)),
     ]
-}
-
-/// The same as one text, for tools that take no folder.
-#[must_use]
-pub fn text(uses: &BTreeSet<Use>) -> String {
-    folder(uses).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
 /// Writes the files into a folder, which is made if it is missing. A file that has its text already stays untouched, so
@@ -138,7 +132,8 @@ mod tests {
     /// Every function that the world imports, as `interface#function`, by the one text that a tool would read.
     fn imports(uses: &[Use]) -> Vec<String> {
         let mut resolve = Resolve::default();
-        let text = text(&uses.iter().copied().collect());
+        let files = folder(&uses.iter().copied().collect());
+        let text = files.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n");
         let package = resolve.push_source("all.wit", &text).unwrap_or_else(|error| panic!("{error:#}\n{text}"));
         let world = resolve.select_world(&[package], Some(NARROW)).unwrap();
         let mut functions = Vec::new();

@@ -30,10 +30,7 @@ pub(in crate::cli) struct BuildArgs {
 }
 
 pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
-    let mut say = |line: Line| match line {
-        Line::Step(step) => print::error(&format!("topoloom: {step}")),
-        Line::Tool(line) => print::error(&line),
-    };
+    let mut say = |line: Line| print::error(&line.to_string());
     let (mut built, project) = if args.place.is_file() {
         let output = args.output.unwrap_or_else(|| args.place.with_extension("component.wasm"));
         (wrap_file(&args.place, &output, &mut say)?, None)
