@@ -171,6 +171,74 @@ fn what_the_host_would_refuse_is_refused_by_name_after_what_could_be_read() {
 }
 
 #[test]
+fn a_core_module_made_for_wasi_is_refused_with_the_verb_that_makes_a_plugin_of_it() {
+    let desk = Desk::new();
+    desk.put("made.wasm", wat("preview1.wat"));
+    let end = desk.run(&["inspect", "made.wasm"]);
+    let words =
+        "`topoloom plugin build FILE` wraps it and answers what it imports of wasi_snapshot_preview1 without WASI";
+    assert!(end.code == Some(1) && end.error.contains(words), "{}", end.error);
+
+    let end = desk.run(&["build", "made.wasm"]);
+    assert_eq!(end.code, Some(0), "{}", end.error);
+    for words in [
+        "plugin        stubbed 0.1.0",
+        "file          made.component.wasm",
+        "has room for it",
+        "limits        the usual ones are enough",
+        "imports       topoloom:discovery/log@0.1.0: write",
+        "the module had none, and has that of plugins now",
+        "fd_write: standard output and standard error are lines of the log",
+        "clock_time_get: the clock counts calls",
+    ] {
+        assert!(end.out.contains(words), "{words:?} is not in\n{}", end.out);
+    }
+    // What the module writes to standard error is a line of the log.
+    assert!(end.error.contains("Writes a line"), "{}", end.error);
+    let (code, said) = inspect(&desk, &["made.component.wasm"]);
+    assert_eq!((code, &said["name"], &said["configSchema"]), (Some(0), &json!("stubbed"), &json!("{}")));
+    assert_eq!(said["imports"]["topoloom:discovery/log@0.1.0"], json!(["write"]));
+    let producers = said["producers"].as_array().unwrap();
+    assert!(producers.iter().any(|producer| producer["name"] == "topoloom"), "{said}");
+    // The same module, the same plugin.
+    let again = desk.run(&["build", "made.wasm", "-o", "again.wasm"]);
+    assert_eq!(again.code, Some(0), "{}", again.error);
+    let bytes = |name: &str| std::fs::read(desk.folder.path().join(name)).unwrap();
+    assert!(bytes("made.component.wasm") == bytes("again.wasm"), "they differ");
+}
+
+#[test]
+fn the_limits_that_a_plugin_needs_are_shown_with_the_line_for_its_entry() {
+    let desk = Desk::new();
+    desk.put("nested.wat", wat("nested.wat"));
+    let end = desk.run(&["inspect", "nested.wat"]);
+    assert!(end.out.contains("its entry needs `limits: {profile: large}`"), "{}", end.out);
+    let (_, said) = inspect(&desk, &["nested.wat"]);
+    assert_eq!(said["needs"]["exceeded"][0]["limit"], json!("depth"), "{said}");
+    desk.put("villain.wasm", &*VILLAIN);
+    let (_, said) = inspect(&desk, &["villain.wasm"]);
+    assert_eq!((&said["needs"], &said["configMap"]["fits"]), (&Value::Null, &json!(true)));
+}
+
+#[test]
+fn all_imports_of_wasi_are_listed_and_the_flag_that_leaves_them_out() {
+    let desk = Desk::new();
+    let imports = ["wasi:cli/environment@0.2.0", "wasi:cli/exit@0.2.0", "wasi:io/error@0.2.0"];
+    let text: String = imports.iter().map(|import| format!("(import \"{import}\" (instance))")).collect();
+    let made_by = |tool: &str| {
+        let producers = format!("(@producers (processed-by \"{tool}\" \"1\"))");
+        desk.put("wasi.wasm", wat::parse_str(format!("(component {text} {producers})")).unwrap());
+        desk.run(&["inspect", "wasi.wasm"]).error
+    };
+    for (tool, flag) in [("componentize-py", "--stub-wasi"), ("ComponentizeJS", "disableFeatures: ['stdio', 'random'")]
+    {
+        let error = made_by(tool);
+        assert!(error.contains(&imports.join(", ")) && error.contains(flag), "{tool}: {error}");
+    }
+    assert!(made_by("another").contains("topoloom plugin build FILE"));
+}
+
+#[test]
 fn no_file_is_too_odd_to_be_refused_in_words() {
     let desk = Desk::new();
     let half = &VILLAIN[..VILLAIN.len() / 2];
@@ -256,6 +324,9 @@ fn the_signature_beside_a_plugin_is_judged() {
         (signature["verified"] == json!(true), signature["problem"].as_str().unwrap_or_default().to_owned())
     };
     let trusting = ["--trust-key", "public.pem"];
+    // A key without a signature proves nothing.
+    let end = desk.run(&["inspect", "villain.wasm", "--trust-key", "public.pem"]);
+    assert!(end.code == Some(1) && end.error.contains("there is no villain.sig"), "{}", end.error);
     sign(&[]);
     assert_eq!(judged(&trusting), (true, String::new()));
     assert_eq!(judged(&[]), (false, String::new()));

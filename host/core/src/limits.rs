@@ -158,6 +158,18 @@ impl Limits {
         Self::of(Profile::Large)
     }
 
+    /// The most that any entry can ask for.
+    #[must_use]
+    pub fn widest() -> Self {
+        let mut limits = Self::large();
+        for limit in Limit::ALL {
+            if let LimitSetting::Entry { high, .. } = limit.row().setting {
+                limits.set(*limit, high);
+            }
+        }
+        limits
+    }
+
     /// Replaces a default. Rows of the host, and rows that cannot be changed, stay as they are.
     pub fn set(&mut self, limit: Limit, amount: Amount) {
         let Self { scan, compile, store, call } = self;
@@ -283,6 +295,19 @@ mod tests {
             limits.set(*limit, limit.row().standard);
             assert_eq!(limits, Limits::default(), "{limit:?}");
         }
+    }
+
+    #[test]
+    fn the_widest_limits_are_the_ends_of_all_ranges_and_else_those_of_large_plugins() {
+        let widest = Limits::widest();
+        let end = |limit: Limit| match limit.row().setting {
+            LimitSetting::Entry { high, .. } => high,
+            _ => limit.default(Profile::Large),
+        };
+        assert_eq!(widest.scan.function, end(Limit::Function).size());
+        assert_eq!(widest.scan.modules, end(Limit::Modules).small());
+        assert_eq!(widest.compile.cpu, end(Limit::CompileCpu).time());
+        assert_eq!(widest.store.memory, end(Limit::Memory).size());
     }
 
     #[test]

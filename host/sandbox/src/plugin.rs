@@ -33,6 +33,7 @@ mod engine;
 mod guest;
 mod limiter;
 mod load;
+mod maker;
 mod metrics;
 mod processor;
 mod runtime;
@@ -42,13 +43,15 @@ mod trap;
 pub mod trust;
 mod voice;
 
-pub use anatomy::{Anatomy, anatomy};
+pub use anatomy::{Anatomy, anatomy, measure};
 pub use call::{Call, RoundInput};
 pub use compile::Compiler;
 pub use topoloom_core::plugin::Digest;
 
 pub use load::{LoadError, Needs};
+pub use maker::Maker;
 pub use metrics::Metrics;
+pub use processor::of_ended_children;
 pub use runtime::{Load, Options, Plugin, Runtime, StartError};
 
 /// The whole error chain in one line: the engine's outermost message holds frames, the cause is at its end.

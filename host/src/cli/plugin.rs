@@ -1,11 +1,13 @@
 //! `topoloom plugin`: plugins in the making, plugin files at a desk, on their way into a cluster, and in service there. One file
 //! per verb.
 
+mod build;
 mod diff;
 mod file;
 pub(super) mod inspect;
 mod new;
 mod push;
+mod rows;
 mod sandbox;
 pub(super) mod serving;
 mod sign;
@@ -21,6 +23,8 @@ use clap::Subcommand;
 pub(super) enum PluginVerb {
     /// Write a new plugin into a folder: source, test, case, project file, and what a CI runs
     New(new::NewArgs),
+    /// Build the plugin of a folder, or wrap a core module: writes a component, and what it needs
+    Build(build::BuildArgs),
     /// Show for each source the active plugin, the candidate and the earlier plugins
     List(serving::PluginListArgs),
     /// Roll back to an earlier plugin
@@ -41,6 +45,7 @@ pub(super) enum PluginVerb {
 pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
     match verb {
         PluginVerb::New(args) => new::run(&args),
+        PluginVerb::Build(args) => build::run(args).await,
         PluginVerb::List(args) => serving::show(args).await,
         PluginVerb::Rollback(args) => serving::rollback(args).await,
         PluginVerb::Continue(args) => serving::go_on(args).await,

@@ -1,11 +1,14 @@
 //! What a plugin file is made of, for people who look at it before anything runs it.
 
-use topoloom_core::plugin::ScanLimits;
+use std::collections::BTreeMap;
+
+use topoloom_core::plugin::{Amount, Limit, Limits, ScanLimits, Unit};
 use topoloom_core::text;
 use wasmparser::ProducersSectionReader;
 use wasmparser::component_types::ComponentEntityType;
 use wasmparser::types::TypesRef;
 
+use super::load::LoadError;
 use super::scan::{self, NAME};
 
 /// Tools that are listed as makers of a file: a language, a compiler, a linker, an encoder, each with a few parts.
@@ -27,6 +30,8 @@ pub struct Anatomy {
     pub core_instances: u64,
     /// What it was made with: field (`language`, `processed-by`, `sdk`), name, version.
     pub producers: Vec<[String; 3]>,
+    /// What it has of each limit of a file, as far as it was read: the largest function, the number of modules.
+    pub measures: BTreeMap<Limit, Amount>,
 }
 
 /// Reads as much of a file as can be read within the limits. Total: a file that is wrong in some way has less to show.
@@ -38,7 +43,31 @@ pub fn anatomy(bytes: &[u8], limits: &ScanLimits) -> Anatomy {
     seen
 }
 
+/// Reads a whole file within the widest limits that an entry can set: its [`measures`](Anatomy::measures) say which limits it
+/// needs.
+///
+/// # Errors
+/// What is wrong with it, or more than any entry allows. What was read until then is in the anatomy.
+pub fn measure(bytes: &[u8]) -> (Anatomy, Result<(), LoadError>) {
+    let mut seen = Anatomy::default();
+    let judged = scan::look(bytes, &Limits::widest().scan, &scan::ScanInterest::default(), &mut seen);
+    (seen, judged.map(drop))
+}
+
 impl Anatomy {
+    /// Notes what was met of a limit, if it is more than before.
+    pub(super) fn meet(&mut self, row: Limit, found: u64) {
+        let amount = if row.row().standard.unit() == Unit::Bytes { Amount::Bytes(found) } else { Amount::Count(found) };
+        let most = self.measures.entry(row).or_insert(amount);
+        *most = amount.max(*most);
+    }
+
+    /// The same, and refuses what is more than the limit.
+    pub(super) fn within(&mut self, row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
+        self.meet(row, found);
+        if found > limit { Err(LoadError::Bounds { row, what, found, limit }) } else { Ok(()) }
+    }
+
     /// A section without a check: what cannot be read of it is left out.
     pub(super) fn read_producers(&mut self, producers: ProducersSectionReader<'_>) {
         for field in producers.into_iter().map_while(Result::ok).take(PRODUCERS) {

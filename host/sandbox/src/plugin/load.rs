@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use topoloom_core::plugin::{Limit, Retry, StoreLimits};
+use topoloom_core::plugin::{Amount, Limit, Retry, StoreLimits};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::Digest;
+use super::maker::Maker;
 
 /// The unit of a wasm memory.
 const PAGE: u64 = 64 << 10;
@@ -36,10 +37,14 @@ pub enum LoadError {
     Precompiled,
     /// A core module.
     #[error(
-        "the plugin is a core WebAssembly module, not a component; wrap it with `wasm-tools component new`; \
-         docs/vendors/first-plugin.md has all steps"
+        "the plugin is a core WebAssembly module, not a component; `topoloom plugin build FILE` wraps it{}; \
+         docs/vendors/first-plugin.md has all steps",
+        if *imports_preview1 { " and answers what it imports of wasi_snapshot_preview1 without WASI" } else { "" }
     )]
-    CoreModule,
+    CoreModule {
+        /// Whether it was made for WASI preview 1.
+        imports_preview1: bool,
+    },
     /// Not WebAssembly at all.
     #[error("the plugin is not WebAssembly: it does not begin with the magic number")]
     NotWasm,
@@ -71,11 +76,13 @@ pub enum LoadError {
         /// The limit.
         limit: u64,
     },
-    /// An import from outside `topoloom:*`.
-    #[error("plugin imports {import}; {}", if is_wasi(.import) { "topoloom plugins use no WASI" } else { "topoloom plugins import only topoloom:*" })]
+    /// Imports from outside `topoloom:*`.
+    #[error("plugin imports {}; {}", listed(imports), rule(imports, *maker))]
     ForeignImport {
-        /// Its name.
-        import: String,
+        /// All of them, at least one.
+        imports: Vec<String>,
+        /// The tool that made it: some have a flag that leaves WASI out.
+        maker: Maker,
     },
     /// An import from a package of ours that this host does not have.
     #[error("plugin imports {import}, which this host does not have")]
@@ -202,8 +209,24 @@ impl CompileLimit {
     }
 }
 
-fn is_wasi(import: &str) -> bool {
-    import.starts_with("wasi")
+/// Imports that a sentence lists: WASI has about thirty interfaces.
+const LISTED: usize = 40;
+
+fn listed(imports: &[String]) -> String {
+    let shown = imports.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match imports.len().checked_sub(LISTED) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
+
+/// The rule that they break, and for WASI what would be right.
+fn rule(imports: &[String], maker: Maker) -> String {
+    if imports.iter().all(|import| import.starts_with("wasi")) {
+        format!("topoloom plugins use no WASI; {}", maker.advice())
+    } else {
+        "topoloom plugins import only topoloom:*".to_owned()
+    }
 }
 
 impl LoadError {
@@ -214,7 +237,7 @@ impl LoadError {
             Self::Digest { .. } => "DigestMismatch",
             Self::FileTooLarge { .. } => "FileTooLarge",
             Self::Precompiled => "Precompiled",
-            Self::CoreModule => "CoreModule",
+            Self::CoreModule { .. } => "CoreModule",
             Self::NotWasm => "NotWasm",
             Self::Feature { .. } => "FeatureOff",
             Self::Invalid { .. } => "InvalidComponent",
@@ -269,6 +292,19 @@ pub struct Needs {
     pub tables: u32,
     /// Elements of its largest table.
     pub table_elements: u64,
+}
+
+impl Needs {
+    /// The same by limits.
+    #[must_use]
+    pub fn measures(&self) -> Vec<(Limit, Amount)> {
+        vec![
+            (Limit::Initial, Amount::Bytes(self.memory)),
+            (Limit::Memories, Amount::Count(self.memories.into())),
+            (Limit::Tables, Amount::Count(self.tables.into())),
+            (Limit::TableElements, Amount::Count(self.table_elements)),
+        ]
+    }
 }
 
 /// `None`: the component instantiates a module that it imports, and it cannot import one from us.

@@ -19,6 +19,7 @@ use wasmtime::Engine;
 
 use super::anatomy::Anatomy;
 use super::load::{CompileLimit, LoadError};
+use super::maker::Maker;
 use super::processor;
 
 /// The package that discoverers are written against.
@@ -29,6 +30,9 @@ const DISCOVERER: &str = "topoloom:discovery/discoverer";
 
 /// For sentences.
 const SUPPORTED: &str = "0.1";
+
+/// What core modules import that were made for WASI.
+const PREVIEW1: &str = "wasi_snapshot_preview1";
 
 /// The longest part of a name that a message repeats, in bytes.
 pub(super) const NAME: usize = 200;
@@ -71,6 +75,7 @@ pub(super) fn look(
     wanted: &ScanInterest,
     seen: &mut Anatomy,
 ) -> Result<ScanFacts, LoadError> {
+    seen.meet(Limit::File, bytes.len() as u64);
     if bytes.len() > limits.file {
         return Err(LoadError::FileTooLarge { size: bytes.len(), limit: limits.file });
     }
@@ -81,11 +86,11 @@ pub(super) fn look(
         return Err(LoadError::NotWasm);
     }
     if Parser::is_core_wasm(bytes) {
-        return Err(LoadError::CoreModule);
+        return Err(LoadError::CoreModule { imports_preview1: imports_preview1(bytes) });
     }
     let mut patience = Patience { began: processor::of_this_thread(), limit: limits.cpu, wanted, steps: 0 };
     match walk(bytes, limits, features(), &mut patience, seen) {
-        Ok(()) => seen.judge(),
+        Ok(()) => seen.judge(bytes),
         Err(LoadError::Invalid { offset, message }) => {
             // What is valid at this place with everything switched on is not broken, only not for here.
             // Both looks are on the same budget.
@@ -182,32 +187,32 @@ fn walk(
         // grows with the product.
         let (of_instances, of_links, of_items) = counts(&payload);
         (instances, links, items) = (instances + of_instances, links + of_links, items + of_items);
-        within(Limit::FileInstances, "a number of instances", instances, Limit::FileInstances.fixed().number())?;
-        within(Limit::Links, "a number of imports and exports", links, Limit::Links.fixed().number())?;
-        within(Limit::Items, "a number of definitions", items, Limit::Items.fixed().number())?;
+        seen.within(Limit::FileInstances, "a number of instances", instances, Limit::FileInstances.fixed().number())?;
+        seen.within(Limit::Links, "a number of imports and exports", links, Limit::Links.fixed().number())?;
+        seen.within(Limit::Items, "a number of definitions", items, Limit::Items.fixed().number())?;
         match &payload {
             Payload::Version { encoding, .. } => {
                 depth += 1;
                 // Modules nest too, and do not count as components.
                 let nested = depth - u64::from(*encoding == Encoding::Module);
-                within(Limit::Depth, "nesting", nested, limits.depth.into())?;
+                seen.within(Limit::Depth, "nesting", nested, limits.depth.into())?;
                 if *encoding == Encoding::Module {
                     modules += 1;
-                    within(Limit::Modules, "a number of core modules", modules, limits.modules.into())?;
+                    seen.within(Limit::Modules, "a number of core modules", modules, limits.modules.into())?;
                 }
             }
             Payload::End(_) => depth -= 1,
             Payload::CodeSectionStart { count, .. } => {
                 functions += u64::from(*count);
-                within(Limit::Functions, "a number of functions", functions, limits.functions.into())?;
+                seen.within(Limit::Functions, "a number of functions", functions, limits.functions.into())?;
             }
             Payload::CodeSectionEntry(body) => {
-                within(Limit::Function, "a function size", body.range().len() as u64, limits.function as u64)?;
+                seen.within(Limit::Function, "a function size", body.range().len() as u64, limits.function as u64)?;
                 let mut locals = 0;
                 for group in body.get_locals_reader().map_err(invalid)? {
                     locals += u64::from(group.map_err(invalid)?.0);
                 }
-                within(Limit::Locals, "a number of locals in one function", locals, limits.locals.into())?;
+                seen.within(Limit::Locals, "a number of locals in one function", locals, limits.locals.into())?;
             }
             Payload::TypeSection(section) => {
                 let most = limits.signature.into();
@@ -215,8 +220,8 @@ fn walk(
                     for of in group.map_err(invalid)?.types() {
                         let CompositeInnerType::Func(function) = &of.composite_type.inner else { continue };
                         let (takes, gives) = (function.params().len() as u64, function.results().len() as u64);
-                        within(Limit::Signature, "a function type with parameters", takes, most)?;
-                        within(Limit::Signature, "a function type with results", gives, most)?;
+                        seen.within(Limit::Signature, "a function type with parameters", takes, most)?;
+                        seen.within(Limit::Signature, "a function type with results", gives, most)?;
                     }
                 }
             }
@@ -246,7 +251,12 @@ fn walk(
             ValidPayload::Func(function, body) => {
                 let mut function = function.into_validator(std::mem::take(&mut allocations));
                 let operands = validate(&mut function, &body, patience, invalid)?;
-                within(Limit::Operands, "a number of values at one time in one function", operands, most_operands)?;
+                seen.within(
+                    Limit::Operands,
+                    "a number of values at one time in one function",
+                    operands,
+                    most_operands,
+                )?;
                 allocations = function.into_allocations();
             }
             ValidPayload::End(types) if depth == 0 => seen.read_functions(types.as_ref()),
@@ -307,16 +317,26 @@ fn counts(payload: &Payload<'_>) -> (u64, u64, u64) {
     (instances.into(), links.into(), items.into())
 }
 
-fn within(row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
-    if found > limit { Err(LoadError::Bounds { row, what, found, limit }) } else { Ok(()) }
+/// Whether a core module imports WASI preview 1. It may be no valid module: it is not read beyond its imports.
+fn imports_preview1(module: &[u8]) -> bool {
+    let payloads = Parser::new(0).parse_all(module).map_while(Result::ok);
+    let imports = payloads.into_iter().find_map(|payload| match payload {
+        Payload::ImportSection(section) => Some(section),
+        _ => None,
+    });
+    let imports = imports.into_iter().flat_map(|section| section.into_imports().map_while(Result::ok));
+    imports.into_iter().any(|import| import.module == PREVIEW1)
 }
 
 impl Anatomy {
     /// Imports first: for a component of another world the message names the surplus imports before the missing
     /// exports.
-    fn judge(&self) -> Result<ScanFacts, LoadError> {
-        if let Some(import) = self.imports.iter().find(|import| !import.starts_with("topoloom:")) {
-            return Err(LoadError::ForeignImport { import: import.clone() });
+    fn judge(&self, bytes: &[u8]) -> Result<ScanFacts, LoadError> {
+        // All of them: one flag of a tool removes them together.
+        let foreign = self.imports.iter().filter(|import| !import.starts_with("topoloom:"));
+        let imports: Vec<String> = foreign.cloned().collect();
+        if !imports.is_empty() {
+            return Err(LoadError::ForeignImport { imports, maker: Maker::of(bytes, &self.producers) });
         }
         if let Some(import) = self.imports.iter().find(|import| !import.starts_with(PACKAGE)) {
             return Err(LoadError::UnknownImport { import: import.clone() });

@@ -17,15 +17,17 @@ use topoloom_core::names::SourceName;
 use topoloom_core::plugin::grant::{NotGranted, Origin};
 use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
 use topoloom_core::text;
+use topoloom_workshop::build::Need;
+use topoloom_workshop::pack;
 
-use super::file::PluginFile;
+use super::file::{PluginFile, signature_path};
 use super::sandbox::{ProfileArg, Sandbox};
 use crate::cli::output::OutputArgs;
 use crate::cli::print;
 use crate::config::EntryConfig;
 use crate::discovery::revision;
 use crate::plugin::trust::TrustKeys;
-use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, anatomy};
+use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, measure};
 use config::Given;
 pub(in crate::cli) use document::Inspected;
 use signature::Signature;
@@ -61,6 +63,8 @@ struct Report {
     digest: Digest,
     size: usize,
     packed: Option<usize>,
+    /// Bytes, packed for a ConfigMap.
+    in_config_map: usize,
     anatomy: Anatomy,
     origin: Option<Origin>,
     needs: Option<Needs>,
@@ -106,6 +110,13 @@ pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
     let mut report = examine(&args, &file, given.as_ref()).await?;
     report.signature = Signature::beside(&args.file, &keys, report.digest, report.description.as_ref())?;
+    if report.signature.is_none() && !keys.is_empty() {
+        let missing = signature_path(&args.file).display().to_string();
+        let message = format!(
+            "--trust-key asks for a signature, and there is no {missing}; `topoloom plugin sign` writes it, with the private key"
+        );
+        report.refusals.push(Refused::new("Signature", message));
+    }
     if let Some(problem) = report.signature.as_ref().and_then(|signature| signature.problem.as_ref()) {
         report.refusals.push(Refused::new("Signature", problem.clone()));
     }
@@ -120,12 +131,16 @@ async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -
     let entry = given.and_then(Given::entry);
     let of_entry = || entry.map(|entry| entry.limits.applied()).unwrap_or_default();
     let limits = args.profile.map_or_else(of_entry, ProfileArg::limits);
+    // With the widest limits: a file that is too large for these has as much to show. Loading it reports what is wrong with it.
+    let (anatomy, _) = measure(&file.bytes);
+    let packed = pack::for_config_map(&file.bytes);
     let mut report = Report {
         file: args.file.display().to_string(),
         digest: Digest::of(&file.bytes),
         size: file.bytes.len(),
         packed: file.packed,
-        anatomy: anatomy(&file.bytes, &limits.scan),
+        in_config_map: packed.map_or_else(|large| large.packed, |packed| packed.len()),
+        anatomy,
         origin: None,
         needs: None,
         description: None,
@@ -160,6 +175,13 @@ fn call_refused(step: &str, error: &CallError) -> Refused {
 }
 
 impl Report {
+    /// Which limits it needs, by what is known of it.
+    fn need(&self) -> Need {
+        let mut measures = self.anatomy.measures.clone();
+        measures.extend(self.needs.map(|needs| needs.measures()).unwrap_or_default());
+        Need::of(&measures)
+    }
+
     /// Asks the plugin what it needs, with a configuration if there is one.
     async fn ask(&mut self, sandbox: &Sandbox, plugin: &Plugin, given: Option<&Given>) {
         let mut wishes = Wishes { requirements: None, node_names: plugin.reads_node_names(), grants: None };

@@ -5,12 +5,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use topoloom_workshop::pack;
 
 use super::file::{PluginFile, read_bounded, signature_path};
 use super::sandbox::{ProfileArg, Sandbox};
@@ -18,11 +19,7 @@ use crate::cli::source::OPERATOR;
 use crate::cli::{ClusterArgs, print};
 use crate::cluster::Refusal;
 use crate::delivery::parcel::{SIGNATURE, beside};
-use crate::delivery::unpack::pack;
 use crate::plugin::Digest;
-
-/// What fits beside names and labels into an object of the API server, which is 1 MiB at most.
-const FITS: usize = (1 << 20) - (16 << 10);
 
 /// Flags of `plugin push`.
 #[derive(Debug, Args)]
@@ -56,15 +53,9 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
     let described = Sandbox::start("push")?.describe(&file.bytes, args.profile.limits()).await;
     let described =
         described.with_context(|| format!("{} is not a plugin that a host would accept", args.file.display()))?;
-    let packed = pack(&file.bytes);
-    if packed.len() > FITS {
-        bail!(
-            "{} has {} bytes packed, and a ConfigMap takes {FITS}: bring it in a volume, with --plugin-dir or `plugin: \
-             {{file: PATH}}`",
-            args.file.display(),
-            packed.len()
-        );
-    }
+    // As well as it can be, where the quick packing leaves it a little too large.
+    let packed = pack::for_config_map(&file.bytes);
+    let packed = packed.with_context(|| format!("{} is too large for a ConfigMap", args.file.display()))?;
     let (declaration, signature_key) = beside(&args.key);
     let declared = format!("name: {}\ndigest: {digest}\n", described.name);
     let path = signature_path(&args.file);

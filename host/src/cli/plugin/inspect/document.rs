@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use topoloom_core::plugin::Profile;
+use topoloom_workshop::build::Need;
 
 use crate::cli::output::Document;
 
@@ -19,6 +21,11 @@ pub(in crate::cli) struct Inspected {
     /// Bytes of the file, if it is compressed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packed_size: Option<usize>,
+    /// Whether a ConfigMap has room for it.
+    pub(super) config_map: ConfigMapRoom,
+    /// The limits that it needs beyond those that every plugin has; absent if those are enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) needs: Option<NeededLimits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,6 +34,9 @@ pub(in crate::cli) struct Inspected {
     pub(super) vendor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<String>,
+    /// The JSON Schema of its configuration, as the plugin has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config_schema: Option<String>,
     /// Whether these bytes are part of this binary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) embedded: Option<bool>,
@@ -54,6 +64,55 @@ pub(in crate::cli) struct Inspected {
 
 impl Document for Inspected {
     const KIND: &'static str = "PluginInspection";
+}
+
+/// The room that a ConfigMap has for a component.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigMapRoom {
+    /// Bytes of the component, packed with zstd.
+    pub(super) packed: usize,
+    /// Bytes that a ConfigMap has for it.
+    pub(super) room: usize,
+    /// Whether they are enough.
+    pub(super) fits: bool,
+}
+
+/// Limits that a component needs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NeededLimits {
+    /// What `limits` of its entry has to say.
+    pub(super) entry: String,
+    /// Every limit of the profile `standard` that it does not keep.
+    pub(super) exceeded: Vec<ExceededLimit>,
+}
+
+/// A limit that a component does not keep.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExceededLimit {
+    /// The word of the limit.
+    pub(super) limit: String,
+    /// What the component has.
+    pub(super) found: String,
+    /// What the profile `standard` allows.
+    pub(super) standard: String,
+    /// What the profile `large` allows.
+    pub(super) large: String,
+}
+
+impl NeededLimits {
+    /// For programs.
+    pub(super) fn of(need: &Need) -> Self {
+        let exceeded = need.rows.iter().map(|row| ExceededLimit {
+            limit: row.limit.word().to_owned(),
+            found: row.found.to_string(),
+            standard: row.limit.default(Profile::Standard).to_string(),
+            large: row.limit.default(Profile::Large).to_string(),
+        });
+        Self { entry: need.limits.to_string(), exceeded: exceeded.collect() }
+    }
 }
 
 /// The resources with which an instance starts.

@@ -1,17 +1,22 @@
 //! What was found out about a plugin, for people and for programs.
 
-use std::collections::BTreeMap;
-
+use serde_json::Value;
+use topoloom_core::plugin::Limit;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::model::{Endpoint, Location, Trigger};
 use topoloom_core::text;
+use topoloom_workshop::pack::ROOM;
 
-use super::document::{AskedEndpoint, Inspected, Producer, RefusedFor, Requires, Start};
+use super::document::{AskedEndpoint, ConfigMapRoom, Inspected, NeededLimits, Producer, RefusedFor, Requires, Start};
 use super::{Report, Wishes};
+use crate::cli::plugin::rows::{self, list, row};
 use crate::cli::print;
 
 /// The longest description of an endpoint, in bytes: some URLs and paths.
 const ENDPOINT: usize = 2 << 10;
+
+/// The longest part of a schema that is none, in bytes.
+const SCHEMA: usize = 200;
 
 impl Report {
     /// Everything that is known, in two columns; last the lines to paste.
@@ -35,16 +40,12 @@ impl Report {
         if let Some(interface) = self.interface() {
             rows.push(row("interface", interface));
         }
-        rows.extend(list(
-            "imports",
-            self.imports().into_iter().map(|(interface, functions)| {
-                if functions.is_empty() {
-                    interface.to_owned()
-                } else {
-                    format!("{interface}: {}", functions.join(", "))
-                }
-            }),
-        ));
+        rows.extend(rows::imports(&self.anatomy.imports, &self.anatomy.functions));
+        if let Some(depth) = self.composed() {
+            rows.push(row("composed", &format!("of components, {depth} deep")));
+        }
+        rows.push(rows::config_map(self.in_config_map));
+        rows.extend(rows::needs(&self.need()));
         if let Some(needs) = self.needs {
             let (tables, elements, instances) = (needs.tables, needs.table_elements, self.anatomy.core_instances);
             let memory = format!("{} bytes of memory; memories {}", needs.memory, needs.memories);
@@ -68,10 +69,16 @@ impl Report {
         if let Some(wishes) = &self.wishes {
             rows.extend(wishes.rows(self.origin));
         }
+        if self.description.is_some() && self.schema().is_none() {
+            rows.push(row("config", "anything: its schema says nothing"));
+        }
         let mut text = print::table(&rows);
         if let Some(grants) = self.wishes.as_ref().and_then(|wishes| wishes.grants.as_ref()) {
             text.push_str("\nTo grant what it requests, add to the entry:\n\n");
             text.push_str(grants);
+        }
+        if let Some(schema) = self.schema() {
+            text.push_str(&format!("\nThe JSON Schema of its configuration:\n\n{schema}\n"));
         }
         text
     }
@@ -79,7 +86,9 @@ impl Report {
     /// The same for programs.
     pub(super) fn document(&self) -> Inspected {
         let description = self.description.as_ref();
-        let imports = self.imports().into_iter().map(|(interface, functions)| (interface.to_owned(), texts(functions)));
+        let imports = rows::by_interface(&self.anatomy.imports, &self.anatomy.functions);
+        let imports = imports.into_iter().map(|(interface, functions)| (interface.to_owned(), texts(functions)));
+        let need = self.need();
         let producers = self.anatomy.producers.iter().map(|[field, name, version]| Producer {
             field: field.clone(),
             name: name.clone(),
@@ -94,10 +103,13 @@ impl Report {
             digest: self.digest.to_string(),
             size: self.size,
             packed_size: self.packed,
+            config_map: ConfigMapRoom { packed: self.in_config_map, room: ROOM, fits: self.in_config_map <= ROOM },
+            needs: (!need.rows.is_empty()).then(|| NeededLimits::of(&need)),
             name: description.map(|description| description.name.to_string()),
             version: description.map(|description| description.version.to_string()),
             vendor: description.map(|description| description.vendor.to_string()),
             summary: description.map(|description| description.summary.to_string()),
+            config_schema: description.map(|description| description.config_schema.to_string()),
             embedded: self.origin.map(|origin| origin == Origin::Embedded),
             interface: self.interface().map(str::to_owned),
             imports: imports.collect(),
@@ -123,14 +135,20 @@ impl Report {
         names.map(String::as_str).find(|name| name.starts_with("topoloom:"))
     }
 
-    /// Interfaces, each with the functions that are used of it.
-    fn imports(&self) -> BTreeMap<&str, Vec<&str>> {
-        let mut imports: BTreeMap<&str, Vec<&str>> =
-            self.anatomy.imports.iter().map(|import| (import.as_str(), Vec::new())).collect();
-        for (interface, function) in self.anatomy.functions.iter().filter_map(|name| name.split_once('#')) {
-            imports.entry(interface).or_default().push(function);
+    /// How deep components are in it, for one that is composed of others. An encoded one has one inside, around its export.
+    fn composed(&self) -> Option<u64> {
+        self.anatomy.measures.get(&Limit::Depth).map(|depth| depth.number()).filter(|depth| *depth > 2)
+    }
+
+    /// The schema of its configuration, if it says anything, in a form that people read.
+    fn schema(&self) -> Option<String> {
+        let text = &self.description.as_ref()?.config_schema;
+        match serde_json::from_str(text) {
+            Ok(Value::Bool(true)) => None,
+            Ok(Value::Object(schema)) if schema.is_empty() => None,
+            Ok(schema) => serde_json::to_string_pretty(&schema).ok().map(|schema| super::harmless(&schema)),
+            Err(_) => Some(format!("is no JSON: {}", text::line(text, SCHEMA))),
         }
-        imports
     }
 }
 
@@ -206,13 +224,4 @@ fn trigger(trigger: &Trigger) -> String {
         Trigger::Timer(apart) => ("by the interval of the entry", apart),
     };
     if apart.is_zero() { what.to_owned() } else { format!("{what}, {apart:?} apart") }
-}
-
-fn row(name: &str, value: &str) -> Vec<String> {
-    vec![name.to_owned(), value.to_owned()]
-}
-
-/// One row for each, of which the first one has the name.
-fn list(name: &str, values: impl Iterator<Item = String>) -> Vec<Vec<String>> {
-    values.enumerate().map(|(at, value)| row(if at == 0 { name } else { "" }, &value)).collect()
 }

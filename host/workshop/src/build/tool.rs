@@ -1,0 +1,189 @@
+//! One tool at work: started, listened to, waited for.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use super::Line;
+
+/// What tools write in place of the time: the first day that an archive can hold (1980-01-02).
+const DATE: &str = "315619200";
+
+/// Where package managers put the programs of one project: they come before those of the machine.
+const OWN: [&str; 2] = [".venv/bin", "node_modules/.bin"];
+
+/// What happens to the standard output of a tool. What it writes to standard error is always shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    /// It is for people, too.
+    Shown,
+    /// It is for this program, which shows nothing of it.
+    Read,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pipe {
+    Output,
+    Errors,
+}
+
+/// Gives a tool the surroundings of every build: the folder, the programs of the project, and nothing by which two builds of
+/// one source would differ.
+pub(super) fn surround(command: &mut Command, root: &Path) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = OWN.iter().map(|folder| root.join(folder)).chain(std::env::split_paths(&path));
+    if let Ok(path) = std::env::join_paths(folders) {
+        command.env("PATH", path);
+    }
+    // Tools of Python look there for packages.
+    let environment = root.join(".venv");
+    if environment.is_dir() {
+        command.env("VIRTUAL_ENV", environment);
+    }
+    command.current_dir(root).env("SOURCE_DATE_EPOCH", DATE).env("TZ", "UTC").env("PYTHONHASHSEED", "0");
+}
+
+/// Runs a tool to its end and returns what it wrote to standard output, if that is for this program.
+pub(super) fn run(
+    command: &mut Command,
+    output: Output,
+    say: &mut dyn FnMut(Line),
+) -> io::Result<(ExitStatus, Vec<String>)> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pipes = child.stdout.take().zip(child.stderr.take());
+    let (out, errors) = pipes.ok_or_else(|| io::Error::other("its pipes are missing"))?;
+    let (sender, lines) = mpsc::channel();
+    let mut read = Vec::new();
+    // Both at once: a full pipe would block the tool.
+    thread::scope(|scope| {
+        let other = sender.clone();
+        scope.spawn(move || forward(out, Pipe::Output, &sender));
+        scope.spawn(move || forward(errors, Pipe::Errors, &other));
+        for (pipe, line) in lines {
+            match (pipe, output) {
+                (Pipe::Output, Output::Read) => read.push(line),
+                _ => say(Line::Tool(line)),
+            }
+        }
+    });
+    Ok((child.wait()?, read))
+}
+
+/// Sends each line of a pipe, until it is closed.
+fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<(Pipe, String)>) {
+    let mut pipe = BufReader::new(pipe);
+    let mut line = Vec::new();
+    while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if sender.send((which, text)).is_err() {
+            break;
+        }
+        line.clear();
+    }
+}
+
+/// The flags by which the output of the compiler of Rust does not depend on where it runs: panics name source files.
+pub(super) fn rust_flags(root: &Path, cargo_home: Option<&Path>) -> Vec<OsString> {
+    let places = cargo_home.map(|home| (home, "/cargo")).into_iter().chain([(root, "/plugin")]);
+    let flags: Vec<String> =
+        places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display())).collect();
+    // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
+    let list = serde_json::Value::from(flags);
+    vec!["--config".into(), format!("build.rustflags={list}").into()]
+}
+
+/// Where cargo keeps the sources of crates.
+pub(super) fn cargo_home() -> Option<PathBuf> {
+    let of_user = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(of_user)
+}
+
+/// The same for a compiler of C.
+pub(super) fn c_flags(root: &Path) -> Vec<OsString> {
+    vec![format!("-ffile-prefix-map={}=/plugin", root.display()).into()]
+}
+
+/// The module that cargo says it has made last, by its messages (`--message-format json-render-diagnostics`). The crate itself
+/// comes after all that it depends on.
+pub(super) fn module_of_cargo(messages: &[String]) -> Option<PathBuf> {
+    let files = messages.iter().filter_map(|message| {
+        let message: serde_json::Value = serde_json::from_str(message).ok()?;
+        let is_artifact = message.get("reason")?.as_str()? == "compiler-artifact";
+        let files = message.get("filenames").filter(|_| is_artifact)?.as_array()?;
+        let module = files.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".wasm"))?;
+        Some(PathBuf::from(module))
+    });
+    files.last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str, output: Output) -> (bool, Vec<String>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        surround(command.args(["-c", text]), folder.path());
+        let mut said = Vec::new();
+        let mut say = |line| match line {
+            Line::Tool(line) => said.push(line),
+            Line::Step(step) => panic!("{step}"),
+        };
+        let (status, read) = run(&mut command, output, &mut say).unwrap();
+        (status.success(), said, read)
+    }
+
+    #[test]
+    fn what_a_tool_says_is_shown_while_it_works_and_its_end_is_known() {
+        let (ended, said, read) = shell("echo one; echo two >&2; exit 3", Output::Shown);
+        assert!(!ended && read.is_empty());
+        assert_eq!(std::collections::BTreeSet::from_iter(said), ["one", "two"].map(str::to_owned).into());
+        let (ended, said, read) = shell("echo one; echo two >&2; printf three", Output::Read);
+        assert_eq!((ended, said, read), (true, vec!["two".to_owned()], vec!["one".to_owned(), "three".to_owned()]));
+        // More than a pipe holds, on both at once.
+        let much = "i=0; while [ $i -lt 20000 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done";
+        let (ended, said, read) = shell(much, Output::Read);
+        assert_eq!((ended, said.len(), read.len()), (true, 20_000, 20_000));
+    }
+
+    #[test]
+    fn nothing_in_the_surroundings_is_another_at_another_time() {
+        let (_, _, read) = shell("echo $SOURCE_DATE_EPOCH $TZ $PYTHONHASHSEED; echo ${PATH%%:*}", Output::Read);
+        assert_eq!(read[0], format!("{DATE} UTC 0"));
+        assert!(read[1].ends_with("/.venv/bin"), "{}", read[1]);
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_started_is_an_error() {
+        let mut command = Command::new("/no/such/tool");
+        assert_eq!(run(&mut command, Output::Shown, &mut |_| {}).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn cargo_names_the_module_of_the_crate_last() {
+        let messages = [
+            r#"{"reason":"compiler-artifact","filenames":["/t/libserde.rlib"]}"#,
+            "a line of a build script",
+            r#"{"reason":"compiler-artifact","filenames":["/t/deps/other.wasm"]}"#,
+            r#"{"reason":"compiler-artifact","filenames":["/t/racks.wasm","/t/libracks.rlib"]}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+        ]
+        .map(str::to_owned);
+        assert_eq!(module_of_cargo(&messages), Some("/t/racks.wasm".into()));
+        assert_eq!(module_of_cargo(&messages[..2]), None);
+    }
+
+    #[test]
+    fn flags_put_names_in_place_of_folders() {
+        let flags = rust_flags(Path::new("/home/me/a \"b\""), Some(Path::new("/home/me/.cargo")));
+        assert_eq!(flags[0], "--config");
+        assert_eq!(
+            flags[1].to_str().unwrap(),
+            r#"build.rustflags=["--remap-path-prefix=/home/me/.cargo=/cargo","--remap-path-prefix=/home/me/a \"b\"=/plugin"]"#
+        );
+        assert_eq!(c_flags(Path::new("/x")), ["-ffile-prefix-map=/x=/plugin"]);
+    }
+}
