@@ -183,8 +183,9 @@ impl Draft {
         let config = serde_saphyr::to_string(&self.config).unwrap_or_else(|_| format!("{}\n", self.config));
         files.push((CONFIG, config.into_bytes()));
         files.extend(self.existing.as_ref().map(|text| (EXISTING, text.clone().into_bytes())));
-        let recording = self.recording.as_ref().filter(|recording| !recording.is_empty());
-        files.extend(recording.and_then(|recording| Some((RECORDING, (recording.print().ok()? + "\n").into_bytes()))));
+        // Also where nothing was asked: without one, a plugin that may ask has no answer.
+        let recording = self.recording.as_ref().and_then(|recording| recording.print().ok());
+        files.extend(recording.map(|text| (RECORDING, (text + "\n").into_bytes())));
         files.extend((!self.state.is_empty()).then(|| (STATE, self.state.clone())));
         files.extend(time.map(|time| (TIME, format!("{time}\n").into_bytes())));
         files.push((EXPECTED, shown.as_bytes().to_vec()));
@@ -225,6 +226,7 @@ fn credentials(value: &Value, path: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use topoloom_sandbox::endpoints::recording::Recorder;
 
     use super::*;
 
@@ -245,7 +247,7 @@ mod tests {
             nodes: nodes.clone(),
             config: json!({"label": "rack", "depth": 2, "odd": ["yes", "7", null]}),
             existing: Some("kind: HyperNode\nmetadata: {name: m1-old}\nspec: {tier: 1}\n".into()),
-            recording: Some(Recording::default()),
+            recording: Some(Recorder::default().recording()),
             state: b"\xff".to_vec(),
             time: Timestamp::UNIX_EPOCH,
             shown: "unchanged\n".into(),
@@ -256,8 +258,7 @@ mod tests {
         }
         let case = Case::read(folder.path()).unwrap();
         assert_eq!((case.state.as_slice(), case.time), (&b"\xff"[..], Some(Timestamp::UNIX_EPOCH)));
-        // Nothing was asked.
-        assert!(case.recording.is_none());
+        assert!(case.recording.as_ref().is_some_and(Recording::is_empty));
         let [turn] = &case.turns[..] else { panic!("{case:?}") };
         assert_eq!((&turn.nodes, &turn.config), (&nodes, &draft.config.to_string()));
         assert_eq!(turn.expected.as_deref(), Some("unchanged\n"));
