@@ -1,5 +1,6 @@
 //! How much of each limit something takes.
 
+use std::fmt;
 use std::time::Duration;
 
 use topoloom_core::plugin::{Amount, Limit, Limits, Usage};
@@ -44,6 +45,40 @@ impl Share {
             (used, _) if used <= 0.0 => 0.0,
             (_, most) if most <= 0.0 => 100.0,
             (used, most) => used / most * 100.0,
+        }
+    }
+}
+
+/// For people: `memory 1.2Mi of 256Mi (0.5 %)`.
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, used, most } = *self;
+        write!(f, "{} {} of {most} ({:.1} %)", limit.word(), Rounded(used), self.percent())
+    }
+}
+
+/// An amount with no more digits than a person compares.
+pub struct Rounded(pub Amount);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Amount::Bytes(bytes) => {
+                let tenths = |unit: u64| (bytes.saturating_mul(10) / unit / 10, bytes.saturating_mul(10) / unit % 10);
+                let (unit, word) = match bytes {
+                    0..1024 => return write!(f, "{bytes}"),
+                    1024..1_048_576 => (1 << 10, "Ki"),
+                    _ => (1 << 20, "Mi"),
+                };
+                let (whole, tenth) = tenths(unit);
+                write!(f, "{whole}.{tenth}{word}")
+            }
+            Amount::Time(time) if time < Duration::from_millis(1) => write!(f, "{}µs", time.as_micros()),
+            Amount::Time(time) if time < Duration::from_secs(10) => {
+                write!(f, "{}.{}ms", time.as_millis(), time.subsec_micros() % 1_000 / 100)
+            }
+            Amount::Time(time) => write!(f, "{}s", time.as_secs()),
+            other => other.fmt(f),
         }
     }
 }
@@ -154,6 +189,19 @@ mod tests {
         assert!((percent(Limit::LogLines) - 150.0).abs() < 1e-9, "{shares:?}");
         assert!(percent(Limit::Received).abs() < 1e-9, "{shares:?}");
         assert!((Share::count(Limit::Requests, 1, 0).percent() - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_share_prints_what_a_person_compares() {
+        let shown = |amount| Rounded(amount).to_string();
+        assert_eq!(shown(Amount::Bytes(1023)), "1023");
+        assert_eq!(shown(Amount::Bytes(1536)), "1.5Ki");
+        assert_eq!(shown(Amount::Bytes(300 << 20)), "300.0Mi");
+        assert_eq!(shown(Amount::Time(Duration::from_micros(612))), "612µs");
+        assert_eq!(shown(Amount::Time(Duration::from_micros(43_760))), "43.7ms");
+        assert_eq!(shown(Amount::Time(Duration::from_secs(12))), "12s");
+        let share = Share::size(Limit::Memory, 1 << 20, 256 << 20);
+        assert_eq!(share.to_string(), "memory 1.0Mi of 256Mi (0.4 %)");
     }
 
     #[test]
