@@ -53,6 +53,7 @@ pub use maker::Maker;
 pub use metrics::Metrics;
 pub use processor::of_ended_children;
 pub use runtime::{Load, Options, Plugin, Runtime, StartError};
+pub use voice::{LineLevel, LogLine, LogLines};
 
 /// The whole error chain in one line: the engine's outermost message holds frames, the cause is at its end.
 fn chain(error: &wasmtime::Error) -> String {
