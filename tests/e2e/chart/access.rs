@@ -59,6 +59,7 @@ fn setting(values: &Value, container: &Container) -> Result<RightsSettings> {
             secrets: pairs(&values["access"]["secrets"], &config.namespace),
             config_maps: pairs(&values["access"]["configMaps"], &config.namespace),
             plugins: pairs(&values["plugins"]["watched"], &config.namespace),
+            pull_secrets: pairs(&values["plugins"]["pullSecrets"], &config.namespace),
         },
         config: (config.namespace, config.name),
         locks: if extender.is_some() {
