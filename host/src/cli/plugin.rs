@@ -3,12 +3,15 @@
 mod diff;
 mod file;
 pub(super) mod inspect;
+mod place;
+mod pull;
 mod push;
 mod sandbox;
 pub(super) mod serving;
 mod sign;
 
-pub(super) use file::read_bounded;
+pub(super) use file::{PluginFile, read_bounded};
+pub(super) use place::{PluginPlace, RegistryArgs, registries};
 
 use std::process::ExitCode;
 
@@ -23,9 +26,11 @@ pub(super) enum PluginVerb {
     Rollback(serving::RollbackArgs),
     /// Activate a waiting plugin, or end a rollback
     Continue(serving::ContinueArgs),
-    /// Put a plugin file into a ConfigMap
+    /// Put a plugin file into a ConfigMap, a registry, or a folder of artifacts
     Push(push::PushArgs),
-    /// Compare a plugin file with the active plugin of a source, on the live cluster; writes nothing
+    /// Pull a plugin out of a registry into a file
+    Pull(pull::PullArgs),
+    /// Compare a plugin with the active plugin of a source, on the live cluster; writes nothing
     Diff(diff::DiffArgs),
     /// Show what a plugin is, what it requests, and whether the host would accept it
     Inspect(inspect::InspectArgs),
@@ -40,6 +45,7 @@ pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
         PluginVerb::Rollback(args) => serving::rollback(args).await,
         PluginVerb::Continue(args) => serving::go_on(args).await,
         PluginVerb::Push(args) => push::run(args).await,
+        PluginVerb::Pull(args) => pull::run(args).await,
         PluginVerb::Diff(args) => diff::run(args).await,
         PluginVerb::Inspect(args) => inspect::run(args).await,
         PluginVerb::Sign(args) => sign::run(args).await,

@@ -1,9 +1,9 @@
 //! `hyperNode-controller`: discovery, and the HyperNodes that result from it.
 //!
 //! It lives in two phases. As a follower it keeps everything warm that costs time and calls no service outside but the
-//! registries that plugins come from: the watches on Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read (`standby`).
-//! When its lease is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never becomes
-//! a follower again: a replica that loses its lease ends.
+//! registries that plugins come from: the watches on Nodes and HyperNodes, the configuration, compiled plugins and the
+//! columns that they read (`standby`). When its lease is granted, the parts that write begin: sources, reports, operators'
+//! verbs, counts. It never becomes a follower again: a replica that loses its lease ends.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,7 @@ use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, g
 use topoloom_core::text;
 
 use super::file::PluginFile;
+use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::{ProfileArg, Sandbox};
 use crate::cli::output::OutputArgs;
 use crate::cli::print;
@@ -36,9 +37,9 @@ const LINE: usize = 4 << 10;
 /// Flags of `plugin inspect`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InspectArgs {
-    /// The plugin
+    /// The plugin: a file, or a reference, oci://REGISTRY/NAME:TAG
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    file: PluginPlace,
     /// The configuration to test it with: its own, an entry, or the whole document
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -51,6 +52,8 @@ pub(in crate::cli) struct InspectArgs {
     /// Public keys that may sign plugins: the .sig beside it is checked with them; may be repeated
     #[arg(long, value_name = "FILE")]
     trust_key: Vec<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -102,10 +105,10 @@ impl From<LoadError> for Refused {
 /// Prints what a plugin is; fails when a host would refuse it.
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let keys = TrustKeys::load(&args.trust_key)?;
-    let file = PluginFile::read(&args.file)?;
+    let file = PluginFile::find(&args.file, &args.registry).await?;
     let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
     let mut report = examine(&args, &file, given.as_ref()).await?;
-    report.signature = Signature::beside(&args.file, &keys, report.digest, report.description.as_ref())?;
+    report.signature = Signature::beside(&file, &keys, report.digest, report.description.as_ref())?;
     if let Some(problem) = report.signature.as_ref().and_then(|signature| signature.problem.as_ref()) {
         report.refusals.push(Refused::new("Signature", problem.clone()));
     }
@@ -121,7 +124,7 @@ async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -
     let of_entry = || entry.map(|entry| entry.limits.applied()).unwrap_or_default();
     let limits = args.profile.map_or_else(of_entry, ProfileArg::limits);
     let mut report = Report {
-        file: args.file.display().to_string(),
+        file: file.place.clone(),
         digest: Digest::of(&file.bytes),
         size: file.bytes.len(),
         packed: file.packed,
