@@ -88,6 +88,7 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
         json!({"config": existing, "access": {"secrets": ufm, "configMaps": ufm}}),
         json!({"plugins": {"watched": [{"name": "acme"}, {"name": "other", "namespace": "elsewhere"}]}, "access": {"configMaps": [{"name": "cables"}]}}),
+        json!({"plugins": {"registries": ["registry.example.com"], "pullSecrets": [{"name": "pull"}, {"name": "pull", "namespace": "elsewhere"}]}}),
         json!({"nodeLock": {"sweep": "report"}}),
         json!({"nodeLock": {"sweep": "repair"}, "observe": true}),
         json!({"nodeLock": {"sweep": "repair"}, "readOnly": true}),
