@@ -11,7 +11,7 @@ use topoloom_api::condition::Reason;
 use topoloom_core::plugin::Limit;
 use topoloom_core::text;
 
-use super::super::Offer;
+use crate::delivery::Offer;
 
 /// The longest address of a request in an error, in bytes.
 const ASKED: usize = 500;

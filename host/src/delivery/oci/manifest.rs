@@ -14,8 +14,8 @@ use topoloom_api::names::{OCI_DECLARATION_ANNOTATION, OCI_SIGNATURE_ANNOTATION};
 use topoloom_core::plugin::{Digest, Limit};
 use topoloom_core::text;
 
-use super::super::unpack::UNPACKED;
 use super::error::{OciError, Trouble};
+use crate::delivery::unpack::UNPACKED;
 
 /// The type of a manifest.
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
