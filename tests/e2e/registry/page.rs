@@ -1,7 +1,8 @@
 //! The page about registries, as a vendor follows it: each block of commands is run as it stands there, with the name of the
 //! registry replaced by that of one on this machine.
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use anyhow::{Context, Result, ensure};
 use topoloom_tests::host::binary;
@@ -26,7 +27,7 @@ async fn the_page_about_registries_does_what_it_says() -> Result<()> {
     let bin = rig.folder().join("desk-bin");
     std::fs::create_dir_all(&bin)?;
     symlink(binary()?.canonicalize()?, bin.join("topoloom"))?;
-    // oras trusts what the system trusts; here it is told whom else.
+    // oras trusts what the system trusts; here also the authority of the tests.
     let real = tokio::task::spawn_blocking(oras::find_or_build).await??;
     let flags = format!("--ca-file '{0}'", registry.ca().display());
     let copy = format!("--to-ca-file '{0}'", registry.ca().display());
@@ -35,8 +36,7 @@ async fn the_page_about_registries_does_what_it_says() -> Result<()> {
         real.canonicalize()?.display()
     );
     std::fs::write(bin.join("oras"), script)?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(bin.join("oras"), mode)?;
+    std::fs::set_permissions(bin.join("oras"), Permissions::from_mode(0o755))?;
 
     let text = page(PAGE)?;
     let path = format!("{}:{}", bin.display(), std::env::var("PATH")?);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_told_by_how_it_begins() {
+    fn a_place_is_known_by_how_it_begins() {
         let place = |text: &str| text.parse::<PluginPlace>();
         assert!(matches!(place("racks.wasm"), Ok(PluginPlace::File(_))));
         assert!(matches!(place("oci"), Ok(PluginPlace::File(_))));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_token_is_told_apart() {
+    fn each_kind_of_token_is_recognised() {
         let text = r#"{"auths": {
             "a.example": {"auth": "AAAA", "identitytoken": "refresh"},
             "b.example": {"registrytoken": "direct"},

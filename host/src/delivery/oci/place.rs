@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_told_by_its_words() {
+    fn this_machine_is_known_by_its_words() {
         for (text, is_it) in [
             ("http://localhost:5000/", true),
             ("http://127.0.0.1/", true),
