@@ -203,7 +203,10 @@ mod tests {
         }
         assert!(about("ConfigMissing", "m", &none).contains("kubectl create configmap map"));
         let push = about("PluginNotFound", "m", &none);
-        assert_eq!(push, format!("topoloom plugin push FILE --configmap [NAMESPACE/]NAME, or correct `plugin`: {EDIT}"));
+        assert_eq!(
+            push,
+            format!("topoloom plugin push FILE --configmap [NAMESPACE/]NAME, or correct `plugin`: {EDIT}")
+        );
         let message = "plugin.oci oci://registry.example.com/acme/racks:1: GET https://registry.example.com/v2/: 404";
         let push = about("PluginNotFound", message, &none);
         assert!(push.starts_with("topoloom plugin push FILE oci://REGISTRY/NAME:TAG, or correct"), "{push}");
