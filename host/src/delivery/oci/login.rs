@@ -134,9 +134,8 @@ fn found(account: Option<&Account>, place: &str, registry: &Registry) -> Found {
 async fn at_desk(folder: &Path, registry: &Registry, name: &str) -> Result<Found, String> {
     let path = folder.join("config.json");
     let place = path.display().to_string();
-    let (reading, shown) = (path.clone(), place.clone());
-    let read = tokio::task::spawn_blocking(move || bounded(&reading, LARGEST as u64)).await;
-    let text = read.map_err(|_| format!("{shown}: it could not be read"))?.map_err(|why| format!("{shown}: {why}"))?;
+    let read = tokio::task::spawn_blocking(move || bounded(&path, LARGEST as u64)).await;
+    let text = read.map_err(|_| format!("{place}: it could not be read"))?.map_err(|why| format!("{place}: {why}"))?;
     let Some(text) = text else {
         let with = format!("without credentials, since there is no {place} (`docker login` or `oras login` writes it)");
         return Ok(Found { account: Account::Anonymous, with });
