@@ -13,7 +13,7 @@
 //! | [`options_file`] | the options file of `run`: flags by name |
 //! | [`sort`] | which of both a file holds, for `config check` |
 //! | [`declaration`] | `plugin.yaml`, which travels beside a module |
-//! | [`plugin`], [`permissions`], `endpoint`, [`tuning`] | the parts of an entry |
+//! | [`plugin`], [`registry`], [`permissions`], `endpoint`, [`tuning`] | the parts of an entry |
 //! | [`references`] | what entries refer to in the cluster |
 //! | [`duration`], [`size`] | Go durations and Kubernetes quantities |
 //! | `yaml` | YAML 1.1 as a tree that knows its lines |
@@ -41,6 +41,7 @@ pub mod permissions;
 pub mod plugin;
 pub(crate) mod read;
 pub mod references;
+pub mod registry;
 pub mod sort;
 #[cfg(test)]
 mod tests;

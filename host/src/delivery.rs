@@ -1,5 +1,5 @@
-//! How the bytes of plugins arrive: from this binary, from a folder, from a ConfigMap, and from the modules kept for
-//! a rollback.
+//! How the bytes of plugins arrive: from this binary, from a folder, from a ConfigMap, from a registry, and from the modules
+//! kept for a rollback.
 //!
 //! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is
 //! declared beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never
@@ -11,6 +11,7 @@
 //! | [`parcel`] | a module with its `.yaml` and its `.sig`, opened and checked |
 //! | [`folder`] | files and folders, as the kubelet and people swap them |
 //! | [`config_map`] | one key of a ConfigMap, through the API |
+//! | [`oci`] | an artifact of a registry |
 //! | [`refused`] | why a source does not get a plugin |
 //! | [`modules`] | what served before, kept for a rollback (decision P5) |
 //!
@@ -23,6 +24,7 @@
 pub mod config_map;
 pub mod folder;
 pub mod modules;
+pub mod oci;
 pub mod parcel;
 pub mod refused;
 pub mod unpack;
@@ -41,9 +43,12 @@ use topoloom_core::plugin::Limit;
 use topoloom_core::plugin::rollout::{Failed, RolloutStep};
 
 pub use self::modules::Modules;
+pub use self::oci::Registries;
 pub use self::refused::Refused;
 use crate::cluster::Restores;
+use crate::config::registry::OciOrigin;
 use crate::config::{EntryConfig, PluginOrigin, PluginRef};
+use crate::endpoints::vault::Vault;
 use crate::plugin::{Digest, Metrics, builtin};
 
 /// A module as it was delivered.
@@ -145,6 +150,7 @@ enum ModulePlace {
     Installed(String),
     File(PathBuf),
     ConfigMap { namespace: String, name: String, key: String },
+    Registry(Box<OciOrigin>),
 }
 
 /// Where modules can come from in this process.
@@ -154,15 +160,18 @@ pub struct Sites {
     pub namespace: String,
     /// The folder of installed plugins.
     pub folder: Option<PathBuf>,
-    /// How often files are looked at without an event.
+    /// How often files are looked at without an event, and registries at all.
     pub poll: Duration,
+    /// The registries that plugins may come from.
+    pub registries: Registries,
 }
 
 impl Sites {
-    /// A namespace, without a folder.
+    /// A namespace, without a folder and without registries.
     #[must_use]
     pub fn at(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), folder: None, poll: folder::POLL }
+        let registries = Registries::default();
+        Self { namespace: namespace.to_owned(), folder: None, poll: folder::POLL, registries }
     }
 }
 
@@ -239,6 +248,11 @@ impl Delivery {
                 name: key.name.clone(),
                 key: key.key.clone(),
             },
+            PluginOrigin::Oci(origin) if self.client.is_none() => return Subscription::still(oci::offline(origin)),
+            PluginOrigin::Oci(origin) => match self.sites.registries.refuse(origin) {
+                Some(offer) => return Subscription::still(offer),
+                None => ModulePlace::Registry(origin.clone()),
+            },
         };
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.retain(|_, watched| watched.strong_count() > 0);
@@ -266,6 +280,10 @@ impl Delivery {
                     task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), sender));
                 }
             }
+            ModulePlace::Registry(origin) => {
+                let client = self.sites.registries.client(origin, &self.vault());
+                task.spawn(oci::watch(client, origin.reference.clone(), poll, look, sender));
+            }
             ModulePlace::File(path) => {
                 let path = path.clone();
                 task.spawn(folder::watch(folder::FolderQuery::File(path), poll, look, sender));
@@ -277,6 +295,18 @@ impl Delivery {
         }
         drop(task);
         watched
+    }
+
+    /// Where the objects are that entries refer to.
+    fn vault(&self) -> Vault {
+        match &self.client {
+            None => Vault::Nothing,
+            Some(client) => Vault::Cluster {
+                client: client.clone(),
+                restores: self.restores.clone(),
+                namespace: self.sites.namespace.as_str().into(),
+            },
+        }
     }
 
     /// What an entry names, looked at once: for the command line.
@@ -393,7 +423,8 @@ fn builtin_offer(name: &str, folder: Option<&std::path::Path>) -> Offer {
     let looked = folder.map(|folder| format!(", and {} has none of that name", folder.display())).unwrap_or_default();
     Offer::missing(format!(
         "there is no plugin {name:?} (by `source`, `discoverer` or `plugin.builtin`); there are: {names}{looked}; name a \
-         file with `plugin: {{file: PATH}}`, or a ConfigMap with `plugin: {{configMap: {{name: NAME, key: plugin.wasm}}}}`"
+         file with `plugin: {{file: PATH}}`, a ConfigMap with `plugin: {{configMap: {{name: NAME, key: plugin.wasm}}}}`, or a \
+         registry with `plugin: {{oci: {{ref: 'oci://REGISTRY/NAME:TAG'}}}}`"
     ))
 }
 

@@ -238,6 +238,25 @@ async fn dns_the_api_server_and_the_collector_are_reached_by_the_ports_of_the_va
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn registries_of_plugins_are_reached_by_their_ports_and_by_none_by_default() -> Result<()> {
+    let rule = async |values: Value| -> Result<Option<Value>> {
+        let objects = Rendering::new(values).objects().await?;
+        let policy = object(&objects, "NetworkPolicy", chart::NAME)?;
+        // The first two are for DNS and the API server.
+        Ok(policy["spec"]["egress"].as_array().unwrap().get(2).cloned())
+    };
+    assert_eq!(rule(json!({})).await?, None);
+    let registries = json!({"registries": ["a.example", "b.example", "10.0.0.5:5000", "[fd00::1]:8443"]});
+    let port = |port: u16| json!({"port": port, "protocol": "TCP"});
+    let ports = [443, 5000, 8443].map(port);
+    assert_eq!(rule(json!({"plugins": registries})).await?, Some(json!({"ports": ports})));
+    let to = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);
+    let narrow = json!({"plugins": registries, "networkPolicy": {"registriesTo": to}});
+    assert_eq!(rule(narrow).await?, Some(json!({"ports": ports, "to": to})));
+    Ok(())
+}
+
 /// The verbs of the rules for a resource, of all roles together.
 fn verbs(objects: &[Value], resource: &str) -> BTreeSet<String> {
     let of = |rule: &Value| -> Vec<String> {
@@ -292,7 +311,10 @@ async fn secrets_and_config_maps_are_granted_by_name_in_their_own_namespace() ->
     let values = json!({
         "config": {"existing": {"namespace": "one", "name": "conf"}},
         "access": {"secrets": [{"name": "ufm"}, {"name": "ufm", "namespace": "two"}], "configMaps": [{"name": "ca"}]},
-        "plugins": {"watched": [{"name": "acme", "namespace": "two"}]},
+        "plugins": {
+            "watched": [{"name": "acme", "namespace": "two"}],
+            "pullSecrets": [{"name": "pull"}, {"name": "pull", "namespace": "three"}],
+        },
     });
     let objects = Rendering::new(values).objects().await?;
     let named: BTreeSet<String> = rules(&objects)
@@ -306,7 +328,9 @@ async fn secrets_and_config_maps_are_granted_by_name_in_their_own_namespace() ->
     let wanted = [
         r#"one ["configmaps"] ["ca"] ["get","list","watch"]"#,
         r#"one ["configmaps"] ["conf"] ["list","watch","get"]"#,
+        r#"one ["secrets"] ["pull"] ["get"]"#,
         r#"one ["secrets"] ["ufm"] ["get","list","watch"]"#,
+        r#"three ["secrets"] ["pull"] ["get"]"#,
         r#"two ["configmaps"] ["acme"] ["list","watch"]"#,
         r#"two ["secrets"] ["ufm"] ["get","list","watch"]"#,
     ];

@@ -26,6 +26,7 @@ mod night;
 mod pages;
 mod plugins;
 mod process;
+mod registry;
 mod requests;
 mod restored;
 mod schema;

@@ -32,13 +32,13 @@ networkTopologyDiscovery:
 ";
 
 /// Twenty nodes in two racks.
-const RACKS: [&str; 2] = [
+pub(crate) const RACKS: [&str; 2] = [
     "tier 1 example.com/rack=a (10): n00 n01 n02 n03 n04 n05 n06 n07 n08 n09",
     "tier 1 example.com/rack=b (10): n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
 ];
 
 /// A cluster with those nodes, without a configuration.
-async fn scene() -> Result<Scene> {
+pub(crate) async fn scene() -> Result<Scene> {
     let scene = Scene::new().await?;
     let nodes: Vec<String> =
         (0..20).map(|i| format!("n{i:02} example.com/rack={}", if i < 10 { "a" } else { "b" })).collect();
@@ -95,7 +95,7 @@ async fn deliver_as(scene: &Scene, bytes: &[u8], declaration: Option<&str>) -> R
 }
 
 /// Waits until the status of the source is as wanted, and returns it.
-async fn until_status(
+pub(crate) async fn until_status(
     scene: &Scene,
     what: &str,
     wanted: impl Fn(&DiscoverySourceStatus) -> bool,
@@ -108,14 +108,14 @@ async fn until_status(
 }
 
 /// Waits until this version serves.
-async fn until_serving(scene: &Scene, version: &str) -> DiscoverySourceStatus {
+pub(crate) async fn until_serving(scene: &Scene, version: &str) -> DiscoverySourceStatus {
     let serves =
         |status: &DiscoverySourceStatus| status.plugin.as_ref().is_some_and(|plugin| plugin.version == version);
     until_status(scene, &format!("version {version} serves"), serves).await
 }
 
 /// Waits until the source has no candidate, and its condition `Loaded` is true.
-async fn until_quiet(scene: &Scene) {
+pub(crate) async fn until_quiet(scene: &Scene) {
     until_status(scene, "nothing waits", |status| {
         let good = status.conditions.iter().filter(|condition| condition.type_ == "Loaded");
         status.candidate.is_none() && good.map(|condition| condition.status.as_str()).eq(["True"])
@@ -124,7 +124,7 @@ async fn until_quiet(scene: &Scene) {
 }
 
 /// The digests of the modules that the host keeps.
-async fn kept(scene: &Scene) -> Result<Vec<String>> {
+pub(crate) async fn kept(scene: &Scene) -> Result<Vec<String>> {
     let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let list = maps.list(&Default::default()).await?.items.into_iter();
     let mut kept: Vec<String> = list

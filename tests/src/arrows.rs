@@ -38,6 +38,25 @@ const HOST: Rooms = Rooms {
     below: &["authorities", "cluster", "endpoints", "extender", "nodelock", "plugin", "serving", "work"],
 };
 
+const OCI: Rooms = Rooms {
+    folder: "host/src/delivery/oci",
+    root: "crate::delivery::oci::",
+    allowed: &[
+        ("challenge", &[]),
+        ("docker", &[]),
+        ("error", &[]),
+        ("place", &[]),
+        ("login", &["docker"]),
+        ("manifest", &["error"]),
+        ("layout", &["login", "manifest"]),
+        ("wire", &["error", "place", "login"]),
+        ("client", &["challenge", "docker", "error", "place", "login", "manifest", "wire"]),
+        ("upload", &["error", "place", "manifest", "wire", "client"]),
+        ("watch", &["error", "client"]),
+    ],
+    below: &[],
+};
+
 const CORE: Rooms = Rooms {
     folder: "host/core/src",
     root: "crate::",
@@ -367,7 +386,7 @@ const SIMULATOR: Rooms = Rooms {
 /// # Errors
 /// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
 pub fn check(workspace: &Path) -> Result<()> {
-    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR, SYNC, SYNCER, WORKSHOP]
+    [HOST, MANAGER, OCI, CORE, NODELOCK, SIMULATOR, SYNC, SYNCER, WORKSHOP]
         .iter()
         .try_for_each(|rooms| rooms.check(workspace))
 }

@@ -31,6 +31,7 @@ pub mod limits;
 pub mod lock_order;
 pub mod once;
 pub mod pages;
+pub mod registry;
 pub mod scene;
 pub mod schema;
 pub mod show;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::failed::{Failed, Reader};
 use crate::slowest::{Ended, Took, result, slowest, times};
-use crate::{controlplane, guest, helm};
+use crate::{controlplane, guest, helm, registry};
 
 /// How many tests are printed.
 const MOST: usize = 20;
@@ -131,7 +131,12 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
 /// Builds what the first test that needs it would build: it would take minutes of processors that are busy, while other tests
 /// wait for it. A failure is that of the test.
 fn prepare() {
-    for (what, built) in [("the guests", guest::build_all()), ("Helm", helm::find_or_build().map(drop))] {
+    for (what, built) in [
+        ("the guests", guest::build_all()),
+        ("Helm", helm::find_or_build().map(drop)),
+        ("a registry", registry::find_or_build().map(drop)),
+        ("oras", registry::oras::find_or_build().map(drop)),
+    ] {
         if let Err(error) = built {
             eprintln!("xtask: {what}: {error:#}");
         }

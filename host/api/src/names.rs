@@ -76,6 +76,12 @@ pub const RESOURCE_LEASING_POLICY_CRD: &str = "resourceleasingpolicies.topoloom.
 /// Annotation on a ConfigMap that keeps a module: its whole digest.
 pub const MODULE_DIGEST_ANNOTATION: &str = key!("module-digest");
 
+/// Annotations of the manifest of an OCI artifact that is a plugin: its declaration (`plugin.yaml`), and its signature
+/// (`plugin.sig`). The form of such keys is the image specification's: a domain from behind.
+pub const OCI_DECLARATION_ANNOTATION: &str = "dev.topoloom.plugin.declaration";
+/// The second of them.
+pub const OCI_SIGNATURE_ANNOTATION: &str = "dev.topoloom.plugin.signature";
+
 /// Label on what the host makes for itself, and its value (Kubernetes' recommended labels).
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// See [`MANAGED_BY_LABEL`].

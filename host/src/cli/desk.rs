@@ -1,7 +1,7 @@
 //! Rounds over files: the same pipeline as in a running host, without a cluster.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use topoloom_core::topology::Object;
 use topoloom_workshop::existing;
 use topoloom_workshop::node_file::{self, FileNode};
 
+use super::plugin::{PluginFile, PluginPlace, RegistryArgs};
 use super::{live, print, private};
 use crate::config::{self, Document, EntryState, PluginOrigin, PluginRef};
 use crate::delivery::Supply;
@@ -34,9 +35,12 @@ pub(super) struct DeskArgs {
     /// HyperNodes that exist (`kubectl get hypernodes -o yaml`): they keep their names
     #[arg(long, value_name = "FILE", requires = "nodes")]
     existing: Option<PathBuf>,
-    /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
+    /// Use this plugin in place of the entry's own: a file, or a reference, oci://REGISTRY/NAME:TAG; grants come from the
+    /// entry's `permissions`
     #[arg(long, value_name = "FILE", requires = "nodes")]
-    plugin: Option<PathBuf>,
+    plugin: Option<PluginPlace>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// A folder with the keys of the Secret that the entry names: files such as `token`, or `username` and `password`.
     /// If the entry names several Secrets, one subfolder per Secret, with its name
     #[arg(long, value_name = "DIR", requires = "nodes")]
@@ -65,8 +69,13 @@ pub(super) async fn rounds(
     only: Option<&SourceName>,
 ) -> anyhow::Result<Desk> {
     let mut document = read_config(config)?;
-    if let Some(plugin) = &args.plugin {
-        replace_plugin(&mut document, plugin, only)?;
+    // It lives as long as the rounds.
+    let plugin = match &args.plugin {
+        Some(place) => Some(PluginOnDisk::of(place, &args.registry).await?),
+        None => None,
+    };
+    if let Some(plugin) = &plugin {
+        replace_plugin(&mut document, plugin.path(), only)?;
     }
     report_mistakes(&document);
     if let Some(only) = only
@@ -97,6 +106,41 @@ pub(super) async fn rounds(
         print::error("topoloom: no entry of the configuration is enabled");
     }
     Ok(Desk { failed: failed || shots.is_empty(), shots })
+}
+
+/// The component that a person names, by the path of a file, a reference to a registry, or one to a folder of artifacts.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn bytes_of(place: &PluginPlace, registry: &RegistryArgs) -> anyhow::Result<Arc<[u8]>> {
+    Ok(PluginFile::find(place, registry).await?.bytes)
+}
+
+/// A plugin that an entry can name.
+enum PluginOnDisk {
+    /// It was there.
+    File(PathBuf),
+    /// It was pulled; the file goes with this.
+    Pulled(tempfile::NamedTempFile),
+}
+
+impl PluginOnDisk {
+    async fn of(place: &PluginPlace, registry: &RegistryArgs) -> anyhow::Result<Self> {
+        if let PluginPlace::File(path) = place {
+            return Ok(Self::File(path.clone()));
+        }
+        let bytes = bytes_of(place, registry).await.with_context(|| format!("--plugin {place}"))?;
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(&bytes)?;
+        Ok(Self::Pulled(file))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Pulled(file) => file.path(),
+        }
+    }
 }
 
 /// Whether endpoints are asked, and whether that is written down.

@@ -17,11 +17,12 @@ use topoloom_workshop::node_file::FileNode;
 use super::ClusterArgs;
 use crate::cluster::{self, Refusal, RefusalReason};
 use crate::config::{ConfigProblem, Document, Entry, EntryState, Load};
-use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
+use crate::delivery::{Delivery, Module, Modules, Registries, Sites, Supply};
 use crate::discovery::oneshot::{Applied, Compared, EntryName, NoResult, OneshotResult, Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::discovery::supervisor::losses;
 use crate::endpoints::Outside;
+use crate::endpoints::api_server::ApiServer;
 use crate::plugin::{Compiler, Digest, Metrics, Runtime};
 use crate::topology::convert;
 use crate::topology::observe::HyperNodes;
@@ -105,8 +106,12 @@ impl Live {
 
     /// Every enabled entry (or one) with the bytes that serve it.
     async fn prepared(&self, host: Host<'_>, only: Option<&SourceName>) -> Prepared {
+        // A person pulls with their own rights, as they read Secrets and call endpoints here.
+        let api_server = Arc::new(ApiServer::new(&self.server));
+        let registries = Registries { api_server, ..super::plugin::registries() };
+        let sites = Sites { registries, ..Sites::at(&self.namespace) };
         let supply = Supply {
-            delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace), Metrics::default()),
+            delivery: Delivery::new(Some(self.client.clone()), sites, Metrics::default()),
             modules: Modules::new(Some(self.client.clone()), &self.own_namespace, None),
         };
         let serving = self.sources.iter().filter_map(|source| {

@@ -7,6 +7,8 @@ mod diff;
 mod file;
 pub(super) mod inspect;
 mod new;
+mod place;
+mod pull;
 mod push;
 mod rows;
 mod run;
@@ -17,7 +19,8 @@ mod target;
 mod watch;
 
 pub(super) use bench::Benched;
-pub(super) use file::read_bounded;
+pub(super) use file::{PluginFile, read_bounded};
+pub(super) use place::{PluginPlace, RegistryArgs, registries};
 
 use std::process::ExitCode;
 
@@ -36,9 +39,11 @@ pub(super) enum PluginVerb {
     Rollback(serving::RollbackArgs),
     /// Activate a waiting plugin, or end a rollback
     Continue(serving::ContinueArgs),
-    /// Put a plugin file into a ConfigMap
+    /// Put a plugin file into a ConfigMap, a registry, or a folder of artifacts
     Push(push::PushArgs),
-    /// Compare a plugin file with the active plugin of a source, on the live cluster; writes nothing
+    /// Pull a plugin out of a registry into a file
+    Pull(pull::PullArgs),
+    /// Compare a plugin with the active plugin of a source, on the live cluster; writes nothing
     Diff(diff::DiffArgs),
     /// Run one round over a file of nodes, or over those of a cluster, with the permissions that the plugin asks for
     Run(Box<run::PluginRunArgs>),
@@ -59,6 +64,7 @@ pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
         PluginVerb::Rollback(args) => serving::rollback(args).await,
         PluginVerb::Continue(args) => serving::go_on(args).await,
         PluginVerb::Push(args) => push::run(args).await,
+        PluginVerb::Pull(args) => pull::run(args).await,
         PluginVerb::Diff(args) => diff::run(args).await,
         PluginVerb::Run(args) => Box::pin(run::run(*args)).await,
         PluginVerb::Bench(args) => bench::run(args).await,

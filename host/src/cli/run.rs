@@ -223,6 +223,7 @@ impl RunArgs {
             executable: super::executable(),
             plugins: self.plugins.folder(),
             poll: self.plugins.poll(),
+            registries: self.plugins.registries(),
             modules: self.plugins.modules(),
             kept: self.plugins.kept(),
             documents: self.documents,

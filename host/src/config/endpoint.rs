@@ -97,13 +97,17 @@ pub(super) fn object_name(at: &At<'_>) -> Result<String, String> {
     if is_dns_subdomain(&text) { Ok(text) } else { Err("must be the name of an object: a DNS subdomain".to_owned()) }
 }
 
-fn read_tls(fields: &mut Fields<'_>, report: &mut ReadReport) -> Tls {
-    let ca_bundle = match fields.has_mapping("caBundle") {
+/// Reads `caBundle`.
+pub(super) fn read_ca(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<CaBundle> {
+    match fields.has_mapping("caBundle") {
         true => fields.section("caBundle", report, read_ca_bundle).flatten(),
         false => fields.read("caBundle", report, |at| at.private_text().map(CaBundle::Inline)),
-    };
+    }
+}
+
+fn read_tls(fields: &mut Fields<'_>, report: &mut ReadReport) -> Tls {
     Tls {
-        ca_bundle,
+        ca_bundle: read_ca(fields, report),
         server_name: fields.read("serverName", report, |at| {
             let text = at.text()?;
             // A certificate may also be for an address.
@@ -160,7 +164,8 @@ fn path_prefix(at: &At<'_>) -> Result<String, String> {
     if plain { Ok(text) } else { Err(wanted.to_owned()) }
 }
 
-fn address_rule(at: &At<'_>) -> Result<AddressRule, String> {
+/// Reads which addresses may be dialled beside public ones.
+pub(super) fn address_rule(at: &At<'_>) -> Result<AddressRule, String> {
     let text = at.text()?;
     match text.as_str() {
         "private" => Ok(AddressRule::Private),

@@ -295,7 +295,7 @@ fn take_token(
 ) -> Option<Credentials> {
     let installed = match &plugin.origin {
         PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name.as_str()),
-        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => None,
+        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) | PluginOrigin::Oci(_) => None,
     };
     // By any of its names: a token left in the configuration would be passed to the plugin that serves the source.
     let names = [source.map(|source| &**source), installed, plugin.expected_name.as_deref()];

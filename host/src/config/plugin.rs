@@ -2,6 +2,7 @@
 
 use super::endpoint::key_ref;
 use super::read::{At, Fields, ReadReport};
+use super::registry::{self, OciOrigin};
 use crate::endpoints::spec::KeyRef;
 use crate::plugin::trust::Trust;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub enum PluginOrigin {
     File(PathBuf),
     /// A key in the `binaryData` of a ConfigMap.
     ConfigMap(KeyRef),
+    /// An artifact of a registry.
+    Oci(Box<OciOrigin>),
 }
 
 /// Reads a digest.
@@ -82,9 +85,10 @@ fn read_origin(fields: &mut Fields<'_>, report: &mut ReadReport) -> Option<Plugi
     let builtin = fields.read("builtin", report, plugin_name).map(PluginOrigin::Builtin);
     let file = fields.read("file", report, At::path).map(PluginOrigin::File);
     let config_map = fields.section("configMap", report, key_ref).flatten().map(PluginOrigin::ConfigMap);
-    let given: Vec<PluginOrigin> = [builtin, file, config_map].into_iter().flatten().collect();
+    let oci = fields.section("oci", report, registry::read).flatten().map(|oci| PluginOrigin::Oci(Box::new(oci)));
+    let given: Vec<PluginOrigin> = [builtin, file, config_map, oci].into_iter().flatten().collect();
     if given.len() > 1 {
-        report.error(place, "at most one of builtin, file and configMap may be given".to_owned());
+        report.error(place, "at most one of builtin, file, configMap and oci may be given".to_owned());
     }
     given.into_iter().next()
 }

@@ -17,6 +17,8 @@ pub struct References {
     pub config_maps: Vec<(String, String)>,
     /// ConfigMaps with plugins.
     pub plugins: Vec<(String, String)>,
+    /// Secrets with credentials of registries.
+    pub pull_secrets: Vec<(String, String)>,
 }
 
 impl References {
@@ -42,15 +44,27 @@ impl Document {
     /// part of an entry. `namespace` is that of the configuration, the default where none is named.
     #[must_use]
     pub fn references(&self, namespace: &str) -> References {
-        let (mut secrets, mut maps, mut plugins) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut secrets, mut maps) = (BTreeSet::new(), BTreeSet::new());
+        let (mut plugins, mut pull_secrets) = (BTreeSet::new(), BTreeSet::new());
         for entry in self.enabled() {
             of_entry(entry, namespace, &mut secrets, &mut maps);
-            if let PluginOrigin::ConfigMap(key) = &entry.plugin.origin {
-                plugins.insert(key_of(key, namespace));
+            match &entry.plugin.origin {
+                PluginOrigin::ConfigMap(key) => drop(plugins.insert(key_of(key, namespace))),
+                PluginOrigin::Oci(oci) => {
+                    let secret = oci.pull_secret.as_ref();
+                    pull_secrets.extend(secret.map(|it| named(it.namespace.as_ref(), &it.name, namespace)));
+                    of_bundle(oci.ca_bundle.as_ref(), namespace, &mut secrets, &mut maps);
+                }
+                PluginOrigin::Installed(_) | PluginOrigin::Builtin(_) | PluginOrigin::File(_) => {}
             }
         }
         let list = |set: BTreeSet<ReferenceName>| set.into_iter().collect();
-        References { secrets: list(secrets), config_maps: list(maps), plugins: list(plugins) }
+        References {
+            secrets: list(secrets),
+            config_maps: list(maps),
+            plugins: list(plugins),
+            pull_secrets: list(pull_secrets),
+        }
     }
 }
 
@@ -69,11 +83,20 @@ fn of_entry(
         if let Some(Carrier::ConfigMap(key)) = &endpoint.carrier {
             maps.insert(key_of(key, namespace));
         }
-        match &endpoint.tls.ca_bundle {
-            Some(CaBundle::ConfigMap(key)) => drop(maps.insert(key_of(key, namespace))),
-            Some(CaBundle::Secret(key)) => drop(secrets.insert(key_of(key, namespace))),
-            Some(CaBundle::Inline(_) | CaBundle::File(_)) | None => {}
-        }
+        of_bundle(endpoint.tls.ca_bundle.as_ref(), namespace, secrets, maps);
+    }
+}
+
+fn of_bundle(
+    bundle: Option<&CaBundle>,
+    namespace: &str,
+    secrets: &mut BTreeSet<ReferenceName>,
+    maps: &mut BTreeSet<ReferenceName>,
+) {
+    match bundle {
+        Some(CaBundle::ConfigMap(key)) => drop(maps.insert(key_of(key, namespace))),
+        Some(CaBundle::Secret(key)) => drop(secrets.insert(key_of(key, namespace))),
+        Some(CaBundle::Inline(_) | CaBundle::File(_)) | None => {}
     }
 }
 
@@ -109,9 +132,17 @@ networkTopologyDiscovery:
         url: https://fabric.example.com
         credentials: {secretRef: {name: ufm}}
         tls: {caBundle: {secret: {name: ca, namespace: trust, key: ca.crt}}}
+- source: c
+  enabled: true
+  plugin:
+    oci:
+      ref: oci://registry.example.com/acme/racks:1.0
+      pullSecret: acme-pull
+      caBundle: {configMap: {name: harbor, namespace: trust, key: ca.crt}}
 - source: off
   enabled: false
   credentials: {secretRef: {name: unused}}
+  plugin: {oci: {ref: 'oci://registry.example.com/a:1', pullSecret: unused}}
 ",
         )
         .unwrap();
@@ -121,8 +152,9 @@ networkTopologyDiscovery:
             document.references("conf"),
             References {
                 secrets: vec![pair("conf", "ufm"), pair("trust", "ca")],
-                config_maps: vec![pair("conf", "cables")],
+                config_maps: vec![pair("conf", "cables"), pair("trust", "harbor")],
                 plugins: vec![pair("plugins", "acme")],
+                pull_secrets: vec![pair("conf", "acme-pull")],
             }
         );
     }

@@ -67,7 +67,7 @@ fn open(entry: &EntryConfig) -> Option<&'static str> {
 fn plugin(entry: &EntryConfig) -> Option<&'static str> {
     let named = match &entry.plugin.origin {
         PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => name,
-        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => return None,
+        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) | PluginOrigin::Oci(_) => return None,
     };
     [UFM, LABEL].into_iter().find(|plugin| *plugin == named.as_str())
 }

@@ -19,8 +19,8 @@ use topoloom_core::text;
 
 use super::compat::{self, Assumed};
 use crate::config;
-use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
+use crate::config::{EntryConfig, PluginOrigin};
 use crate::delivery::Module;
 use crate::delivery::refused::{MESSAGE, Refused};
 use crate::endpoints::plan::{self, Plan, Usual, plan};
@@ -191,14 +191,17 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
     if builtin::all().iter().any(|builtin| builtin.digest == module.digest) {
         return Ok(None);
     }
-    let usual = if module.origin == Origin::ConfigMap { Trust::Digest } else { Trust::None };
+    let usual = match module.origin {
+        Origin::ConfigMap | Origin::Registry => Trust::Digest,
+        Origin::Builtin | Origin::File | Origin::Kept | Origin::Unknown => Trust::None,
+    };
     let needed = entry.plugin.trust.unwrap_or(usual).max(host.least);
     let refused = |message| Err(Refused::loading(RolloutStep::Trust, Reason::Untrusted, message, Failed::ForGood));
     match needed {
         Trust::None => Ok(None),
         Trust::Digest => {
             // What is kept was asked for by its digest.
-            let known = module.declared.is_some() || module.origin == Origin::Kept;
+            let known = module.declared.is_some() || module.origin == Origin::Kept || is_pinned(entry, module);
             match known || entry.plugin.digest == Some(module.digest) {
                 true => Ok(None),
                 false => refused(format!(
@@ -218,6 +221,16 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
                 Err(error) => refused(error.to_string()),
             },
         },
+    }
+}
+
+/// Whether the entry names the manifest that names these bytes: the reference has a digest.
+fn is_pinned(entry: &EntryConfig, module: &Module) -> bool {
+    match &entry.plugin.origin {
+        PluginOrigin::Oci(oci) => module.origin == Origin::Registry && oci.reference.digest().is_some(),
+        PluginOrigin::Installed(_) | PluginOrigin::Builtin(_) | PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => {
+            false
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `hyperNode-controller`: discovery, and the HyperNodes that result from it.
 //!
-//! It lives in two phases. As a follower it keeps everything warm that costs time and calls no service outside: the
-//! watches on Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read (`standby`).
-//! When its lease is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never becomes
-//! a follower again: a replica that loses its lease ends.
+//! It lives in two phases. As a follower it keeps everything warm that costs time and calls no service outside but the
+//! registries that plugins come from: the watches on Nodes and HyperNodes, the configuration, compiled plugins and the
+//! columns that they read (`standby`). When its lease is granted, the parts that write begin: sources, reports, operators'
+//! verbs, counts. It never becomes a follower again: a replica that loses its lease ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::cluster::node_watch::NodeWatch;
 use crate::cluster::nodes::Nodes;
 use crate::cluster::{Check, Restores, client};
 use crate::config::{Load, Mode};
-use crate::delivery::{Delivery, Modules, Sites, Supply};
+use crate::delivery::{Delivery, Modules, Registries, Sites, Supply};
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{SourceContext, TierRegistry};
 use crate::endpoints::{Documents, Outside};
@@ -142,10 +142,10 @@ impl ControllerParts {
         }
         let compiler = Compiler::Child { exe: options.executable.clone() };
         let runtime = Runtime::start_with(compiler, options.runtime, counted.plugins, cache)?;
-        let supply = supply(options, &reads, &writes, &restores, runtime.metrics());
         let documents = options.documents.clone().map_or(Documents::None, Documents::In);
         let outside = Outside::cluster(&reads, &options.location.namespace, &connection.server).of(&restores);
         let outside = Outside { metrics: counted.endpoints, documents, ..outside };
+        let supply = supply(options, &reads, &writes, &restores, &outside, runtime.metrics());
         nodes.listen(Arc::clone(&hyper_nodes) as _);
         let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
         let stop = CancellationToken::new();
@@ -352,11 +352,18 @@ fn supply(
     reads: &kube::Client,
     writes: &kube::Client,
     restores: &Restores,
+    outside: &Outside,
     metrics: &plugin::Metrics,
 ) -> Supply {
     // What entries refer to without a namespace lies beside the configuration; what is kept lies beside us.
     let namespace = options.location.namespace.clone();
-    let sites = Sites { namespace, folder: options.plugins.clone(), poll: options.poll };
+    let registries = Registries {
+        allowed: options.registries.clone(),
+        api_server: Arc::clone(&outside.api_server),
+        resolve: Arc::clone(&outside.resolve),
+        docker: None,
+    };
+    let sites = Sites { namespace, folder: options.plugins.clone(), poll: options.poll, registries };
     let modules = (options.kept == Kept::InConfigMaps).then(|| writes.clone());
     Supply {
         delivery: Delivery::new(Some(reads.clone()), sites, metrics.clone()).of(restores),

@@ -17,6 +17,7 @@ use topoloom_syncer::kubelet;
 use topoloom_syncer::physical::WriteRate;
 
 use crate::config::{Location, Mode};
+use crate::delivery::oci::Allowed;
 use crate::extender::ExtenderOptions;
 use crate::nodelock::lock;
 use crate::nodelock::sweeper::SweepMode;
@@ -78,8 +79,10 @@ pub struct Options {
     pub profiling: Profiling,
     /// The folder of installed plugins.
     pub plugins: Option<PathBuf>,
-    /// How often files of plugins are looked at without an event.
+    /// How often files of plugins are looked at without an event, and registries at all.
     pub poll: Duration,
+    /// The registries that plugins may be pulled from.
+    pub registries: Allowed,
     /// Where files may lie that plugins may read as documents.
     pub documents: Option<PathBuf>,
     /// Where modules are kept beside the cluster, which takes no large ones.

@@ -329,12 +329,13 @@ impl RightsSettings {
                 ..within(namespace, resource, verbs, why)
             }));
         };
-        let References { secrets, config_maps, plugins } = &self.references;
+        let References { secrets, config_maps, plugins, pull_secrets } = &self.references;
         named(plugins, "configmaps", &["list", "watch"], "the plugin of an entry", Need::Required);
         named(config_maps, "configmaps", &["get"], "a document or authorities that an entry names", Need::Required);
         named(config_maps, "configmaps", &["list", "watch"], noticed, Need::Useful);
         named(secrets, "secrets", &["get"], "a credential or authorities that an entry names", Need::Required);
         named(secrets, "secrets", &["list", "watch"], noticed, Need::Useful);
+        named(pull_secrets, "secrets", &["get"], "the credentials of the registry of a plugin", Need::Required);
     }
 }
 

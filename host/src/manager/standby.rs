@@ -1,8 +1,8 @@
 //! What a follower keeps warm, so that its first round starts at once when it gets the lease: for every enabled entry
 //! the compiled plugin, configured, and the columns of Nodes that it reads.
 //!
-//! It calls no service outside and writes nothing: no round runs here. What fails is tried again when the configuration
-//! or the plugin changes; the leader reports it, not the follower.
+//! It calls no service outside but registries that plugins come from, and writes nothing: no round runs here. What fails is
+//! tried again when the configuration or the plugin changes; the leader reports it, not the follower.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

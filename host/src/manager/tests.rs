@@ -17,6 +17,7 @@ use super::controller::InitError;
 use super::options::{LendingOptions, LockOptions, Profiling};
 use super::*;
 use crate::config::Location;
+use crate::delivery::oci::Allowed;
 use crate::manager::options::Kept;
 use crate::nodelock::lock;
 use crate::plugin;
@@ -46,6 +47,7 @@ pub(super) fn options() -> Options {
         profiling: Profiling::Off,
         plugins: None,
         poll: Duration::from_secs(30),
+        registries: Allowed::Nothing,
         documents: None,
         modules: None,
         kept: Kept::InConfigMaps,

@@ -28,7 +28,7 @@ mod table;
 use options::Options;
 use table::Table;
 
-const PARTS: [&str; 21] = [
+const PARTS: [&str; 22] = [
     "bombs",
     "overhead",
     "discovery",
@@ -43,6 +43,7 @@ const PARTS: [&str; 21] = [
     "memory",
     "profile",
     "pushes",
+    "registries",
     "gaps",
     "crowd",
     "marathon",
@@ -88,7 +89,7 @@ async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
     if ["convergence", "requests", "edits", "memory", "profile"].iter().any(|part| options.wants(part)) {
         live::measure(options, table).await?;
     }
-    if ["pushes", "gaps", "crowd", "marathon"].iter().any(|part| options.wants(part)) {
+    if ["pushes", "registries", "gaps", "crowd", "marathon"].iter().any(|part| options.wants(part)) {
         swaps::measure(options, table).await?;
     }
     locks::measure(options, table).await?;

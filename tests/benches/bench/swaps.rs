@@ -1,14 +1,15 @@
 //! Plugins that are swapped while the real binary runs on a real control plane.
 //!
 //! Every plugin is the label plugin, 306 KiB, under another digest: the host treats it as a plugin of another vendor
-//! and compiles it in its child. It is delivered through a ConfigMap, packed, as `topoloom plugin push` writes it. One
-//! control plane serves all parts; each starts a host of its own.
+//! and compiles it in its child. It is delivered through a ConfigMap, packed, as `topoloom plugin push` writes it; in one
+//! part through a registry. One control plane serves all parts; each starts a host of its own.
 
 mod crowd;
 mod diary;
 mod gaps;
 mod marathon;
 mod pushes;
+mod registries;
 mod statuses;
 
 use anyhow::{Context, Result};
@@ -42,6 +43,9 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let stage = Stage { scene };
     if options.wants("pushes") {
         pushes::measure(&stage, options, table).await?;
+    }
+    if options.wants("registries") {
+        registries::measure(&stage, options, table).await?;
     }
     if options.wants("gaps") {
         gaps::measure(&stage, options, table).await?;
@@ -89,6 +93,13 @@ impl Stage {
     /// Deletes the objects of earlier parts and starts a host with these sources. Each source takes its plugin from its
     /// ConfigMap, which must hold one already.
     async fn host(&self, sources: &[String], arguments: &[&str]) -> Result<(Host, Statuses)> {
+        let place = |source: &String| json!({"configMap": {"name": map(source), "key": "plugin.wasm"}});
+        let sources: Vec<(&str, Value)> = sources.iter().map(|source| (source.as_str(), place(source))).collect();
+        self.host_of(&sources, arguments).await
+    }
+
+    /// The same with the place of each plugin as an entry names it.
+    async fn host_of(&self, sources: &[(&str, Value)], arguments: &[&str]) -> Result<(Host, Statuses)> {
         let (deletion, all) = (DeleteParams::default(), ListParams::default());
         Api::<DiscoverySource>::all(self.scene.plane.client()).delete_collection(&deletion, &all).await?;
         self.scene.hyper_nodes().delete_collection(&deletion, &all).await?;
@@ -96,10 +107,9 @@ impl Stage {
         let kept = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));
         maps.delete_collection(&deletion, &kept).await?;
         let config: Value = serde_json::from_str(TYPES)?;
-        let entry = |source: &String| {
+        let entry = |(source, plugin): &(&str, Value)| {
             json!({
-                "source": source, "enabled": true,
-                "plugin": {"configMap": {"name": map(source), "key": "plugin.wasm"}},
+                "source": source, "enabled": true, "plugin": plugin,
                 "permissions": {"nodeLabels": KEYS},
                 "config": config,
             })

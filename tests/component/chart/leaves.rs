@@ -13,6 +13,7 @@ use topoloom_tests::chart::{self, Rendering, merge, values};
 fn beside() -> BTreeMap<&'static str, Value> {
     let existing = json!({"config": {"existing": {"namespace": "one", "name": "conf"}}});
     let collector = json!({"traces": {"endpoint": "http://collector:4318"}});
+    let registry = json!({"plugins": {"registries": ["registry.example.com"]}});
     let served = json!({"extender": {"enabled": true, "tls": {"secret": "extender"}}});
     let anonymous = json!({"extender": {"enabled": true, "allowAnonymous": true}});
     let logs = json!({"syncer": {"kubelet": {"enabled": true, "address": "10.96.0.20", "tls": {"secret": "kubelet"}}}});
@@ -31,6 +32,7 @@ fn beside() -> BTreeMap<&'static str, Value> {
         ("/leaderElection/enabled", json!({"replicas": 1})),
         ("/networkPolicy/collectorTo", collector.clone()),
         ("/networkPolicy/extenderFrom", served),
+        ("/networkPolicy/registriesTo", registry),
         ("/serviceAccount/create", json!({"serviceAccount": {"name": "theirs"}})),
         ("/syncer/networkPolicy/kubeletFrom", logs),
         ("/syncer/serviceAccount/create", json!({"syncer": {"serviceAccount": {"name": "theirs"}}})),

@@ -59,6 +59,7 @@ fn setting(values: &Value, container: &Container) -> Result<RightsSettings> {
             secrets: pairs(&values["access"]["secrets"], &config.namespace),
             config_maps: pairs(&values["access"]["configMaps"], &config.namespace),
             plugins: pairs(&values["plugins"]["watched"], &config.namespace),
+            pull_secrets: pairs(&values["plugins"]["pullSecrets"], &config.namespace),
         },
         config: (config.namespace, config.name),
         locks: if extender.is_some() {
@@ -87,6 +88,7 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
         json!({"config": existing, "access": {"secrets": ufm, "configMaps": ufm}}),
         json!({"plugins": {"watched": [{"name": "acme"}, {"name": "other", "namespace": "elsewhere"}]}, "access": {"configMaps": [{"name": "cables"}]}}),
+        json!({"plugins": {"registries": ["registry.example.com"], "pullSecrets": [{"name": "pull"}, {"name": "pull", "namespace": "elsewhere"}]}}),
         json!({"nodeLock": {"sweep": "report"}}),
         json!({"nodeLock": {"sweep": "repair"}, "observe": true}),
         json!({"nodeLock": {"sweep": "repair"}, "readOnly": true}),

@@ -13,6 +13,7 @@ use topoloom_tests::controlplane::{ControlPlane, Programs, Scheduler, WORKLOADS,
 use topoloom_tests::helm;
 use topoloom_tests::lending::Background;
 use topoloom_tests::lending::kubelets::{Kubelets, NewNode, Settings};
+use topoloom_tests::registry;
 
 const USAGE: &str = "usage: controlplane build|up [--machines NAME,NAME] [--schedules]";
 
@@ -88,6 +89,8 @@ async fn build() -> Result<()> {
         }
     }
     println!("{} (helm)", tokio::task::spawn_blocking(helm::find_or_build).await??.display());
+    println!("{} (a registry)", tokio::task::spawn_blocking(registry::find_or_build).await??.display());
+    println!("{} (oras)", tokio::task::spawn_blocking(registry::oras::find_or_build).await??.display());
     Ok(())
 }
 

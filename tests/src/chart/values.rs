@@ -145,6 +145,19 @@ fn of_the_host() -> Vec<Case> {
             &[],
         ),
         case(
+            "plugins of registries",
+            json!({"plugins": {
+                "registries": ["registry.example.com", "10.0.0.5:5000"],
+                "pullSecrets": [{"name": "pull"}, {"name": "pull", "namespace": "default"}],
+            }}),
+            &["--plugin-registries=registry.example.com,10.0.0.5:5000"],
+        ),
+        case(
+            "values of a chart without registries",
+            json!({"plugins": {"registries": null, "pullSecrets": null}}),
+            &["!--plugin-registries"],
+        ),
+        case(
             "keys",
             json!({"plugins": {"trust": {"level": "signature", "keys": [
                 {"configMap": "keys", "key": "a.pub"}, {"secret": "more", "key": "b.pub"},
@@ -276,6 +289,8 @@ pub fn all() -> Value {
                 {"name": "big", "volume": {"persistentVolumeClaim": {"claimName": "plugins", "readOnly": true}}},
             ],
             "watched": [{"name": "acme-plugin"}, {"name": "other", "namespace": "default"}],
+            "registries": ["registry.example.com:8443"],
+            "pullSecrets": [{"name": "pull"}, {"name": "other", "namespace": "default"}],
         },
         "documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric-documents"}}}],
         "traces": {"endpoint": "https://collector.example.com", "headersSecret": "token", "authoritiesConfigMap": "authorities"},
@@ -301,6 +316,7 @@ pub fn all() -> Value {
             "extenderFrom": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],
             "dnsTo": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],
             "collectorTo": [{"namespaceSelector": {"matchLabels": {"collector": "yes"}}}],
+            "registriesTo": [{"ipBlock": {"cidr": "192.0.2.20/32"}}],
             "apiServer": {"cidrs": ["10.96.0.1/32"]},
             "endpoints": [{"cidr": "10.1.0.0/16", "ports": [443]}],
             "extraEgress": [{"ports": [{"port": 8443}]}],

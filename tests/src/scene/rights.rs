@@ -46,6 +46,7 @@ pub(super) struct Access {
     secrets: BTreeSet<(String, String)>,
     config_maps: BTreeSet<(String, String)>,
     plugins: BTreeSet<(String, String)>,
+    pull_secrets: BTreeSet<(String, String)>,
     /// Whether the extender and the sweeper run.
     locks: bool,
 }
@@ -65,6 +66,7 @@ impl Access {
                 for (key, value) in fields {
                     let found = match (key.as_str(), parent) {
                         ("secretRef", _) => Some(&mut self.secrets),
+                        ("pullSecret", _) => Some(&mut self.pull_secrets),
                         ("configMap", "plugin") => Some(&mut self.plugins),
                         ("configMap", _) => Some(&mut self.config_maps),
                         _ => None,
@@ -85,9 +87,12 @@ impl Access {
         ensure!(!self.locks, "the plain manifest has no rules for the node lock");
         let mut objects = plain::objects_for(NAMESPACE, super::CONFIG_MAP)?;
         let mut rules: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-        for (resource, named) in
-            [("secrets", &self.secrets), ("configmaps", &self.config_maps), ("configmaps", &self.plugins)]
-        {
+        for (resource, named) in [
+            ("secrets", &self.secrets),
+            ("configmaps", &self.config_maps),
+            ("configmaps", &self.plugins),
+            ("secrets", &self.pull_secrets),
+        ] {
             for (namespace, name) in named {
                 let rule = json!({
                     "apiGroups": [""], "resources": [resource], "resourceNames": [name], "verbs": ["get", "list", "watch"],
@@ -116,7 +121,7 @@ impl Access {
             "config": {"existing": {"namespace": NAMESPACE, "name": super::CONFIG_MAP}},
             "crds": {"discoverySource": "never", "hyperNode": "never"},
             "access": {"secrets": list(&self.secrets), "configMaps": list(&self.config_maps)},
-            "plugins": {"watched": list(&self.plugins)},
+            "plugins": {"watched": list(&self.plugins), "pullSecrets": list(&self.pull_secrets)},
             "extender": {"enabled": self.locks, "allowAnonymous": self.locks},
         })
     }
@@ -179,7 +184,8 @@ impl Scene {
 
     async fn grant(&self, rights: &Rights) -> Result<()> {
         let access = &rights.access;
-        for (namespace, _) in access.secrets.iter().chain(&access.config_maps).chain(&access.plugins) {
+        let named = access.secrets.iter().chain(&access.config_maps).chain(&access.plugins).chain(&access.pull_secrets);
+        for (namespace, _) in named {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             self.apply_object(&body).await?;
         }

@@ -213,6 +213,9 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- if $v.plugins.mounted }}
 - --plugin-dir=/var/lib/topoloom/plugins
 {{- end }}
+{{- with $v.plugins.registries }}
+- --plugin-registries={{ join "," . }}
+{{- end }}
 {{- if not $v.plugins.kept }}
 - --modules-kept=false
 {{- end }}
@@ -277,6 +280,15 @@ subtracted. Nothing if the container has no limit: the host then uses its defaul
 {{- default (ternary "443" "80" (eq $url.scheme "https")) (trimPrefix ":" (regexFind ":[0-9]+$" $url.host)) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The ports of the registries that plugins may come from, as JSON. Values reused from an earlier chart have none. */}}
+{{- define "topoloom.registryPorts" -}}
+{{- $ports := list -}}
+{{- range .Values.plugins.registries -}}
+{{- $ports = append $ports (int (default "443" (trimPrefix ":" (regexFind ":[0-9]+$" .)))) -}}
+{{- end -}}
+{{- uniq $ports | toJson -}}
 {{- end -}}
 
 {{/* Whether the collector of traces needs files; values reused from an earlier chart have none. */}}

@@ -27,7 +27,7 @@
 {{- define "topoloom.namespaces" -}}
 {{- $config := include "topoloom.configNamespace" . -}}
 {{- $all := list .Release.Namespace $config "default" -}}
-{{- range concat .Values.access.secrets .Values.access.configMaps .Values.plugins.watched -}}
+{{- range concat .Values.access.secrets .Values.access.configMaps .Values.plugins.watched (default (list) .Values.plugins.pullSecrets) -}}
 {{- $all = append $all (default $config .namespace) -}}
 {{- end -}}
 {{- uniq $all | toJson -}}
@@ -176,6 +176,13 @@
   resources: [secrets]
   resourceNames: {{ . }}
   verbs: [get, list, watch]
+{{- end }}
+{{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" (default (list) $v.plugins.pullSecrets)) }}
+# Credentials of registries, only by these names. The host reads them again when a registry refuses them.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ . }}
+  verbs: [get]
 {{- end }}
 {{- end -}}
 

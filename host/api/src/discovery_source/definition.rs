@@ -108,7 +108,7 @@ fn plugin() -> Value {
             "version": text("The plugin's own version."),
             "vendor": text("The vendor that the plugin names."),
             "digest": text("sha256 of the bytes."),
-            "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules stored for rollback)."),
+            "origin": text("Where the bytes came from: Builtin, File, ConfigMap, Registry, or Kept (the modules stored for rollback)."),
             "watched": { "description": "Whether this plugin is on probation: it replaced another one a short \
                 time ago, and its first fault makes topoloom roll back.", "type": "boolean" },
         }),

@@ -254,6 +254,8 @@ pub enum PluginOrigin {
     File,
     /// A key of a ConfigMap.
     ConfigMap,
+    /// A registry of OCI artifacts.
+    Registry,
     /// The modules that the host stores for a rollback.
     Kept,
     /// A word of a later version.

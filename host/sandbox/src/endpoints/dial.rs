@@ -1,4 +1,5 @@
-//! A connection to one endpoint: the name is resolved, every address is judged, and only what was judged is dialled.
+//! A connection to one endpoint, or to a registry that plugins come from: the name is resolved, every address is judged, and
+//! only what was judged is dialled.
 //!
 //! There is no proxy in here, even if the environment names one, and nothing between the judgement and the dial
 //! resolves the name a second time.
@@ -39,16 +40,51 @@ pub fn system() -> Resolve {
     Arc::new(|host, port| Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }))
 }
 
-/// Makes connections for one endpoint.
+/// What connections are for: what a refusal tells the operator to add.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// An endpoint of a plugin, by its name.
+    Endpoint(Arc<str>),
+    /// A registry that plugins come from.
+    Registry,
+}
+
+impl Purpose {
+    /// What an operator adds so that such an address may be dialled.
+    fn grant(&self, rule: &str) -> String {
+        match self {
+            Self::Endpoint(name) => format!("`permissions: {{endpoints: {{{name}: {{addresses: [{rule}]}}}}}}`"),
+            Self::Registry => format!("`plugin: {{oci: {{addresses: [{rule}]}}}}`"),
+        }
+    }
+
+    /// Who may not dial it.
+    const fn who(&self) -> &'static str {
+        match self {
+            Self::Endpoint(_) => "this endpoint",
+            Self::Registry => "an entry that does not name it",
+        }
+    }
+
+    /// Where the authority of a certificate is given.
+    const fn authority(&self) -> &'static str {
+        match self {
+            Self::Endpoint(_) => "with `caBundle`, or as `ca.crt` in the Secret",
+            Self::Registry => "with `caBundle` of the entry, or with --registry-ca at a desk",
+        }
+    }
+}
+
+/// Makes connections for one purpose.
 #[derive(Clone)]
 pub struct Dialler {
     shared: Arc<Settings>,
 }
 
-/// How connections of one endpoint are made.
+/// How these connections are made.
 pub struct Settings {
-    /// The endpoint, for messages.
-    pub endpoint: Arc<str>,
+    /// What they are for.
+    pub purpose: Purpose,
     /// Which addresses may be dialled.
     pub policy: Arc<AddressPolicy>,
     /// Where the API server is.
@@ -88,7 +124,9 @@ impl Settings {
             .map_err(|_| Error::Connect(format!("{host:?} is no name that a certificate could have")))?;
         match TlsConnector::from(Arc::clone(&self.tls)).connect(server_name, tcp).await {
             Ok(stream) => Ok(Link::Tls(Box::new(TokioIo::new(stream)))),
-            Err(error) => Err(Error::Connect(format!("TLS with {host}:{port} failed: {}", tls_words(&error)))),
+            Err(error) => {
+                Err(Error::Connect(format!("TLS with {host}:{port} failed: {}", tls_words(&error, &self.purpose))))
+            }
         }
     }
 
@@ -118,15 +156,13 @@ impl Settings {
 
     fn denied(&self, host: &str, place: AddressClass, address: SocketAddr) -> Error {
         let cure = match AddressPolicy::cure(place, address.ip()) {
-            Some(cure) => format!(
-                "; if that is right, add `permissions: {{endpoints: {{{}: {{addresses: [{cure}]}}}}}}` to the entry",
-                self.endpoint
-            ),
+            Some(cure) => format!("; if that is right, add {} to the entry", self.purpose.grant(&cure)),
             None => String::new(),
         };
+        let who = self.purpose.who();
         let message = match host.parse::<IpAddr>() {
-            Ok(_) => format!("{address} is {place}, which this endpoint may not dial{cure}"),
-            Err(_) => format!("{host:?} is {address}, {place}, which this endpoint may not dial{cure}"),
+            Ok(_) => format!("{address} is {place}, which {who} may not dial{cure}"),
+            Err(_) => format!("{host:?} is {address}, {place}, which {who} may not dial{cure}"),
         };
         Error::denied(Denial::Address, message)
     }
@@ -167,29 +203,39 @@ impl Service<Uri> for Dialler {
     }
 }
 
-/// What a failed handshake means for a person who configures an endpoint.
-fn tls_words(error: &io::Error) -> String {
+/// What a failed handshake means for a person who configures an endpoint or a registry.
+fn tls_words(error: &io::Error, purpose: &Purpose) -> String {
     use rustls::{CertificateError as Bad, Error as Tls};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
     let words = match tls {
         // A bad signature is that of another authority of the same name: the one before a renewal.
         Some(Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)) => {
-            "its certificate is not signed by a trusted authority; give the authority with `caBundle`, or as `ca.crt` in \
-             the Secret"
+            let given = purpose.authority();
+            return format!("its certificate is not signed by a trusted authority; give the authority {given}");
         }
         Some(Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. })) => "its certificate has expired",
         Some(Tls::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. })) => {
             "its certificate is not valid yet; compare the clocks"
         }
-        Some(Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. })) => {
-            "its certificate is for another name; give that one as `serverName`"
-        }
+        Some(Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. })) => match purpose {
+            Purpose::Endpoint(_) => "its certificate is for another name; give that one as `serverName`",
+            Purpose::Registry => "its certificate is for another name than that of the reference",
+        },
         // Recognised by its words: the type of this one belongs to a library below.
         Some(Tls::InvalidCertificate(Bad::Other(other))) if other.to_string() == "CaUsedAsEndEntity" => {
-            "its certificate is that of an authority (as most self-signed ones are) and is not trusted; give this \
-                certificate with `caBundle`, or as `ca.crt` in the Secret"
+            let given = purpose.authority();
+            return format!(
+                "its certificate is that of an authority (as most self-signed ones are) and is not trusted; give this \
+                 certificate {given}"
+            );
         }
-        Some(Tls::InvalidMessage(_)) => "the other side does not speak TLS; perhaps the URL should begin with http://",
+        Some(Tls::InvalidMessage(_)) => match purpose {
+            Purpose::Endpoint(_) => "the other side does not speak TLS; perhaps the URL should begin with http://",
+            Purpose::Registry => {
+                "the other side does not speak TLS, and a host pulls from no registry without it; at a desk, --plain-http \
+                 uses a registry on the same machine"
+            }
+        },
         _ => return error.to_string(),
     };
     words.to_owned()

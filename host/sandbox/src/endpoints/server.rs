@@ -17,7 +17,7 @@ use super::address::AddressPolicy;
 use super::api_server::ApiServer;
 use super::body::{Body, BodyBounds, HasBody, Packing};
 use super::credential::{Credential, Hidden, Material};
-use super::dial::{Dialler, Resolve, Settings};
+use super::dial::{Dialler, Purpose, Resolve, Settings};
 use super::error::{Denial, Error, Wait};
 use super::plan::Plan;
 use super::slot::{Look, Slot};
@@ -272,7 +272,7 @@ impl EndpointServer {
                 .map_err(Error::Connect)?
         };
         let dialler = Dialler::new(Settings {
-            endpoint: Arc::clone(&plan.name),
+            purpose: Purpose::Endpoint(Arc::clone(&plan.name)),
             policy: Arc::clone(&self.policy),
             api_server: Arc::clone(&self.api_server),
             resolve: Arc::clone(&self.resolve),

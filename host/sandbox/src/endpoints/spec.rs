@@ -49,7 +49,7 @@ pub enum Carrier {
 }
 
 /// A key of a ConfigMap or a Secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRef {
     /// Its namespace; nothing means the namespace of the configuration.
     pub namespace: Option<String>,
@@ -116,7 +116,7 @@ impl fmt::Debug for BaseUrl {
 }
 
 /// Addresses that may be dialled beside public ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressRule {
     /// Private networks.
     Private,
@@ -127,7 +127,7 @@ pub enum AddressRule {
 }
 
 /// A network: an address and how many of its bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
@@ -184,7 +184,7 @@ pub struct Tls {
 }
 
 /// Where certificates of authorities are.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaBundle {
     /// In the document, as PEM.
     Inline(String),
@@ -264,7 +264,7 @@ pub const FABRIC_MAX_BODY: ByteSize = ByteSize::mebi(256);
 pub const FABRIC_TOTAL: Duration = Duration::from_secs(120);
 
 /// The name of a Secret. Its content never passes through here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretRef {
     /// Its name.
     pub name: String,

@@ -1,7 +1,6 @@
 //! `topoloom plugin diff`: the shadow round of a swap, from the operator's desk. Nothing is written.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -10,6 +9,7 @@ use topoloom_core::names::SourceName;
 use topoloom_core::plugin::rollout::Rails;
 
 use super::file::PluginFile;
+use super::place::{PluginPlace, RegistryArgs};
 use crate::cli::live::Live;
 use crate::cli::{ClusterArgs, print};
 
@@ -21,15 +21,17 @@ const HELD: u8 = 3;
 pub(in crate::cli) struct DiffArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The plugin: a component, packed with zstd or not
-    file: PathBuf,
+    /// The plugin: a component, packed with zstd or not; or a reference, oci://REGISTRY/NAME:TAG
+    file: PluginPlace,
     /// The source that would use it, with its entry as it is in the cluster
     #[arg(long)]
     source: SourceName,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
-    let file = PluginFile::read(&args.file)?;
+    let file = PluginFile::find(&args.file, &args.registry).await?;
     let mut live = Live::look(&args.cluster).await?;
     let compared = live.compare(&args.source, file.module()).await.context("comparing")?;
     let mut text = String::new();

@@ -20,7 +20,8 @@ use topoloom_core::text;
 use topoloom_workshop::build::Need;
 use topoloom_workshop::pack;
 
-use super::file::{PluginFile, signature_path};
+use super::file::PluginFile;
+use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::{ProfileArg, Sandbox};
 use crate::cli::output::OutputArgs;
 use crate::cli::print;
@@ -38,9 +39,9 @@ const LINE: usize = 4 << 10;
 /// Flags of `plugin inspect`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InspectArgs {
-    /// The plugin
+    /// The plugin: a file, or a reference, oci://REGISTRY/NAME:TAG
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    file: PluginPlace,
     /// The configuration to test it with: its own, an entry, or the whole document
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -53,6 +54,8 @@ pub(in crate::cli) struct InspectArgs {
     /// Public keys that may sign plugins: the .sig beside it is checked with them; may be repeated
     #[arg(long, value_name = "FILE")]
     trust_key: Vec<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -106,14 +109,14 @@ impl From<LoadError> for Refused {
 /// Prints what a plugin is; fails when a host would refuse it.
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let keys = TrustKeys::load(&args.trust_key)?;
-    let file = PluginFile::read(&args.file)?;
+    let file = PluginFile::find(&args.file, &args.registry).await?;
     let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
     let mut report = examine(&args, &file, given.as_ref()).await?;
-    report.signature = Signature::beside(&args.file, &keys, report.digest, report.description.as_ref())?;
+    report.signature = Signature::beside(&file, &keys, report.digest, report.description.as_ref())?;
     if report.signature.is_none() && !keys.is_empty() {
-        let missing = signature_path(&args.file).display().to_string();
         let message = format!(
-            "--trust-key asks for a signature, and there is no {missing}; `topoloom plugin sign` writes it, with the private key"
+            "--trust-key asks for a signature, and {}; `topoloom plugin sign` writes it, with the private key",
+            file.unsigned()
         );
         report.refusals.push(Refused::new("Signature", message));
     }
@@ -135,7 +138,7 @@ async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -
     let (anatomy, _) = measure(&file.bytes);
     let packed = pack::for_config_map(&file.bytes);
     let mut report = Report {
-        file: args.file.display().to_string(),
+        file: file.place.clone(),
         digest: Digest::of(&file.bytes),
         size: file.bytes.len(),
         packed: file.packed,

@@ -55,7 +55,7 @@ struct Served {
     /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<Plugin>,
-    /// Where its bytes came from: `Builtin`, `File`, `ConfigMap` or `Kept`.
+    /// Where its bytes came from: `Builtin`, `File`, `ConfigMap`, `Registry` or `Kept`.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
     /// The candidate plugin.

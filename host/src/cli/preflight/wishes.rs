@@ -73,7 +73,7 @@ pub(super) async fn ask(
 fn module(entry: &EntryConfig) -> Option<Module> {
     let name = match &entry.plugin.origin {
         PluginOrigin::Builtin(name) | PluginOrigin::Installed(name) => name,
-        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => return None,
+        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) | PluginOrigin::Oci(_) => return None,
     };
     Module::builtin(name).filter(|module| entry.plugin.digest.is_none_or(|pinned| pinned == module.digest))
 }
@@ -145,6 +145,7 @@ networkTopologyDiscovery:
                 secrets: vec![pair("conf", "token")],
                 config_maps: vec![pair("conf", "granted"), pair("conf", "wiring"), pair("net", "cables")],
                 plugins: Vec::new(),
+                pull_secrets: Vec::new(),
             }
         );
         assert!(

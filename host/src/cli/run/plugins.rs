@@ -7,7 +7,9 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use crate::cli::options::{Given, values};
 use crate::cluster::client;
+use crate::config::registry::Registry;
 use crate::config::size::{self, ByteSize};
+use crate::delivery::oci::Allowed;
 use crate::manager::options::Kept;
 use crate::plugin::cache::{CacheKey, CacheOptions, DEFAULT_SIZE};
 use crate::plugin::trust::{Trust, TrustKeys, TrustOptions};
@@ -21,9 +23,13 @@ pub(super) struct PluginArgs {
     /// The folder of installed plugins: NAME.wasm, or NAME/plugin.wasm, each with .yaml and .sig beside it
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     plugin_dir: Option<PathBuf>,
-    /// How often the host checks plugin files for changes without an event, in seconds (1 to 3600)
+    /// How often the host checks plugin files for changes without an event, and tags of registries, in seconds (1 to 3600)
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = values::whole::<1, 3600>)]
     plugin_poll: u32,
+    /// The registries that the host may pull plugins from, HOST or HOST:PORT with commas between; may be repeated. Without any
+    /// it pulls from none
+    #[arg(long, value_name = "REGISTRIES", value_delimiter = ',', action = ArgAction::Append, value_parser = Registry::parse)]
+    plugin_registries: Vec<Registry>,
     /// A folder in which the host stores plugins that were active, for rollback; it takes plugins over 1 MiB, which do not fit
     /// into a ConfigMap
     #[arg(long, value_name = "DIR", value_parser = values::path)]
@@ -67,9 +73,14 @@ impl PluginArgs {
         self.plugin_dir.clone()
     }
 
-    /// How often files are looked at.
+    /// How often files and registries are looked at.
     pub(super) fn poll(&self) -> Duration {
         Duration::from_secs(self.plugin_poll.into())
+    }
+
+    /// The registries that plugins may be pulled from.
+    pub(super) fn registries(&self) -> Allowed {
+        Allowed::of(self.plugin_registries.iter().cloned().collect())
     }
 
     /// Where modules are kept.

@@ -1,7 +1,7 @@
 //! What to do about a reason, and about the configuration: one answer for each, in the words that a person types.
 
 use topoloom_api::condition::{Condition, Reason};
-use topoloom_api::discovery_source::DiscoverySourceStatus;
+use topoloom_api::discovery_source::{DiscoverySourceStatus, PluginOrigin};
 
 use super::waits::Waiting;
 use crate::cluster::{self, Refusal};
@@ -11,6 +11,8 @@ use crate::config::{Document, Entry, Load, Location};
 const SHOWN: usize = 20;
 /// What the sentence of a refusal has when a rule is missing.
 const MISSING_RULE: &str = "The missing rule";
+/// What a message has that is about a plugin of a registry.
+const FROM_REGISTRY: &str = "plugin.oci ";
 
 /// What was found where the configuration is.
 pub(super) struct Configuration<'a> {
@@ -76,13 +78,12 @@ impl Configuration<'_> {
                 None => String::new(),
             },
             Reason::PluginNotFound | Reason::DigestMismatch | Reason::PluginInvalid | Reason::Untrusted => {
-                format!("topoloom plugin push FILE --configmap [NAMESPACE/]NAME, or correct `plugin`: {}", self.edit())
+                format!("topoloom plugin push FILE {}, or correct `plugin`: {}", place(condition, status), self.edit())
             }
             Reason::CanaryHeld => format!("topoloom plugin continue {source}"),
             Reason::RolledBack => {
-                format!(
-                    "topoloom plugin push FILE --configmap [NAMESPACE/]NAME; topoloom plugin continue {source} tries it once more"
-                )
+                let place = place(condition, status);
+                format!("topoloom plugin push FILE {place}; topoloom plugin continue {source} tries it once more")
             }
             Reason::Quarantined
             | Reason::GuestError
@@ -109,6 +110,16 @@ impl Configuration<'_> {
             | Reason::VolcanoActive => String::new(),
             _ => format!("topoloom source run {source}"),
         }
+    }
+}
+
+/// Where a source takes its plugin from, as `plugin push` wants it.
+fn place(condition: &Condition, status: &DiscoverySourceStatus) -> &'static str {
+    let serves = status.plugin.as_ref().is_some_and(|plugin| plugin.origin == PluginOrigin::Registry);
+    if serves || condition.message.contains(FROM_REGISTRY) {
+        "oci://REGISTRY/NAME:TAG"
+    } else {
+        "--configmap [NAMESPACE/]NAME"
     }
 }
 
@@ -191,6 +202,14 @@ mod tests {
             assert_eq!(about(reason, "m", &none), command, "{reason}");
         }
         assert!(about("ConfigMissing", "m", &none).contains("kubectl create configmap map"));
+        let push = about("PluginNotFound", "m", &none);
+        assert_eq!(
+            push,
+            format!("topoloom plugin push FILE --configmap [NAMESPACE/]NAME, or correct `plugin`: {EDIT}")
+        );
+        let message = "plugin.oci oci://registry.example.com/acme/racks:1: GET https://registry.example.com/v2/: 404";
+        let push = about("PluginNotFound", message, &none);
+        assert!(push.starts_with("topoloom plugin push FILE oci://REGISTRY/NAME:TAG, or correct"), "{push}");
         assert_eq!(about("Trap", "m", &kept), "topoloom plugin rollback a");
         let forbidden = "Secret x: it may not be read. The missing rule: get on secrets x";
         assert_eq!(about("CredentialsMissing", forbidden, &none), "topoloom preflight");

@@ -16,6 +16,10 @@ fn plugin(lines: &str) -> String {
         PluginOrigin::Builtin(name) => format!("builtin {name}"),
         PluginOrigin::File(path) => format!("file {}", path.display()),
         PluginOrigin::ConfigMap(it) => format!("map {}/{}/{}", it.namespace.unwrap_or_default(), it.name, it.key),
+        PluginOrigin::Oci(it) => {
+            let secret = it.pull_secret.map(|it| format!("{}/{}", it.namespace.unwrap_or_default(), it.name));
+            format!("{} by {}, {} rules", it.reference, secret.unwrap_or_default(), it.addresses.len())
+        }
     };
     format!("{origin}, named {}", plugin.expected_name.as_deref().unwrap_or("anything"))
 }
@@ -31,15 +35,34 @@ fn the_source_names_the_plugin_unless_something_else_does() {
         ("plugin: {file: /plugins/a.wasm}\ndiscoverer: acme", "file /plugins/a.wasm, named acme"),
         ("plugin: {configMap: {name: a, key: b.wasm}}", "map /a/b.wasm, named anything"),
         ("plugin: {configMap: {namespace: n, name: a, key: b}}", "map n/a/b, named anything"),
+        ("plugin: {oci: {ref: 'oci://r.example/a:1'}}", "oci://r.example/a:1 by , 0 rules, named anything"),
+        (
+            "plugin: {oci: {ref: 'oci://r.example/a:1', pullSecret: s, addresses: [private]}}\ndiscoverer: acme",
+            "oci://r.example/a:1 by /s, 1 rules, named acme",
+        ),
+        (
+            "plugin: {oci: {ref: 'oci://r.example/a:1', pullSecret: {namespace: n, name: s}}}",
+            "oci://r.example/a:1 by n/s, 0 rules, named anything",
+        ),
         ("plugin: {}", "installed label, named label"),
     ] {
         assert_eq!(plugin(lines), wanted, "{lines}");
     }
     refused("plugin: {builtin: ufm}\ndiscoverer: label", &["discoverer: `label` and plugin.builtin `ufm`"]);
-    refused("plugin: {builtin: ufm, file: /a}", &["plugin: at most one of builtin, file and configMap"]);
+    refused("plugin: {builtin: ufm, file: /a}", &["plugin: at most one of builtin, file, configMap and oci"]);
     refused("plugin: {file: a.wasm}", &["plugin.file: must be an absolute path"]);
     refused("plugin: {configMap: {name: a}}", &["plugin.configMap: needs a name and a key"]);
     refused("plugin: {configMap: {name: A, key: b}}", &["plugin.configMap.name: must be the name of an object"]);
+    refused("plugin: {oci: {pullSecret: s}}", &["plugin.oci: needs a ref"]);
+    refused("plugin: {oci: {ref: 'a:1'}}", &["plugin.oci.ref: must be oci://"]);
+    refused("plugin: {oci: {ref: 'oci://a/b'}}", &["plugin.oci.ref: must be oci://"]);
+    refused("plugin: {oci: {ref: 'oci://a/b:1', pullSecret: A}}", &["plugin.oci.pullSecret: must be the name"]);
+    refused("plugin: {oci: {ref: 'oci://a/b:1', pullSecret: {}}}", &["plugin.oci.pullSecret: needs a name"]);
+    refused("plugin: {oci: {ref: 'oci://a/b:1', addresses: [home]}}", &["plugin.oci.addresses[0]: must be private"]);
+    refused(
+        "plugin: {oci: {ref: 'oci://a/b:1', insecureSkipVerify: true}}",
+        &["plugin.oci.insecureSkipVerify: is not"],
+    );
     refused("plugin: {digest: 'md5:1'}", &["plugin.digest: must be `sha256:` and 64"]);
     refused("plugin: {image: a}", &["plugin.image: is not known here"]);
     refused("discoverer: A_b", &["discoverer: must be a plugin's name"]);

@@ -353,6 +353,8 @@ fn flags_of_plugins_fit_together() {
         (&["--plugin-cache-size=1Gi"], "--plugin-cache DIR"),
         (&["--plugin-trust=maybe"], "must be none or digest or signature"),
         (&["--plugin-poll=0"], "1 to 3600"),
+        (&["--plugin-registries=registry.example.com,registry.example.com:0"], "between 1 and 65535"),
+        (&["--plugin-registries=https://registry.example.com"], "a registry is a host"),
         (&["--plugin-dir="], ""),
     ] {
         let told = words(call).mistakes();

@@ -1,15 +1,11 @@
-//! The signature that lies beside a plugin file.
+//! The signature that lies beside a plugin file, or came with an artifact.
 
-use std::io::ErrorKind;
-use std::path::Path;
-
-use anyhow::Context;
 use topoloom_core::plugin::Description;
 
 use super::document::SignatureFile;
-use crate::cli::plugin::file::{read_bounded, signature_path};
+use crate::cli::plugin::file::{FoundSignature, PluginFile};
 use crate::plugin::Digest;
-use crate::plugin::trust::{self, Claim, MAX_SIGNATURE_FILE, TrustKeys};
+use crate::plugin::trust::{self, Claim, TrustKeys};
 
 /// What was found out about it.
 pub(super) struct Signature {
@@ -24,18 +20,12 @@ pub(super) struct Signature {
 impl Signature {
     /// Looks for it and judges it.
     pub(super) fn beside(
-        plugin: &Path,
+        plugin: &PluginFile,
         keys: &TrustKeys,
         digest: Digest,
         description: Option<&Description>,
     ) -> anyhow::Result<Option<Self>> {
-        let path = signature_path(plugin);
-        if matches!(std::fs::metadata(&path), Err(error) if error.kind() == ErrorKind::NotFound) {
-            return Ok(None);
-        }
-        let file = path.display().to_string();
-        // One byte more, so that the check of its size refuses what is too large.
-        let bytes = read_bounded(&path, MAX_SIGNATURE_FILE as u64 + 1).with_context(|| file.clone())?;
+        let Some(FoundSignature { place: file, bytes }) = plugin.signature()? else { return Ok(None) };
         let mut found = Self { file, claim: trust::claim(&bytes).ok(), is_verified: false, problem: None };
         match keys.verify(&bytes, digest) {
             Ok(_) => found.is_verified = true,

@@ -1,0 +1,234 @@
+//! The place of a plugin in a registry: looked at now and from time to time, by the digest of the manifest.
+//!
+//! A look is one request without a body, and only another digest makes it more. With a digest in the reference there is
+//! nothing to look at again once the plugin is here.
+//!
+//! What a look finds wrong and will find wrong again, because it is in the manifest, is remembered with the digest of that manifest.
+//! A layer that did not arrive whole is asked for again, with pauses that grow: it may be 32 MiB. A registry that does not answer
+//! is asked again at the usual time; while a plugin is here, the first time that it does not answer is no news.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use topoloom_api::condition::Reason;
+use topoloom_api::discovery_source::PluginOrigin as Origin;
+
+use super::client::Client;
+use super::error::{OciError, Trouble};
+use crate::config::registry::{Reference, Version};
+use crate::delivery::parcel::Parcel;
+use crate::delivery::{Offer, OfferSender};
+use crate::plugin::Digest;
+
+/// The longest pause before a layer is asked for again.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Looks without an answer, one after the other, before a plugin that is here is said to be cut off from its registry.
+const SILENT: u32 = 2;
+
+/// Offers the plugin, now and after each change, until dropped.
+pub(in crate::delivery) async fn watch(
+    client: Client,
+    reference: Reference,
+    poll: Duration,
+    look: Arc<Notify>,
+    sender: OfferSender,
+) {
+    let place = place(&reference);
+    let mut known = Known::default();
+    loop {
+        let seen = see(&client, &reference, &place, known.manifest).await;
+        if let Err(error) = &seen
+            && known.failures == 0
+        {
+            tracing::warn!(place, %error, "the registry of a plugin gives none; a plugin that is active continues");
+        }
+        let next = known.after(seen, &place, sender.has_module(), poll, reference.digest().is_some());
+        if let Some(offer) = next.offer {
+            sender.send(offer);
+        }
+        match next.pause {
+            Some(pause) => {
+                tokio::select! {
+                    () = look.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+            // It is what it is for good.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// How the place is called in sentences.
+pub(in crate::delivery) fn place(reference: &Reference) -> String {
+    format!("plugin.oci {reference}")
+}
+
+/// What a look found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    /// The same manifest as before.
+    Same,
+    /// Another one, and what it makes of the place.
+    Other(Digest, Offer),
+}
+
+/// Looks, and pulls what is new.
+async fn see(client: &Client, reference: &Reference, place: &str, known: Option<Digest>) -> Result<Seen, OciError> {
+    if let (Version::Tag(tag), Some(known)) = (reference.version(), known)
+        && client.resolve(tag).await? == Some(known)
+    {
+        return Ok(Seen::Same);
+    }
+    let manifest = client.manifest(reference.version()).await?;
+    if Some(manifest.digest) == known {
+        return Ok(Seen::Same);
+    }
+    let artifact = match manifest.artifact() {
+        Ok(artifact) => artifact,
+        Err(error) => return Ok(Seen::Other(manifest.digest, error.offer(place))),
+    };
+    let module = client.layer(&artifact.layer).await?;
+    let parcel = Parcel { module, declaration: artifact.declaration, signature: artifact.signature };
+    // Unpacking and hashing may take a while, and may meet what no decoder was made for.
+    let (named, broken) = (place.to_owned(), format!("{place}: it could not be read"));
+    let opened = tokio::task::spawn_blocking(move || parcel.open(&named, Origin::Registry)).await;
+    Ok(Seen::Other(manifest.digest, opened.unwrap_or(Offer::Nothing(Reason::PluginInvalid, broken))))
+}
+
+/// What is known from one look to the next.
+#[derive(Debug, Default)]
+struct Known {
+    manifest: Option<Digest>,
+    /// What that manifest makes of the place: offered again when the registry answers again.
+    offer: Option<Offer>,
+    /// Looks in a row that failed.
+    failures: u32,
+}
+
+/// What follows from a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Next {
+    /// Nothing: the listeners keep what they have.
+    offer: Option<Offer>,
+    /// Until the next look; nothing: there is none.
+    pause: Option<Duration>,
+}
+
+impl Known {
+    fn after(
+        &mut self,
+        seen: Result<Seen, OciError>,
+        place: &str,
+        has_module: bool,
+        poll: Duration,
+        is_pinned: bool,
+    ) -> Next {
+        match seen {
+            Ok(seen) => {
+                if let Seen::Other(manifest, offer) = seen {
+                    (self.manifest, self.offer) = (Some(manifest), Some(offer));
+                }
+                self.failures = 0;
+                Next { offer: self.offer.clone(), pause: (!is_pinned).then_some(poll) }
+            }
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                let is_news = !has_module || !error.may_pass() || self.failures >= SILENT;
+                Next { offer: is_news.then(|| error.offer(place)), pause: Some(pause(&error, self.failures, poll)) }
+            }
+        }
+    }
+}
+
+/// Until a failed look is repeated.
+fn pause(error: &OciError, failures: u32, poll: Duration) -> Duration {
+    let grown = match error.trouble {
+        Trouble::Mismatch => {
+            let doubled = poll.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+            doubled.min(LONGEST.max(poll))
+        }
+        _ => poll,
+    };
+    error.after.map_or(grown, |after| grown.max(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::Module;
+
+    const POLL: Duration = Duration::from_secs(10);
+
+    fn module(text: &str) -> (Digest, Offer) {
+        let module = Module::plain(Arc::from(text.as_bytes()), Origin::Registry);
+        (Digest::of(format!("manifest of {text}").as_bytes()), Offer::Module(Arc::new(module)))
+    }
+
+    fn away() -> OciError {
+        OciError::new(Trouble::Away, "no answer")
+    }
+
+    /// What a place does that has a module, for the answers of its registry.
+    fn after(known: &mut Known, seen: Result<Seen, OciError>, has_module: bool) -> Next {
+        known.after(seen, "place", has_module, POLL, false)
+    }
+
+    #[test]
+    fn one_look_without_an_answer_is_no_news_while_a_plugin_is_here_and_two_are() {
+        let mut known = Known::default();
+        let (digest, offer) = module("one");
+        assert_eq!(after(&mut known, Ok(Seen::Other(digest, offer.clone())), false).offer, Some(offer.clone()));
+        assert_eq!(after(&mut known, Err(away()), true), Next { offer: None, pause: Some(POLL) });
+        assert_eq!(after(&mut known, Ok(Seen::Same), true).offer, Some(offer.clone()));
+        assert_eq!(after(&mut known, Err(away()), true).offer, None);
+        let said = after(&mut known, Err(away()), true).offer.unwrap();
+        assert_eq!(said.trouble(), Some((Reason::Upstream, "place: no answer")));
+        // The same manifest is offered again, without a pull.
+        assert_eq!(after(&mut known, Ok(Seen::Same), false).offer, Some(offer));
+        assert_eq!(known.manifest, Some(digest));
+    }
+
+    #[test]
+    fn at_the_start_the_first_failure_is_news() {
+        let said = after(&mut Known::default(), Err(away()), false).offer.unwrap();
+        assert_eq!(said.trouble().map(|(reason, _)| reason), Some(Reason::Upstream));
+    }
+
+    #[test]
+    fn an_answer_that_refuses_is_news_at_once() {
+        for trouble in [Trouble::Refused, Trouble::Missing, Trouble::Credentials, Trouble::NotAllowed] {
+            let next = after(&mut Known::default(), Err(OciError::new(trouble, "no")), true);
+            assert!(next.offer.is_some() && next.pause == Some(POLL), "{trouble:?}");
+        }
+    }
+
+    #[test]
+    fn a_layer_that_does_not_arrive_whole_is_asked_for_less_and_less() {
+        let mut known = Known::default();
+        let pauses: Vec<u64> = (0..8)
+            .map(|_| after(&mut known, Err(OciError::new(Trouble::Mismatch, "cut")), true).pause.unwrap().as_secs())
+            .collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300, 300]);
+        assert_eq!(known.manifest, None, "it is pulled again");
+        assert_eq!(pause(&OciError::new(Trouble::Mismatch, "cut"), 99, LONGEST * 2), LONGEST * 2);
+    }
+
+    #[test]
+    fn a_registry_that_wants_a_pause_gets_it() {
+        let busy = away().after(Some(Duration::from_secs(60)));
+        assert_eq!(after(&mut Known::default(), Err(busy), true).pause, Some(Duration::from_secs(60)));
+        let soon = away().after(Some(Duration::from_secs(1)));
+        assert_eq!(after(&mut Known::default(), Err(soon), true).pause, Some(POLL));
+    }
+
+    #[test]
+    fn with_a_digest_in_the_reference_nothing_is_looked_at_twice() {
+        let mut known = Known::default();
+        assert_eq!(known.after(Err(away()), "place", false, POLL, true).pause, Some(POLL));
+        let (digest, offer) = module("one");
+        let next = known.after(Ok(Seen::Other(digest, offer.clone())), "place", false, POLL, true);
+        assert_eq!(next, Next { offer: Some(offer), pause: None });
+    }
+}
