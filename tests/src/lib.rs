@@ -37,5 +37,6 @@ pub mod show;
 pub mod slowest;
 pub mod soak;
 pub mod timed;
+pub mod tools;
 pub mod volcano_chart;
 pub mod words;
