@@ -1,15 +1,15 @@
-//! The real tools of each language, by exact version: what a vendor installs once, by the lines that the pages name.
+//! The real tools of each language, by exact version: what a vendor installs once, by the lines that `topoloom plugin build` prints.
 //!
-//! `TOPOLOOM_TOOLS` may name the folders that have them, as `PATH` does. Otherwise the ordinary package clients install them,
-//! once, below the target folder: pip into an environment of its own, npm into a folder of its own. Go is that of `PATH`, since
-//! the control plane is built with it.
+//! `TOPOLOOM_TOOLS` may name folders that have them: the programs, as in `PATH`, and for JavaScript one that is called
+//! `node_modules`. Otherwise the ordinary package clients install them, once, below the target folder: pip into an environment of
+//! its own, npm into a folder of its own. Go and Node.js are those of `PATH`.
 //!
-//! Owns the folders. Never changes what is installed elsewhere, and never asks for a tool that no test of this run needs.
+//! Owns the folders. Never changes what is installed elsewhere, and never installs what no caller names.
 //!
 //! # Failure story
 //!
 //! An installation that is cut off has no mark, and begins again from an empty folder. Two processes that want the same wait
-//! for each other. Without a registry the error is the last words of the package client, and what to set instead.
+//! for each other. Without a registry the error has the last words of the package client, and what to set instead.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,143 +27,136 @@ const MARK: &str = "installed";
 /// Lines of a package client that a failed installation shows.
 const ERROR_LINES: usize = 20;
 
-/// zig, for C.
-pub const ZIG: &str = "0.15.2";
-/// componentize-py, for Python.
-pub const COMPONENTIZE_PY: &str = "0.25.1";
-/// componentize-js, for JavaScript.
-pub const COMPONENTIZE_JS: &str = "0.23.0";
-
-/// What a test needs beside the host.
+/// What a language needs beside the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// The compiler for C: `zig cc`.
+    /// For C: `zig cc`.
     Zig,
-    /// What makes a component of Python.
+    /// For Python.
     ComponentizePy,
-    /// What makes a component of JavaScript.
+    /// For JavaScript: the packages of Node.js.
     ComponentizeJs,
-    /// The Go toolchain.
+    /// For Go: its standard toolchain.
     Go,
 }
 
 impl Tool {
-    /// The program that a build runs.
-    #[must_use]
-    pub const fn program(self) -> &'static str {
+    /// Those that are installed.
+    pub const ALL: [Self; 3] = [Self::Zig, Self::ComponentizePy, Self::ComponentizeJs];
+
+    /// What has to be in its folder.
+    const fn wanted(self) -> &'static str {
         match self {
             Self::Zig => "zig",
             Self::ComponentizePy => "componentize-py",
-            Self::ComponentizeJs => "componentize-js",
+            Self::ComponentizeJs => "@bytecodealliance/componentize-js",
             Self::Go => "go",
         }
     }
 
-    /// The package, and the client that installs it; nothing for what is installed by hand.
-    fn package(self) -> Option<(Client, String)> {
+    /// The packages of its client. The versions are those that the builds of plugins ask for.
+    const fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Zig => Some((Client::Pip, format!("ziglang=={ZIG}"))),
-            Self::ComponentizePy => Some((Client::Pip, format!("componentize-py=={COMPONENTIZE_PY}"))),
-            Self::ComponentizeJs => Some((Client::Npm, format!("@bytecodealliance/componentize-js@{COMPONENTIZE_JS}"))),
-            Self::Go => None,
+            Self::Zig => &["ziglang==0.15.2"],
+            Self::ComponentizePy => &["componentize-py==0.25.1"],
+            Self::ComponentizeJs => &["@bytecodealliance/componentize-js@0.23.0", "esbuild@0.28.2"],
+            Self::Go => &[],
+        }
+    }
+
+    /// The folder below the target folder, and in it the one with what is wanted.
+    const fn folders(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Zig => ("tools-c", "bin"),
+            Self::ComponentizePy => ("tools-python", "bin"),
+            Self::ComponentizeJs => ("tools-javascript", "node_modules"),
+            Self::Go => ("", ""),
         }
     }
 }
 
-/// A package client.
-#[derive(Debug, Clone, Copy)]
-enum Client {
-    Pip,
-    Npm,
-}
-
-/// `PATH` with these tools before everything else. Blocks, for a minute on the first call.
+/// The folder with a tool: of programs for `PATH`, or `node_modules`. None for what `PATH` has already. Blocks, for a minute on
+/// the first call.
 ///
 /// # Errors
 /// One sentence that names what is missing, or what the package client wrote last.
-pub fn path(tools: &[Tool]) -> Result<OsString> {
-    let mut folders = Vec::new();
-    for tool in tools {
-        folders.extend(folder(*tool)?);
+pub fn folder(tool: Tool) -> Result<Option<PathBuf>> {
+    let wanted = tool.wanted();
+    let first = |folders: &OsString| std::env::split_paths(folders).find(|folder| folder.join(wanted).exists());
+    let found = std::env::var_os(FOLDERS).filter(|folders| !folders.is_empty());
+    if let Some(found) = found.as_ref().and_then(first) {
+        return Ok(Some(found));
     }
-    let before = std::env::var_os("PATH").unwrap_or_default();
-    let all = folders.into_iter().chain(std::env::split_paths(&before));
-    std::env::join_paths(all).context("a folder of a tool has a colon in its name")
+    if let Some(folders) = found {
+        let is_known = std::env::var_os("PATH").as_ref().and_then(first).is_some();
+        ensure!(is_known, "{FOLDERS} is {}, where there is no {wanted}", folders.display());
+        return Ok(None);
+    }
+    if tool.packages().is_empty() {
+        let is_known = std::env::var_os("PATH").as_ref().and_then(first).is_some();
+        ensure!(is_known, "{wanted} is not in PATH: install it, or name its folder in {FOLDERS}");
+        return Ok(None);
+    }
+    let (own, inside) = tool.folders();
+    let own = target().join(own);
+    // Another version of the list of packages is another installation.
+    let mark = tool.packages().join("\n");
+    let is_installed = || fs::read_to_string(own.join(MARK)).is_ok_and(|text| text == mark);
+    if !is_installed() {
+        fs::create_dir_all(target())?;
+        let lock = own.with_extension("lock");
+        let lock = File::create(&lock).with_context(|| lock.display().to_string())?;
+        lock.lock().context("the lock of an installation")?;
+        if !is_installed() {
+            let installed = install(tool, &own);
+            installed
+                .with_context(|| format!("{wanted} cannot be installed; {FOLDERS} may name a folder that has it"))?;
+            fs::write(own.join(MARK), &mark)?;
+        }
+    }
+    let folder = own.join(inside);
+    ensure!(folder.join(wanted).exists(), "the packages {mark:?} bring no {wanted}");
+    Ok(Some(folder))
 }
 
 /// Installs what the tests need, before there are tests that would wait for it.
 ///
 /// # Errors
-/// As [`path`].
+/// As [`folder`].
 pub fn install_all() -> Result<()> {
-    path(&[Tool::Zig, Tool::ComponentizePy, Tool::ComponentizeJs]).map(drop)
+    Tool::ALL.into_iter().try_for_each(|tool| folder(tool).map(drop))
 }
 
-/// The folder with the program of a tool; none for one that `PATH` has.
-fn folder(tool: Tool) -> Result<Option<PathBuf>> {
-    let program = tool.program();
-    let in_any = |folders: &OsString| std::env::split_paths(folders).find(|folder| folder.join(program).is_file());
-    if let Some(folders) = std::env::var_os(FOLDERS).filter(|folders| !folders.is_empty()) {
-        let found = in_any(&folders);
-        // A tool of the system, such as Go, need not be named a second time.
-        let known = std::env::var_os("PATH").as_ref().and_then(in_any);
-        ensure!(found.is_some() || known.is_some(), "{FOLDERS} is {}, where there is no {program}", folders.display());
-        return Ok(found);
+fn install(tool: Tool, own: &Path) -> Result<()> {
+    if own.exists() {
+        fs::remove_dir_all(own).with_context(|| own.display().to_string())?;
     }
-    let Some((client, package)) = tool.package() else {
-        let known = std::env::var_os("PATH").as_ref().and_then(in_any);
-        ensure!(known.is_some(), "{program} is not in PATH: install it, or name its folder in {FOLDERS}");
-        return Ok(None);
-    };
-    let name: String = package.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
-    let folder = target().join(format!("tools-{}", name.trim_matches('-')));
-    let bin = match client {
-        Client::Pip => folder.join("bin"),
-        Client::Npm => folder.join("node_modules/.bin"),
-    };
-    if !folder.join(MARK).is_file() {
-        fs::create_dir_all(target())?;
-        let lock = folder.with_extension("lock");
-        let lock = File::create(&lock).with_context(|| lock.display().to_string())?;
-        lock.lock().context("the lock of an installation")?;
-        if !folder.join(MARK).is_file() {
-            install(client, &package, &folder, &bin).with_context(|| {
-                format!("{package} cannot be installed; {FOLDERS} may name a folder that has {program}")
-            })?;
-            fs::write(folder.join(MARK), &package)?;
+    let (started, packages) = (Instant::now(), tool.packages());
+    eprintln!("tools: installing {}", packages.join(" and "));
+    match tool {
+        Tool::ComponentizeJs => {
+            fs::create_dir_all(own)?;
+            fs::write(own.join("package.json"), r#"{"private": true}"#)?;
+            let words = ["install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error"];
+            run(Command::new("npm").args(words).args(packages).current_dir(own))?;
         }
-    }
-    ensure!(bin.join(program).exists(), "{package} brings no {program}: {}", bin.display());
-    Ok(Some(bin))
-}
-
-fn install(client: Client, package: &str, folder: &Path, bin: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    let started = Instant::now();
-    eprintln!("tools: installing {package}");
-    match client {
-        Client::Pip => {
-            run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
-            let python = bin.join("python3");
-            let words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", package];
-            run(Command::new(&python).args(words))?;
-            if package.starts_with("ziglang") {
-                // The package has the program beside its module; it finds its library by its own place.
+        Tool::Zig | Tool::ComponentizePy => {
+            run(Command::new("python3").args(["-m", "venv"]).arg(own))?;
+            let (_, inside) = tool.folders();
+            let python = own.join(inside).join("python3");
+            let words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"];
+            run(Command::new(&python).args(words).args(packages))?;
+            if tool == Tool::Zig {
+                // The package has the program beside its module, and calls it by another name; it finds its library by its own
+                // place.
                 let place = "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))";
                 let zig = run(Command::new(&python).args(["-c", place]))?;
-                symlink(zig.trim(), bin.join("zig"))?;
+                symlink(zig.trim(), own.join(inside).join(tool.wanted()))?;
             }
         }
-        Client::Npm => {
-            fs::create_dir_all(folder)?;
-            fs::write(folder.join("package.json"), r#"{"private": true}"#)?;
-            let words = ["install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", package];
-            run(Command::new("npm").args(words).current_dir(folder))?;
-        }
+        Tool::Go => {}
     }
-    eprintln!("tools: {package} installed in {} s", started.elapsed().as_secs());
+    eprintln!("tools: installed in {} s", started.elapsed().as_secs());
     Ok(())
 }
 
@@ -173,9 +166,9 @@ fn run(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("{program} cannot be started"))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = format!("{printed}{}", String::from_utf8_lossy(&output.stderr));
-    let last: Vec<&str> = said.lines().rev().take(ERROR_LINES).collect();
-    let last: Vec<&str> = last.into_iter().rev().collect();
-    ensure!(output.status.success(), "{program} ended with {}: {}", output.status, last.join("\n"));
+    let lines: Vec<&str> = said.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(ERROR_LINES)..).unwrap_or_default().join("\n");
+    ensure!(output.status.success(), "{program} ended with {}: {last}", output.status);
     Ok(printed)
 }
 
