@@ -19,7 +19,7 @@ class Discoverer:
             raise Problems(("pageSize", f"expected 1 to 1000 devices per page, got {config['pageSize']}"))
         why = "Reads the rack and the room of every device"
         cmdb = topoloom.endpoint("cmdb", why, paths=["/devices"], credentials=["bearer", "basic"])
-        return topoloom.requirements(endpoints=[cmdb], triggers=[topoloom.on_timer(), topoloom.on_names()])
+        return topoloom.requirements(endpoints=[cmdb], triggers=[topoloom.on("timer"), topoloom.on("names")])
 
     def discover(self, config, input):
         places, moved, every, odd = read(config["pageSize"], input.http)
