@@ -97,6 +97,34 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
+/// The files that a page shows whole: blocks after a line that begins with the name of the file between backticks, as in
+/// "`src/lib.rs`, the discoverer:".
+#[must_use]
+pub fn files(page: &str) -> Vec<(String, String)> {
+    let (mut files, mut open, mut before) = (Vec::new(), None::<(Option<String>, String)>, "");
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(_)) => open = Some((file_named(before), String::new())),
+            (Some(_), Some(_)) => {
+                let (name, text) = open.take().unwrap_or_default();
+                files.extend(name.map(|name| (name, text)));
+                before = "";
+            }
+            (Some((_, text)), None) => *text += &format!("{line}\n"),
+            (None, None) if line.trim().is_empty() => {}
+            (None, None) => before = line,
+        }
+    }
+    files
+}
+
+/// The file that a line names first; nothing for what is code and no file.
+fn file_named(line: &str) -> Option<String> {
+    let (name, _) = line.strip_prefix('`')?.split_once('`')?;
+    let is_file = name.rsplit('/').next().is_some_and(|last| last.contains('.')) && !name.contains(' ');
+    is_file.then(|| name.to_owned())
+}
+
 /// A crate outside of this workspace, beside a checkout that is named `topoloom`, as a reader of a page for vendors has
 /// it. Its folder stays from run to run, so that its dependencies are compiled once, and the crate itself as long as the page
 /// says the same.
@@ -173,6 +201,13 @@ mod tests {
         let page = "a\n```sh\nb\n```\n```rust\nc\n\nd\n```\n```\nrust\n```\n```rust\ne\n```\n";
         assert_eq!(blocks(page, "rust"), ["c\n\nd\n", "e\n"]);
         assert_eq!(blocks(page, "sh"), ["b\n"]);
+    }
+
+    #[test]
+    fn files_are_named_by_the_line_before_them() {
+        let page = "`a/b.go`, the first:\n\n```go\nx\n\ny\n```\n`topoloom plugin build` makes:\n```\nz\n```\n\n`go.mod`\n\n```\nm\n```\n";
+        let wanted = [("a/b.go", "x\n\ny\n"), ("go.mod", "m\n")];
+        assert_eq!(files(page), wanted.map(|(name, text)| (name.to_owned(), text.to_owned())));
     }
 
     #[test]
