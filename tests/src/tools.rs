@@ -44,8 +44,9 @@ impl Tool {
     /// Those that are installed.
     pub const ALL: [Self; 3] = [Self::Zig, Self::ComponentizePy, Self::ComponentizeJs];
 
-    /// What has to be in its folder.
-    const fn wanted(self) -> &'static str {
+    /// What has to be in its folder: a program, or a package of Node.js.
+    #[must_use]
+    pub const fn program(self) -> &'static str {
         match self {
             Self::Zig => "zig",
             Self::ComponentizePy => "componentize-py",
@@ -81,7 +82,7 @@ impl Tool {
 /// # Errors
 /// One sentence that names what is missing, or what the package client wrote last.
 pub fn folder(tool: Tool) -> Result<Option<PathBuf>> {
-    let wanted = tool.wanted();
+    let wanted = tool.program();
     let first = |folders: &OsString| std::env::split_paths(folders).find(|folder| folder.join(wanted).exists());
     let found = std::env::var_os(FOLDERS).filter(|folders| !folders.is_empty());
     if let Some(found) = found.as_ref().and_then(first) {
@@ -151,7 +152,7 @@ fn install(tool: Tool, own: &Path) -> Result<()> {
                 // place.
                 let place = "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))";
                 let zig = run(Command::new(&python).args(["-c", place]))?;
-                symlink(zig.trim(), own.join(inside).join(tool.wanted()))?;
+                symlink(zig.trim(), own.join(inside).join(tool.program()))?;
             }
         }
         Tool::Go => {}
