@@ -4,7 +4,7 @@
 //! The tools are the real ones ([`topoloom_tests::tools`]). What fits goes into a ConfigMap, the others into a real registry.
 
 mod go;
-mod vendor;
+mod pages;
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ use topoloom_tests::host::Host;
 use topoloom_tests::registry::{Auth, Registry};
 use topoloom_tests::scene::{NAMESPACE, Scene};
 use topoloom_tests::tools::Tool;
-
-use vendor::{Vendor, commands};
+use topoloom_tests::vendor::{Vendor, commands};
 
 /// The cluster: what the first case of every template has.
 const NODES: [&str; 4] =
@@ -76,7 +75,7 @@ const LARGE: &str = "{profile: large, compileCpu: 60s}";
 
 /// `language` is a word of `--lang`.
 async fn from_the_template(language: &str, tools: &[Tool], written: Written) -> Result<()> {
-    let mut vendor = Vendor::new(tools).await?;
+    let mut vendor = Vendor::new(language, tools).await?;
     let printed = vendor.sh(&format!("topoloom plugin new racks --lang {language}")).await?;
     let steps = commands(&printed);
     ensure!(steps.len() == 3, "three commands come next: {printed}");

@@ -1,7 +1,6 @@
 //! Code on pages of documentation, as a reader copies it: whole blocks, nothing added and nothing left out.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -123,73 +122,6 @@ fn file_named(line: &str) -> Option<String> {
     let (name, _) = line.strip_prefix('`')?.split_once('`')?;
     let is_file = name.rsplit('/').next().is_some_and(|last| last.contains('.')) && !name.contains(' ');
     is_file.then(|| name.to_owned())
-}
-
-/// A crate outside of this workspace, beside a checkout that is named `topoloom`, as a reader of a page for vendors has
-/// it. Its folder stays from run to run, so that its dependencies are compiled once, and the crate itself as long as the page
-/// says the same.
-#[derive(Debug)]
-pub struct Crate {
-    folder: PathBuf,
-    name: String,
-}
-
-impl Crate {
-    /// Writes the manifest and `src/lib.rs`.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(name: &str, manifest: &str, code: &str) -> Result<Self> {
-        let beside = crate::host::binary()?.ancestors().nth(2).context("a target folder")?.join("pages");
-        std::fs::create_dir_all(&beside)?;
-        let (root, checkout) = (root()?, beside.join("topoloom"));
-        // The target folder may have moved. Two tests may do this at the same time, and the cargo of one of them may read it.
-        if std::fs::read_link(&checkout).ok().as_deref() != Some(root.as_path()) {
-            let _ = std::fs::remove_file(&checkout);
-            let linked = std::os::unix::fs::symlink(&root, &checkout);
-            let is_there = linked.is_ok() || checkout.join("sdk").is_dir();
-            ensure!(is_there, "{} cannot be made: {linked:?}", checkout.display());
-        }
-        let folder = beside.join(name);
-        std::fs::create_dir_all(folder.join("src"))?;
-        for (file, text) in [("Cargo.toml", manifest), ("src/lib.rs", code)] {
-            let file = folder.join(file);
-            // cargo compiles what was written since.
-            if std::fs::read_to_string(&file).ok().as_deref() != Some(text) {
-                std::fs::write(file, text)?;
-            }
-        }
-        // This machine has the versions of this workspace; cargo uses those that the crate needs.
-        std::fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-        Ok(Self { folder, name: name.to_owned() })
-    }
-
-    /// Runs cargo with the words of the page, without network.
-    ///
-    /// # Errors
-    /// With the output of cargo, when it fails.
-    pub fn cargo(&self, words: &[&str]) -> Result<String> {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(words).arg("--offline").current_dir(&self.folder);
-        command.env("CARGO_TARGET_DIR", self.target()?).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-        let output = command.output().context("cargo cannot be started")?;
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        ensure!(output.status.success(), "cargo {}: {}{}", words.join(" "), said(&output.stdout), said(&output.stderr));
-        Ok(said(&output.stdout))
-    }
-
-    /// The module that a release build left.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn module(&self) -> Result<Vec<u8>> {
-        let file = self.target()?.join("wasm32-unknown-unknown/release").join(format!("{}.wasm", self.name));
-        std::fs::read(&file).with_context(|| file.display().to_string())
-    }
-
-    fn target(&self) -> Result<PathBuf> {
-        Ok(self.folder.parent().context("a crate has a folder above it")?.join("target"))
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,16 @@
 use anyhow::{Result, ensure};
 use topoloom_tests::pages::{Run, commands, files, page};
 use topoloom_tests::tools::Tool;
+use topoloom_tests::vendor::Vendor;
 
-use super::{LARGE, Place, Vendor, Written, serve};
+use super::{LARGE, Place, Written, serve};
 
 const PAGE: &str = "docs/vendors/other-languages.md";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vendor_of_go_comes_from_the_page_to_a_rollback() -> Result<()> {
     let text = page(PAGE)?;
-    let mut vendor = Vendor::new(&[Tool::Go]).await?;
+    let mut vendor = Vendor::new("go", &[Tool::Go]).await?;
     for (name, content) in files(&text) {
         vendor.put(&name, &content)?;
     }
