@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use topoloom_tests::guest::{EXAMPLES, example};
-use topoloom_tests::pages::root;
+use topoloom_tests::pages::{commands, page, root};
 use topoloom_tests::tools::{Tool, folder};
 
 use crate::guests::host;
@@ -65,30 +65,33 @@ fn the_examples_in_rust_pass_the_kit_with_their_cases() {
     }
 }
 
-/// A copy of an example in one language, with its cases beside it.
-fn copied(name: &str, language: &str) -> (tempfile::TempDir, PathBuf) {
+/// A copy of the CMDB in one language, with its cases beside it.
+fn copied(language: &str) -> (tempfile::TempDir, PathBuf) {
     let desk = tempfile::tempdir().unwrap();
     for part in [language, "cases"] {
-        copy(&examples().join(name).join(part), &desk.path().join(part));
+        copy(&examples().join("cmdb").join(part), &desk.path().join(part));
     }
     let place = desk.path().join(language);
     (desk, place)
 }
 
 #[test]
-fn the_example_in_c_is_built_by_zig_and_passes_the_kit() {
-    let (_desk, place) = copied("names", "c");
+fn the_example_in_c_is_built_by_zig_as_the_page_of_the_examples_says() {
+    let desk = tempfile::tempdir().unwrap();
+    copy(&examples().join("names"), &desk.path().join("names"));
     let zig: Vec<PathBuf> = folder(Tool::Zig).unwrap().into_iter().collect();
-    let built = run(&place, &zig, &["topoloom", "plugin", "build"]);
-    assert!(built.contains("names 0.1.0"), "{built}");
+    let [block] = commands(&page("sdk/examples/README.md").unwrap()).unwrap().try_into().unwrap();
+    let said = run(desk.path(), &zig, &["sh", "-euc", &block.text]);
+    for words in ["names 0.1.0", "pass  file-loads", "nodeNames: true", "have a place"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
     // Nothing in place of WASI: there is no C library.
-    assert!(!built.contains("without WASI"), "{built}");
-    run(&place, &zig, &["topoloom", "plugin", "test"]);
+    assert!(!said.contains("without WASI"), "{said}");
 }
 
 #[test]
 fn the_example_in_python_passes_its_native_test_and_the_kit() {
-    let (_desk, place) = copied("cmdb", "python");
+    let (_desk, place) = copied("python");
     copy(&root().unwrap().join("sdk/python/topoloom"), &place.join("topoloom"));
     run(&place, &[], &["python3", "-m", "unittest"]);
     let tool: Vec<PathBuf> = folder(Tool::ComponentizePy).unwrap().into_iter().collect();
@@ -98,7 +101,7 @@ fn the_example_in_python_passes_its_native_test_and_the_kit() {
 
 #[test]
 fn the_example_in_javascript_passes_its_native_test_and_the_kit() {
-    let (desk, place) = copied("cmdb", "javascript");
+    let (desk, place) = copied("javascript");
     // The tools are in a folder above, as Node.js looks for them; the SDK is where npm would link it.
     symlink(folder(Tool::ComponentizeJs).unwrap().unwrap(), desk.path().join("node_modules")).unwrap();
     let own = place.join("node_modules/@topoloom");
