@@ -58,7 +58,8 @@ impl Discoverer for Document {
             return Ok(Answer::unchanged(input.state.to_vec()));
         }
         let response = response.success()?;
-        let state = response.header("etag").map(|etag| format!("{}\n{etag}", input.nodes.generation()));
+        let etag = response.header("etag").filter(|etag| is_etag(etag));
+        let state = etag.map(|etag| format!("{}\n{etag}", input.nodes.generation()));
         let written = read(response)?;
         Ok(topology(&written, input)?.with_state(state.unwrap_or_default().into_bytes()))
     }
@@ -69,8 +70,15 @@ topoloom_plugin!(Document);
 /// The ETag of the last round and the generation of its nodes. A state that is cut, or of another version, is none.
 fn remembered(state: &[u8]) -> (Option<&str>, Option<u64>) {
     let parts = std::str::from_utf8(state).ok().and_then(|text| text.split_once('\n'));
-    let Some((generation, etag)) = parts.filter(|(_, etag)| etag.ends_with('"')) else { return (None, None) };
+    let Some((generation, etag)) = parts.filter(|(_, etag)| is_etag(etag)) else { return (None, None) };
     (Some(etag), generation.parse().ok())
+}
+
+/// Whether a text is an ETag (RFC 9110): what is between its quotes has no quote, no blank and no line end.
+fn is_etag(text: &str) -> bool {
+    let text = text.strip_prefix("W/").unwrap_or(text);
+    let between = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    between.is_some_and(|tag| tag.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'))
 }
 
 fn read(response: topoloom_sdk::http::Response) -> Result<Written, Failure> {
@@ -149,9 +157,12 @@ mod tests {
         let again = cluster(text).state(answer.state.clone()).discover::<Document>("{}").unwrap();
         assert_eq!(cluster(text).show(&again), "unchanged\n");
         assert_eq!(again.state, answer.state);
-        // A state that is cut is none.
-        let fresh = cluster(text).state(answer.state[..2].to_vec()).discover::<Document>("{}").unwrap();
-        assert_eq!(cluster(text).show(&fresh), wanted);
+        // A state that is cut, or there twice, is none.
+        let twice = [&answer.state[..], &answer.state[..]].concat();
+        for state in (0..answer.state.len()).map(|end| answer.state[..end].to_vec()).chain([twice]) {
+            let fresh = cluster(text).state(state).discover::<Document>("{}").unwrap();
+            assert_eq!(cluster(text).show(&fresh), wanted);
+        }
     }
 
     #[test]

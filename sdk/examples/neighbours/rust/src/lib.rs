@@ -10,8 +10,11 @@
 //! a URL, in a ConfigMap or in a file, as the operator says.
 //!
 //! Nodes with the same leaf switches are a unit (with rails, a node has several). Units whose leaves share a spine, directly or
-//! through other leaves, are a pod. So one cable that is missing splits no pod, and a switch that is away for a moment changes
-//! no identity but its own.
+//! through other leaves, are a pod. Each cable has two ends, and one of them is enough: so a cable that one switch does not see
+//! splits no pod, and neither does a switch that the collector cannot read for a moment.
+//!
+//! LLDP does not say which switch is a spine. Their names do, and the operator says how those begin: what can be guessed from the
+//! cables alone would change with a node.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +26,25 @@ use topoloom_sdk::prelude::*;
 /// Units and pods as switches see their neighbours.
 struct Neighbours;
 
-/// There is nothing to configure: the operator sets the place of the document in the entry.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {}
+struct Config {
+    #[serde(default = "usual_spines")]
+    spines: String,
+}
 
-const SCHEMA: &str = r#"{"type": "object", "additionalProperties": false}"#;
+fn usual_spines() -> String {
+    "spine".to_owned()
+}
+
+const SCHEMA: &str = r#"{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "spines": {"description": "How the names of spine switches begin.", "type": "string", "minLength": 1, "default": "spine"}
+  }
+}"#;
 
 /// The longest name of a switch: names are parts of identities, which have 512 bytes.
 const NAME: usize = 253;
@@ -42,18 +58,21 @@ impl Discoverer for Neighbours {
         description.summary("Units and pods by the LLDP neighbours of switches")
     }
 
-    fn configure(_: &Config) -> Result<Requirements, Vec<Problem>> {
+    fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
+        if config.spines.is_empty() {
+            return Err(vec![Problem::new("spines", "must be how the names of spine switches begin, such as spine-")]);
+        }
         let endpoint = Endpoint::new("collector", "Reads which switch every node is connected to");
         Ok(Requirements::new().endpoint(endpoint).trigger(Trigger::on_timer()).trigger(Trigger::on_names()))
     }
 
-    fn discover(_: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
+    fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let cables = read(input)?;
         // A collector that reads a tenth of the records wrong is broken, and the fabric is not.
         if cables.odd * 20 > cables.all {
             return Err(Failure::upstream(format!("{} of {} records cannot be read", cables.odd, cables.all)));
         }
-        Ok(topology(&cables, input))
+        Ok(topology(&cables, &config.spines, input))
     }
 }
 
@@ -100,7 +119,7 @@ fn record(members: &mut Members<'_>) -> Option<(String, String)> {
     Some((local.filter(is_name)?, remote.filter(is_name)?))
 }
 
-fn topology(cables: &Cables, input: &Input<'_>) -> Answer {
+fn topology(cables: &Cables, spines: &str, input: &Input<'_>) -> Answer {
     let hosts = hosts(cables, input);
     let mut topology = TopologyBuilder::new();
     let (unit_level, pod_level) =
@@ -110,7 +129,7 @@ fn topology(cables: &Cables, input: &Input<'_>) -> Answer {
         units.entry(leaves.clone()).or_default().push(row);
     }
     let leaves: BTreeSet<&str> = units.keys().flatten().copied().collect();
-    let pods = pods(cables, &leaves);
+    let pods = pods(cables, spines, &leaves);
     let mut in_pod: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (leaves, rows) in units {
         let names = leaves.iter().copied().collect::<Vec<_>>().join("+");
@@ -159,15 +178,15 @@ fn hosts<'a>(cables: &'a Cables, input: &Input<'_>) -> BTreeMap<Row, BTreeSet<&'
     hosts
 }
 
-/// The pod of each leaf that has a spine, by the first of its spines. A spine is a switch beside a leaf that is no leaf.
-fn pods<'a>(cables: &'a Cables, leaves: &BTreeSet<&'a str>) -> BTreeMap<&'a str, &'a str> {
+/// The pod of each leaf that has a spine, by the first of its spines.
+fn pods<'a>(cables: &'a Cables, spines: &str, leaves: &BTreeSet<&'a str>) -> BTreeMap<&'a str, &'a str> {
     let mut beside: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (local, remotes) in &cables.behind {
-        for remote in remotes.iter().filter(|remote| cables.behind.contains_key(*remote)) {
-            // Each cable has two ends, and one of them is enough.
-            for (one, other) in [(local, remote), (remote, local)] {
-                if leaves.contains(one.as_str()) != leaves.contains(other.as_str()) {
-                    beside.entry(one).or_default().insert(other);
+        for remote in remotes {
+            for (leaf, spine) in [(local, remote), (remote, local)] {
+                if leaves.contains(leaf.as_str()) && spine.starts_with(spines) {
+                    beside.entry(leaf).or_default().insert(spine);
+                    beside.entry(spine).or_default().insert(leaf);
                 }
             }
         }
@@ -183,7 +202,7 @@ fn pods<'a>(cables: &'a Cables, leaves: &BTreeSet<&'a str>) -> BTreeMap<&'a str,
                 waiting.extend(beside.get(switch).into_iter().flatten());
             }
         }
-        if let Some(&first) = pod.iter().find(|switch| !leaves.contains(*switch)) {
+        if let Some(&first) = pod.iter().find(|switch| switch.starts_with(spines)) {
             pods.extend(pod.iter().filter(|switch| leaves.contains(*switch)).map(|leaf| (*leaf, first)));
         }
     }
@@ -209,7 +228,7 @@ mod tests {
         cluster.discover::<Neighbours>("{}").map(|answer| cluster.show(&answer))
     }
 
-    const CABLES: [(&str, &str); 9] = [
+    const CABLES: [(&str, &str); 11] = [
         ("leaf-1", "m1.example.com"),
         ("leaf-2", "m1"),
         ("leaf-1", "m2"),
@@ -219,6 +238,9 @@ mod tests {
         ("spine-1", "leaf-2"),
         ("leaf-3", "spine-1"),
         ("leaf-3", "spine-2"),
+        // A pair of leaves is no pod by its own cable, and a core makes no pod of all.
+        ("leaf-1", "leaf-2"),
+        ("spine-1", "core-1"),
     ];
 
     const TREE: &str = "tier 1 unit | leaf-1+leaf-2 |  | m1 m2 | said leaf-1 leaf-2\n\
@@ -235,6 +257,21 @@ mod tests {
     fn a_cable_that_is_missing_splits_no_pod() {
         let without: Vec<_> = CABLES.into_iter().filter(|cable| *cable != ("leaf-1", "spine-1")).collect();
         assert_eq!(round(document(&without)).unwrap(), TREE);
+    }
+
+    #[test]
+    fn a_switch_that_cannot_be_read_changes_no_identity_of_others() {
+        let read = |switch: &str| CABLES.into_iter().filter(|(local, _)| *local != switch).collect::<Vec<_>>();
+        assert_eq!(round(document(&read("spine-1"))).unwrap(), TREE);
+        let without = round(document(&read("leaf-3"))).unwrap();
+        assert!(without.contains("tier 2 pod | pod+spine-1 |  | [leaf-1+leaf-2]\n"), "{without}");
+    }
+
+    #[test]
+    fn spines_are_what_the_operator_says() {
+        let cluster = Cluster::new();
+        let end = cluster.discover::<Neighbours>(r#"{"spines": ""}"#);
+        assert!(matches!(end, Err(Failure::Config(_))), "{end:?}");
     }
 
     #[test]
