@@ -3,8 +3,8 @@
 //!
 //! The tools are the real ones ([`topoloom_tests::tools`]). What fits goes into a ConfigMap, the others into a real registry.
 
+mod followed;
 mod go;
-mod pages;
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use topoloom_simulator::Authority;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
+use topoloom_tests::pages;
 use topoloom_tests::registry::{Auth, Registry};
 use topoloom_tests::scene::{NAMESPACE, Scene};
 use topoloom_tests::tools::Tool;
@@ -85,6 +86,7 @@ async fn from_the_template(language: &str, tools: &[Tool], written: Written) -> 
             ensure!(said.contains("racks 0.1.0") && said.contains("racks.wasm"), "{said}");
             let has_room = said.contains("has room for it");
             ensure!(has_room == (written.place == Place::ConfigMap), "{said}");
+            is_on_the_page(language, &said)?;
         }
     }
     // The same discoverer as an ordinary program.
@@ -96,6 +98,31 @@ async fn from_the_template(language: &str, tools: &[Tool], written: Written) -> 
     let measured = vendor.sh("topoloom plugin bench --size 1000 --rounds 20").await?;
     ensure!(measured.contains("median") && measured.contains("1000"), "{measured}");
     serve(&mut vendor, &written).await
+}
+
+/// How far the size of a component may be from that of the page, as a part of it.
+const TOLERANCE: f64 = 0.1;
+
+/// Compares the sizes in the table of the page with those of the build that printed this.
+fn is_on_the_page(language: &str, printed: &str) -> Result<()> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("size ")).context("no size")?;
+    let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+    let row = pages::row(&pages::page("docs/vendors/other-languages.md")?, row_of(language)).context("no row")?;
+    for cell in row.iter().skip(1).take(2) {
+        let (said, is) = pages::size(cell).zip(numbers.next()).with_context(|| format!("{row:?}, {line}"))?;
+        ensure!((said - is).abs() <= said * TOLERANCE, "docs/vendors/other-languages.md: {row:?} is {line}");
+    }
+    Ok(())
+}
+
+/// How the row of a language begins.
+fn row_of(language: &str) -> &'static str {
+    match language {
+        "rust" => "Rust,",
+        "c" => "C ",
+        "python" => "Python,",
+        _ => "JavaScript,",
+    }
 }
 
 /// What was built is pushed, serves, is swapped and rolled back.

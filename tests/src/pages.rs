@@ -117,6 +117,29 @@ pub fn files(page: &str) -> Vec<(String, String)> {
     files
 }
 
+/// The row of a table whose first cell begins with these words: its cells.
+#[must_use]
+pub fn row(page: &str, begins: &str) -> Option<Vec<String>> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let found = rows.map(|row| row.split(" | ").map(str::to_owned).collect::<Vec<_>>());
+    let mut found = found.filter(|cells| cells.first().is_some_and(|cell| cell.starts_with(begins)));
+    found.next()
+}
+
+/// A size as people write it, in bytes: `24 KB`, `64 KiB`, `18.5 MB`.
+#[must_use]
+pub fn size(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_once(' ')?;
+    let unit = match unit {
+        "KB" => 1e3,
+        "MB" => 1e6,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * unit)
+}
+
 /// The file that a line names first; nothing for what is code and no file.
 fn file_named(line: &str) -> Option<String> {
     let (name, _) = line.strip_prefix('`')?.split_once('`')?;
@@ -140,6 +163,15 @@ mod tests {
         let page = "`a/b.go`, the first:\n\n```go\nx\n\ny\n```\n`topoloom plugin build` makes:\n```\nz\n```\n\n`go.mod`\n\n```\nm\n```\n";
         let wanted = [("a/b.go", "x\n\ny\n"), ("go.mod", "m\n")];
         assert_eq!(files(page), wanted.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    }
+
+    #[test]
+    fn a_table_has_rows_and_sizes() {
+        let page = "a\n| what | size |\n| --- | --- |\n| Rust, the SDK | 64 KiB |\n";
+        assert_eq!(row(page, "Rust").unwrap(), ["Rust, the SDK", "64 KiB"]);
+        assert_eq!(row(page, "Go"), None);
+        assert_eq!(["24 KB", "64 KiB", "18.5 MB"].map(size), [24_000.0, 65_536.0, 18_500_000.0].map(Some));
+        assert_eq!(["less", "7 apples", "x KB"].map(size), [None; 3]);
     }
 
     #[test]
