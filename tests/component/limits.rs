@@ -6,6 +6,7 @@
 
 mod beyond;
 mod call;
+mod composed;
 pub(crate) mod file;
 mod outside;
 mod packed;

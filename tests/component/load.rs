@@ -200,6 +200,17 @@ async fn a_compiler_process_that_cannot_confine_itself_is_not_the_plugins_fault(
 }
 
 #[tokio::test]
+async fn a_compiler_that_panics_is_one_sentence_with_the_digest_and_without_a_place_in_its_source() {
+    // As a program in Rust ends that has no hook.
+    let words = "thread main panicked at /build/engine/adapt.rs:249:14: invalid adapter module generated";
+    let error = refused_by(101, words).await;
+    assert_eq!((error.reason(), error.retry(), error.limit()), ("CompileFailed", Retry::OnChange, None), "{error}");
+    let sentence = error.to_string();
+    assert!(sentence.contains(&Digest::of(&VILLAIN).to_string()), "{sentence}");
+    assert!(!sentence.contains("adapt.rs") && !sentence.contains('\n'), "{sentence}");
+}
+
+#[tokio::test]
 async fn the_compiler_process_may_compute_and_nothing_else() {
     let mut child = compiler();
     let status = format!("/proc/{}/status", child.id());

@@ -19,6 +19,7 @@ mod failures;
 mod flags;
 mod guard;
 mod harness;
+mod languages;
 mod lending;
 mod locks;
 mod names;

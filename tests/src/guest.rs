@@ -9,6 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// The examples of the SDK in Rust: what vendors read, and tests run.
+pub const EXAMPLES: [&str; 4] = ["cmdb", "document", "names", "neighbours"];
+
 /// Modules by package: cargo would look each time for what has changed, and no source changes while tests run.
 static MODULES: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
@@ -30,7 +33,15 @@ pub fn module(package: &str) -> Result<Vec<u8>> {
     Ok(module)
 }
 
-/// Builds all guests, before there are tests that would wait for a compiler, or for another cargo that holds the lock.
+/// One of [`EXAMPLES`] as a component.
+///
+/// # Errors
+/// With the output of the compiler.
+pub fn example(name: &str) -> Result<Vec<u8>> {
+    made(format!("example {name}"), || component(&module(&format!("topoloom-example-{name}"))?))
+}
+
+/// Builds all guests and examples, before there are tests that would wait for a compiler, or for another cargo that holds the lock.
 ///
 /// # Errors
 /// With the output of the compiler.
@@ -43,7 +54,7 @@ pub fn build_all() -> Result<()> {
             module(&format!("topoloom-guest-{}", entry.file_name().to_string_lossy()))?;
         }
     }
-    Ok(())
+    EXAMPLES.into_iter().try_for_each(|name| module(&format!("topoloom-example-{name}")).map(drop))
 }
 
 fn build(package: &str) -> Result<Vec<u8>> {

@@ -1,7 +1,6 @@
 //! Code on pages of documentation, as a reader copies it: whole blocks, nothing added and nothing left out.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -97,71 +96,55 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// A crate outside of this workspace, beside a checkout that is named `topoloom`, as a reader of a page for vendors has
-/// it. Its folder stays from run to run, so that its dependencies are compiled once, and the crate itself as long as the page
-/// says the same.
-#[derive(Debug)]
-pub struct Crate {
-    folder: PathBuf,
-    name: String,
+/// The files that a page shows whole: blocks after a line that begins with the name of the file between backticks, as in
+/// "`src/lib.rs`, the discoverer:".
+#[must_use]
+pub fn files(page: &str) -> Vec<(String, String)> {
+    let (mut files, mut open, mut before) = (Vec::new(), None::<(Option<String>, String)>, "");
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(_)) => open = Some((file_named(before), String::new())),
+            (Some(_), Some(_)) => {
+                let (name, text) = open.take().unwrap_or_default();
+                files.extend(name.map(|name| (name, text)));
+                before = "";
+            }
+            (Some((_, text)), None) => *text += &format!("{line}\n"),
+            (None, None) if line.trim().is_empty() => {}
+            (None, None) => before = line,
+        }
+    }
+    files
 }
 
-impl Crate {
-    /// Writes the manifest and `src/lib.rs`.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(name: &str, manifest: &str, code: &str) -> Result<Self> {
-        let beside = crate::host::binary()?.ancestors().nth(2).context("a target folder")?.join("pages");
-        std::fs::create_dir_all(&beside)?;
-        let (root, checkout) = (root()?, beside.join("topoloom"));
-        // The target folder may have moved. Two tests may do this at the same time, and the cargo of one of them may read it.
-        if std::fs::read_link(&checkout).ok().as_deref() != Some(root.as_path()) {
-            let _ = std::fs::remove_file(&checkout);
-            let linked = std::os::unix::fs::symlink(&root, &checkout);
-            let is_there = linked.is_ok() || checkout.join("sdk").is_dir();
-            ensure!(is_there, "{} cannot be made: {linked:?}", checkout.display());
-        }
-        let folder = beside.join(name);
-        std::fs::create_dir_all(folder.join("src"))?;
-        for (file, text) in [("Cargo.toml", manifest), ("src/lib.rs", code)] {
-            let file = folder.join(file);
-            // cargo compiles what was written since.
-            if std::fs::read_to_string(&file).ok().as_deref() != Some(text) {
-                std::fs::write(file, text)?;
-            }
-        }
-        // This machine has the versions of this workspace; cargo uses those that the crate needs.
-        std::fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-        Ok(Self { folder, name: name.to_owned() })
-    }
+/// The row of a table whose first cell begins with these words: its cells.
+#[must_use]
+pub fn row(page: &str, begins: &str) -> Option<Vec<String>> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let found = rows.map(|row| row.split(" | ").map(str::to_owned).collect::<Vec<_>>());
+    let mut found = found.filter(|cells| cells.first().is_some_and(|cell| cell.starts_with(begins)));
+    found.next()
+}
 
-    /// Runs cargo with the words of the page, without network.
-    ///
-    /// # Errors
-    /// With the output of cargo, when it fails.
-    pub fn cargo(&self, words: &[&str]) -> Result<String> {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(words).arg("--offline").current_dir(&self.folder);
-        command.env("CARGO_TARGET_DIR", self.target()?).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-        let output = command.output().context("cargo cannot be started")?;
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        ensure!(output.status.success(), "cargo {}: {}{}", words.join(" "), said(&output.stdout), said(&output.stderr));
-        Ok(said(&output.stdout))
-    }
+/// A size as people write it, in bytes: `24 KB`, `64 KiB`, `18.5 MB`.
+#[must_use]
+pub fn size(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_once(' ')?;
+    let unit = match unit {
+        "KB" => 1e3,
+        "MB" => 1e6,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * unit)
+}
 
-    /// The module that a release build left.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn module(&self) -> Result<Vec<u8>> {
-        let file = self.target()?.join("wasm32-unknown-unknown/release").join(format!("{}.wasm", self.name));
-        std::fs::read(&file).with_context(|| file.display().to_string())
-    }
-
-    fn target(&self) -> Result<PathBuf> {
-        Ok(self.folder.parent().context("a crate has a folder above it")?.join("target"))
-    }
+/// The file that a line names first; nothing for what is code and no file.
+fn file_named(line: &str) -> Option<String> {
+    let (name, _) = line.strip_prefix('`')?.split_once('`')?;
+    let is_file = name.rsplit('/').next().is_some_and(|last| last.contains('.')) && !name.contains(' ');
+    is_file.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -173,6 +156,22 @@ mod tests {
         let page = "a\n```sh\nb\n```\n```rust\nc\n\nd\n```\n```\nrust\n```\n```rust\ne\n```\n";
         assert_eq!(blocks(page, "rust"), ["c\n\nd\n", "e\n"]);
         assert_eq!(blocks(page, "sh"), ["b\n"]);
+    }
+
+    #[test]
+    fn files_are_named_by_the_line_before_them() {
+        let page = "`a/b.go`, the first:\n\n```go\nx\n\ny\n```\n`topoloom plugin build` makes:\n```\nz\n```\n\n`go.mod`\n\n```\nm\n```\n";
+        let wanted = [("a/b.go", "x\n\ny\n"), ("go.mod", "m\n")];
+        assert_eq!(files(page), wanted.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    }
+
+    #[test]
+    fn a_table_has_rows_and_sizes() {
+        let page = "a\n| what | size |\n| --- | --- |\n| Rust, the SDK | 64 KiB |\n";
+        assert_eq!(row(page, "Rust").unwrap(), ["Rust, the SDK", "64 KiB"]);
+        assert_eq!(row(page, "Go"), None);
+        assert_eq!(["24 KB", "64 KiB", "18.5 MB"].map(size), [24_000.0, 65_536.0, 18_500_000.0].map(Some));
+        assert_eq!(["less", "7 apples", "x KB"].map(size), [None; 3]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What `make demo` shows: which show it is, and how a step of it is printed.
 
 pub mod lending;
+pub mod vendor;
 
 use std::fmt;
 

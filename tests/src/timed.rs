@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::failed::{Failed, Reader};
 use crate::slowest::{Ended, Took, result, slowest, times};
-use crate::{controlplane, guest, helm, registry};
+use crate::{controlplane, guest, helm, registry, tools};
 
 /// How many tests are printed.
 const MOST: usize = 20;
@@ -128,15 +128,17 @@ pub fn run(workspace: &Path, arguments: &[OsString]) -> Result<i32> {
     Ok(failed.first().map_or(0, |(_, status)| status.code().unwrap_or(1)))
 }
 
-/// Builds what the first test that needs it would build: it would take minutes of processors that are busy, while other tests
-/// wait for it. A failure is that of the test.
+/// Builds and installs what the first test that needs it would build: it would take minutes of processors that are busy, while
+/// other tests wait for it. A failure is that of the test.
 fn prepare() {
-    for (what, built) in [
+    let built = [
         ("the guests", guest::build_all()),
         ("Helm", helm::find_or_build().map(drop)),
         ("a registry", registry::find_or_build().map(drop)),
         ("oras", registry::oras::find_or_build().map(drop)),
-    ] {
+        ("the tools of other languages", tools::install_all()),
+    ];
+    for (what, built) in built {
         if let Err(error) = built {
             eprintln!("xtask: {what}: {error:#}");
         }

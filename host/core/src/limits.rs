@@ -337,7 +337,7 @@ mod tests {
             (Limit::CompileCpu, Amount::seconds(10), Amount::seconds(10)),
             (Limit::CompileMemory, Amount::gib(1), Amount::gib(1)),
             (Limit::Memory, Amount::mib(256), Amount::mib(256)),
-            (Limit::Memories, Amount::Count(1), Amount::Count(1)),
+            (Limit::Memories, Amount::Count(1), Amount::Count(4)),
             (Limit::Instances, Amount::Count(64), Amount::Count(64)),
             (Limit::Tables, Amount::Count(8), Amount::Count(8)),
             (Limit::TableElements, Amount::Count(20_000), Amount::Count(20_000)),

@@ -238,6 +238,7 @@ fn load_refused(error: &LoadError) -> Refused {
     let step = match error {
         LoadError::Digest { .. } => RolloutStep::Trust,
         LoadError::Compile { .. }
+        | LoadError::CompilerFault { .. }
         | LoadError::CompileLimit { .. }
         | LoadError::Compiler { .. }
         | LoadError::Image { .. }

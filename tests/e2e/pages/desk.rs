@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
-use topoloom_tests::controlplane::{ControlPlane, eventually, find_or_build};
+use tokio::process::Command;
+use topoloom_tests::controlplane::{ControlPlane, find_or_build};
 use topoloom_tests::pages::{self, Commands, Run, commands, page};
-use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::terminal::{Running, script};
 use topoloom_tests::{helm, host};
 
 /// A reader of one page after the other.
@@ -41,14 +40,7 @@ impl PageReader {
         std::fs::create_dir_all(&bin)?;
         symlink(host::binary()?.canonicalize()?, bin.join("topoloom"))?;
         symlink(helm.canonicalize()?, bin.join("helm"))?;
-        let kubectl = programs.command("kubectl");
-        let variables = kubectl.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let variables =
-            variables.map(|(name, value)| format!("{}='{}'", name.to_string_lossy(), value.to_string_lossy()));
-        let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
-        let words = words.map(|word| format!("'{}'", word.to_string_lossy()));
-        let words: Vec<String> = std::iter::once("env".to_owned()).chain(variables).chain(words).collect();
-        program(&bin.join("kubectl"), &kubectl_script(&words.join(" ")))?;
+        program(&bin.join("kubectl"), &kubectl_script(&programs.in_a_shell("kubectl")))?;
         // An editor that writes the configuration of the page in place of an empty one.
         program(&bin.join("reader-edits"), EDITOR)?;
         let mut path = bin.into_os_string();
@@ -86,12 +78,7 @@ impl PageReader {
         let block = self.take(words)?;
         ensure!(block.run == Run::UntilStopped, "{}:{}: it ends by itself", self.page, block.line);
         let said = self.folder.path().join(format!("said-{}", block.line));
-        let output = std::fs::File::create(&said)?;
-        // Ctrl-C is for the program, and the shell ends with the exit status of the program, as at a prompt.
-        let mut command = self.command(&format!("trap : INT\n{}", block.text));
-        command.stdout(output.try_clone()?).stderr(output);
-        let child = command.spawn().context("sh cannot be started")?;
-        Ok(Running { child, said, what: format!("{}:{}", self.page, block.line) })
+        Running::start(self.command(&script(&block.text)), said, format!("{}:{}", self.page, block.line))
     }
 
     /// Leaves out blocks that were run before, up to the one with these words.
@@ -150,47 +137,6 @@ impl PageReader {
         // Another test may have a host on the default port.
         command.env("TOPOLOOM_ADMIN_ADDRESS", "127.0.0.1:0").env("KUBE_EDITOR", "reader-edits");
         command
-    }
-}
-
-/// A block that runs.
-pub(super) struct Running {
-    child: Child,
-    said: PathBuf,
-    what: String,
-}
-
-impl Running {
-    /// Waits until the block has printed these words.
-    pub(super) async fn until_says(&self, words: &str) {
-        eventually(&format!("{} says {words:?}", self.what), PATIENCE, async || {
-            let said = std::fs::read_to_string(&self.said).unwrap_or_default();
-            if said.contains(words) { Ok(()) } else { Err(said) }
-        })
-        .await;
-    }
-
-    /// Sends Ctrl-C, and checks that the block ends with success.
-    pub(super) async fn interrupt(mut self) -> Result<()> {
-        self.signal(Signal::INT)?;
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
-        let status = ended.with_context(|| format!("{} does not end: {said}", self.what))??;
-        ensure!(status.success(), "{} ended with {status}: {said}", self.what);
-        Ok(())
-    }
-
-    fn signal(&self, signal: Signal) -> Result<()> {
-        let id = self.child.id().with_context(|| format!("{} has ended", self.what))?;
-        let group = Pid::from_raw(i32::try_from(id)?).context("a process id is above 0")?;
-        Ok(kill_process_group(group, signal)?)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Otherwise the programs that the shell started would outlive it.
-        let _ = self.signal(Signal::KILL);
     }
 }
 

@@ -18,7 +18,7 @@ use topoloom_simulator::{Credentials, Fabric, FaultRule, HostKind, LinkState, Sh
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::scene::{NAMESPACE, Scene};
-use topoloom_tests::show::{Show, lending, step};
+use topoloom_tests::show::{Show, lending, step, vendor};
 
 /// Nodes of the demo: 2 spines × 6 leaves × 20 nodes and a rest without labels.
 const SPINES: usize = 2;
@@ -109,9 +109,10 @@ async fn look_around() -> Result<()> {
 }
 
 async fn show() -> Result<()> {
-    step("starting etcd and kube-apiserver (built once, some minutes the first time)");
+    step("starting etcd, kube-apiserver and a registry (built once, some minutes the first time)");
     // Building Helm would take minutes.
     let scene = Scene::alone().await?.by_the_plain_manifest();
+    let shelf = vendor::Shelf::open(scene.plane.folder()).await?;
     println!("   the API server is {} and the CRDs are installed", scene.plane.server_url());
 
     step(&format!("creating {} nodes and the configuration", SPINES * LEAVES * NODES + SPARE));
@@ -128,7 +129,8 @@ async fn show() -> Result<()> {
     print!("{CONFIG}");
 
     step("running the host");
-    let host = scene.host().await?;
+    let flags = shelf.flags();
+    let host = scene.host_with(&flags.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let groups = SPINES + SPINES * LEAVES;
     until(&scene, groups, "(20)", SPINES * LEAVES).await;
     show_tree(&scene).await?;
@@ -157,7 +159,8 @@ async fn show() -> Result<()> {
     scene.until_state("label", "Serving").await;
 
     let ufm = fabric(&scene).await?;
-    swap_plugins(&scene, &ufm).await?;
+    let config = swap_plugins(&scene, &ufm).await?;
+    vendor::show(&scene, &shelf, &config).await?;
 
     step("have a look around");
     let kubeconfig = scene.plane.kubeconfig();
@@ -271,14 +274,15 @@ async fn until_source(scene: &Scene, source: &str, groups: usize) {
     .await;
 }
 
-/// A vendor's plugin, a newer one and a broken one, each pushed into the same ConfigMap while the host runs.
-async fn swap_plugins(scene: &Scene, ufm: &Simulator) -> Result<()> {
-    let config = format!("{CONFIG}{}", ufm_entry(ufm));
+/// A vendor's plugin, a newer one and a broken one, each pushed into the same ConfigMap while the host runs. Returns the
+/// configuration with it.
+async fn swap_plugins(scene: &Scene, ufm: &Simulator) -> Result<String> {
+    let config = format!("{CONFIG}{}{PLUGIN}", ufm_entry(ufm));
     step("a vendor ships a plugin as one file: an operator pushes it into a ConfigMap and grants it one label");
     let edge = (0..EDGE).map(|i| (format!("edge-{i:02}"), vec![("example.com/rack", format!("e{}", i / (EDGE / 2)))]));
     scene.plane.create_nodes(edge).await?;
     push(scene, "good", "1.0.0").await?;
-    scene.configure(&format!("{config}{PLUGIN}")).await?;
+    scene.configure(&config).await?;
     print!("{PLUGIN}");
     until_edge(scene, "1.0.0", 2).await;
     show_edge(scene).await?;
@@ -293,7 +297,8 @@ async fn swap_plugins(scene: &Scene, ufm: &Simulator) -> Result<()> {
     let why = scene.until_condition("edge", "Loaded", "False", "Trap").await;
     println!("   the tree stays, and the source says why:\n   {why}");
     until_edge(scene, "2.0.0", 3).await;
-    show_edge(scene).await
+    show_edge(scene).await?;
+    Ok(config)
 }
 
 async fn push(scene: &Scene, act: &str, version: &str) -> Result<()> {

@@ -56,6 +56,18 @@ impl Programs {
         command
     }
 
+    /// The same as words of a shell.
+    pub fn in_a_shell(&self, program: &str) -> String {
+        let command = self.command(program);
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let variables =
+            variables.map(|(name, value)| format!("{}='{}'", name.to_string_lossy(), value.to_string_lossy()));
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words = words.map(|word| format!("'{}'", word.to_string_lossy()));
+        let words: Vec<String> = std::iter::once("env".to_owned()).chain(variables).chain(words).collect();
+        words.join(" ")
+    }
+
     /// Whether the servers watch their standard input by themselves.
     pub(super) fn die_with_stdin(&self) -> bool {
         matches!(self, Self::Built { .. })

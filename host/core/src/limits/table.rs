@@ -129,7 +129,7 @@ rows! {
     // An encoded Rust guest has 4: itself, shims, fixups, adapter. Python instantiates more than 32 (measured).
     Modules "modules": Amount::Count(16) => Amount::Count(64),
     /// Nesting of components, including the outermost one.
-    // Encoded components contain none; composed ones go one deep.
+    // Encoded components contain one, around what they export; composed ones go one or two deeper.
     Depth "depth": Amount::Count(2) => Amount::Count(4),
     /// Instances that the file makes of its modules and components.
     // Rust guests have 5, Python more than 32 (measured). The validator's work grows with their product with imports.
@@ -163,8 +163,9 @@ rows! {
     Memory "memory": Amount::mib(256);
         entry("memory", Amount::mib(1), Amount::gib(4)),
     /// Linear memories of an instance.
-    // Multi-memory is off, and our tools build no guest that needs two.
-    Memories "memories": Amount::Count(1),
+    // A module has one. A component that is composed of others has one for each of them: a JavaScript engine beside what
+    // stands in for WASI, or a discoverer beside a library.
+    Memories "memories": Amount::Count(1) => Amount::Count(4),
     /// Core instances of an instance.
     // Rust and JavaScript guests need 4 or fewer, Python more than 32 (measured).
     Instances "instances": Amount::Count(64),

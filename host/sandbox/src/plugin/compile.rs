@@ -17,9 +17,10 @@ use topoloom_core::plugin::CompileLimits;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::Digest;
 use super::builtin::Builtin;
 use super::cache::Verified;
-use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND, UNCONFINED};
+use super::compile_child::{OUT_OF_MEMORY, PANICKED, SUBCOMMAND, UNCONFINED};
 use super::confine::seconds;
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
@@ -91,6 +92,12 @@ impl Compiler {
         }
         if status.code() == Some(UNCONFINED.into()) {
             return Err(failed("confined")(io::Error::other(complaint)));
+        }
+        if status.code() == Some(PANICKED.into()) {
+            let digest = Digest::of(bytes);
+            // For the authors of topoloom: a refusal with these words would help no operator.
+            tracing::debug!(%digest, panic = complaint, "the compiler of plugins panicked");
+            return Err(LoadError::CompilerFault { digest });
         }
         judge(status, &complaint, bounds)?;
         Ok((load_image(engine, &image)?, image))

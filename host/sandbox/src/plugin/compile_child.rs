@@ -4,9 +4,11 @@
 //! of the allocator. It puts those limits on itself before it reads the first byte, and never runs what it compiles.
 
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
 
 use topoloom_core::plugin::{Amount, CompileLimits, Limit, LimitSetting};
+use topoloom_core::text;
 use wasmtime::Engine;
 
 use super::confine::confine;
@@ -21,11 +23,15 @@ pub(super) const OUT_OF_MEMORY: u8 = 12;
 /// The exit code when this process could not give up what it does not need (`EACCES`). It has read nothing then.
 pub(super) const UNCONFINED: u8 = 13;
 
+/// The exit code when the compiler panicked: that of every program in Rust that does.
+pub(super) const PANICKED: u8 = 101;
+
 /// Compiles standard input to standard output. What goes wrong is one line on standard error and a failed exit code.
 #[must_use]
 pub fn main(arguments: &[String]) -> ExitCode {
     // The one reader is the process that started us.
-    let complain = |error: &wasmtime::Error| writeln!(io::stderr(), "{}", super::chain(error)).unwrap_or_default();
+    let say = |words: &str| writeln!(io::stderr(), "{words}").unwrap_or_default();
+    let complain = |error: &wasmtime::Error| say(&super::chain(error));
     let optimise = match read(arguments).map(|(optimise, bounds)| (optimise, confine(&bounds))) {
         Ok((optimise, Ok(()))) => optimise,
         Ok((_, Err(error))) => {
@@ -37,13 +43,24 @@ pub fn main(arguments: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match compile(optimise) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    // The place of a panic is a path of the machine that built the engine.
+    set_hook(Box::new(|_| {}));
+    match caught(|| compile(optimise)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
             complain(&error);
             if is_out_of_memory(&error) { ExitCode::from(OUT_OF_MEMORY) } else { ExitCode::FAILURE }
         }
+        Err(panic) => {
+            say(&panic);
+            ExitCode::from(PANICKED)
+        }
     }
+}
+
+/// What the compiler returns, or the message of its panic in one line. Nothing of it is used after a panic.
+fn caught<T>(compile: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(compile)).map_err(|panic| text::of_panic(&*panic))
 }
 
 /// Memory runs out in three ways: where the compiler notices it, where the standard library does, and where neither
@@ -97,6 +114,13 @@ fn within(limit: Limit, amount: Amount) -> wasmtime::Result<Amount> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_a_message_without_its_place() {
+        assert_eq!(caught(|| 7), Ok(7));
+        let panic = caught::<()>(|| panic!("invalid adapter: multiple memories")).unwrap_err();
+        assert_eq!(panic, "invalid adapter: multiple memories");
+    }
 
     #[test]
     fn limits_are_read_within_the_ranges_of_the_table() {

@@ -7,7 +7,7 @@ mod settings;
 
 use std::time::Duration;
 
-use topoloom_core::plugin::StoreLimits;
+use topoloom_core::plugin::Limits;
 use wasmtime::{Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 pub(super) use settings::{Optimise, Threads, settings};
@@ -29,9 +29,9 @@ const KEPT_STACK: usize = 64 << 10;
 
 /// Memory of instances is taken from a pool and returned to it: mapping and unmapping it anew would be a third of a
 /// short call. The pool is as large as all calls together may use, so it never refuses what the limits allow; nearly
-/// all of it is address space and no memory.
+/// all of it is address space and no memory: 4 GiB for each linear memory, four of them for each call.
 fn pool(calls: usize) -> PoolingAllocationConfig {
-    let each = StoreLimits::default();
+    let each = Limits::large().store;
     let all = |per_call: usize| u32::try_from(calls * per_call).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(all(1))

@@ -124,6 +124,15 @@ pub enum LoadError {
         /// What the compiler says.
         message: String,
     },
+    /// The compiler broke while it compiled the plugin.
+    #[error(
+        "the plugin {digest} is WebAssembly that the compiler of this host cannot compile, by a fault of the compiler; build \
+         the plugin with another tool or version, and report the digest and the file to the authors of topoloom"
+    )]
+    CompilerFault {
+        /// Which plugin.
+        digest: Digest,
+    },
     /// The compiler needed more than it may.
     #[error("compiling the plugin exceeded a limit: {limit}{}", limit.limit().map(Limit::advice).unwrap_or_default())]
     CompileLimit {
@@ -247,7 +256,7 @@ impl LoadError {
             Self::Version { .. } => "InterfaceVersion",
             Self::World { .. } => "WrongWorld",
             Self::Initial { .. } => "InitialSize",
-            Self::Compile { .. } => "CompileFailed",
+            Self::Compile { .. } | Self::CompilerFault { .. } => "CompileFailed",
             Self::CompileLimit { .. } => "CompileLimit",
             Self::Compiler { .. } => "CompilerUnavailable",
             Self::Image { .. } => "ImageRefused",

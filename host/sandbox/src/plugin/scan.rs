@@ -105,8 +105,9 @@ pub(super) fn look(
     }
 }
 
-/// What is on: what the engine has on, without what is only for other guests than ours. Beside the engine's own
-/// settings because it judges a file before the engine sees it.
+/// What is on: what the engine has on, without what is only for other guests than ours, and without modules of more than
+/// one memory, which the engine has on for those that it makes itself. Beside the engine's own settings because it judges
+/// a file before the engine sees it.
 fn features() -> WasmFeatures {
     WasmFeatures::MUTABLE_GLOBAL
         | WasmFeatures::SATURATING_FLOAT_TO_INT

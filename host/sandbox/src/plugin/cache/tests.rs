@@ -78,18 +78,18 @@ fn a_key_that_only_looks_like_ours_opens_nothing() {
 
 #[test]
 fn another_setting_of_the_engine_is_another_image() {
-    let engine = |epochs| {
+    let engine = |epochs, memories| {
         let mut config = settings(Optimise::Yes, Threads::One);
-        config.epoch_interruption(epochs);
-        Engine::new(&config).unwrap()
+        config.epoch_interruption(epochs).wasm_multi_memory(memories);
+        origin::engine(&Engine::new(&config).unwrap())
     };
-    let (one, same, other) =
-        (origin::engine(&engine(true)), origin::engine(&engine(true)), origin::engine(&engine(false)));
+    let (one, same, other, narrow) = (engine(true, true), engine(true, true), engine(false, true), engine(true, false));
     assert_eq!(one, same);
     assert_ne!(one, other);
     let names: BTreeSet<String> = [
         ImageIdentity { engine: one, ..identity() },
         ImageIdentity { engine: other, ..identity() },
+        ImageIdentity { engine: narrow, ..identity() },
         ImageIdentity { optimise: Optimise::Yes, ..identity() },
         ImageIdentity { module: Digest::of(b""), ..identity() },
         ImageIdentity { build: origin::build().unwrap(), ..identity() },
@@ -97,7 +97,7 @@ fn another_setting_of_the_engine_is_another_image() {
     .iter()
     .map(ImageIdentity::file_name)
     .collect();
-    assert_eq!(names.len(), 5, "{names:?}");
+    assert_eq!(names.len(), 6, "{names:?}");
     assert!(names.iter().all(|name| name.len() < 200 && !name.contains('/')), "{names:?}");
 }
 

@@ -48,7 +48,9 @@ pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
     config
         .wasm_simd(false)
         .wasm_relaxed_simd(false)
-        .wasm_multi_memory(false)
+        // For the engine's own code: where two components inside of a plugin exchange strings, it makes a module between them
+        // that sees the memories of both. The scan refuses such modules in what is delivered.
+        .wasm_multi_memory(true)
         .wasm_memory64(false)
         .wasm_tail_call(false)
         .wasm_wide_arithmetic(false)
