@@ -353,7 +353,7 @@ const WORKSHOP: Rooms = Rooms {
         ("tools", &["project"]),
         ("templates", &["project", "tools"]),
         ("wit", &["project"]),
-        ("adapter", &[]),
+        ("adapter", &["wit"]),
         ("pack", &[]),
         ("build", &["project", "tools", "wit", "adapter", "pack"]),
         ("rounds", &["nodes"]),

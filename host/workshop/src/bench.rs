@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use topoloom_core::plugin::{CallError, Limits, Usage};
 use topoloom_sandbox::endpoints::recording::Recording;
-use topoloom_sandbox::plugin::{LoadError, Runtime};
+use topoloom_sandbox::plugin::{LoadError, Runtime, of_ended_children};
 
 use crate::nodes::Nodes;
 use crate::rounds::shares::{Share, most, of_answer, of_compile, of_plugin, of_round, of_short_call};
@@ -113,11 +113,11 @@ impl Spread {
 /// # Errors
 /// Why a host would refuse it.
 pub async fn open(runtime: &Runtime, bytes: Arc<[u8]>, limits: Limits) -> Result<(Desk, Compiled), LoadError> {
-    let (begun, before) = (Instant::now(), children());
+    let (begun, before) = (Instant::now(), of_ended_children());
     let desk = Desk::open(runtime, bytes, limits).await?;
-    let (wall, quick) = (begun.elapsed(), children());
+    let (wall, quick) = (begun.elapsed(), of_ended_children());
     desk.plugin().optimise().await?;
-    let optimised = children().saturating_sub(quick);
+    let optimised = of_ended_children().saturating_sub(quick);
     Ok((desk, Compiled { wall, cpu: quick.saturating_sub(before), optimised }))
 }
 
@@ -217,24 +217,6 @@ impl Measured {
     }
 }
 
-/// A unit of the times below: `sysconf(_SC_CLK_TCK)` is 100 on every Linux that we build for.
-const TICK: Duration = Duration::from_millis(10);
-
-/// Processor time of all children that have ended: the compiler is one.
-fn children() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    ticks_of_children(&stat).map_or(Duration::ZERO, |ticks| TICK.saturating_mul(ticks))
-}
-
-/// `cutime` and `cstime` (`proc_pid_stat(5)`): the fields 16 and 17. The second one is a name, which may have anything in it
-/// but ends with the last parenthesis.
-fn ticks_of_children(stat: &str) -> Option<u32> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(13);
-    let mut next = || fields.next()?.parse::<u32>().ok();
-    next()?.checked_add(next()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,15 +235,5 @@ mod tests {
         assert_eq!(spread(&hundred), (100, 50, 99));
         let thousand: Vec<u64> = (1..=1000).collect();
         assert_eq!(spread(&thousand), (1000, 500, 990));
-    }
-
-    #[test]
-    fn the_time_of_children_is_read_behind_any_name() {
-        let stat = "42 (a) b) S 1 42 42 0 -1 4194304 100 200 0 0 7 8 30 12 20 0 1 0 5 6 7";
-        assert_eq!(ticks_of_children(stat), Some(42));
-        assert_eq!(ticks_of_children(""), None);
-        assert_eq!(ticks_of_children("42 (a) S 1"), None);
-        // Those of this process can be read.
-        assert!(ticks_of_children(&std::fs::read_to_string("/proc/self/stat").unwrap()).is_some());
     }
 }
