@@ -2,7 +2,7 @@
 //!
 //! Owns the checks ([`check::Check`]), what is asked for each, and what was found ([`report::Report`]). Needs a plugin that can be
 //! asked ([`Stand`]) and the cases of its vendor ([`Trial`]), no cluster and no network. Never builds, never compares an answer
-//! with the expected one of a case: whoever reads the cases does that, and the result is an argument.
+//! with the expected one of a case: the room of the cases does that, and the result is an argument.
 //!
 //! ```text
 //! FileFacts ─► file ┐
@@ -20,10 +20,10 @@
 //! hangs costs its limit, which is checked by a host's own clock. What the kit itself cannot do is an error of the check that
 //! wanted it, never silence; and a check that has nothing to try says what is missing.
 
+mod bad_day;
 pub mod check;
 mod configure;
 mod describe;
-mod exchanges;
 mod file;
 mod function;
 mod http;
@@ -41,10 +41,9 @@ mod swap;
 mod trial;
 
 pub use check::{Check, Family};
-pub use exchanges::Exchanges;
 pub use file::FileFacts;
 pub use report::Report;
-pub use stand::{Ask, Loaded, Stand};
+pub use stand::{Ask, Stand};
 pub use trial::{Expected, Node, Time, Trial};
 
 use report::Ledger;

@@ -75,10 +75,8 @@ pub(super) fn run(file: &FileFacts, refused: Option<&str>, limits: Option<&Limit
     if let Some(mut sheet) = ledger.open(Check::FileConfigMap) {
         if file.packed > file.room {
             let (packed, room) = (file.packed, file.room);
-            sheet.warning(
-                None,
-                &format!("packed it has {packed} bytes and a ConfigMap takes {room}: deliver it in a volume or from a registry"),
-            );
+            let ways = "deliver it in a volume or from a registry";
+            sheet.warning(None, &format!("packed it has {packed} bytes and a ConfigMap takes {room}: {ways}"));
         }
         ledger.close(sheet);
     }
@@ -90,11 +88,8 @@ pub(super) fn run(file: &FileFacts, refused: Option<&str>, limits: Option<&Limit
     }
     if let Some(mut sheet) = ledger.open(Check::FileNames) {
         if file.named == Some(false) {
-            sheet.warning(
-                None,
-                "its functions have no names, so that a crash says only numbers: keep the section `name`, and strip debug \
-                 information only",
-            );
+            let cure = "keep the section `name`, and strip debug information only";
+            sheet.warning(None, &format!("its functions have no names, so that a crash says only numbers: {cure}"));
         }
         ledger.close(sheet);
     }
@@ -106,13 +101,8 @@ pub(super) fn imports(imports: &[String], called: ImportSet, ledger: &mut Ledger
     let known = imports.iter().filter_map(|import| Import::parse(import));
     let idle: Vec<String> = known.filter(|import| !called.contains(*import)).map(|import| import.to_string()).collect();
     if !idle.is_empty() {
-        sheet.warning(
-            None,
-            &format!(
-                "no case calls {}: an operator has to trust what is imported, so import less, or add the case that uses it",
-                idle.join(", ")
-            ),
-        );
+        let cure = "an operator grants what is imported, so import less, or add the case that uses it";
+        sheet.warning(None, &format!("no case calls {}: {cure}", idle.join(", ")));
     }
     ledger.close(sheet);
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use topoloom_core::plugin::Failure;
 use topoloom_core::topology::{Coverage, Forest};
 
+use super::bad_day::{self, BadDay};
 use super::check::Check;
-use super::exchanges::BadDay;
 use super::report::Ledger;
 use super::round::{End, Round, difference, lost};
 use super::sound::Based;
@@ -58,18 +58,18 @@ pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Le
         let Some(mut sheet) = ledger.open(check) else { continue };
         sheet.nothing("no case has a recording with an answer that could be changed in this way");
         for one in based {
-            let (Some(exchanges), Some(forest)) = (&one.prepared.trial.exchanges, one.base.end.forest()) else {
+            let (Some(recording), Some(forest)) = (&one.prepared.trial.recording, one.base.end.forest()) else {
                 continue;
             };
-            for at in exchanges.answered(EXCHANGES) {
+            for at in bad_day::answered(recording, EXCHANGES) {
                 for day in days {
-                    let Some(changed) = exchanges.on(*day, at).map(Arc::new) else { continue };
+                    let Some(changed) = day.of(recording, at).map(Arc::new) else { continue };
                     sheet.tried();
-                    let round = Round { exchanges: Some(&changed), ..one.prepared.round() };
+                    let round = Round { recording: Some(&changed), ..one.prepared.round() };
                     let end = one.prepared.ask(stand, &round).await.end;
                     let had_state = !one.prepared.trial.state.is_empty();
                     if let Some(what) = wrong(forest, &end, right, had_state) {
-                        let asked = format!("{}: {}", exchanges.name(at), words(*day));
+                        let asked = format!("{}: {}", bad_day::asked(recording, at), day.words());
                         sheet.error(one.case(), &format!("{asked}: {what}"));
                     }
                 }
@@ -118,20 +118,5 @@ impl Right {
             Self::Upstream => "`upstream`".to_owned(),
             Self::Paused => format!("`upstream` with the pause of {PAUSE} s"),
         }
-    }
-}
-
-fn words(day: BadDay) -> String {
-    match day {
-        BadDay::Status(status) => format!("status {status}"),
-        BadDay::Redirect => "a redirect to a login page".to_owned(),
-        BadDay::Page => "a login page with status 200".to_owned(),
-        BadDay::Busy(seconds) => format!("status 503 with `Retry-After: {seconds}`"),
-        BadDay::Empty => "status 200 without a body".to_owned(),
-        BadDay::Cut(quarters) => format!("the body breaks off after {quarters} of 4 quarters"),
-        BadDay::Refused => "the connection is refused".to_owned(),
-        BadDay::Late => "no answer in time".to_owned(),
-        BadDay::Odd => "one record with values of other types".to_owned(),
-        BadDay::Large => "the records a hundred times".to_owned(),
     }
 }

@@ -4,8 +4,6 @@
 //! operator may be slower than this machine.
 
 use topoloom_core::plugin::Limit;
-use topoloom_core::rules::{LABEL_MAX, SUBDOMAIN_MAX};
-use topoloom_core::snapshot::ColumnKey;
 
 use super::check::Check;
 use super::report::{Ledger, Sheet};
@@ -13,6 +11,8 @@ use super::round::{Asked, End, Prepared, Round};
 use super::sound::Based;
 use super::stand::Stand;
 use super::trial::Node;
+use crate::node_file::FileNode;
+use crate::nodes::Nodes;
 
 /// The share of a limit, in percent, above which there is a warning.
 const WARNED: u64 = 50;
@@ -132,47 +132,8 @@ fn check_of(limit: Limit) -> Option<Check> {
     }
 }
 
-/// So many nodes: those of the case again and again, each time with names and values of their own.
+/// So many nodes: those of the case again and again, with names and places of their own.
 fn many(prepared: &Prepared<'_>, size: usize) -> Vec<Node> {
-    let nodes = &prepared.trial.nodes;
-    let of_round = |(at, node): (usize, &Node)| {
-        let round = at / nodes.len().max(1);
-        if round == 0 {
-            return node.clone();
-        }
-        let mut again = Node { name: numbered(&node.name, round, SUBDOMAIN_MAX), ..node.clone() };
-        // Only what the plugin reads: a value of its own for each round, so that groups become more and not larger.
-        for key in &prepared.keys {
-            let most = if matches!(key, ColumnKey::Label(_)) { LABEL_MAX } else { usize::MAX };
-            if let Some(value) = node.value(key) {
-                again.set(key, Some(numbered(value, round, most)));
-            }
-        }
-        again
-    };
-    nodes.iter().cycle().take(size).enumerate().map(of_round).collect()
-}
-
-/// A text with a number behind it, within a length.
-fn numbered(text: &str, number: usize, most: usize) -> String {
-    let number = format!("-{number}");
-    let mut end = text.len().min(most.saturating_sub(number.len()));
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let head = text.get(..end).unwrap_or_default();
-    if head.is_empty() { number.trim_start_matches('-').to_owned() } else { head.to_owned() + &number }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_fits_behind_any_text() {
-        assert_eq!(numbered("rack-a", 7, 63), "rack-a-7");
-        assert_eq!(numbered(&"x".repeat(63), 12, 63), format!("{}-12", "x".repeat(60)));
-        assert_eq!(numbered("", 12, 63), "12");
-        assert_eq!(numbered("éé", 1, 5), "é-1");
-    }
+    let nodes = Nodes { list: prepared.trial.nodes.iter().map(FileNode::from).collect() };
+    nodes.times_to(size).list.iter().map(Node::from).collect()
 }

@@ -10,8 +10,8 @@ use topoloom_core::plugin::{Answered, CallError, Failure, Granted, Permissions, 
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::decide::accept;
 use topoloom_core::topology::{Coverage, Domain, Forest, Object, ValidateInput};
+use topoloom_sandbox::endpoints::recording::Recording;
 
-use super::exchanges::Exchanges;
 use super::stand::{Ask, Stand};
 use super::trial::{History, Node, Trial, view};
 
@@ -35,7 +35,7 @@ pub(super) struct Round<'a> {
     pub(super) state: &'a [u8],
     pub(super) at: Timestamp,
     pub(super) applied: Option<&'a [Arc<Object>]>,
-    pub(super) exchanges: Option<&'a Arc<Exchanges>>,
+    pub(super) recording: Option<&'a Arc<Recording>>,
 }
 
 /// How a round ended.
@@ -97,7 +97,7 @@ impl<'a> Prepared<'a> {
             state: &self.trial.state,
             at: self.trial.at,
             applied: None,
-            exchanges: self.trial.exchanges.as_ref(),
+            recording: self.trial.recording.as_ref(),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Prepared<'a> {
             granted: Arc::clone(&self.granted),
             nodes: view.clone(),
             applied: round.applied.map_or_else(|| Arc::clone(&self.applied), Into::into),
-            exchanges: round.exchanges.cloned(),
+            recording: round.recording.cloned(),
             time: round.at,
             state: round.state.into(),
         };

@@ -1,6 +1,6 @@
 //! What the kit needs of a plugin: its three functions, each in an instance of its own, with every argument in the kit's hand.
 //!
-//! [`Loaded`] is a plugin in the sandbox of the host. Tests of the kit bring plugins that are closures: what a sandbox makes
+//! [`Desk`] is a plugin in the sandbox of the host. Tests of the kit bring plugins that are closures: what a sandbox makes
 //! impossible (two answers to one question) has no other way to be shown.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{Answer, CallError, Description, Digest, Granted, Limits, Requirements, Usage};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Object;
-use topoloom_sandbox::endpoints::Endpoints;
-use topoloom_sandbox::plugin::{Call, Plugin, RoundInput};
+use topoloom_sandbox::endpoints::recording::Recording;
+use topoloom_sandbox::plugin::{Call, LogLines, RoundInput};
 
-use super::exchanges::Exchanges;
+use crate::rounds::{Configured, Desk, Exchanges};
 
 /// The arguments of one `discover`.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Ask {
     /// The objects that the source has in the cluster.
     pub applied: Arc<[Arc<Object>]>,
     /// What services answer.
-    pub exchanges: Option<Arc<Exchanges>>,
+    pub recording: Option<Arc<Recording>>,
     /// When the round starts.
     pub time: Timestamp,
     /// The state of an earlier round.
@@ -58,58 +58,48 @@ pub trait Stand {
     fn discover(&self, ask: Ask) -> impl Future<Output = Call<Answer>>;
 }
 
-/// A plugin in the sandbox.
-#[derive(Debug, Clone)]
-pub struct Loaded {
-    plugin: Plugin,
-    source: SourceName,
-}
-
-impl Loaded {
-    /// A plugin that answers for this source.
-    #[must_use]
-    pub fn new(plugin: Plugin, source: SourceName) -> Self {
-        Self { plugin, source }
-    }
-}
-
-impl Stand for Loaded {
+impl Stand for Desk {
     fn digest(&self) -> Digest {
-        self.plugin.digest()
+        self.plugin().digest()
     }
 
     fn source(&self) -> &SourceName {
-        &self.source
+        Desk::source(self)
     }
 
     fn imports(&self) -> &[String] {
-        self.plugin.imports()
+        self.plugin().imports()
     }
 
     fn limits(&self) -> &Limits {
-        self.plugin.limits()
+        self.plugin().limits()
     }
 
     async fn describe(&self) -> Call<Description> {
-        self.plugin.describe(&self.source).await
+        Desk::describe(self).await
     }
 
     async fn configure(&self, config: &str) -> Call<Requirements> {
-        self.plugin.configure(&self.source, config.into()).await
+        Desk::configure(self, config).await
     }
 
     async fn discover(&self, ask: Ask) -> Call<Answer> {
-        let Ask { config, granted, nodes, applied, exchanges, time, state } = ask;
-        let nothing = Arc::default();
-        let exchanges = exchanges.as_ref().unwrap_or(&nothing);
-        let endpoints = match granted.endpoints.is_empty() {
-            true => Ok(Endpoints::none()),
-            false => exchanges.endpoints(&self.source, &granted),
+        let Ask { config, granted, nodes, applied, recording, time, state } = ask;
+        let exchanges = match recording {
+            Some(recording) => self.replay(Recording::clone(&recording)),
+            None => Ok(Exchanges::None),
         };
+        // Columns and requirements are the kit's: here only the grants count.
+        let (requirements, keys) = (Requirements::default(), Vec::new());
+        let configured = Configured { config, requirements, granted, keys };
+        let endpoints =
+            exchanges.and_then(|exchanges| self.endpoints(&configured, &exchanges).map_err(|what| what.join("; ")));
         match endpoints {
             Ok(endpoints) => {
+                let Configured { config, granted, .. } = configured;
+                let endpoints = Arc::new(endpoints);
                 let round = RoundInput { config, granted, nodes, applied, endpoints, time, state };
-                self.plugin.discover(&self.source, round).await
+                self.plugin().logging_to(&LogLines::default()).discover(Desk::source(self), round).await
             }
             Err(what) => Call { end: Err(CallError::Host(what)), usage: Usage::default() },
         }

@@ -145,7 +145,7 @@ impl Fresh<'_> {
 
     /// Whether the plugin asked for something that the recording does not have: with a state it may ask for less.
     fn is_not_recorded(&self, end: &End) -> bool {
-        let is_recorded = self.prepared().trial.exchanges.is_some();
+        let is_recorded = self.prepared().trial.recording.is_some();
         is_recorded && matches!(end, End::Failure(Failure::Upstream { .. }))
     }
 }

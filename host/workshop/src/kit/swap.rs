@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::rollout::{Objects, Rails, compare};
 use topoloom_core::plugin::{EndpointPermission, Import, KeyPattern, NotGranted, Permissions, Requirements, grant};
@@ -28,7 +29,7 @@ pub(super) async fn run<S: Stand>(
     ledger: &mut Ledger,
 ) {
     described(old, new, ledger).await;
-    let before = configured(old, trials, needs, ledger).await;
+    let before = configured((old, new), trials, ledger).await;
     grants((old, new), trials, &before, needs, ledger);
     rails((old, new), based, &before, trials, ledger).await;
 }
@@ -55,11 +56,11 @@ async fn described<S: Stand>(old: &S, new: &S, ledger: &mut Ledger) {
     }
 }
 
-/// What the earlier version needs with each configuration that it accepts.
-async fn configured(
-    old: &impl Stand,
+/// What the earlier version needs with each configuration that it accepts. An entry that it serves may lack any key that is
+/// new, so every case is tried without each of its keys, too.
+async fn configured<S: Stand>(
+    (old, new): (&S, &S),
     trials: &[Trial],
-    needs: &[Option<Requirements>],
     ledger: &mut Ledger,
 ) -> Vec<Option<Requirements>> {
     let Some(mut sheet) = ledger.open(Check::SwapConfigure) else { return Vec::new() };
@@ -67,15 +68,33 @@ async fn configured(
         sheet.nothing("there is no case");
     }
     let mut before = Vec::new();
-    for (trial, need) in trials.iter().zip(needs) {
-        let accepted = old.configure(&trial.config.to_string()).await.end.ok();
-        if accepted.is_some() && need.is_none() {
-            sheet.error(Some(&trial.name), "the earlier version accepts its configuration, and this one refuses it");
+    for trial in trials {
+        before.push(old.configure(&trial.config.to_string()).await.end.ok());
+        for (key, config) in reduced(&trial.config) {
+            let config = config.to_string();
+            if old.configure(&config).await.end.is_err() {
+                continue;
+            }
+            if let Err(error) = new.configure(&config).await.end {
+                let cure = "give new keys a default";
+                let what =
+                    format!("without {key:?} the earlier version accepts its configuration, and this one does not");
+                sheet.error(Some(&trial.name), &format!("{what}: {error}; {cure}"));
+            }
         }
-        before.push(accepted);
     }
     ledger.close(sheet);
     before
+}
+
+/// A configuration without one of its keys, each in turn.
+fn reduced(config: &Value) -> Vec<(String, Value)> {
+    let Value::Object(fields) = config else { return Vec::new() };
+    let without = |key: &String| {
+        let rest = fields.iter().filter(|(other, _)| *other != key).map(|(key, value)| (key.clone(), value.clone()));
+        (key.clone(), Value::Object(rest.collect()))
+    };
+    fields.keys().map(without).collect()
 }
 
 fn grants<S: Stand>(

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::Object;
+use topoloom_sandbox::endpoints::recording::Recording;
 
-use super::exchanges::Exchanges;
+use crate::cases::{Case, Fault, Played, of_desk};
+use crate::node_file::FileNode;
+use crate::rounds::Desk;
 
 /// A node, as far as a plugin can see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,10 +78,10 @@ pub struct Trial {
     /// The nodes.
     pub nodes: Vec<Node>,
     /// What services answer.
-    pub exchanges: Option<Arc<Exchanges>>,
+    pub recording: Option<Arc<Recording>>,
     /// The state of an earlier round.
     pub state: Vec<u8>,
-    /// The objects in the cluster; those of the source of the [`Stand`](super::Stand) are its own.
+    /// The objects in the cluster; those of the source that the plugin answers for are its own.
     pub existing: Vec<Arc<Object>>,
     /// When its round starts.
     pub at: Timestamp,
@@ -86,6 +89,57 @@ pub struct Trial {
     pub time: Time,
     /// What it says about its answer.
     pub expected: Expected,
+}
+
+impl From<&FileNode> for Node {
+    fn from(node: &FileNode) -> Self {
+        let map = |pairs: &[(String, String)]| pairs.iter().cloned().collect();
+        Self { name: node.name.to_string(), labels: map(&node.labels), annotations: map(&node.annotations) }
+    }
+}
+
+impl From<&Node> for FileNode {
+    fn from(node: &Node) -> Self {
+        let list =
+            |map: &BTreeMap<String, String>| map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        Self { name: node.name.as_str().into(), labels: list(&node.labels), annotations: list(&node.annotations) }
+    }
+}
+
+impl Trial {
+    /// The first round of a case that was played.
+    #[must_use]
+    pub fn of(case: &Case, played: &Played, desk: &Desk) -> Self {
+        let turn = case.turns.first();
+        let config = turn.and_then(|turn| serde_json::from_str(&turn.config).ok());
+        let recording = turn.and_then(|turn| turn.recording.clone()).or_else(|| case.recording.clone());
+        let existing = turn.and_then(|turn| turn.existing.as_deref()).unwrap_or_default();
+        Self {
+            name: case.name.clone(),
+            config: config.unwrap_or_else(|| Value::Object(Map::new())),
+            nodes: turn.into_iter().flat_map(|turn| &turn.nodes.list).map(Node::from).collect(),
+            recording: recording.map(Arc::new),
+            state: case.state.clone(),
+            existing: of_desk(desk, existing),
+            at: case.time.unwrap_or(Timestamp::UNIX_EPOCH),
+            time: if case.time.is_some() { Time::Counts } else { Time::Ignored },
+            expected: Expected::of(played),
+        }
+    }
+}
+
+impl Expected {
+    /// What became of a case. That nothing is expected yet is no mistake of the plugin.
+    fn of(played: &Played) -> Self {
+        let (nothing, faults): (Vec<_>, Vec<_>) =
+            played.faults().partition(|fault| matches!(fault, Fault::NothingExpected(_)));
+        if !faults.is_empty() {
+            let lines =
+                faults.iter().flat_map(|fault| fault.to_string().lines().map(str::to_owned).collect::<Vec<_>>());
+            return Self::Differs(lines.collect());
+        }
+        if nothing.is_empty() { Self::Met } else { Self::Absent }
+    }
 }
 
 /// What the store of the nodes went through before a round.
