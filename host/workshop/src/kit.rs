@@ -97,6 +97,7 @@ async fn ask<S: Stand>(exam: &Exam<'_, S>, stand: &S, ledger: &mut Ledger) {
         Some(Prepared::new(trial, need, stand, exam.reserved_labels))
     });
     let based = Box::pin(sound::answers(stand, prepared.collect(), ledger)).await;
+    Box::pin(function::twice(stand, &based, ledger)).await;
     sound::expected(exam.trials, ledger);
     let called = based.iter().fold(ImportSet::default(), |called, one| called.and(one.base.usage.called));
     file::imports(stand.imports(), called, ledger);

@@ -147,6 +147,8 @@ checks! {
     StateUnchanged "state-unchanged" of State after [ConfigureCases],
     /// The round of every case has an answer that a host takes.
     SoundAnswer "sound-answer" of Sound after [ConfigureCases, StateUnchanged],
+    /// The same input gets the same answer.
+    FunctionTwice "function-twice" of Function after [SoundAnswer],
     /// Every case answers what its `expected.txt` says.
     CaseExpected "case-expected" of Case after [SoundAnswer],
     /// A cluster without nodes gets a valid answer.
@@ -158,22 +160,20 @@ checks! {
     /// A key that half of the nodes lack gets a valid answer.
     SoundHalf "sound-half" of Sound after [SoundAnswer],
     /// A value that no node has any more makes no group.
-    SoundUnused "sound-unused" of Sound after [SoundAnswer],
+    SoundUnused "sound-unused" of Sound after [SoundAnswer, FunctionTwice],
     /// Label values of 63 bytes get a valid answer.
     SoundLongValues "sound-long-values" of Sound after [SoundAnswer],
     /// Node names of 253 bytes get a valid answer.
     SoundLongNames "sound-long-names" of Sound after [SoundAnswer],
     /// Ends of packed text are bytes, not characters.
-    SoundBytes "sound-bytes" of Sound after [SoundAnswer],
+    SoundBytes "sound-bytes" of Sound after [SoundAnswer, FunctionTwice],
 
-    /// The same input gets the same answer.
-    FunctionTwice "function-twice" of Function after [SoundAnswer],
     /// The order of the rows does not matter.
-    FunctionRows "function-rows" of Function after [SoundAnswer],
+    FunctionRows "function-rows" of Function after [SoundAnswer, FunctionTwice],
     /// The generation does not matter.
-    FunctionGeneration "function-generation" of Function after [SoundAnswer],
+    FunctionGeneration "function-generation" of Function after [SoundAnswer, FunctionTwice],
     /// The time does not matter.
-    FunctionTime "function-time" of Function after [SoundAnswer],
+    FunctionTime "function-time" of Function after [SoundAnswer, FunctionTwice],
 
     /// The state of the last round changes nothing about the answer.
     StateLast "state-last" of State after [SoundAnswer, FunctionTwice],
@@ -244,7 +244,7 @@ checks! {
     /// No new permission is needed.
     SwapGrants "swap-grants" of Swap after [SwapConfigure],
     /// A host would activate it without a person.
-    SwapRails "swap-rails" of Swap after [SwapConfigure, SoundAnswer],
+    SwapRails "swap-rails" of Swap after [SwapConfigure, SoundAnswer, FunctionTwice],
 }
 
 impl Check {

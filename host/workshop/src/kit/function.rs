@@ -13,15 +13,15 @@ use super::trial::{History, Node, Time};
 /// Another time: neither the same hour of the day nor the same day of the week.
 const LATER: SignedDuration = SignedDuration::from_secs(((9 * 24 + 5) * 60 + 17) * 60 + 3);
 
-/// Tries all checks of the family.
+/// Tries all checks of the family but [`twice`], which every comparison of two answers builds on.
 pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
-    twice(stand, based, ledger).await;
     rows(stand, based, ledger).await;
     generation(stand, based, ledger).await;
     time(stand, based, ledger).await;
 }
 
-async fn twice(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
+/// The same question once more.
+pub(super) async fn twice(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FunctionTwice) else { return };
     for one in based {
         let end = one.prepared.ask(stand, &one.prepared.round()).await.end;

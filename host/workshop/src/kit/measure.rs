@@ -95,7 +95,9 @@ fn judge(sheet: &mut Sheet, check: Check, what: &str, measured: &[Measured<'_>],
 /// The share of a limit that a round used, in percent, and the amount.
 fn share(check: Check, asked: &Asked, stand: &impl Stand) -> (u64, String) {
     let (usage, limits) = (&asked.usage, stand.limits());
-    let percent = |is: u128, most: u128| u64::try_from(is.saturating_mul(100) / most.max(1)).unwrap_or(u64::MAX);
+    // What is a little more than the whole is more than a hundred per cent.
+    let percent =
+        |is: u128, most: u128| u64::try_from(is.saturating_mul(100).div_ceil(most.max(1))).unwrap_or(u64::MAX);
     let of_sizes = |is: usize, most: usize| percent(is as u128, most as u128);
     let kib = |bytes: usize| format!("{} KiB", bytes >> 10);
     match check {
