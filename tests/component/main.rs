@@ -31,6 +31,7 @@ mod neighbours;
 mod observability;
 mod options;
 mod pages;
+mod rounds;
 mod secrets;
 mod servers;
 mod traces;

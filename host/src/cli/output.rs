@@ -100,6 +100,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         schema::<super::lock::explain::Locks>(),
         schema::<super::lock::list::Listed>(),
         schema::<super::plan::document::Plans>(),
+        schema::<super::plugin::Benched>(),
         schema::<super::plugin::inspect::Inspected>(),
         schema::<super::plugin::serving::Serving>(),
         schema::<super::preflight::line::Checks>(),
