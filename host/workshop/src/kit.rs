@@ -46,6 +46,8 @@ pub use report::Report;
 pub use stand::{Ask, Stand};
 pub use trial::{Expected, Node, Time, Trial};
 
+use std::cell::Cell;
+
 use report::Ledger;
 use round::Prepared;
 use topoloom_core::plugin::ImportSet;
@@ -92,21 +94,22 @@ pub async fn run<S: Stand>(exam: &Exam<'_, S>) -> Report {
 async fn ask<S: Stand>(exam: &Exam<'_, S>, stand: &S, ledger: &mut Ledger) {
     let schema = Box::pin(describe::run(stand, exam.trials, ledger)).await;
     let needs = Box::pin(configure::run(stand, schema.as_ref(), exam.trials, ledger)).await;
+    let called = Cell::new(ImportSet::default());
     let prepared = exam.trials.iter().zip(&needs).filter_map(|(trial, need)| {
         let need = need.clone()?;
-        Some(Prepared::new(trial, need, stand, exam.reserved_labels))
+        Some(Prepared::new(trial, need, stand, exam.reserved_labels, &called))
     });
     let based = Box::pin(sound::answers(stand, prepared.collect(), ledger)).await;
+    // What compares two answers builds on this one, and what has a history of nodes on the family.
     Box::pin(function::twice(stand, &based, ledger)).await;
-    sound::expected(exam.trials, ledger);
-    let called = based.iter().fold(ImportSet::default(), |called, one| called.and(one.base.usage.called));
-    file::imports(stand.imports(), called, ledger);
-    Box::pin(sound::run(stand, &based, ledger)).await;
     Box::pin(function::run(stand, &based, ledger)).await;
+    sound::expected(exam.trials, ledger);
+    Box::pin(sound::run(stand, &based, ledger)).await;
     Box::pin(state::run(stand, &based, ledger)).await;
     Box::pin(identities::run(stand, &based, ledger)).await;
     Box::pin(http::run(stand, &based, ledger)).await;
     Box::pin(measure::run(stand, &based, exam.sizes, ledger)).await;
+    file::imports(stand.imports(), called.get(), !based.is_empty(), ledger);
     if let Some(old) = exam.against {
         Box::pin(swap::run((old, stand), exam.trials, &needs, &based, ledger)).await;
     }

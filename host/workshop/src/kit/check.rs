@@ -160,7 +160,7 @@ checks! {
     /// A key that half of the nodes lack gets a valid answer.
     SoundHalf "sound-half" of Sound after [SoundAnswer],
     /// A value that no node has any more makes no group.
-    SoundUnused "sound-unused" of Sound after [SoundAnswer, FunctionTwice],
+    SoundUnused "sound-unused" of Sound after [SoundAnswer, FunctionTwice, FunctionGeneration],
     /// Label values of 63 bytes get a valid answer.
     SoundLongValues "sound-long-values" of Sound after [SoundAnswer],
     /// Node names of 253 bytes get a valid answer.

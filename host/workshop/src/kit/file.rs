@@ -95,12 +95,15 @@ pub(super) fn run(file: &FileFacts, refused: Option<&str>, limits: Option<&Limit
     }
 }
 
-/// The check of the imports, once all cases were asked.
-pub(super) fn imports(imports: &[String], called: ImportSet, ledger: &mut Ledger) {
+/// The check of the imports, once everything was asked. The log is left out: it needs no grant, and it is how a crash says where
+/// it was.
+pub(super) fn imports(imports: &[String], called: ImportSet, has_cases: bool, ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FileImports) else { return };
-    let known = imports.iter().filter_map(|import| Import::parse(import));
+    let known = imports.iter().filter_map(|import| Import::parse(import)).filter(|import| *import != Import::Write);
     let idle: Vec<String> = known.filter(|import| !called.contains(*import)).map(|import| import.to_string()).collect();
-    if !idle.is_empty() {
+    if !has_cases {
+        sheet.nothing("there is no case with an answer");
+    } else if !idle.is_empty() {
         let cure = "an operator grants what is imported, so import less, or add the case that uses it";
         sheet.warning(None, &format!("no case calls {}: {cure}", idle.join(", ")));
     }
@@ -141,9 +144,10 @@ mod tests {
     fn functions_that_no_case_calls_are_named() {
         let mut called = ImportSet::default();
         called.insert(Import::Rows);
-        let list = ["rows", "label"].map(|name| format!("topoloom:discovery/nodes@0.1.0#[method]snapshot.{name}"));
+        let functions = ["nodes@0.1.0#[method]snapshot.rows", "nodes@0.1.0#[method]snapshot.label", "log@0.1.0#write"];
+        let list = functions.map(|function| format!("topoloom:discovery/{function}"));
         let mut ledger = Ledger::default();
-        imports(&list, called, &mut ledger);
+        imports(&list, called, true, &mut ledger);
         let report = ledger.report();
         assert_eq!(report.lines[0].mark(), Mark::Warned);
         assert!(

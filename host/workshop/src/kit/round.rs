@@ -1,12 +1,15 @@
 //! One round of a trial, judged as a host judges it, and how two answers differ.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use topoloom_core::names::NodeName;
 use topoloom_core::plugin::grant::Origin;
-use topoloom_core::plugin::{Answered, CallError, Failure, Granted, Permissions, Requirements, Usage, grant};
+use topoloom_core::plugin::{
+    Answered, CallError, Failure, Granted, ImportSet, Permissions, Requirements, Usage, grant,
+};
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::decide::accept;
 use topoloom_core::topology::{Coverage, Domain, Forest, Object, ValidateInput};
@@ -25,6 +28,8 @@ pub(super) struct Prepared<'a> {
     granted: Arc<Granted>,
     applied: Arc<[Arc<Object>]>,
     reserved_labels: &'a [&'a str],
+    /// What any round of the examination has called.
+    called: &'a Cell<ImportSet>,
 }
 
 /// What a round is asked with, where that is not what the trial says.
@@ -68,6 +73,7 @@ impl<'a> Prepared<'a> {
         requirements: Requirements,
         stand: &impl Stand,
         reserved_labels: &'a [&'a str],
+        called: &'a Cell<ImportSet>,
     ) -> Self {
         let granted = all_of(&requirements);
         let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
@@ -81,12 +87,13 @@ impl<'a> Prepared<'a> {
             applied: own.cloned().collect(),
             requirements,
             reserved_labels,
+            called,
         }
     }
 
-    /// Label keys that only the host writes.
-    pub(super) fn reserved_labels(&self) -> &'a [&'a str] {
-        self.reserved_labels
+    /// The same trial as another version needs it.
+    pub(super) fn needing(&self, requirements: Requirements, stand: &impl Stand) -> Self {
+        Self::new(self.trial, requirements, stand, self.reserved_labels, self.called)
     }
 
     /// The round as the trial has it.
@@ -114,6 +121,7 @@ impl<'a> Prepared<'a> {
             state: round.state.into(),
         };
         let call = stand.discover(ask).await;
+        self.called.set(self.called.get().and(call.usage.called));
         let end = match call.end {
             Ok(answer) => match answer.outcome {
                 Answered::Unchanged => End::Unchanged,

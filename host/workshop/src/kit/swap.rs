@@ -11,7 +11,6 @@ use topoloom_core::snapshot::ColumnKey;
 use super::check::Check;
 use super::objects::Written;
 use super::report::Ledger;
-use super::round::Prepared;
 use super::sound::Based;
 use super::stand::Stand;
 use super::trial::{History, Trial, view};
@@ -151,7 +150,7 @@ async fn rails<S: Stand>(
         let trial = one.prepared.trial;
         let at = trials.iter().position(|other| std::ptr::eq(other, trial));
         let Some(needed) = at.and_then(|at| before.get(at)).and_then(Option::as_ref) else { continue };
-        let earlier = Prepared::new(trial, needed.clone(), old, one.prepared.reserved_labels());
+        let earlier = one.prepared.needing(needed.clone(), old);
         let was = earlier.ask(old, &earlier.round()).await.end;
         let (Some(was), Some(is)) = (was.forest(), one.base.end.forest()) else { continue };
         sheet.tried();
