@@ -103,9 +103,9 @@ checks! {
     /// A host loads the file within the limits of its profile.
     FileLoads "file-loads" of File after [],
     /// The packed file fits into a ConfigMap.
-    FileConfigMap "file-config-map" of File after [],
+    FileConfigMap "file-config-map" of File after [FileLoads],
     /// The file says which tools made it.
-    FileProducers "file-producers" of File after [],
+    FileProducers "file-producers" of File after [FileLoads],
     /// Functions have names, so that a crash says where it was.
     FileNames "file-names" of File after [FileLoads],
     /// Every import is used by some case.
