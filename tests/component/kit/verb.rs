@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use topoloom_tests::pages::{Run, commands, page};
 use topoloom_tests::schema;
 use topoloom_workshop::kit::check::Check;
 
@@ -111,4 +112,25 @@ fn what_is_no_plugin_and_what_is_no_case_are_named() {
     std::fs::write(desk.path().join("cases/small/config.yaml"), "[1]\n").unwrap();
     let end = run(desk.path(), &["good.wasm"]);
     assert!(end.code == Some(1) && end.error.contains("config.yaml: it is no mapping"), "{}", end.error);
+}
+
+#[test]
+fn the_commands_of_the_page_do_what_it_says() {
+    let plugins: [(&str, &[u8]); 2] = [("racks.wasm", &astray("good")), ("racks-0.9.wasm", &aged("good", "0.9.0"))];
+    let desk = desk(&plugins);
+    let path = format!("{}:{}", host().parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let page = page("docs/vendors/testing.md").unwrap();
+    let blocks = commands(&page).unwrap();
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    for block in blocks {
+        assert_eq!(block.run, Run::Whole, "line {}", block.line);
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-euc", &block.text]).current_dir(desk.path()).env("PATH", &path);
+        let output = shell.env("TOPOLOOM_LOG", "warn").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {said}{}", block.text, String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("pass  file-loads") && said.contains("0 failed"), "{}: {said}", block.text);
+    }
+    let pipeline = std::fs::read_to_string(desk.path().join("kit.xml")).unwrap();
+    assert!(pipeline.contains("<testsuite name=\"identities\""), "{pipeline}");
 }
