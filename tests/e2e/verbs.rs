@@ -140,8 +140,8 @@ async fn a_plugin_at_the_desk_reads_the_nodes_of_a_cluster_keeps_names_and_write
         ])
         .await;
     host.stop().await?;
-    let folder = scene.plane.folder();
-    let text = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let folder = tempfile::tempdir()?;
+    let text = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     std::fs::write(text("racks.yaml"), RACKS)?;
     std::fs::write(text("label.wasm"), &topoloom_tests::builtins::find("label").bytes)?;
     let before = scene.plane.requests().await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use topoloom_core::names::SourceName;
-use topoloom_core::plugin::{Amount, Limit, LimitSetting, Limits};
+use topoloom_core::plugin::{Amount, Limits};
 use topoloom_workshop::bench::{self, Bench, Compiled, Measure, Size, Spread};
 use topoloom_workshop::cases::Case;
 use topoloom_workshop::nodes::Nodes;
@@ -18,7 +18,7 @@ use topoloom_workshop::rounds::shares::{Rounded, Share};
 
 use super::inspect::config::{self, Given};
 use super::sandbox::ProfileArg;
-use super::target::{Component, Target};
+use super::target::{Component, Target, patient};
 use crate::cli::desk::read_bounded;
 use crate::cli::output::OutputArgs;
 use crate::cli::{executable, print};
@@ -115,16 +115,9 @@ fn inputs(args: &BenchArgs, component: &Component) -> anyhow::Result<Inputs> {
     };
     let of_entry = given.as_ref().and_then(Given::entry).map(|entry| entry.limits.applied());
     let of_flag = args.profile.map(ProfileArg::limits);
-    let mut limits = of_flag.or(of_entry).or_else(|| component.limits.clone()).unwrap_or_default();
-    patient(&mut limits);
-    Ok(Inputs { config, nodes, recording, limits })
-}
-
-/// A second compile is measured, too, and takes longer than the one that an operator waits for: it ends none.
-fn patient(limits: &mut Limits) {
-    if let LimitSetting::Entry { high, .. } = Limit::CompileCpu.row().setting {
-        limits.set(Limit::CompileCpu, high);
-    }
+    let limits = of_flag.or(of_entry).or_else(|| component.limits.clone()).unwrap_or_default();
+    // The second compile is measured, too, and takes longer than the one that an operator waits for.
+    Ok(Inputs { config, nodes, recording, limits: patient(limits) })
 }
 
 fn first_case(folder: &Path) -> anyhow::Result<Option<Case>> {

@@ -26,7 +26,7 @@ use topoloom_workshop::rounds::{Ask, Configured, Desk, Exchanges, Live, NoAnswer
 
 use super::inspect::config::{self, Given};
 use super::sandbox::ProfileArg;
-use super::target::{Component, Target};
+use super::target::{Component, Target, patient};
 use super::watch::{self, Files};
 use crate::cli::desk::{read_bounded, read_existing};
 use crate::cli::{ClusterArgs, executable, live, print};
@@ -216,7 +216,9 @@ impl Session {
     fn limits(&self, given: Option<&Given>, component: &Component) -> Limits {
         let of_entry = || given.and_then(Given::entry).map(|entry| entry.limits.applied());
         let of_flag = self.args.profile.map(ProfileArg::limits);
-        of_flag.or_else(of_entry).or_else(|| component.limits.clone()).unwrap_or_default()
+        // An entry is taken at its word, as a host takes it.
+        let given = of_flag.map(patient).or_else(of_entry);
+        given.unwrap_or_else(|| patient(component.limits.clone().unwrap_or_default()))
     }
 
     /// The source that the plugin answers for.

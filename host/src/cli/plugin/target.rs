@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use topoloom_core::plugin::Limits;
-use topoloom_workshop::build::build;
-use topoloom_workshop::project::{Language, Project};
+use topoloom_core::plugin::{Limit, LimitSetting, Limits};
+use topoloom_core::text;
+use topoloom_workshop::build::{Line, build, settle};
+use topoloom_workshop::project::{FILE, Language, Project};
 
 use super::file::PluginFile;
 use super::watch::Files;
@@ -13,6 +14,8 @@ use crate::cli::print;
 
 /// Where cases are beside a plugin file: its author has them in the folder that he works in.
 const CASES: &str = "cases";
+/// The longest line of a tool, in bytes.
+const TOOL: usize = 4 << 10;
 
 /// What a verb is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +52,17 @@ impl Target {
                 Ok(Component { file: file.clone(), bytes, limits: None, cases: PathBuf::from(CASES) })
             }
             Self::Project(root) => {
-                let project = Project::read(root)?;
-                let file = if is_fresh(&project) {
-                    project.root.join(&project.output)
-                } else {
-                    build(&project, &mut |line| print::error(&line.to_string()))?.file
-                };
-                // A build writes the limits that it finds to be needed.
-                let project = Project::read(root)?;
-                let bytes = PluginFile::read(&file)?.bytes;
-                Ok(Component { file, bytes, limits: Some(project.limits.applied()), cases: project.cases })
+                let mut project = Project::read(root)?;
+                if !is_fresh(&project) {
+                    let built = build(&project, &mut say)?;
+                    if let Some(line) = settle(&project, &built.need())? {
+                        print::error(&format!("topoloom: {FILE} has a new line: {line}"));
+                        project = Project::read(root)?;
+                    }
+                }
+                let bytes = PluginFile::read(&project.output)?.bytes;
+                let limits = Some(project.limits.applied());
+                Ok(Component { file: project.output, bytes, limits, cases: project.cases })
             }
         }
     }
@@ -74,15 +78,30 @@ impl Target {
     }
 }
 
+/// What a build says.
+fn say(line: Line) {
+    match line {
+        Line::Step(step) => print::error(&format!("topoloom: {step}")),
+        Line::Tool(line) => print::error(&text::line(&line, TOOL)),
+    }
+}
+
+/// At a desk the time of a compile is no one else's: it has as much as an entry can give.
+pub(super) fn patient(mut limits: Limits) -> Limits {
+    if let LimitSetting::Entry { high, .. } = Limit::CompileCpu.row().setting {
+        limits.set(Limit::CompileCpu, high);
+    }
+    limits
+}
+
 /// Everything in the folder of a project but what is built, and cases, which are not built from.
 fn sources(project: &Project) -> Files {
-    let output = project.root.join(&project.output);
-    Files::of(std::slice::from_ref(&project.root), &[output, project.cases.clone()])
+    Files::of(std::slice::from_ref(&project.root), &[project.output.clone(), project.cases.clone()])
 }
 
 /// Whether a component is there that is newer than all that it is made of. Cargo knows that better, and of more.
 fn is_fresh(project: &Project) -> bool {
-    let built = std::fs::metadata(project.root.join(&project.output)).and_then(|found| found.modified());
+    let built = std::fs::metadata(&project.output).and_then(|found| found.modified());
     match (built, sources(project).newest()) {
         (Ok(built), Some(newest)) => project.language != Language::Rust && built > newest,
         _ => false,
