@@ -23,6 +23,7 @@ mod files;
 mod guests;
 mod image;
 mod kept;
+mod kit;
 mod kubeconfig;
 mod limits;
 mod load;

@@ -16,11 +16,13 @@ mod sandbox;
 pub(super) mod serving;
 mod sign;
 mod target;
+mod test;
 mod watch;
 
 pub(super) use bench::Benched;
 pub(super) use file::{PluginFile, read_bounded};
 pub(super) use place::{PluginPlace, RegistryArgs, registries};
+pub(super) use test::Tested;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,8 @@ pub(super) enum PluginVerb {
     Diff(diff::DiffArgs),
     /// Run one round over a file of nodes, or over those of a cluster, with the permissions that the plugin asks for
     Run(Box<run::PluginRunArgs>),
+    /// Try every promise of a plugin, and its cases, without a cluster; fails where one does not hold
+    Test(test::TestArgs),
     /// Measure a plugin over 1 000, 10 000 and 100 000 nodes, and how much of each limit it takes
     Bench(bench::BenchArgs),
     /// Show what a plugin is, what it requests, and whether the host would accept it
@@ -67,6 +71,7 @@ pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
         PluginVerb::Pull(args) => pull::run(args).await,
         PluginVerb::Diff(args) => diff::run(args).await,
         PluginVerb::Run(args) => Box::pin(run::run(*args)).await,
+        PluginVerb::Test(args) => Box::pin(test::run(args)).await,
         PluginVerb::Bench(args) => bench::run(args).await,
         PluginVerb::Inspect(args) => inspect::run(args).await,
         PluginVerb::Sign(args) => sign::run(args).await,

@@ -447,7 +447,7 @@ async fn turns(desk: &Desk, case: &Case, played: &mut Played) -> Result<(), Faul
 
 /// A case is about one source, the plugin's, whatever it was called in the cluster that the objects are from. What was made
 /// by hand stays so.
-fn of_desk(desk: &Desk, given: &[Arc<Object>]) -> Vec<Arc<Object>> {
+pub(crate) fn of_desk(desk: &Desk, given: &[Arc<Object>]) -> Vec<Arc<Object>> {
     let own = |object: &Arc<Object>| match &object.source {
         Some(source) if source != desk.source() => {
             Arc::new(Object { source: Some(desk.source().clone()), ..Object::clone(object) })

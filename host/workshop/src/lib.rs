@@ -15,6 +15,7 @@
 //! | [`rounds`] | one plugin in the real sandbox, and a round of it, judged as the host judges |
 //! | [`cases`] | what a plugin should answer, as files; a difference as two lines |
 //! | [`bench`] | how much a round takes over many nodes, and of which limit |
+//! | [`kit`] | the conformance kit: what a plugin promises, each promise tried on the component itself |
 //!
 //! Each room uses only those before it. The verbs of `topoloom plugin` are thin over them. Nothing here asks a cluster, writes a
 //! HyperNode, or knows a flag of the command line; and nothing here is part of a running host.
@@ -30,6 +31,7 @@ pub mod bench;
 pub mod build;
 pub mod cases;
 pub mod existing;
+pub mod kit;
 pub mod node_file;
 pub mod nodes;
 pub mod pack;

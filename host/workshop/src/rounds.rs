@@ -341,7 +341,8 @@ impl Desk {
         Ok(Judged::Found(Box::new(Found { topology, view, decision })))
     }
 
-    fn endpoints(&self, configured: &Configured, exchanges: &Exchanges) -> Result<Endpoints, Vec<String>> {
+    /// What is granted, answered for in this way.
+    pub(crate) fn endpoints(&self, configured: &Configured, exchanges: &Exchanges) -> Result<Endpoints, Vec<String>> {
         let granted = &configured.granted.endpoints;
         let (plans, outside): (Vec<Result<Plan, String>>, Outside) = match exchanges {
             Exchanges::None => (granted.values().map(unknown).collect(), Outside::offline()),

@@ -126,6 +126,12 @@ impl Exchange {
         }
     }
 
+    /// Whether there was an answer, and an end of it.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.status.is_some() && self.error.is_none()
+    }
+
     /// Whether the body is text: only then a person can read it in the file.
     #[must_use]
     pub const fn is_text(&self) -> bool {

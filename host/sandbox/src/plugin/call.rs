@@ -248,6 +248,7 @@ impl Job {
             sent: guest.sent,
             requests: guest.requests,
             met: met.and(guest.voice.met()).and(guest.limiter.met()).and(guest.met),
+            called: guest.called,
         };
         frame.report(end.as_ref().err(), &usage);
         // After the lines about it, which say so themselves.
