@@ -17,6 +17,7 @@ use topoloom_workshop::nodes::Nodes;
 use topoloom_workshop::rounds::shares::{Rounded, Share};
 
 use super::inspect::config::{self, Given};
+use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
 use super::target::{Component, Target, patient};
 use crate::cli::desk::read_bounded;
@@ -36,9 +37,11 @@ const SMALL: f64 = 0.1;
 /// Flags of `plugin bench`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct BenchArgs {
-    /// The plugin: a component, or the folder of a project, which is built first
-    #[arg(value_name = "DIR|FILE", default_value = ".")]
-    plugin: PathBuf,
+    /// The plugin: a component, the folder of a project, which is built first, or a reference, oci://REGISTRY/NAME:TAG
+    #[arg(value_name = "DIR|FILE|REF", default_value = ".")]
+    plugin: PluginPlace,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// The configuration: its own, an entry, or the whole document; default: that of the first case
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -74,7 +77,7 @@ struct Inputs {
 
 /// Measures, prints, and fails where a round has no answer.
 pub(super) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
-    let component = Target::at(&args.plugin).component()?;
+    let component = Target::at(&args.plugin).component(&args.registry).await?;
     let inputs = inputs(&args, &component)?;
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
     let (desk, compiled) = bench::open(&runtime, Arc::clone(&component.bytes), inputs.limits).await?;
@@ -87,8 +90,8 @@ pub(super) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         patience: PATIENCE,
     };
     let measured = Box::pin(bench::run(&desk, compiled, &measure)).await?;
-    let (file, digest) = (component.file.display().to_string(), Digest::of(&component.bytes));
-    args.output.print(&Benched::of(file, &digest, &measured), |_| text(&measured))?;
+    let digest = Digest::of(&component.bytes);
+    args.output.print(&Benched::of(component.place, &digest, &measured), |_| text(&measured))?;
     let ended = measured.sizes.iter().find_map(|size| Some((size.nodes, size.ended.as_ref()?)));
     if let Some((nodes, why)) = ended {
         bail!("no answer over {nodes} nodes: {why}");

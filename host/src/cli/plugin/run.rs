@@ -25,6 +25,7 @@ use topoloom_workshop::rounds::moved::moved;
 use topoloom_workshop::rounds::{Ask, Configured, Desk, Exchanges, Live, NoAnswer, Round};
 
 use super::inspect::config::{self, Given};
+use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
 use super::target::{Component, Target, patient};
 use super::watch::{self, Files};
@@ -45,9 +46,11 @@ const MAX_RECORDING: u64 = 512 << 20;
 pub(in crate::cli) struct PluginRunArgs {
     #[command(flatten)]
     connection: ClusterArgs,
-    /// The plugin: a component, or the folder of a project, which is built first
-    #[arg(value_name = "DIR|FILE", default_value = ".")]
-    plugin: PathBuf,
+    /// The plugin: a component, the folder of a project, which is built first, or a reference, oci://REGISTRY/NAME:TAG
+    #[arg(value_name = "DIR|FILE|REF", default_value = ".")]
+    plugin: PluginPlace,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input
     #[arg(long, value_name = "FILE|-", required_unless_present = "cluster", conflicts_with = "cluster")]
     nodes: Option<PathBuf>,
@@ -195,7 +198,7 @@ impl Session {
     async fn turn(&self) -> anyhow::Result<Turn> {
         let args = &self.args;
         let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
-        let component = self.target.component()?;
+        let component = self.target.component(&args.registry).await?;
         let desk =
             Desk::open(&self.runtime, Arc::clone(&component.bytes), self.limits(given.as_ref(), &component)).await?;
         let description = desk.describe().await.end.context("describe")?;

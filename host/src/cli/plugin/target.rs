@@ -1,6 +1,6 @@
-//! The plugin that a verb is about: a file, or what a project builds.
+//! The plugin that a verb is about: a file, what a project builds, or an artifact of a registry or of a folder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use topoloom_core::plugin::{Limit, LimitSetting, Limits};
@@ -9,10 +9,12 @@ use topoloom_workshop::build::{Line, build, settle};
 use topoloom_workshop::project::{FILE, Language, Project};
 
 use super::file::PluginFile;
+use super::place::{PluginPlace, RegistryArgs};
 use super::watch::Files;
+use crate::cli::desk::bytes_of;
 use crate::cli::print;
 
-/// Where cases are beside a plugin file: its author has them in the folder that he works in.
+/// Where cases are beside a plugin that is no project: its author has them in the folder that he works in.
 const CASES: &str = "cases";
 /// The longest line of a tool, in bytes.
 const TOOL: usize = 4 << 10;
@@ -21,15 +23,15 @@ const TOOL: usize = 4 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// A component, packed with zstd or not.
-    File(PathBuf),
+    Made(PluginPlace),
     /// The folder of a project.
     Project(PathBuf),
 }
 
 /// A component, and what its project says of it.
 pub(super) struct Component {
-    /// Where it is.
-    pub(super) file: PathBuf,
+    /// Where it is, for messages.
+    pub(super) place: String,
     /// Its bytes, unpacked.
     pub(super) bytes: Arc<[u8]>,
     /// What it may use, if a project says so.
@@ -39,17 +41,20 @@ pub(super) struct Component {
 }
 
 impl Target {
-    /// A path of the command line.
-    pub(super) fn at(path: &Path) -> Self {
-        if path.is_dir() { Self::Project(path.to_owned()) } else { Self::File(path.to_owned()) }
+    /// What a person writes: the path of a folder is a project.
+    pub(super) fn at(place: &PluginPlace) -> Self {
+        match place {
+            PluginPlace::File(path) if path.is_dir() => Self::Project(path.clone()),
+            place => Self::Made(place.clone()),
+        }
     }
 
     /// The component; that of a project is built, and what the tools say goes to standard error.
-    pub(super) fn component(&self) -> anyhow::Result<Component> {
+    pub(super) async fn component(&self, registry: &RegistryArgs) -> anyhow::Result<Component> {
         match self {
-            Self::File(file) => {
-                let bytes = PluginFile::read(file)?.bytes;
-                Ok(Component { file: file.clone(), bytes, limits: None, cases: PathBuf::from(CASES) })
+            Self::Made(place) => {
+                let bytes = bytes_of(place, registry).await?;
+                Ok(Component { place: place.to_string(), bytes, limits: None, cases: PathBuf::from(CASES) })
             }
             Self::Project(root) => {
                 let mut project = Project::read(root)?;
@@ -62,7 +67,7 @@ impl Target {
                 }
                 let bytes = PluginFile::read(&project.output)?.bytes;
                 let limits = Some(project.limits.applied());
-                Ok(Component { file: project.output, bytes, limits, cases: project.cases })
+                Ok(Component { place: project.output.display().to_string(), bytes, limits, cases: project.cases })
             }
         }
     }
@@ -70,7 +75,9 @@ impl Target {
     /// The files that it is made of, as they are now.
     pub(super) fn files(&self) -> Files {
         match self {
-            Self::File(file) => Files::of(std::slice::from_ref(file), &[]),
+            Self::Made(PluginPlace::File(file)) => Files::of(std::slice::from_ref(file), &[]),
+            // Nothing is saved there: it is pulled again when another file is.
+            Self::Made(PluginPlace::Registry(_) | PluginPlace::Layout(_)) => Files::default(),
             // A project file with a mistake is a file like others: when it is saved, it is read again.
             Self::Project(root) => Project::read(root)
                 .map_or_else(|_| Files::of(std::slice::from_ref(root), &[]), |project| sources(&project)),

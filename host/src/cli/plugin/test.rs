@@ -15,9 +15,10 @@ use topoloom_workshop::kit::{self, Exam, FileFacts, Report, Trial, junit};
 use topoloom_workshop::pack;
 use topoloom_workshop::rounds::Desk;
 
-use super::file::PluginFile;
+use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
 use super::target::{Component, Target};
+use crate::cli::desk::bytes_of;
 use crate::cli::{executable, output, print};
 use crate::plugin::{Compiler, Digest, LoadError, Runtime};
 pub(in crate::cli) use document::Tested;
@@ -25,15 +26,17 @@ pub(in crate::cli) use document::Tested;
 /// Flags of `plugin test`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TestArgs {
-    /// The plugin: a component, or the folder of a project, which is built first
-    #[arg(value_name = "DIR|FILE", default_value = ".")]
-    plugin: PathBuf,
+    /// The plugin: a component, the folder of a project, which is built first, or a reference, oci://REGISTRY/NAME:TAG
+    #[arg(value_name = "DIR|FILE|REF", default_value = ".")]
+    plugin: PluginPlace,
     /// The folder of its cases; default: that of the project, or `cases`
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
-    /// An earlier version: what a host would do that swaps it for this one
-    #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
+    /// An earlier version, a file or a reference: what a host would do that swaps it for this one
+    #[arg(long, value_name = "FILE|REF")]
+    against: Option<PluginPlace>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// Write the answers of now into the cases, as what is expected; look at the difference before you commit it
     #[arg(long)]
     bless: bool,
@@ -63,14 +66,14 @@ struct Examined {
 
 /// Tries all checks, prints a line for each, and fails where one does.
 pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
-    let component = Target::at(&args.plugin).component()?;
+    let component = Target::at(&args.plugin).component(&args.registry).await?;
     let folder = args.cases.as_deref().unwrap_or(&component.cases);
     let of_flag = args.profile.map(ProfileArg::limits);
     let limits = of_flag.or_else(|| component.limits.clone()).unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
     let desk = Desk::open(&runtime, Arc::clone(&component.bytes), limits.clone()).await;
     let against = match &args.against {
-        Some(file) => Some(earlier(&runtime, file, &limits).await?),
+        Some(place) => Some(earlier(&runtime, place, &args.registry, &limits).await?),
         None => None,
     };
     let (trials, described) = match &desk {
@@ -88,7 +91,7 @@ pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     };
     let report = Box::pin(kit::run(&exam)).await;
     let examined = Examined {
-        file: component.file.display().to_string(),
+        file: component.place.clone(),
         digest: Digest::of(&component.bytes),
         plugin: described.map(|described| (described.name, described.version)),
         cases: trials.iter().map(|trial| trial.name.clone()).collect(),
@@ -98,9 +101,14 @@ pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The version that this one would replace. It served with limits of its own, which are not known: it gets the larger ones.
-async fn earlier(runtime: &Runtime, file: &Path, limits: &Limits) -> anyhow::Result<Desk> {
-    let named = || format!("--against {}", file.display());
-    let bytes = PluginFile::read(file).with_context(named)?.bytes;
+async fn earlier(
+    runtime: &Runtime,
+    place: &PluginPlace,
+    registry: &RegistryArgs,
+    limits: &Limits,
+) -> anyhow::Result<Desk> {
+    let named = || format!("--against {place}");
+    let bytes = bytes_of(place, registry).await.with_context(named)?;
     match Desk::open(runtime, Arc::clone(&bytes), limits.clone()).await {
         Ok(desk) => Ok(desk),
         Err(error) if error.limit().is_some() => Desk::open(runtime, bytes, Limits::large()).await.with_context(named),

@@ -19,7 +19,7 @@ const MOVED: usize = 50;
 pub(super) fn text(turn: &Turn, show_nodes: bool) -> String {
     let mut text = String::new();
     let description = &turn.description;
-    push_line!(text, "{} {} ({})", description.name, description.version, turn.component.file.display());
+    push_line!(text, "{} {} ({})", description.name, description.version, turn.component.place);
     match turn.desk.permissions(&turn.configured.requirements) {
         Some(lines) => push_line!(text, "it asks for, and has here:\n{}", indented(lines.trim_end())),
         None => text.push_str("it asks for nothing that has to be granted\n"),
