@@ -156,6 +156,17 @@ async fn verbs_that_take_a_file_take_a_reference() {
     let words = ["discover", "--config", "topology.yaml", "--nodes", "nodes.json", "--plugin", target.as_str()];
     let said = vendor.good(&words).await;
     assert!(said.contains("versions 1.0.0") && said.contains("a7"), "{said}");
+    let said = vendor.good(&["plugin", "run", &target, "--nodes", "nodes.json"]).await;
+    assert!(said.contains(&format!("versions 1.0.0 ({target})")) && said.contains("a7"), "{said}");
+    let said = vendor.good(&["plugin", "bench", &target, "--size", "100", "--rounds", "5"]).await;
+    assert!(said.contains("median"), "{said}");
+    // Whatever the kit finds: both versions are pulled.
+    let end = vendor.run(&["plugin", "test", &target, "--against", &target]).await;
+    assert!(
+        end.out.contains(&format!("versions 1.0.0, {target}")) && end.out.contains("pass  file-loads"),
+        "{}",
+        end.error
+    );
     // An entry with a reference is for a host; at a desk the message says what to type.
     let entry = entry.replace("permissions", &format!("plugin: {{oci: {{ref: \"{target}\"}}}}\n  permissions"));
     vendor.put("topology.yaml", entry);
