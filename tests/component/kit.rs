@@ -121,18 +121,29 @@ fn with_section(component: &[u8], content: &[u8]) -> Arc<[u8]> {
 fn renamed_sections(component: &[u8], old: &[u8], new: &[u8]) -> Arc<[u8]> {
     assert_eq!(old.len(), new.len());
     let mut bytes = component.to_vec();
-    let length = u8::try_from(old.len()).unwrap();
-    let places: Vec<usize> = bytes
-        .windows(old.len() + 1)
-        .enumerate()
-        .filter(|(_, window)| window[0] == length && &window[1..] == old)
-        .map(|(at, _)| at + 1)
-        .collect();
+    let places: Vec<usize> = (1..bytes.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    let places: Vec<usize> = places.into_iter().filter(|at| begins_section(&bytes[..*at], old.len())).collect();
     assert!(!places.is_empty(), "the component has no such section");
     for at in places {
         bytes[at..at + old.len()].copy_from_slice(new);
     }
     bytes.into()
+}
+
+/// Whether these bytes end with the head of a custom section that has a name so long: a zero, the size of the section in one to
+/// five bytes, the length of the name. A field of a record, whose name is written in the same way, has no such head.
+fn begins_section(before: &[u8], name: usize) -> bool {
+    let Some((length, before)) = before.split_last() else { return false };
+    let is_size = |size: &[u8]| {
+        let (last, others) = size.split_last().unwrap();
+        let number = size.iter().rev().fold(0_usize, |number, byte| (number << 7) | usize::from(byte & 0x7f));
+        last & 0x80 == 0 && others.iter().all(|byte| byte & 0x80 != 0) && number > name
+    };
+    let has_head = |digits: usize| {
+        let head = before.len().checked_sub(digits + 1).map(|at| &before[at..]);
+        head.is_some_and(|head| head[0] == 0 && is_size(&head[1..]))
+    };
+    usize::from(*length) == name && (1..=5).any(has_head)
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ async fn ask<S: Stand>(exam: &Exam<'_, S>, stand: &S, ledger: &mut Ledger) {
     let needs = Box::pin(configure::run(stand, schema.as_ref(), exam.trials, ledger)).await;
     let called = Cell::new(ImportSet::default());
     let prepared = exam.trials.iter().zip(&needs).filter_map(|(trial, need)| {
-        let need = need.clone()?;
+        let need = need.as_ref()?;
         Some(Prepared::new(trial, need, stand, exam.reserved_labels, &called))
     });
     let based = Box::pin(sound::answers(stand, prepared.collect(), ledger)).await;

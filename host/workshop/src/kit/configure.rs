@@ -80,6 +80,9 @@ async fn cases(stand: &impl Stand, trials: &[Trial], ledger: &mut Ledger) -> Vec
     }
     ledger.close(sheet);
     if let Some(mut sheet) = ledger.open(Check::ConfigureConstant) {
+        if trials.is_empty() {
+            sheet.nothing("there is no case");
+        }
         for (trial, first) in trials.iter().zip(&found) {
             let again = stand.configure(&trial.config.to_string()).await.end;
             if again.as_ref().ok() != first.as_ref() {

@@ -72,7 +72,7 @@ fn words(described: Option<&Description>, ledger: &mut Ledger) {
 
 fn schema(described: Option<&Description>, trials: &[Trial], ledger: &mut Ledger) -> Option<Schema> {
     let mut sheet = ledger.open(Check::DescribeSchema)?;
-    let read = described.map(|described| Schema::parse(&described.config_schema)).unwrap_or(Err(Vec::new()));
+    let read = described.map_or(Err(Vec::new()), |described| Schema::parse(&described.config_schema));
     let schema = match read {
         Ok(schema) => {
             let skipped = schema.not_judged();

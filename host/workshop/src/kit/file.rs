@@ -6,6 +6,7 @@ use wasmparser::{Encoding, KnownCustom, Name, Parser, Payload};
 
 use super::check::Check;
 use super::report::Ledger;
+use super::sound::NO_ANSWER;
 
 /// What can be read of a file, and how large it is on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub(super) fn imports(imports: &[String], called: ImportSet, has_cases: bool, le
     let known = imports.iter().filter_map(|import| Import::parse(import)).filter(|import| *import != Import::Write);
     let idle: Vec<String> = known.filter(|import| !called.contains(*import)).map(|import| import.to_string()).collect();
     if !has_cases {
-        sheet.nothing("there is no case with an answer");
+        sheet.nothing(NO_ANSWER);
     } else if !idle.is_empty() {
         let cure = "an operator grants what is imported, so import less, or add the case that uses it";
         sheet.warning(None, &format!("no case calls {}: {cure}", idle.join(", ")));

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::check::Check;
 use super::report::Ledger;
 use super::round::Round;
-use super::sound::Based;
+use super::sound::{Based, NO_ANSWER};
 use super::stand::Stand;
 use super::trial::{History, Node, Time};
 
@@ -23,6 +23,9 @@ pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Le
 /// The same question once more.
 pub(super) async fn twice(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FunctionTwice) else { return };
+    if based.is_empty() {
+        sheet.nothing(NO_ANSWER);
+    }
     for one in based {
         let end = one.prepared.ask(stand, &one.prepared.round()).await.end;
         if let Some(what) = one.base.end.unlike(&end) {
@@ -58,6 +61,9 @@ fn orders(nodes: &[Node]) -> [(Vec<Node>, &'static str); 2] {
 
 async fn generation(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FunctionGeneration) else { return };
+    if based.is_empty() {
+        sheet.nothing(NO_ANSWER);
+    }
     for one in based {
         let round = Round { history: History::Changed, ..one.prepared.round() };
         let end = one.prepared.ask(stand, &round).await.end;
@@ -70,7 +76,7 @@ async fn generation(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger
 
 async fn time(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FunctionTime) else { return };
-    sheet.nothing("all cases say that the time counts");
+    sheet.nothing(if based.is_empty() { NO_ANSWER } else { "all cases say that the time counts" });
     for one in based.iter().filter(|one| one.prepared.trial.time == Time::Ignored) {
         sheet.tried();
         let at = later(one.prepared.trial.at);

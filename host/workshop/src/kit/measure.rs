@@ -8,7 +8,7 @@ use topoloom_core::plugin::Limit;
 use super::check::Check;
 use super::report::{Ledger, Sheet};
 use super::round::{Asked, End, Prepared, Round};
-use super::sound::Based;
+use super::sound::{Based, NO_ANSWER};
 use super::stand::Stand;
 use super::trial::Node;
 use crate::node_file::FileNode;
@@ -58,7 +58,7 @@ pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], sizes: &[usize]
 fn answers(measured: &[Measured<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::MeasureAnswer) else { return };
     if measured.is_empty() {
-        sheet.nothing("there is no case with an answer");
+        sheet.nothing(NO_ANSWER);
     }
     for Measured { case, nodes, asked } in measured {
         // What a limit ended is found by the check of that limit.
@@ -88,7 +88,7 @@ fn judge(sheet: &mut Sheet, check: Check, what: &str, measured: &[Measured<'_>],
     }
     match most {
         Some((share, nodes, shown)) => sheet.note(format!("{shown}, {share} % of the limit, at {nodes} nodes")),
-        None => sheet.nothing("there is no case with an answer"),
+        None => sheet.nothing(NO_ANSWER),
     }
 }
 

@@ -10,7 +10,7 @@ use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{
     Answered, CallError, Failure, Granted, ImportSet, Permissions, Requirements, Usage, grant,
 };
-use topoloom_core::snapshot::{ColumnKey, View};
+use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::topology::decide::accept;
 use topoloom_core::topology::{Coverage, Domain, Forest, Object, ValidateInput};
 use topoloom_sandbox::endpoints::recording::Recording;
@@ -22,7 +22,6 @@ use super::trial::{History, Node, Trial, view};
 #[derive(Debug)]
 pub(super) struct Prepared<'a> {
     pub(super) trial: &'a Trial,
-    pub(super) requirements: Requirements,
     pub(super) keys: Vec<ColumnKey>,
     config: Arc<str>,
     granted: Arc<Granted>,
@@ -48,7 +47,6 @@ pub(super) struct Round<'a> {
 pub(super) struct Asked {
     pub(super) end: End,
     pub(super) usage: Usage,
-    pub(super) view: View,
 }
 
 /// The same in the words of a host.
@@ -70,12 +68,12 @@ impl<'a> Prepared<'a> {
     /// A trial with what its configuration needs, all of it granted.
     pub(super) fn new(
         trial: &'a Trial,
-        requirements: Requirements,
+        requirements: &Requirements,
         stand: &impl Stand,
         reserved_labels: &'a [&'a str],
         called: &'a Cell<ImportSet>,
     ) -> Self {
-        let granted = all_of(&requirements);
+        let granted = all_of(requirements);
         let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
         let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
         let own = trial.existing.iter().filter(|object| object.source.as_ref() == Some(stand.source()));
@@ -85,14 +83,13 @@ impl<'a> Prepared<'a> {
             config: trial.config.to_string().into(),
             granted: Arc::new(granted),
             applied: own.cloned().collect(),
-            requirements,
             reserved_labels,
             called,
         }
     }
 
     /// The same trial as another version needs it.
-    pub(super) fn needing(&self, requirements: Requirements, stand: &impl Stand) -> Self {
+    pub(super) fn needing(&self, requirements: &Requirements, stand: &impl Stand) -> Self {
         Self::new(self.trial, requirements, stand, self.reserved_labels, self.called)
     }
 
@@ -138,7 +135,7 @@ impl<'a> Prepared<'a> {
             Err(CallError::InvalidResult(what)) => End::Invalid(what),
             Err(error) => End::Broken(error),
         };
-        Asked { end, usage: call.usage, view }
+        Asked { end, usage: call.usage }
     }
 }
 

@@ -21,6 +21,9 @@ const PLAIN: &str = "-abcdefghi";
 const WIDE: &str = "-ä€𝄞";
 const _: () = assert!(PLAIN.len() == WIDE.len());
 
+/// Why checks that compare answers are left out.
+pub(super) const NO_ANSWER: &str = "there is no case with an answer";
+
 /// A state that no plugin has written.
 const FOREIGN: &[u8] = b"\xff\x00topoloom";
 
@@ -111,10 +114,9 @@ impl Variation {
 
 /// Tries all variations of all trials.
 pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
-    let no_case = "there is no case with an answer";
     let nodes = "no case has a node";
     let keys = "no case reads a label or an annotation";
-    vary(stand, based, ledger, Check::SoundNoNodes, no_case, |_| vec![Variation::of(Vec::new(), "no node")]).await;
+    vary(stand, based, ledger, Check::SoundNoNodes, NO_ANSWER, |_| vec![Variation::of(Vec::new(), "no node")]).await;
     vary(stand, based, ledger, Check::SoundOneNode, nodes, one_node).await;
     vary(stand, based, ledger, Check::SoundAbsent, nodes, absent).await;
     vary(stand, based, ledger, Check::SoundHalf, keys, half).await;

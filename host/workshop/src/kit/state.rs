@@ -29,10 +29,11 @@ impl Fresh<'_> {
 pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let mut fresh = Vec::new();
     for one in based {
-        let end = match one.prepared.trial.state.is_empty() {
-            true => one.base.end.clone(),
+        let end = if one.prepared.trial.state.is_empty() {
+            one.base.end.clone()
+        } else {
             // The answers of services may be those to a plugin with a state.
-            false => one.prepared.ask(stand, &Round { state: &[], ..one.prepared.round() }).await.end,
+            one.prepared.ask(stand, &Round { state: &[], ..one.prepared.round() }).await.end
         };
         if let End::Topology { state, .. } = &end {
             fresh.push(Fresh { one, state: state.clone(), end });

@@ -104,6 +104,9 @@ fn grants<S: Stand>(
     ledger: &mut Ledger,
 ) {
     let Some(mut sheet) = ledger.open(Check::SwapGrants) else { return };
+    if trials.is_empty() {
+        sheet.nothing("there is no case");
+    }
     let names = reads_names(new) && !reads_names(old);
     for ((trial, before), now) in trials.iter().zip(before).zip(needs) {
         let (Some(before), Some(now)) = (before, now) else { continue };
@@ -150,7 +153,7 @@ async fn rails<S: Stand>(
         let trial = one.prepared.trial;
         let at = trials.iter().position(|other| std::ptr::eq(other, trial));
         let Some(needed) = at.and_then(|at| before.get(at)).and_then(Option::as_ref) else { continue };
-        let earlier = one.prepared.needing(needed.clone(), old);
+        let earlier = one.prepared.needing(needed, old);
         let was = earlier.ask(old, &earlier.round()).await.end;
         let (Some(was), Some(is)) = (was.forest(), one.base.end.forest()) else { continue };
         sheet.tried();

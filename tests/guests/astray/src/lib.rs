@@ -198,7 +198,7 @@ impl<'a> Round<'a> {
             "hoard" if is_large => {
                 black_box(vec![1_u8; self.rows as usize * (180 << 10)]);
             }
-            "greedy" if is_large => (0..60).for_each(|_| drop(black_box(input.nodes.names()))),
+            "greedy" if is_large => (0..80).for_each(|_| drop(black_box(input.nodes.names()))),
             "chatty" if is_large => self.names.iter().for_each(|name| log::info(name)),
             _ => {}
         }
