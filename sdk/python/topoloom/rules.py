@@ -126,7 +126,7 @@ class _Judge:
             size, self.about = _size(group.id), ""
             long = not 1 <= size <= 512
             self.broken(f"the id of the group at position {at} is {size} bytes long, 1 to 512 are allowed", long)
-            self.about = f"group {_quoted(group.id)}: "
+            self.about = f"group {quoted(group.id)}: "
             self.broken("the id is used by an earlier group of this answer", not long and group.id in ids)
             ids.add(group.id)
             self.broken(f"tier {level.tier} is not between 1 and 16", not 1 <= level.tier <= 16)
@@ -134,7 +134,7 @@ class _Judge:
             self.broken(f"kind: is {size} bytes long, {room}", size > 203)
             if group.fixed_name is not None:
                 rule = _name(group.fixed_name, _SUBDOMAIN, 253)
-                self.name(f"fixed name {_quoted(group.fixed_name)}", rule)
+                self.name(f"fixed name {quoted(group.fixed_name)}", rule)
                 twice = not rule and group.fixed_name in fixed
                 self.broken(f'fixed name "{group.fixed_name}" is used by an earlier group of this answer', twice)
                 fixed.add(group.fixed_name)
@@ -142,14 +142,14 @@ class _Judge:
             self.broken(f"the tier name is {size} bytes long, at most 253 are allowed", size > 253)
             if 1 <= size <= 253:
                 other, first = tiers.setdefault(level.tier_name, (level.tier, group.id))
-                name = f"tier name {_quoted(level.tier_name, size)} means tier {level.tier} here"
-                self.broken(f"{name} and tier {other} in group {_quoted(first)}", other != level.tier)
+                name = f"tier name {quoted(level.tier_name, size)} means tier {level.tier} here"
+                self.broken(f"{name} and tier {other} in group {quoted(first)}", other != level.tier)
             known: set[str] = set()
             for key, value in group.labels:
-                self.name(f"label key {_quoted(key)}", _key(key))
+                self.name(f"label key {quoted(key)}", _key(key))
                 self.broken(f'label "{key}" is written by the host alone', key == _RESERVED)
-                self.name(f"value {_quoted(value)} of label {_quoted(key)}", _value(value))
-                self.broken(f"label {_quoted(key)} is given twice", key in known)
+                self.name(f"value {quoted(value)} of label {quoted(key)}", _value(value))
+                self.broken(f"label {quoted(key)} is given twice", key in known)
                 known.add(key)
             self.members(group.members, 1 <= level.tier <= 16)
 
@@ -163,7 +163,7 @@ class _Judge:
             size = sum(_size(self.nodes[row]) for row in names)
         elif isinstance(members, t.Members_Names):
             for name in unpack(value):
-                self.name(f"member {_quoted(name)}", _name(name, _SUBDOMAIN, 253))
+                self.name(f"member {quoted(name)}", _name(name, _SUBDOMAIN, 253))
                 names.add(name)
             count, size = len(names), sum(map(_size, names))
         elif isinstance(members, t.Members_Groups):
@@ -186,31 +186,31 @@ class _Judge:
     def requirement(self, key: str, values: Iterable[str], is_wrong: bool = False) -> None:
         self.keys.add(key)
         rule = "In and NotIn need at least one value, Exists and DoesNotExist must have none"
-        self.name(f"selector: key {_quoted(key)}", _key(key))
-        self.broken(f"selector: key {_quoted(key)}: {rule}", is_wrong)
+        self.name(f"selector: key {quoted(key)}", _key(key))
+        self.broken(f"selector: key {quoted(key)}: {rule}", is_wrong)
         for value in values:
-            self.name(f"selector: value {_quoted(value)} of {_quoted(key)}", _value(value))
+            self.name(f"selector: value {quoted(value)} of {quoted(key)}", _value(value))
 
     def links(self) -> None:
         parents: dict[int, int] = {}
         for at, (group, level) in enumerate(zip(self.said.groups, self.levels)):
-            self.about = f"group {_quoted(group.id)}: "
+            self.about = f"group {quoted(group.id)}: "
             for child in group.members.value if isinstance(group.members, t.Members_Groups) else []:
-                name, tier = _quoted(self.said.groups[child].id), self.levels[child].tier
+                name, tier = quoted(self.said.groups[child].id), self.levels[child].tier
                 self.broken(f"member group {name} has tier {tier}, which is not below {level.tier}", tier >= level.tier)
                 self.broken(f"group {name} is a member twice", parents.get(child) == at)
                 parent = parents.setdefault(child, at)
-                already = f"it is already a member of group {_quoted(self.said.groups[parent].id)}"
+                already = f"it is already a member of group {quoted(self.said.groups[parent].id)}"
                 self.broken(f"member group {name} has two parents: {already}", parent != at)
 
     def diagnostics(self) -> None:
         self.about = ""
         for it in self.said.diagnostics:
-            words = f"diagnostic code {_quoted(it.code)}: 1 to 64 of a-z, 0-9 and '-' are allowed"
+            words = f"diagnostic code {quoted(it.code)}: 1 to 64 of a-z, 0-9 and '-' are allowed"
             self.broken(words, not re.fullmatch("[a-z0-9-]{1,64}", it.code))
 
 
-def _quoted(text: str, most: int = 80) -> str:
+def quoted(text: str, most: int = 80) -> str:
     """A text of an answer, shortened for a message."""
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
     shown = "".join(escapes.get(c, c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text[:most])

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import topoloom
 from topoloom import Failure, Problems, d, http_error, pack, t, unpack
-from topoloom.rules import invalid, malformed
+from topoloom.rules import invalid, malformed, quoted
 
 _Request = make_dataclass("Request", ["endpoint", "method", "path_and_query", "headers", "body"])
 
@@ -102,15 +102,20 @@ class Cluster:
                 return f"[{' '.join(sorted(said.groups[child].id for child in value))}]"
             if isinstance(group.members, t.Members_Names):
                 return f"names {' '.join(unpack(value))}"
-            parts = [f"{key}={value}" for key, value in value.match_labels]
-            parts += [f"{it.key} {it.operator.name} ({' '.join(it.values)})" for it in value.match_expressions]
-            return f"selector {', '.join(parts)}"
+            labels = ", ".join(f"({quoted(key)}, {quoted(value)})" for key, value in value.match_labels)
+            needs = ", ".join(map(requirement, value.match_expressions))
+            return f"LabelSelector {{ match-labels: [{labels}], match-expressions: [{needs}] }}"
+
+        def requirement(it: Any) -> str:
+            word, values = it.operator.name.title().replace("_", ""), ", ".join(map(quoted, it.values))
+            return f"LabelRequirement {{ key: {quoted(it.key)}, operator: LabelOperator::{word}, values: [{values}] }}"
 
         def shown(group: Any) -> str:
             level, labels = said.levels[group.level], " ".join(sorted(f"{key}={value}" for key, value in group.labels))
             more = f" | name {group.fixed_name}" if group.fixed_name is not None else ""
             more += f" | said {group.description}" if group.description is not None else ""
-            return f"tier {level.tier} {level.tier_name or '-'} | {group.id} | {labels} | {members(group)}{more}"
+            name = "-" if level.tier_name is None else level.tier_name
+            return f"tier {level.tier} {name} | {group.id} | {labels} | {members(group)}{more}"
 
         def about(subject: Any) -> str:
             if isinstance(subject, t.Subject_Rows):
