@@ -149,7 +149,7 @@ export class Cluster {
   #http({ endpoints }) {
     const granted = (name) => {
       const wish = endpoints.find((it) => it.name === name);
-      if (!wish || !(name in this.endpoints)) throw httpError('denied', `there is no endpoint ${JSON.stringify(name)}`);
+      if (!wish || !(name in this.endpoints)) throw httpError('denied', `the endpoint ${JSON.stringify(name)} is not granted`);
       return { wish, ...this.endpoints[name] };
     };
     const send = (request) => {
@@ -158,7 +158,8 @@ export class Cluster {
       const method = request.method.toUpperCase();
       if (!wish.methods.includes(request.method)) throw httpError('denied', `${method} is not granted on the endpoint ${wish.name}`);
       if (wish.paths.length > 0 && !wish.paths.some((it) => path === it || path.startsWith(`${it.replace(/\/$/, '')}/`))) {
-        throw httpError('denied', `the path ${JSON.stringify(path)} of the endpoint ${wish.name} is not granted`);
+        const granted = `is not granted, only ${wish.paths.join(', ')}`;
+        throw httpError('denied', `the path ${JSON.stringify(request.pathAndQuery)} of the endpoint ${wish.name} ${granted}`);
       }
       return opened(answer(request));
     };

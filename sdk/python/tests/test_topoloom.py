@@ -154,9 +154,9 @@ class Services(unittest.TestCase):
                 self.served(plugin=Asking)
             return raised.exception.kind, raised.exception.message
 
-        self.assertEqual(asks("other"), ("denied", 'there is no endpoint "other"'))
+        self.assertEqual(asks("other"), ("denied", 'the endpoint "other" is not granted'))
         self.assertEqual(asks("list", "/v1", method="post"), ("denied", "POST is not granted on the endpoint list"))
-        self.assertEqual(asks("list", "/v10")[0], "denied")
+        self.assertEqual(asks("list", "/v10"), ("denied", 'the path "/v10" of the endpoint list is not granted, only /v1'))
 
 
 class Lists(unittest.TestCase):

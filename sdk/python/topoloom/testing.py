@@ -161,7 +161,7 @@ class Cluster:
         def granted(name: str) -> tuple[Any, Callable[[Any], Reply], str]:
             found = [it for it in wanted.endpoints if it.name == name]
             if not found or name not in self.endpoints:
-                raise http_error("denied", f"there is no endpoint {json.dumps(name)}")
+                raise http_error("denied", f"the endpoint {json.dumps(name)} is not granted")
             return (found[0], *self.endpoints[name])
 
         def send(request: Any) -> Any:
@@ -170,7 +170,8 @@ class Cluster:
             if request.method not in wish.methods:
                 raise http_error("denied", f"{request.method.name} is not granted on the endpoint {wish.name}")
             if wish.paths and not any(path == it or path.startswith(it.rstrip("/") + "/") for it in wish.paths):
-                raise http_error("denied", f"the path {json.dumps(path)} of the endpoint {wish.name} is not granted")
+                only = f"is not granted, only {', '.join(wish.paths)}"
+                raise http_error("denied", f"the path {json.dumps(request.path_and_query)} of the endpoint {wish.name} {only}")
             return _opened(answer(request))
 
         return SimpleNamespace(Request=_Request, send=send, credential_of=lambda name: t.Credential[granted(name)[2].upper()])

@@ -241,3 +241,41 @@ macro_rules! said {
         }
     };
 }
+
+/// Makes the function `wished`, from the requirements of some bindings to what the rules look at. Where it is called, `wit` is the module
+/// of the exported interface.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! wished {
+    () => {
+        fn wished(said: &wit::Requirements) -> $crate::rules::form::Wishes<'_> {
+            let wit::Requirements { node_labels, node_annotations, endpoints, triggers } = said;
+            $crate::rules::form::Wishes {
+                node_labels,
+                node_annotations,
+                endpoints: endpoints.iter().map(wished_endpoint).collect(),
+                triggers: triggers.len(),
+            }
+        }
+
+        fn wished_endpoint(said: &wit::Endpoint) -> $crate::rules::form::WishedEndpoint<'_> {
+            let wit::Endpoint { name, purpose: _, location, methods, paths, tls, credentials } = said;
+            let located = match location {
+                wit::Location::Granted => Vec::new(),
+                wit::Location::Urls(urls) => urls.iter().map(String::as_str).collect(),
+                wit::Location::ConfigMap(wit::ConfigMapKey { namespace, name, key }) => {
+                    namespace.iter().chain([name, key]).map(String::as_str).collect()
+                }
+            };
+            $crate::rules::form::WishedEndpoint {
+                name,
+                located,
+                methods: methods.len(),
+                paths,
+                credentials: credentials.len(),
+                server_name: tls.server_name.as_deref(),
+                ca_bundle: tls.ca_bundle.as_deref(),
+            }
+        }
+    };
+}

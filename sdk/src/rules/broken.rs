@@ -1,6 +1,6 @@
 //! Everything that can be wrong with an answer, and the message for it.
 //!
-//! Each rule has a word, and that word is an anchor on the page for authors (`docs/vendors/testing.md`). `{:#}` prints it behind the
+//! Each rule has a word, and that word is an anchor on the page for authors (`wit/README.md`). `{:#}` prints it behind the
 //! sentence: an author can look it up, and a status of the host has no room for it.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use super::names;
 /// How many violations are listed; the rest are counted.
 const LISTED: usize = 100;
 /// The page that explains the rules.
-const PAGE: &str = "docs/vendors/testing.md";
+const PAGE: &str = "wit/README.md";
 /// Labels that the selectors of one answer read at most: each is a column over all nodes, kept for as long as the objects
 /// are stored.
 pub const SELECTOR_KEYS: usize = 64;
@@ -439,7 +439,7 @@ mod tests {
              and '-' are allowed"
         );
         let shown = format!("{refused:#}");
-        assert!(shown.contains("the group has no members (docs/vendors/testing.md#rule-empty); diagnostic"), "{shown}");
+        assert!(shown.contains("the group has no members (wit/README.md#rule-empty); diagnostic"), "{shown}");
         assert!(BrokenRule::WORDS.contains(&BrokenRule::Empty.word()));
     }
 }

@@ -138,8 +138,8 @@ impl<'a, N: Deref<Target = str>> GroupChecks<'a, N> {
         }
         let (other, first) = *self.tier_names.entry(name).or_insert((tier, id));
         if other != tier {
-            let (name, group) = (|| name.to_owned(), || first.to_owned());
-            violations.push(Some(id), || BrokenRule::TierNameTwice { name: name(), tier, other, group: group() });
+            let twice = || BrokenRule::TierNameTwice { name: name.to_owned(), tier, other, group: first.to_owned() };
+            violations.push(Some(id), twice);
         }
     }
 
