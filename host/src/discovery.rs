@@ -2,7 +2,6 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | [`node_file`] | the columns of nodes out of a file, without a cluster |
 //! | [`metrics`] | what is counted of rounds and swaps |
 //! | [`revision`] | an entry made ready: bytes, configuration, grants |
 //! | [`decide`] | one answer, judged: the host's side of `topoloom_core::topology::decide` |
@@ -18,7 +17,6 @@
 pub mod compat;
 pub mod decide;
 pub mod metrics;
-pub mod node_file;
 pub mod oneshot;
 mod ready;
 pub mod report;

@@ -2,6 +2,7 @@
 //! report.
 
 mod errors;
+mod kit;
 mod large;
 mod proxies;
 mod recording;

@@ -125,3 +125,35 @@ async fn an_entry_that_is_wrong_is_not_taken_for_switched_off() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_at_the_desk_reads_the_nodes_of_a_cluster_keeps_names_and_writes_nothing() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=b ex.io/spine=s"]).await?;
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    scene
+        .until(&[
+            "tier 2 ex.io/spine=s (2): ex.io/rack=a ex.io/rack=b",
+            "tier 1 ex.io/rack=a (1): m1",
+            "tier 1 ex.io/rack=b (1): m2",
+        ])
+        .await;
+    host.stop().await?;
+    let folder = tempfile::tempdir()?;
+    let text = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(text("racks.yaml"), RACKS)?;
+    std::fs::write(text("label.wasm"), &topoloom_tests::builtins::find("label").bytes)?;
+    let before = scene.plane.requests().await?;
+    let (plugin, config, case) = (text("label.wasm"), text("racks.yaml"), text("cases/first"));
+    let words = ["plugin", "run", &plugin, "--cluster", "--config", &config, "--show-nodes", "--record", &case];
+    let told = scene.cli(&words).await?;
+    assert!(told.contains("2 of 2 nodes have a place in 3 groups"), "{told}");
+    // The source of the entry owns what is there.
+    for name in scene.stored().await?.keys() {
+        assert!(told.contains(name.as_str()), "{name} is not in\n{told}");
+    }
+    assert!(std::fs::read_to_string(text("cases/first/existing.yaml"))?.contains("kind: HyperNode"));
+    assert_eq!(scene.writes_since(&before).await?, (0, 0));
+    Ok(())
+}

@@ -323,6 +323,28 @@ const SYNC: Rooms = Rooms {
     below: &["keys"],
 };
 
+const WORKSHOP: Rooms = Rooms {
+    folder: "host/workshop/src",
+    root: "crate::",
+    allowed: &[
+        ("node_file", &[]),
+        ("nodes", &["node_file"]),
+        ("existing", &[]),
+        ("project", &[]),
+        ("tools", &["project"]),
+        ("templates", &["project", "tools"]),
+        ("wit", &["project"]),
+        ("adapter", &[]),
+        ("pack", &[]),
+        ("build", &["project", "tools", "wit", "adapter", "pack"]),
+        ("rounds", &["nodes"]),
+        ("cases", &["node_file", "nodes", "existing", "rounds"]),
+        ("bench", &["nodes", "rounds"]),
+        ("kit", &["node_file", "nodes", "existing", "project", "pack", "rounds", "cases", "bench"]),
+    ],
+    below: &[],
+};
+
 const SIMULATOR: Rooms = Rooms {
     folder: "host/simulator/src",
     root: "crate::",
@@ -345,7 +367,9 @@ const SIMULATOR: Rooms = Rooms {
 /// # Errors
 /// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
 pub fn check(workspace: &Path) -> Result<()> {
-    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR, SYNC, SYNCER].iter().try_for_each(|rooms| rooms.check(workspace))
+    [HOST, MANAGER, CORE, NODELOCK, SIMULATOR, SYNC, SYNCER, WORKSHOP]
+        .iter()
+        .try_for_each(|rooms| rooms.check(workspace))
 }
 
 impl Rooms {

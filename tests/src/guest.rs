@@ -111,6 +111,21 @@ pub fn version(act: &str, version: &str) -> Result<Vec<u8>> {
     })
 }
 
+/// A guest with other texts in the place of its marks, each as long as the mark.
+///
+/// # Errors
+/// When it does not build, or has no such mark any more.
+pub fn marked(package: &str, marks: &[(&str, String)]) -> Result<Vec<u8>> {
+    let texts: Vec<&str> = marks.iter().map(|(_, text)| text.as_str()).collect();
+    made(format!("{package} {}", texts.join(" ")), || {
+        let mut module = module(package)?;
+        for (mark, text) in marks {
+            replace(&mut module, mark.as_bytes(), text.as_bytes())?;
+        }
+        component(&module)
+    })
+}
+
 fn replace(module: &mut [u8], old: &[u8], new: &[u8]) -> Result<()> {
     ensure!(old.len() == new.len(), "{:?} is not as long as the mark", String::from_utf8_lossy(new));
     let at = module.windows(old.len()).position(|bytes| bytes == old);

@@ -20,6 +20,7 @@ pub mod dial;
 pub mod events;
 pub mod eviction;
 pub mod gate;
+pub mod hyper_nodes;
 pub mod lanes;
 pub mod leases;
 pub mod node_watch;

@@ -13,6 +13,7 @@ pub mod call_error;
 pub mod digest;
 pub mod embedded;
 pub mod grant;
+pub mod imports;
 pub mod memory;
 pub mod model;
 pub mod pacing;
@@ -25,6 +26,7 @@ pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Us
 pub use digest::Digest;
 pub use embedded::Embedded;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, NotGranted, Origin, Permissions, grant};
+pub use imports::{Import, ImportSet};
 pub use model::{
     Answer, Answered, ConfigMapKey, CredentialKind, Description, Endpoint, Failure, Location, Method, Problem,
     Requirements, Tls, Trigger,

@@ -50,6 +50,7 @@ pub use topoloom_core::plugin::Digest;
 pub use load::{LoadError, Needs};
 pub use metrics::Metrics;
 pub use runtime::{Load, Options, Plugin, Runtime, StartError};
+pub use voice::{LineLevel, LogLine, LogLines};
 
 /// The whole error chain in one line: the engine's outermost message holds frames, the cause is at its end.
 fn chain(error: &wasmtime::Error) -> String {

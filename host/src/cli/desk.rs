@@ -7,24 +7,21 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::Value;
-use topoloom_api::HyperNode;
-use topoloom_api::hyper_node::KIND;
 use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::{NodeMeta, Store};
 use topoloom_core::topology::Object;
+use topoloom_workshop::existing;
+use topoloom_workshop::node_file::{self, FileNode};
 
 use super::{live, print, private};
 use crate::config::{self, Document, EntryState, PluginOrigin, PluginRef};
 use crate::delivery::Supply;
-use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::endpoints::recording::{Recorder, Recording, Replay};
 use crate::endpoints::vault::Vault;
 use crate::endpoints::{Outside, Tape};
 use crate::plugin::{Compiler, Runtime};
-use crate::topology::convert;
 
 /// Largest list of existing HyperNodes that is read.
 const MAX_EXISTING: u64 = 256 << 20;
@@ -140,7 +137,7 @@ fn read_config(path: &Path) -> anyhow::Result<Document> {
 }
 
 /// A whole file as text, if it is no longer than that.
-fn read_bounded(path: &Path, most: u64) -> anyhow::Result<String> {
+pub(super) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
     anyhow::ensure!(text.len() as u64 <= most, "it is larger than {most} bytes, the most that is read");
@@ -175,37 +172,10 @@ fn report_mistakes(document: &Document) {
     }
 }
 
-fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
+pub(super) fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
     let named = || format!("--existing {}", path.display());
     let text = read_bounded(path, MAX_EXISTING).with_context(named)?;
-    existing_of(&text).with_context(named)
-}
-
-/// Of a list, as `kubectl` prints it, or of objects one after the other, as `discover -o yaml` does.
-fn existing_of(text: &str) -> anyhow::Result<Vec<Arc<Object>>> {
-    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
-        vec![serde_json::from_str(text)?]
-    } else {
-        serde_saphyr::from_multiple(text)?
-    };
-    let mut items = Vec::new();
-    for mut document in documents {
-        match document.get_mut("items").map(Value::take) {
-            Some(Value::Array(list)) => items.extend(list),
-            None if document.get("kind").and_then(Value::as_str) == Some(KIND) => items.push(document),
-            None if document.is_null() => {}
-            _ => anyhow::bail!(
-                "no list and no {KIND}; give what `kubectl get hypernodes -o yaml` or `topoloom discover -o yaml` prints"
-            ),
-        }
-    }
-    let object = |(at, item): (usize, Value)| {
-        let kind = item.get("kind").and_then(Value::as_str).unwrap_or(KIND);
-        anyhow::ensure!(kind == KIND, "items[{at}] is a {kind}, not a {KIND}");
-        let item: HyperNode = serde_json::from_value(item).with_context(|| format!("items[{at}]"))?;
-        Ok(Arc::new(convert::object(&item)))
-    };
-    items.into_iter().enumerate().map(object).collect()
+    existing::parse(&text).with_context(named)
 }
 
 fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {
@@ -226,27 +196,4 @@ fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {
     }
     store.commit_relist();
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn existing_objects_come_as_a_list_or_one_after_the_other() {
-        let object =
-            |name: &str| format!("kind: HyperNode\nmetadata: {{name: {name}}}\nspec: {{tier: 1, members: []}}\n");
-        let names = |text: &str| -> Result<Vec<String>, String> {
-            let objects = existing_of(text).map_err(|error| format!("{error:#}"))?;
-            Ok(objects.iter().map(|object| object.name.to_string()).collect())
-        };
-        assert_eq!(names(&format!("---\n{}---\n{}", object("a"), object("b"))).unwrap(), ["a", "b"]);
-        assert_eq!(names(&object("a")).unwrap(), ["a"]);
-        assert_eq!(names("kind: List\nitems: []\n").unwrap(), [""; 0]);
-        let list = r#"{"items": [{"metadata": {"name": "c"}, "spec": {"tier": 1, "members": []}}]}"#;
-        assert_eq!(names(list).unwrap(), ["c"]);
-        assert_eq!(names("").unwrap(), [""; 0]);
-        assert!(names("kind: Pod\n").unwrap_err().starts_with("no list and no HyperNode"));
-        assert_eq!(names("items: [{kind: Pod}]\n").unwrap_err(), "items[0] is a Pod, not a HyperNode");
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use topoloom_core::names::SourceName;
 use super::desk::{self, DeskArgs};
 use super::tree::{Leaf, forest_text};
 use super::{live, print};
-use crate::discovery::oneshot::{OneshotResult, Shot};
+use crate::discovery::oneshot::Shot;
 use crate::topology::convert::{self, WantedObject};
 
 /// Flags of `discover`.
@@ -93,23 +92,9 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     for shot in shots {
         let Ok(found) = &shot.result else { continue };
         push_line!(text, "{}\n{}", live::heading(shot), live::coverage(found));
-        text.push_str(&forest_text(&leaves(found), nodes));
+        text.push_str(&forest_text(&Leaf::of_named(&found.decision.named), nodes));
         text.push_str(&live::diagnostics(found));
         text.push('\n');
     }
     text
-}
-
-fn leaves(found: &OneshotResult) -> Vec<Leaf> {
-    let objects = found.decision.named.objects.iter();
-    objects
-        .map(|(name, object)| Leaf {
-            name: Arc::clone(name),
-            spec: object.spec.clone(),
-            labels: object.labels.clone(),
-            description: object.description.clone(),
-            count: None,
-            note: String::new(),
-        })
-        .collect()
 }

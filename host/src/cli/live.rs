@@ -12,6 +12,7 @@ use topoloom_api::{DiscoverySource, HyperNode};
 use topoloom_core::names::SourceName;
 use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store};
 use topoloom_core::topology::Object;
+use topoloom_workshop::node_file::FileNode;
 
 use super::ClusterArgs;
 use crate::cluster::{self, Refusal, RefusalReason};
@@ -166,33 +167,42 @@ impl Live {
         Ok(Compared::of(&serving, candidate, &objects, &self.store.view(&keys)))
     }
 
-    /// Reads the nodes, page by page.
+    /// Reads the nodes.
     pub(super) async fn nodes(&mut self, keys: &[ColumnKey]) -> anyhow::Result<()> {
         self.store.require(keys.iter().cloned());
         self.store.begin_relist();
-        let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
-        let mut page = ListParams::default().limit(500);
-        loop {
-            let list = api.list(&page).await.map_err(|error| Refusal::of(&error)).context("listing Nodes")?;
-            for node in &list.items {
-                let pairs = |map: Option<&BTreeMap<String, String>>| {
-                    map.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
-                };
-                let (labels, annotations) =
-                    (pairs(node.metadata.labels.as_ref()), pairs(node.metadata.annotations.as_ref()));
-                self.store.relist(NodeMeta {
-                    name: node.metadata.name.as_deref().unwrap_or_default(),
-                    labels: labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
-                    annotations: annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())),
-                });
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => break,
-            }
-        }
+        let store = &mut self.store;
+        each_node(&self.client, |node| {
+            store.relist(NodeMeta {
+                name: &node.name,
+                labels: node.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+                annotations: node.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+            });
+        })
+        .await?;
         self.changes.push(self.store.commit_relist());
         Ok(())
+    }
+}
+
+/// Every Node of the cluster, read page by page.
+pub(super) async fn each_node(client: &kube::Client, mut sink: impl FnMut(FileNode)) -> anyhow::Result<()> {
+    let api: Api<PartialObjectMeta<Node>> = Api::all(client.clone());
+    let mut page = ListParams::default().limit(500);
+    loop {
+        let list = api.list(&page).await.map_err(|error| Refusal::of(&error)).context("listing Nodes")?;
+        for node in list.items {
+            let pairs = |map: Option<BTreeMap<String, String>>| map.into_iter().flatten().collect();
+            sink(FileNode {
+                name: node.metadata.name.unwrap_or_default().into(),
+                labels: pairs(node.metadata.labels),
+                annotations: pairs(node.metadata.annotations),
+            });
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
     }
 }
 

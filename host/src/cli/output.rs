@@ -64,7 +64,8 @@ struct Versioned<T> {
     document: T,
 }
 
-fn json_of<D: Document>(document: &D) -> anyhow::Result<String> {
+/// The document as text, for verbs with more forms than these.
+pub(super) fn json_of<D: Document>(document: &D) -> anyhow::Result<String> {
     let whole = Versioned { api_version: VERSION, kind: D::KIND, document };
     Ok(serde_json::to_string_pretty(&whole)? + "\n")
 }
@@ -100,6 +101,8 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         schema::<super::lock::explain::Locks>(),
         schema::<super::lock::list::Listed>(),
         schema::<super::plan::document::Plans>(),
+        schema::<super::plugin::Benched>(),
+        schema::<super::plugin::Tested>(),
         schema::<super::plugin::inspect::Inspected>(),
         schema::<super::plugin::serving::Serving>(),
         schema::<super::preflight::line::Checks>(),

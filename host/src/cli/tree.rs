@@ -11,7 +11,7 @@ use topoloom_api::condition::Condition;
 use topoloom_api::discovery_source::DiscoverySourceStatus;
 use topoloom_core::names::SourceName;
 use topoloom_core::status::StatusIndex;
-use topoloom_core::topology::{Object, Spec};
+use topoloom_core::topology::{Desired, Named, Object, Spec};
 
 use super::ClusterArgs;
 use super::live::{Live, coverage, diagnostics, outcome};
@@ -49,6 +49,21 @@ pub(super) struct Leaf {
     /// Nodes below, as stored; counted from the members where that is not known.
     pub(super) count: Option<i64>,
     pub(super) note: String,
+}
+
+impl Leaf {
+    /// The objects that follow from a result.
+    pub(super) fn of_named(named: &Named) -> Vec<Self> {
+        let leaf = |(name, object): (&Arc<str>, &Desired)| Self {
+            name: Arc::clone(name),
+            spec: object.spec.clone(),
+            labels: object.labels.clone(),
+            description: object.description.clone(),
+            count: None,
+            note: String::new(),
+        };
+        named.objects.iter().map(leaf).collect()
+    }
 }
 
 /// Prints the stored topology, what sources complain about, how much a round now places, and what differs from it.

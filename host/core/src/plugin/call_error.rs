@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::imports::ImportSet;
 use super::model::{Failure, Problem};
 use crate::limits::{Limit, LimitSet};
 use crate::rules::form::Malformed;
@@ -419,6 +420,8 @@ pub struct Usage {
     pub requests: usize,
     /// Limits that took effect without ending the call: it had to wait for its start, or lost log lines.
     pub met: LimitSet,
+    /// Functions of the host that the guest called.
+    pub called: ImportSet,
 }
 
 fn mistakes(count: usize) -> String {

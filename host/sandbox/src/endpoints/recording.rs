@@ -1,6 +1,8 @@
 //! What a plugin asked endpoints and what it got, to be asked again without them.
 //!
-//! A recording holds what crossed the boundary to the plugin, which no credential ever does.
+//! A recording holds what crossed the boundary to the plugin, which no credential ever does. What a replay was asked and
+//! could not answer, and what it was never asked, is known afterwards ([`Replay::misfit`]): both mean that the recording
+//! is of another plugin than the one that runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +28,27 @@ const VERSION: u32 = 1;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recording {
     version: u32,
+    /// Which plugin was asking, where that was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plugin: Option<RecordedPlugin>,
     /// The sources, each with its endpoints.
     sources: BTreeMap<String, RecordedSource>,
+}
+
+/// Which plugin was asking, as it calls itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedPlugin {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl std::fmt::Display for RecordedPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,16 +63,22 @@ struct RecordedSource {
     exchanges: Vec<Exchange>,
 }
 
+/// One request and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Exchange {
-    endpoint: String,
-    method: String,
-    path: String,
+pub struct Exchange {
+    /// The endpoint's name.
+    pub endpoint: String,
+    /// The method, in capitals.
+    pub method: String,
+    /// Below the base URL, with the query.
+    pub path: String,
+    /// The status, if an answer began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
+    pub status: Option<u16>,
+    /// The headers of the answer, by lower-case names.
     #[serde(default)]
-    headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
     /// The body, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -78,7 +105,117 @@ struct Failed {
     milliseconds: Option<u64>,
 }
 
+impl Exchange {
+    /// What was asked, in words.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        wanted(&self.method, &self.path, &self.endpoint)
+    }
+
+    /// The bytes of the body, as far as they were read.
+    ///
+    /// # Errors
+    /// When it is written in base64, and that is broken.
+    pub fn body(&self) -> Result<Vec<u8>, Error> {
+        match (&self.text, &self.bytes) {
+            (Some(text), _) => Ok(text.clone().into_bytes()),
+            (None, Some(bytes)) => base64::engine::general_purpose::STANDARD
+                .decode(bytes)
+                .map_err(|_| Error::Protocol("the recording has a body that is no base64".to_owned())),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether there was an answer, and an end of it.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.status.is_some() && self.error.is_none()
+    }
+
+    /// Whether the body is text: only then a person can read it in the file.
+    #[must_use]
+    pub const fn is_text(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    /// Another body.
+    pub fn set_body(&mut self, body: Vec<u8>) {
+        (self.text, self.bytes) = match String::from_utf8(body) {
+            Ok(text) => (Some(text), None),
+            Err(bytes) => (None, Some(base64::engine::general_purpose::STANDARD.encode(bytes.as_bytes()))),
+        };
+    }
+
+    /// Another end: with a status the answer breaks off after its body, without one there is no answer at all. `None`: the
+    /// answer is whole.
+    pub fn set_error(&mut self, error: Option<&Error>) {
+        self.error = error.map(failed);
+    }
+}
+
+/// A request in words, fit for a terminal: a recording may come from anyone.
+fn wanted(method: &str, path: &str, endpoint: &str) -> String {
+    let line = topoloom_core::text::line;
+    format!("{} {} of the endpoint {}", line(method, 10), line(path, 200), line(endpoint, 63))
+}
+
 impl Recording {
+    /// Which plugin was asking, if that was written down.
+    #[must_use]
+    pub const fn plugin(&self) -> Option<&RecordedPlugin> {
+        self.plugin.as_ref()
+    }
+
+    /// The same, with the plugin that was asking.
+    #[must_use]
+    pub fn of_plugin(self, plugin: RecordedPlugin) -> Self {
+        Self { plugin: Some(plugin), ..self }
+    }
+
+    /// The sources that it is of.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+
+    /// The same for a source of this name: where it is of one source, that one is meant, whatever its name is.
+    ///
+    /// # Errors
+    /// When it is of several sources, and none has this name.
+    pub fn for_source(mut self, source: &SourceName) -> Result<Self, String> {
+        let own = self.sources.remove(&**source);
+        let only = if self.sources.len() == 1 { self.sources.pop_first().map(|(_, source)| source) } else { None };
+        match own.or(only) {
+            Some(recorded) => Ok(Self { sources: BTreeMap::from([(source.to_string(), recorded)]), ..self }),
+            None if self.sources.is_empty() => Ok(self),
+            None => {
+                let known = self.sources().collect::<Vec<_>>().join(", ");
+                Err(format!(
+                    "it is of the sources {}, and none is named {source}",
+                    topoloom_core::text::line(&known, 200)
+                ))
+            }
+        }
+    }
+
+    /// Every exchange, by source and in the order in which they happened.
+    pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
+        self.sources.values().flat_map(|source| &source.exchanges)
+    }
+
+    /// The same, to be changed: what a service could have answered instead.
+    pub fn exchanges_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        self.sources.values_mut().flat_map(|source| &mut source.exchanges)
+    }
+
+    /// Whether nothing was asked of any endpoint.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let is_silent = |source: &RecordedSource| {
+            source.exchanges.is_empty() && source.credentials.is_empty() && source.missing.is_empty()
+        };
+        self.sources.values().all(is_silent)
+    }
+
     /// Reads a file.
     ///
     /// # Errors
@@ -181,7 +318,34 @@ fn failed(error: &Error) -> Failed {
 
 /// Answers from a recording: each exchange once, in the order in which they were recorded.
 #[derive(Debug)]
-pub struct Replay(Mutex<BTreeMap<String, Left>>);
+pub struct Replay(Mutex<Reel>);
+
+#[derive(Debug)]
+struct Reel {
+    sources: BTreeMap<String, Left>,
+    /// What it was asked and does not have, in words.
+    missing: Vec<String>,
+}
+
+/// Requests beyond these are not listed: a plugin may send a thousand.
+const LISTED: usize = 20;
+
+/// Where a recording and what was asked of it differ, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Misfit {
+    /// What it has, and was not asked.
+    pub unasked: Vec<String>,
+    /// What it was asked, and does not have.
+    pub missing: Vec<String>,
+}
+
+impl Misfit {
+    /// Whether everything was asked, and nothing else.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.unasked.is_empty() && self.missing.is_empty()
+    }
+}
 
 #[derive(Debug)]
 struct Left {
@@ -198,12 +362,24 @@ impl Replay {
             let RecordedSource { credentials, missing, exchanges } = source;
             (name, Left { credentials, missing, exchanges: exchanges.into() })
         };
-        Self(Mutex::new(recording.sources.into_iter().map(left).collect()))
+        Self(Mutex::new(Reel { sources: recording.sources.into_iter().map(left).collect(), missing: Vec::new() }))
+    }
+
+    /// What was not asked by now, and what was asked in vain.
+    #[must_use]
+    pub fn misfit(&self) -> Misfit {
+        let reel = self.reel();
+        let unasked = reel.sources.values().flat_map(|source| &source.exchanges);
+        Misfit { unasked: unasked.take(LISTED).map(Exchange::asked).collect(), missing: reel.missing.clone() }
+    }
+
+    fn reel(&self) -> MutexGuard<'_, Reel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn credential(&self, source: &SourceName, endpoint: &str) -> Result<CredentialKind, Error> {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(source) = left.get(&**source) else { return Ok(CredentialKind::None) };
+        let reel = self.reel();
+        let Some(source) = reel.sources.get(&**source) else { return Ok(CredentialKind::None) };
         if let Some(failed) = source.missing.get(endpoint) {
             return Err(again(failed));
         }
@@ -212,42 +388,18 @@ impl Replay {
     }
 
     pub(super) fn answer(&self, source: &SourceName, asked: &EndpointRequest) -> Result<Reply, Error> {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |exchange: &Exchange| {
-            exchange.endpoint == asked.endpoint
-                && exchange.method == asked.method.as_str()
-                && exchange.path == asked.path_and_query
-        };
-        let known: Vec<&str> = left.keys().map(String::as_str).collect();
-        if !left.contains_key(&**source) {
-            return Err(Error::Connect(format!(
-                "the recording has nothing of the source {source}, only of {}; record it again with this configuration",
-                topoloom_core::text::line(&known.join(", "), 200)
-            )));
+        let mut reel = self.reel();
+        let found = reel.take(source, asked);
+        if found.is_err() && reel.missing.len() < LISTED {
+            let asked = wanted(asked.method.as_str(), &asked.path_and_query, &asked.endpoint);
+            reel.missing.push(asked);
         }
-        let exchanges = left.get_mut(&**source).map(|source| &mut source.exchanges);
-        let found = exchanges.and_then(|exchanges| {
-            let at = exchanges.iter().position(is_it)?;
-            exchanges.remove(at)
-        });
-        let Some(exchange) = found else {
-            return Err(Error::Connect(format!(
-                "the recording has no (further) {} {} of the endpoint {}; record it again with this configuration",
-                asked.method,
-                topoloom_core::text::line(&asked.path_and_query, 200),
-                topoloom_core::text::line(&asked.endpoint, 63)
-            )));
-        };
+        drop(reel);
+        let exchange = found?;
         if let (None, Some(error)) = (exchange.status, &exchange.error) {
             return Err(again(error));
         }
-        let body = match (&exchange.text, &exchange.bytes) {
-            (Some(text), _) => text.clone().into_bytes(),
-            (None, Some(bytes)) => base64::engine::general_purpose::STANDARD
-                .decode(bytes)
-                .map_err(|_| Error::Protocol("the recording has a body that is no base64".to_owned()))?,
-            (None, None) => Vec::new(),
-        };
+        let body = exchange.body()?;
         let Usual { total: limit, .. } = Usual::default();
         let bounds = BodyBounds { size: u64::MAX, deadline: Instant::now() + limit, limit };
         let mut body = Body::here(Bytes::from(body), bounds);
@@ -255,6 +407,33 @@ impl Replay {
             body.ends_with(again(error));
         }
         Ok(Reply { status: exchange.status.unwrap_or(200), headers: exchange.headers, body })
+    }
+}
+
+impl Reel {
+    /// The next exchange that is this one.
+    fn take(&mut self, source: &SourceName, asked: &EndpointRequest) -> Result<Exchange, Error> {
+        let is_it = |exchange: &Exchange| {
+            exchange.endpoint == asked.endpoint
+                && exchange.method == asked.method.as_str()
+                && exchange.path == asked.path_and_query
+        };
+        if !self.sources.contains_key(&**source) {
+            let known: Vec<&str> = self.sources.keys().map(String::as_str).collect();
+            return Err(Error::Connect(format!(
+                "the recording has nothing of the source {source}, only of {}; record it again with this configuration",
+                topoloom_core::text::line(&known.join(", "), 200)
+            )));
+        }
+        let exchanges = self.sources.get_mut(&**source).map(|source| &mut source.exchanges);
+        let found = exchanges.and_then(|exchanges| {
+            let at = exchanges.iter().position(is_it)?;
+            exchanges.remove(at)
+        });
+        found.ok_or_else(|| {
+            let wanted = wanted(asked.method.as_str(), &asked.path_and_query, &asked.endpoint);
+            Error::Connect(format!("the recording has no (further) {wanted}; record it again with this configuration"))
+        })
     }
 }
 
@@ -334,6 +513,60 @@ mod tests {
             assert_eq!(replay.answer(&named("s"), &asked("/a")).err(), Some(error));
         }
         assert_eq!(replay.credential(&named("s"), "e"), Err(missing));
+    }
+
+    #[test]
+    fn what_a_recording_lacks_and_what_no_one_asked_of_it_is_known_afterwards() {
+        let recorder = Recorder::default();
+        for path in ["/a", "/b"] {
+            recorder.asked(&named("s"), &asked(path), Err(&Error::Connect("refused".into())));
+        }
+        let replay = Replay::new(recorder.recording());
+        for path in ["/a", "/c"] {
+            assert!(replay.answer(&named("s"), &asked(path)).is_err());
+        }
+        let misfit = replay.misfit();
+        assert_eq!(misfit.unasked, ["GET /b of the endpoint e"]);
+        assert_eq!(misfit.missing, ["GET /c of the endpoint e"]);
+        assert!(!misfit.is_none() && Replay::new(Recording::default()).misfit().is_none());
+    }
+
+    #[test]
+    fn a_recording_of_one_source_is_for_any_and_one_of_several_for_those() {
+        let recorder = Recorder::default();
+        recorder.asked(&named("s"), &asked("/a"), Err(&Error::Connect("refused".into())));
+        let one = recorder.recording();
+        assert_eq!(one.clone().for_source(&named("x")).unwrap().sources().collect::<Vec<_>>(), ["x"]);
+        recorder.asked(&named("t"), &asked("/b"), Err(&Error::Connect("refused".into())));
+        let two = recorder.recording();
+        assert_eq!(two.clone().for_source(&named("t")).unwrap().exchanges().count(), 1);
+        let refused = two.for_source(&named("x")).unwrap_err();
+        assert_eq!(refused, "it is of the sources s, t, and none is named x");
+        assert!(Recording::default().for_source(&named("x")).unwrap().is_empty() && !one.is_empty());
+    }
+
+    #[test]
+    fn the_plugin_that_was_asking_is_part_of_the_file_and_a_body_can_be_another_one() {
+        let recorder = Recorder::default();
+        let limit = std::time::Duration::from_secs(1);
+        let bounds = BodyBounds { size: 10, deadline: Instant::now() + limit, limit };
+        let reply = Reply { status: 200, headers: Vec::new(), body: Body::here(Bytes::new(), bounds) };
+        recorder.asked(&named("s"), &asked("/a"), Ok(&reply));
+        let plugin = RecordedPlugin { name: "racks".into(), version: "0.1.0".into() };
+        let mut recording = recorder.recording().of_plugin(plugin);
+        for exchange in recording.exchanges_mut() {
+            exchange.status = Some(503);
+            exchange.set_body(b"\xff".to_vec());
+            assert!(!exchange.is_text());
+            exchange.set_body(b"soon".to_vec());
+            exchange.set_error(Some(&Error::Protocol("broke off".into())));
+        }
+        let read = Recording::parse(&recording.print().unwrap()).unwrap();
+        assert_eq!(read, recording);
+        assert_eq!(read.plugin().map(ToString::to_string).as_deref(), Some("racks 0.1.0"));
+        let exchange = read.exchanges().next().unwrap();
+        assert_eq!((exchange.status, exchange.body().unwrap().as_slice()), (Some(503), &b"soon"[..]));
+        assert_eq!(exchange.asked(), "GET /a of the endpoint e");
     }
 
     #[test]

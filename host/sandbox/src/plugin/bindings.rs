@@ -42,6 +42,12 @@ pub(super) enum Pre {
 }
 
 impl Pre {
+    pub(super) async fn start(&self, store: &mut Store<Guest>) -> Result<(), NoAnswer> {
+        match self {
+            Self::V0_1(pre) => v0_1::start(pre, store).await,
+        }
+    }
+
     pub(super) async fn describe(&self, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
         match self {
             Self::V0_1(pre) => v0_1::describe(pre, store).await,

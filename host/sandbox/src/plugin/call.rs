@@ -127,6 +127,22 @@ impl Question for Describe {
     }
 }
 
+/// An instance and nothing else, for a caller that measures what that takes.
+pub(super) struct Start;
+
+impl Question for Start {
+    type Answer = ();
+    const NAME: &'static str = "start";
+
+    fn inputs(&self) -> Inputs {
+        Inputs::default()
+    }
+
+    async fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> Result<(), NoAnswer> {
+        pre.start(store).await
+    }
+}
+
 pub(super) struct Configure(pub(super) Arc<str>);
 
 impl Question for Configure {
@@ -167,7 +183,7 @@ impl Job {
     /// Its span begins now, below that of its caller: the call itself may begin on another thread.
     pub(super) fn run<Q: Question>(self, question: Q) -> impl Future<Output = Call<Q::Answer>> {
         let inputs = question.inputs();
-        let Speaker { source, plugin, digest, call } = &self.frame.speaker;
+        let Speaker { source, plugin, digest, call, .. } = &self.frame.speaker;
         let span = tracing::debug_span!(
             "call",
             function = Q::NAME,
@@ -232,6 +248,7 @@ impl Job {
             sent: guest.sent,
             requests: guest.requests,
             met: met.and(guest.voice.met()).and(guest.limiter.met()).and(guest.met),
+            called: guest.called,
         };
         frame.report(end.as_ref().err(), &usage);
         // After the lines about it, which say so themselves.
@@ -264,11 +281,13 @@ impl Frame {
     /// Says how the call ended; all that is known about a guest that was stopped, since the sentence in the status has
     /// room for little of it.
     fn report(&self, error: Option<&CallError>, usage: &Usage) {
-        let Speaker { source, plugin, digest, call } = &self.speaker;
+        let Speaker { source, plugin, digest, call, lines } = &self.speaker;
         let (source, plugin, digest) = (&**source, &**plugin, &**digest);
         let (wall, cpu, peak_memory) = (usage.wall, usage.cpu, usage.peak_memory);
         let outcome = error.map_or("ok", CallError::outcome);
         tracing::debug!(source, plugin, digest, call, outcome, ?wall, ?cpu, peak_memory, "a call ended");
+        // A caller that wants the lines reports the end of the call itself.
+        let error = error.filter(|_| lines.is_none());
         let Some((error, report)) = error.and_then(|error| Some((error, error.report()?))) else { return };
         let stopped_by = error.stopped_by();
         let limit = error.limit().map(Limit::word);

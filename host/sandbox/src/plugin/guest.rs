@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use topoloom_core::plugin::{CallLimits, Granted, Limit, LimitSet};
+use topoloom_core::plugin::{CallLimits, Granted, ImportSet, Limit, LimitSet};
 use topoloom_core::snapshot::{Store, View};
 use topoloom_core::topology::Object;
 use wasmtime::component::ResourceTable;
@@ -23,6 +23,8 @@ pub(super) struct Guest {
     pub(super) session: Session,
     /// Limits that acted without an end of the call.
     pub(super) met: LimitSet,
+    /// Functions of the host that it called.
+    pub(super) called: ImportSet,
     /// Bytes that the host gave to the guest.
     pub(super) received: usize,
     /// Bytes that the guest gave to the host.
@@ -54,8 +56,21 @@ impl Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limiter.limits().handles);
         let session = inputs.endpoints.session();
-        let met = LimitSet::default();
-        Self { limiter, voice, limits, table, inputs, session, met, received: 0, sent: 0, requests: 0, looks: 0 }
+        let (met, called) = (LimitSet::default(), ImportSet::default());
+        Self {
+            limiter,
+            voice,
+            limits,
+            table,
+            inputs,
+            session,
+            met,
+            called,
+            received: 0,
+            sent: 0,
+            requests: 0,
+            looks: 0,
+        }
     }
 
     /// The guest is about to get so many bytes. Asked before they are copied: the engine does not limit this direction.

@@ -18,7 +18,7 @@ use wasmtime::Engine;
 
 use super::bindings::{Linkers, Pre};
 use super::cache::Cache;
-use super::call::{Call, Configure, Describe, Frame, Job, Question, RoundInput};
+use super::call::{Call, Configure, Describe, Frame, Job, Question, RoundInput, Start};
 use super::compile::Compiler;
 use super::components::{Code, Components};
 use super::engine::{self, Optimise};
@@ -26,7 +26,7 @@ use super::load::{LoadError, Needs};
 use super::metrics::{Metrics, Series};
 use super::scan::{self, ScanInterest, Version};
 use super::share::Shares;
-use super::voice::Speaker;
+use super::voice::{LogLines, Speaker};
 use super::{Digest, builtin};
 
 /// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
@@ -221,7 +221,7 @@ impl RuntimeInner {
             turn,
             series,
         };
-        Ok(Plugin { shared: self, loaded: Arc::new(loaded) })
+        Ok(Plugin { shared: self, loaded: Arc::new(loaded), lines: None })
     }
 }
 
@@ -230,6 +230,8 @@ impl RuntimeInner {
 pub struct Plugin {
     shared: Arc<RuntimeInner>,
     loaded: Arc<Loaded>,
+    /// Who wants what it logs, in place of the host's log.
+    lines: Option<LogLines>,
 }
 
 struct Loaded {
@@ -312,6 +314,18 @@ impl Plugin {
         &self.loaded.limits
     }
 
+    /// The same plugin, for a caller that wants the log lines of its calls: the host's log has none of them, and no line
+    /// about a guest that was stopped.
+    #[must_use]
+    pub fn logging_to(&self, lines: &LogLines) -> Self {
+        Self { lines: Some(lines.clone()), ..self.clone() }
+    }
+
+    /// Makes an instance, and asks it nothing: what each call begins with, to be measured.
+    pub async fn start(&self, source: &SourceName) -> Call<()> {
+        self.call(source, Limit::CpuShort, Start, |_| {}).await
+    }
+
     /// Asks the plugin about itself.
     pub async fn describe(&self, source: &SourceName) -> Call<Description> {
         self.call(source, Limit::CpuShort, Describe, |description| self.loaded.series.named(&description.name)).await
@@ -342,7 +356,7 @@ impl Plugin {
         }
         let plugin = self.clone();
         let done = self.shared.threads.run(async move {
-            let Self { shared, loaded } = plugin;
+            let Self { shared, loaded, .. } = plugin;
             let code = shared.components.optimised(loaded.digest, &loaded.bytes, &loaded.limits.compile).await?;
             let pre = shared.linkers.link(loaded.version, &code.component)?;
             loaded.linked.store(Arc::new(Linked { pre, code }));
@@ -384,6 +398,7 @@ impl Plugin {
             plugin: self.loaded.series.name(),
             digest: Arc::clone(&self.loaded.short),
             call: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+            lines: self.lines.clone(),
         };
         let frame = Frame {
             engine: self.shared.engine.clone(),

@@ -3,7 +3,7 @@
 //! The plugin goes the way that it would go in a host, with the same bounds, compiler process and sandbox, and what is
 //! known is printed before what stopped it. An entry is even prepared by the very function that a running host uses.
 
-mod config;
+pub(super) mod config;
 mod document;
 mod report;
 mod signature;

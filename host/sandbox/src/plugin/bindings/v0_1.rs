@@ -51,6 +51,11 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     Ok(linker)
 }
 
+pub(super) async fn start(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -> Result<(), NoAnswer> {
+    pre.instantiate_async(store).await?;
+    Ok(())
+}
+
 pub(super) async fn describe(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
     let returned = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;

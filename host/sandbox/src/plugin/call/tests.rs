@@ -13,7 +13,8 @@ async fn start(wat: &str, limits: Limits) -> Result<(), CallError> {
     let component = Component::new(&engine, wat::parse_str(wat).unwrap()).unwrap();
     let pre: InstancePre<Guest> = Linker::new(&engine).instantiate_pre(&component).unwrap();
     let stack = crate::plugin::Options::default().stack;
-    let speaker = Speaker { source: "s".parse().unwrap(), plugin: "p".into(), digest: "d".into(), call: 0 };
+    let speaker =
+        Speaker { source: "s".parse().unwrap(), plugin: "p".into(), digest: "d".into(), call: 0, lines: None };
     let memory = Shares::new(1 << 30);
     let frame = Frame { engine, limits, budget: Limit::Cpu, stack, memory, speaker };
     let budget = Arc::new(Budget::new(frame.cpu()));

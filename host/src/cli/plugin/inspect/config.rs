@@ -14,7 +14,7 @@ use crate::cli::print;
 use crate::config::{self, Document, EntryConfig};
 
 /// What was given.
-pub(super) enum Given {
+pub(in crate::cli::plugin) enum Given {
     /// An entry with all that belongs to it.
     Entry(Box<EntryConfig>),
     /// Only the free-form part of one.
@@ -22,7 +22,7 @@ pub(super) enum Given {
 }
 
 impl Given {
-    pub(super) fn entry(&self) -> Option<&EntryConfig> {
+    pub(in crate::cli::plugin) fn entry(&self) -> Option<&EntryConfig> {
         match self {
             Self::Entry(entry) => Some(entry),
             Self::Config(_) => None,
@@ -30,7 +30,7 @@ impl Given {
     }
 
     /// What the plugin gets.
-    pub(super) fn config(&self) -> &Value {
+    pub(in crate::cli::plugin) fn config(&self) -> &Value {
         match self {
             Self::Entry(entry) => &entry.config,
             Self::Config(config) => config,
@@ -47,7 +47,7 @@ enum Form {
 }
 
 /// Reads a file.
-pub(super) fn read(path: &Path, source: Option<&SourceName>) -> anyhow::Result<Given> {
+pub(in crate::cli::plugin) fn read(path: &Path, source: Option<&SourceName>) -> anyhow::Result<Given> {
     let named = || format!("--config {}", path.display());
     // A manifest is a little larger than the document in it.
     let bytes = read_bounded(path, 2 * config::MAX_BYTES as u64).with_context(named)?;
@@ -69,7 +69,9 @@ fn parse(text: &str, source: Option<&SourceName>) -> anyhow::Result<Given> {
             (format!("{head}{}", indented("    ")), 4)
         }
     };
-    let entry = choose(config::parse_file(&whole)?, source, added)?;
+    // What is no entry has no name: any source may have it.
+    let named = source.filter(|_| !matches!(form, Form::Config));
+    let entry = choose(config::parse_file(&whole)?, named, added)?;
     Ok(match form {
         Form::Config => Given::Config(entry.config),
         _ => Given::Entry(Box::new(entry)),
@@ -144,6 +146,7 @@ mod tests {
         assert_eq!(refused(None), "it has several entries; say which one with --source NAME");
         assert_eq!(refused(Some("z")), "it has no such entry");
         assert_eq!(parse(two, Some(&"y".parse().unwrap())).unwrap().entry().unwrap().source.to_string(), "y");
+        assert_eq!(parse("a: 1", Some(&"y".parse().unwrap())).unwrap().config().to_string(), r#"{"a":1}"#);
     }
 
     #[test]

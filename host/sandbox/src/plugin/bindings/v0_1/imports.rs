@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use topoloom_core::plugin::CredentialKind;
+use topoloom_core::plugin::{CredentialKind, Import};
 use topoloom_core::snapshot::{Column, ColumnKey, Packed};
 use topoloom_core::topology::{self, MemberKind, Object, Selector};
 use wasmtime::component::Resource;
@@ -23,29 +23,35 @@ impl nodes::Host for Guest {}
 
 impl nodes::HostSnapshot for Guest {
     async fn rows(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<u32> {
+        self.called.insert(Import::Rows);
         Ok(self.inputs.nodes.rows())
     }
 
     async fn generation(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<u64> {
+        self.called.insert(Import::Generation);
         Ok(self.inputs.nodes.generation())
     }
 
     async fn label(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
+        self.called.insert(Import::Label);
         let granted = self.inputs.granted.labels.get(key.as_str()).cloned();
         column(self, &key, granted.map(ColumnKey::Label))
     }
 
     async fn annotation(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
+        self.called.insert(Import::Annotation);
         let granted = self.inputs.granted.annotations.get(key.as_str()).cloned();
         column(self, &key, granted.map(ColumnKey::Annotation))
     }
 
     async fn names(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<types::Packed> {
+        self.called.insert(Import::Names);
         self.give(weight(self.inputs.nodes.packed_names()))?;
         Ok(packed(self.inputs.nodes.packed_names()))
     }
 
     async fn find(&mut self, _snapshot: Resource<Snapshot>, names: types::Packed) -> wasmtime::Result<Vec<u32>> {
+        self.called.insert(Import::Find);
         self.take(weigh::packed(&names));
         self.give(NUMBER * names.ends.len())?;
         let names = decode::unpack(&names).map_err(|what| wasmtime::format_err!("find was given bad names: {what}"))?;
@@ -94,6 +100,7 @@ fn packed(packed: &Packed) -> types::Packed {
 
 impl applied::Host for Guest {
     async fn groups(&mut self) -> wasmtime::Result<Vec<applied::AppliedGroup>> {
+        self.called.insert(Import::Groups);
         let Inputs { nodes, applied, granted, .. } = &self.inputs;
         let mut positions: BTreeMap<&str, u32> = BTreeMap::new();
         for (position, object) in (0..).zip(applied.iter()) {
@@ -179,6 +186,7 @@ fn selector_out(selector: &topology::LabelSelector) -> Option<types::LabelSelect
 
 impl log::Host for Guest {
     async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        self.called.insert(Import::Write);
         let level = match level {
             log::Level::Debug => LineLevel::Debug,
             log::Level::Info => LineLevel::Info,
@@ -217,6 +225,7 @@ fn credential(kind: CredentialKind) -> types::Credential {
 
 impl http::Host for Guest {
     async fn send(&mut self, request: http::Request) -> wasmtime::Result<Result<Resource<Response>, http::Error>> {
+        self.called.insert(Import::Send);
         self.request()?;
         self.take(weigh::request(&request));
         let http::Request { endpoint, method: asked, path_and_query, headers, body } = request;
@@ -228,6 +237,7 @@ impl http::Host for Guest {
     }
 
     async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
+        self.called.insert(Import::CredentialOf);
         self.look()?;
         self.take(endpoint.len());
         match self.session.credential(&endpoint).await {
@@ -239,16 +249,19 @@ impl http::Host for Guest {
 
 impl http::HostResponse for Guest {
     async fn status(&mut self, response: Resource<Response>) -> wasmtime::Result<u16> {
+        self.called.insert(Import::Status);
         Ok(self.table.get(&response)?.0.status())
     }
 
     async fn headers(&mut self, response: Resource<Response>) -> wasmtime::Result<Vec<(String, String)>> {
+        self.called.insert(Import::Headers);
         let headers = self.table.get(&response)?.0.headers().to_vec();
         self.give(headers.iter().map(|(name, value)| name.len() + value.len()).sum())?;
         Ok(headers)
     }
 
     async fn read(&mut self, response: Resource<Response>, max: u32) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
+        self.called.insert(Import::Read);
         match self.table.get_mut(&response)?.0.read(max as usize).await {
             Ok(piece) => {
                 self.give(piece.len())?;

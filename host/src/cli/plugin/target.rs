@@ -1,0 +1,109 @@
+//! The plugin that a verb is about: a file, or what a project builds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use topoloom_core::plugin::{Limit, LimitSetting, Limits};
+use topoloom_core::text;
+use topoloom_workshop::build::{Line, build, settle};
+use topoloom_workshop::project::{FILE, Language, Project};
+
+use super::file::PluginFile;
+use super::watch::Files;
+use crate::cli::print;
+
+/// Where cases are beside a plugin file: its author has them in the folder that he works in.
+const CASES: &str = "cases";
+/// The longest line of a tool, in bytes.
+const TOOL: usize = 4 << 10;
+
+/// What a verb is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A component, packed with zstd or not.
+    File(PathBuf),
+    /// The folder of a project.
+    Project(PathBuf),
+}
+
+/// A component, and what its project says of it.
+pub(super) struct Component {
+    /// Where it is.
+    pub(super) file: PathBuf,
+    /// Its bytes, unpacked.
+    pub(super) bytes: Arc<[u8]>,
+    /// What it may use, if a project says so.
+    pub(super) limits: Option<Limits>,
+    /// The folder of its cases.
+    pub(super) cases: PathBuf,
+}
+
+impl Target {
+    /// A path of the command line.
+    pub(super) fn at(path: &Path) -> Self {
+        if path.is_dir() { Self::Project(path.to_owned()) } else { Self::File(path.to_owned()) }
+    }
+
+    /// The component; that of a project is built, and what the tools say goes to standard error.
+    pub(super) fn component(&self) -> anyhow::Result<Component> {
+        match self {
+            Self::File(file) => {
+                let bytes = PluginFile::read(file)?.bytes;
+                Ok(Component { file: file.clone(), bytes, limits: None, cases: PathBuf::from(CASES) })
+            }
+            Self::Project(root) => {
+                let mut project = Project::read(root)?;
+                if !is_fresh(&project) {
+                    let built = build(&project, &mut say)?;
+                    if let Some(line) = settle(&project, &built.need())? {
+                        print::error(&format!("topoloom: {FILE} has a new line: {line}"));
+                        project = Project::read(root)?;
+                    }
+                }
+                let bytes = PluginFile::read(&project.output)?.bytes;
+                let limits = Some(project.limits.applied());
+                Ok(Component { file: project.output, bytes, limits, cases: project.cases })
+            }
+        }
+    }
+
+    /// The files that it is made of, as they are now.
+    pub(super) fn files(&self) -> Files {
+        match self {
+            Self::File(file) => Files::of(std::slice::from_ref(file), &[]),
+            // A project file with a mistake is a file like others: when it is saved, it is read again.
+            Self::Project(root) => Project::read(root)
+                .map_or_else(|_| Files::of(std::slice::from_ref(root), &[]), |project| sources(&project)),
+        }
+    }
+}
+
+/// What a build says.
+fn say(line: Line) {
+    match line {
+        Line::Step(step) => print::error(&format!("topoloom: {step}")),
+        Line::Tool(line) => print::error(&text::line(&line, TOOL)),
+    }
+}
+
+/// At a desk the time of a compile is no one else's: it has as much as an entry can give.
+pub(super) fn patient(mut limits: Limits) -> Limits {
+    if let LimitSetting::Entry { high, .. } = Limit::CompileCpu.row().setting {
+        limits.set(Limit::CompileCpu, high);
+    }
+    limits
+}
+
+/// Everything in the folder of a project but what is built, and cases, which are not built from.
+fn sources(project: &Project) -> Files {
+    Files::of(std::slice::from_ref(&project.root), &[project.output.clone(), project.cases.clone()])
+}
+
+/// Whether a component is there that is newer than all that it is made of. Cargo knows that better, and of more.
+fn is_fresh(project: &Project) -> bool {
+    let built = std::fs::metadata(&project.output).and_then(|found| found.modified());
+    match (built, sources(project).newest()) {
+        (Ok(built), Some(newest)) => project.language != Language::Rust && built > newest,
+        _ => false,
+    }
+}

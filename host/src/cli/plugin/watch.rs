@@ -1,0 +1,140 @@
+//! Files as they are, and whether one of them was saved since. Looked at again and again: of the editors of this world no two
+//! save alike, and a look at a folder of sources takes less than a millisecond.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How long until the next look.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long nothing may change before a save counts as complete: an editor writes several files one after the other.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Files that are looked at, at most: a project has a few dozen, and a home folder is none.
+const MOST: usize = 10_000;
+/// Folders that tools fill.
+const TOOLS: [&str; 4] = ["target", "node_modules", "__pycache__", "dist"];
+
+/// When each file was changed, and how long it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Files(BTreeMap<PathBuf, (SystemTime, u64)>);
+
+impl Files {
+    /// These files, and those in these folders but for some paths. What is hidden, and what tools fill, is left out.
+    pub(super) fn of(paths: &[PathBuf], but: &[PathBuf]) -> Self {
+        let mut files = Self::default();
+        for path in paths {
+            files.take(path, but);
+        }
+        files
+    }
+
+    /// The same with more of them, which may be files alone.
+    pub(super) fn and(mut self, paths: &[PathBuf]) -> Self {
+        for path in paths {
+            self.take(path, &[]);
+        }
+        self
+    }
+
+    fn take(&mut self, path: &Path, but: &[PathBuf]) {
+        if self.0.len() >= MOST || but.iter().any(|left_out| left_out == path) {
+            return;
+        }
+        // What cannot be looked at is not there.
+        let Ok(found) = std::fs::metadata(path) else { return };
+        if found.is_dir() {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            for entry in entries {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if !name.starts_with('.') && !TOOLS.contains(&name.as_str()) {
+                    self.take(&entry.path(), but);
+                }
+            }
+        } else if let Ok(changed) = found.modified() {
+            self.0.insert(path.to_owned(), (changed, found.len()));
+        }
+    }
+
+    /// When the last of them was changed.
+    pub(super) fn newest(&self) -> Option<SystemTime> {
+        self.0.values().map(|(changed, _)| *changed).max()
+    }
+
+    /// The files that are other ones, or there on one side only.
+    pub(super) fn changed(&self, now: &Self) -> BTreeSet<PathBuf> {
+        let paths = self.0.keys().chain(now.0.keys());
+        paths.filter(|path| self.0.get(*path) != now.0.get(*path)).cloned().collect()
+    }
+}
+
+/// Waits until a look shows something else, and has shown it for a moment.
+pub(super) async fn changes(before: &Files, mut look: impl FnMut() -> Files) -> Files {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let mut now = look();
+        if now == *before {
+            continue;
+        }
+        loop {
+            tokio::time::sleep(SETTLE).await;
+            let later = look();
+            if later == now {
+                return now;
+            }
+            now = later;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn names(files: &BTreeSet<PathBuf>, folder: &Path) -> Vec<String> {
+        files.iter().map(|path| path.strip_prefix(folder).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_file_that_is_new_gone_or_different_is_found_and_what_is_built_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["a.py", "src/b.py", "target/x", ".venv/y", "out.wasm", "cases/one/nodes.yaml"] {
+            write(root, name, "1");
+        }
+        let look = || Files::of(&[root.to_owned()], &[root.join("out.wasm"), root.join("cases")]);
+        let before = look();
+        assert_eq!(before.0.len(), 2);
+        for name in ["target/x", ".venv/y", "out.wasm", "cases/one/nodes.yaml"] {
+            write(root, name, "other");
+        }
+        assert_eq!(before, look());
+        write(root, "src/b.py", "longer");
+        write(root, "c.py", "1");
+        std::fs::remove_file(root.join("a.py")).unwrap();
+        let now = look();
+        assert_eq!(names(&before.changed(&now), root), ["a.py", "c.py", "src/b.py"]);
+        // A file of its own counts wherever it is.
+        let alone = root.join("cases/one/nodes.yaml");
+        assert_eq!(names(&now.changed(&look().and(&[alone])), root), ["cases/one/nodes.yaml"]);
+        assert!(now.newest().is_some() && Files::default().newest().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_counts_once_it_has_settled() {
+        let looks = |lengths: &[u64]| {
+            let file = |length: &u64| Files([(PathBuf::from("a"), (SystemTime::UNIX_EPOCH, *length))].into());
+            lengths.iter().map(file).collect::<Vec<_>>()
+        };
+        let before = looks(&[1]).remove(0);
+        let mut seen = looks(&[1, 1, 2, 3, 3, 9]).into_iter();
+        let found = changes(&before, || seen.next().expect("one more look than there is")).await;
+        assert_eq!(found, looks(&[3]).remove(0));
+        assert_eq!(seen.len(), 1);
+    }
+}
