@@ -75,7 +75,8 @@ fn each_source(folder: &Path, read: &mut dyn FnMut(&Path, &str)) -> Result<()> {
 
 /// The lines of public items whose documentation has no example.
 fn without_example(text: &str) -> Vec<usize> {
-    const ITEMS: [&str; 7] = ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "pub const ", "macro_rules! "];
+    const ITEMS: [&str; 7] =
+        ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "pub const ", "macro_rules! "];
     let (mut found, mut has_one, mut is_hidden) = (Vec::new(), false, false);
     let documented = text.split("#[cfg(test)]").next().unwrap_or(text);
     for (line, text) in documented.lines().enumerate() {

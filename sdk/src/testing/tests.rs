@@ -82,12 +82,18 @@ fn a_plugin_that_asks_for_more_than_it_gets_is_not_called() {
     denied(
         &permitted(other),
         "",
-        &lacks("the plugin uses GET on the endpoint list, which is not permitted; the plugin uses /v1 of the endpoint list"),
+        &lacks(
+            "the plugin uses GET on the endpoint list, which is not permitted; \
+             the plugin uses /v1 of the endpoint list",
+        ),
     );
     denied(
         &permitted(Permissions::none().node_label("acme.example.evil/*").endpoint("list", [Method::Get], [])),
         "",
-        &lacks("the plugin reads the node label acme.example/rack, which is not permitted; the plugin reads the node annotation switch"),
+        &lacks(
+            "the plugin reads the node label acme.example/rack, which is not permitted; \
+             the plugin reads the node annotation switch",
+        ),
     );
     let silent = all().endpoint("list", [Method::Get], ["/v1"]);
     denied(&permitted(silent.clone()), "names", &lacks("the plugin reads names of Nodes"));

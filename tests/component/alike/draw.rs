@@ -73,7 +73,8 @@ impl Draw {
         let labels: Vec<Value> = (0..self.below(3)).map(|at| self.label(at)).collect();
         let odd = ["leaf-hn-0", "Not_A_Name", "a..b", "ä"].map(|name| json!(name));
         let name = self.pick(&[json!(null)], &odd);
-        json!({"id": id, "level": level, "labels": labels, "members": self.members(at, count, level, nodes), "name": name})
+        let members = self.members(at, count, level, nodes);
+        json!({"id": id, "level": level, "labels": labels, "members": members, "name": name})
     }
 
     fn label(&mut self, at: usize) -> Value {
@@ -142,7 +143,8 @@ impl Draw {
     }
 
     fn diagnostic(&mut self, groups: usize, nodes: usize) -> Value {
-        let code = self.pick(&["no-rack", "odd-7"].map(str::to_owned), &["No Rack".to_owned(), String::new(), "c".repeat(65)]);
+        let odd = ["No Rack".to_owned(), String::new(), "c".repeat(65)];
+        let code = self.pick(&["no-rack", "odd-7"].map(str::to_owned), &odd);
         let mut about = vec![json!(null), json!({"name": "switch \"7\""})];
         if groups > 0 {
             about.push(json!({"group": self.below(groups)}));
@@ -162,8 +164,12 @@ pub(super) fn beyond() -> Vec<Case> {
     let rows = || json!({"rows": [0]});
     let one = |members: Value| json!({"levels": level.clone(), "groups": [group("a".into(), members)]});
     let many = |count: usize| (0..count).map(|at| group(format!("g{at}"), rows())).collect::<Vec<_>>();
-    let selector = |labels: Vec<Value>, requirements: Vec<Value>| json!({"selector": {"labels": labels, "requirements": requirements}});
-    let pairs = |from: usize, count: usize| (from..from + count).map(|at| json!([format!("k{at}"), "v"])).collect::<Vec<_>>();
+    let selector = |labels: Vec<Value>, requirements: Vec<Value>| {
+        json!({"selector": {"labels": labels, "requirements": requirements}})
+    };
+    let pairs = |from: usize, count: usize| -> Vec<Value> {
+        (from..from + count).map(|at| json!([format!("k{at}"), "v"])).collect()
+    };
     let long = "x".repeat(4097);
     let labelled = |labels: Vec<Value>| {
         json!({"levels": level.clone(), "groups": [{"id": "a", "level": 0, "labels": labels, "members": rows()}]})
@@ -183,7 +189,8 @@ pub(super) fn beyond() -> Vec<Case> {
         one(selector(Vec::new(), values(1001))),
         one(selector(vec![json!(["k", "v"]), json!(["k", "w"])], Vec::new())),
         json!({"levels": level.clone(), "groups": [
-            group("a".into(), selector(pairs(0, 40), Vec::new())), group("b".into(), selector(pairs(30, 40), Vec::new())),
+            group("a".into(), selector(pairs(0, 40), Vec::new())),
+            group("b".into(), selector(pairs(30, 40), Vec::new())),
         ]}),
         one(names(16_000)),
         one(names(20_000)),

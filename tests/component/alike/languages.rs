@@ -1,4 +1,5 @@
-//! The packages for Python and JavaScript judge the same answers: each gets all of them in one file, with what the SDK in Rust said.
+//! The packages for Python and JavaScript judge the same answers: each gets all of them in one file, with what the SDK in
+//! Rust said.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use super::cases;
 /// One line for each answer that the SDKs of other languages can build: they make packed text themselves.
 fn answers(file: &Path) {
     let lines = cases().into_iter().filter(|case| !case.said.to_string().contains("\"packed\"")).map(|case| {
-        let verdict = case.by_cluster();
+        let verdict = case.by_cluster().map(|refused| refused.to_string());
         let names: Vec<String> = case.names().collect();
         json!({"nodes": names, "hadState": case.had_state, "said": case.said, "verdict": verdict}).to_string() + "\n"
     });

@@ -1,5 +1,5 @@
-//! A discoverer that answers exactly what its configuration says, valid or not: what a host says to an answer is compared with
-//! what the SDK says to the same answer natively.
+//! A discoverer that answers exactly what its configuration says, valid or not: what a host says to an answer is compared
+//! with what the SDK says to the same answer natively.
 //!
 //! ```yaml
 //! levels: [{tier: 1, name: rack}]
