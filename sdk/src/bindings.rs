@@ -1,4 +1,6 @@
-//! The code that wit-bindgen generates from `wit/discovery-0.1.0`: types of the interface, and the glue to the host.
+//! The code that wit-bindgen generates from the interface: its types, and the glue to the host.
+//!
+//! The folder `wit` is a copy of `wit/discovery-0.1.0`, since a published crate has only what is below it; `xtask check` compares them.
 //!
 //! The crate re-exports the types under shorter paths. The functions exist on wasm only; natively each of them would
 //! panic, so nothing calls them there.
@@ -18,7 +20,7 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../wit/discovery-0.1.0",
+    path: "wit",
     world: "plugin",
     pub_export_macro: true,
     export_macro_name: "export_plugin",

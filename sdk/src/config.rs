@@ -9,6 +9,25 @@ use crate::Problem;
 ///
 /// Serde stops at the first mistake. A configuration that people write by hand should report all of them at
 /// once: such a type implements this trait itself, usually over [`crate::json::Value`], and collects them.
+///
+/// ```
+/// use topoloom_sdk::json::Value;
+/// use topoloom_sdk::{FromJson, Problem};
+///
+/// /// A configuration without any key.
+/// struct Nothing;
+///
+/// impl FromJson for Nothing {
+///     fn from_json(text: &str) -> Result<Self, Vec<Problem>> {
+///         let Value::Object(entries) = Value::parse(text)? else { return Err(vec![Problem::new("", "expected a mapping")]) };
+///         let unknown: Vec<_> = entries.iter().map(|(key, _)| Problem::new(key, "is not known here")).collect();
+///         if unknown.is_empty() { Ok(Self) } else { Err(unknown) }
+///     }
+/// }
+///
+/// let problems = Nothing::from_json(r#"{"a": 1, "b": 2}"#).err().unwrap();
+/// assert_eq!(problems.len(), 2);
+/// ```
 pub trait FromJson: Sized {
     /// Reads the text of a JSON object.
     ///
@@ -31,6 +50,11 @@ impl<T: DeserializeOwned> FromJson for T {
 
 impl Problem {
     /// A mistake at a path such as `networkTopologyTypes.gpu[2].nodeLabel`; an empty path means the whole configuration.
+    ///
+    /// ```
+    /// let problem = topoloom_sdk::Problem::new("levels[1]", "expected a number, got \"two\"");
+    /// assert_eq!(problem.to_string(), "levels[1]: expected a number, got \"two\"");
+    /// ```
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }

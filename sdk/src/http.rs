@@ -12,6 +12,15 @@ use crate::{Credential, Failure, Method, UpstreamFailure};
 const PIECE: u32 = 256 * 1024;
 
 /// The endpoints that the operator granted.
+///
+/// ```
+/// use topoloom_sdk::prelude::*;
+///
+/// fn read(input: &Input<'_>) -> Result<u16, Failure> {
+///     let response = input.http.send(&Request::get("list", "/v1/nodes"))?.success()?;
+///     Ok(response.status())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Http<'a> {
     #[cfg(not(target_arch = "wasm32"))]
@@ -32,6 +41,19 @@ impl<'a> Http<'a> {
 
     /// Sends a request. Returns with the head of the answer; the body follows.
     ///
+    /// ```
+    /// use topoloom_sdk::http::Error;
+    /// use topoloom_sdk::prelude::*;
+    ///
+    /// fn is_there(input: &Input<'_>) -> Result<bool, Failure> {
+    ///     match input.http.send(&Request::get("list", "/v1/nodes")) {
+    ///         Ok(response) => Ok(response.status() == 200),
+    ///         Err(Error::Connect(_)) => Ok(false),
+    ///         Err(other) => Err(other.into()),
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Not granted, no connection, timeout. `?` turns it into the [`Failure`] of the round.
@@ -44,6 +66,14 @@ impl<'a> Http<'a> {
     }
 
     /// The kind of credential that the host adds for an endpoint.
+    ///
+    /// ```
+    /// use topoloom_sdk::prelude::*;
+    ///
+    /// fn prefix(input: &Input<'_>) -> Result<&'static str, Failure> {
+    ///     Ok(if input.http.credential_of("fabric")? == Credential::Token { "/restV3" } else { "/rest" })
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
@@ -59,13 +89,38 @@ impl<'a> Http<'a> {
 
 impl Request {
     /// `GET` of a path below the endpoint's base URL: empty or beginning with `/`, with or without a query.
+    ///
+    /// ```
+    /// let request = topoloom_sdk::http::Request::get("list", "/v1/nodes?limit=500");
+    /// assert_eq!(request.body, None);
+    /// ```
     #[must_use]
     pub fn get(endpoint: &str, path_and_query: &str) -> Self {
         let [endpoint, path_and_query] = [endpoint, path_and_query].map(str::to_owned);
         Self { endpoint, method: Method::Get, path_and_query, headers: Vec::new(), body: None }
     }
 
+    /// `POST` of a body: a search, or a query that is too long for a path. The endpoint has to be asked for with this method
+    /// ([`Endpoint::methods()`](crate::Endpoint::methods())).
+    ///
+    /// ```
+    /// use topoloom_sdk::Method;
+    /// use topoloom_sdk::http::Request;
+    ///
+    /// let request = Request::post("cmdb", "/search", br#"{"kind": "rack"}"#).header("content-type", "application/json");
+    /// assert_eq!(request.method, Method::Post);
+    /// ```
+    #[must_use]
+    pub fn post(endpoint: &str, path_and_query: &str, body: &[u8]) -> Self {
+        Self { method: Method::Post, body: Some(body.to_vec()), ..Self::get(endpoint, path_and_query) }
+    }
+
     /// Adds a header. The host refuses `Authorization`, `Cookie` and similar headers: it sets them itself.
+    ///
+    /// ```
+    /// let request = topoloom_sdk::http::Request::get("list", "/v1").header("accept", "application/json");
+    /// assert_eq!(request.headers.len(), 1);
+    /// ```
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -74,6 +129,19 @@ impl Request {
 }
 
 /// An answer. Read its body with [`io::Read`], or piece by piece with [`crate::json::Elements`].
+///
+/// ```
+/// use std::io::Read;
+///
+/// use topoloom_sdk::http::Response;
+/// use topoloom_sdk::prelude::*;
+///
+/// fn whole(mut response: Response) -> Result<String, Failure> {
+///     let mut text = String::new();
+///     response.read_to_string(&mut text).map_err(|error| Failure::upstream(error.to_string()))?;
+///     Ok(text)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Response {
     #[cfg(target_arch = "wasm32")]
@@ -86,18 +154,39 @@ pub struct Response {
 
 impl Response {
     /// The status, also of redirects and refusals.
+    ///
+    /// ```
+    /// fn is_new(response: &topoloom_sdk::http::Response) -> bool {
+    ///     response.status() != 304
+    /// }
+    /// ```
     #[must_use]
     pub fn status(&self) -> u16 {
         self.body.status()
     }
 
     /// The first header of this lower-case name.
+    ///
+    /// ```
+    /// fn version(response: &topoloom_sdk::http::Response) -> Vec<u8> {
+    ///     response.header("etag").unwrap_or_default().into_bytes()
+    /// }
+    /// ```
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
         self.body.headers().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Itself when the status is 200 to 299.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    /// use topoloom_sdk::prelude::*;
+    ///
+    /// fn list(input: &Input<'_>) -> Result<Elements<topoloom_sdk::http::Response>, Failure> {
+    ///     Ok(Elements::new(input.http.send(&Request::get("list", "/v1"))?.success()?, "nodes"))
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
@@ -161,7 +250,6 @@ fn words(error: Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Elements;
     use crate::prelude::*;
     use crate::testing::{Cluster, Reply};
 

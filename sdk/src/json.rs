@@ -18,6 +18,14 @@ use std::fmt;
 use crate::Problem;
 
 /// Any JSON value, keys in the order of the document.
+///
+/// ```
+/// use topoloom_sdk::json::Value;
+///
+/// let value = Value::parse(r#"{"b": 1, "a": [true, null]}"#).unwrap();
+/// let Value::Object(entries) = value else { panic!("no mapping") };
+/// assert_eq!(entries[0], ("b".to_owned(), Value::Number("1".to_owned())));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `null`
@@ -37,6 +45,13 @@ pub enum Value {
 impl Value {
     /// Reads a text. Faster than [`crate::FromJson`], since the problem of a text that is not JSON needs no path.
     ///
+    /// ```
+    /// use topoloom_sdk::json::Value;
+    ///
+    /// assert_eq!(Value::parse("[]"), Ok(Value::Array(Vec::new())));
+    /// assert_eq!(Value::parse("[").unwrap_err()[0].path, "");
+    /// ```
+    ///
     /// # Errors
     ///
     /// The problem of a text that is not JSON, with line and column.
@@ -45,6 +60,11 @@ impl Value {
     }
 
     /// The kind of value, in words for messages.
+    ///
+    /// ```
+    /// assert_eq!(topoloom_sdk::json::Value::Null.kind(), "null");
+    /// assert_eq!(topoloom_sdk::json::Value::Number("7".to_owned()).kind(), "a number");
+    /// ```
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

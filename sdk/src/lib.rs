@@ -47,10 +47,10 @@
 //! assert_eq!(cluster.show(&answer), "tier 1 rack | a7 | rack=a7 | m1 m2\n");
 //! ```
 //!
-//! Build with `cargo build --release --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component with
-//! `wasm-tools component new`; `docs/vendors/first-plugin.md` in the repository has every step, from the `Cargo.toml` to
-//! the entry of the operator; `docs/vendors/http.md` is about endpoints. An import that the code never calls is not in the
-//! component's import list, so the list shows what a discoverer can do.
+//! `topoloom plugin new` writes a whole plugin, and `topoloom plugin build` makes a component of it: the target
+//! `wasm32-unknown-unknown`, a `cdylib`, and what `wasm-tools component new` does. `docs/vendors/first-plugin.md` in the repository has
+//! every step, from the `Cargo.toml` to the entry of the operator; `docs/vendors/http.md` is about endpoints. An import that
+//! the code never calls is not in the component's import list, so the list shows what a discoverer can do.
 //!
 //! On wasm the crate brings an allocator that is smaller and faster than the usual one; with `default-features = false` a
 //! plugin uses its own.
@@ -74,6 +74,10 @@ pub mod log;
 pub mod nodes;
 mod packed;
 mod requirements;
+// One text of the rules: the host has it, too. Public for the macros that read the types of bindings.
+#[cfg(not(target_arch = "wasm32"))]
+#[doc(hidden)]
+pub mod rules;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod topology;
@@ -92,15 +96,50 @@ use nodes::Nodes;
 pub use topology::{GroupBuilder, GroupRef, LevelRef, TopologyBuilder};
 
 /// The names that nearly every discoverer uses.
+///
+/// ```
+/// use topoloom_sdk::prelude::*;
+///
+/// let wishes = Requirements::new().node_label("rack").trigger(Trigger::on_columns());
+/// assert_eq!(wishes.node_labels, ["rack"]);
+/// ```
 pub mod prelude {
+    pub use crate::http::Request;
+    pub use crate::json::Elements;
     pub use crate::nodes::{Nodes, Row};
     pub use crate::{
-        Answer, Column, Coverage, Description, Discoverer, Endpoint, Failure, Input, Level, Problem, Requirements,
-        Subject, TopologyBuilder, Trigger, topoloom_plugin,
+        Answer, Column, Coverage, Credential, Description, Discoverer, Endpoint, Failure, Input, Level, Problem,
+        Requirements, Subject, TopologyBuilder, Trigger, topoloom_plugin,
     };
 }
 
 /// A discoverer: three pure functions. Export it with [`topoloom_plugin!`].
+///
+/// ```
+/// use topoloom_sdk::prelude::*;
+///
+/// /// All nodes are close together.
+/// struct OneRoom;
+///
+/// impl Discoverer for OneRoom {
+///     type Config = std::collections::BTreeMap<String, String>;
+///
+///     fn describe() -> Description {
+///         Description::new("one-room", "0.1.0").vendor("Acme").summary("One group of all nodes")
+///     }
+///
+///     fn configure(_: &Self::Config) -> Result<Requirements, Vec<Problem>> {
+///         Ok(Requirements::new().trigger(Trigger::on_names()))
+///     }
+///
+///     fn discover(_: &Self::Config, input: &Input<'_>) -> Result<Answer, Failure> {
+///         let mut topology = TopologyBuilder::new();
+///         let level = topology.level(Level::new(1));
+///         topology.group(level, "room").rows((0..input.nodes.rows()).collect());
+///         Ok(topology.finish().into())
+///     }
+/// }
+/// ```
 pub trait Discoverer {
     /// The configuration. Any type that derives `serde::Deserialize` is enough; implement [`FromJson`] yourself to report
     /// several mistakes at once.
@@ -125,6 +164,17 @@ pub trait Discoverer {
 }
 
 /// The input of one round.
+///
+/// ```
+/// use topoloom_sdk::prelude::*;
+///
+/// /// How many nodes have a value, and how long ago the first round was.
+/// fn look(input: &Input<'_>) -> (usize, u64) {
+///     let with = input.nodes.label("rack").values().flatten().count();
+///     let first = input.state.try_into().map_or(input.time, u64::from_le_bytes);
+///     (with, input.time - first)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Input<'a> {
     /// The nodes of the cluster.
@@ -140,6 +190,22 @@ pub struct Input<'a> {
 }
 
 /// Exports a [`Discoverer`] from a component. Once per crate, at its root. Natively it only checks the type.
+///
+/// ```
+/// # use topoloom_sdk::prelude::*;
+/// # struct Racks;
+/// # impl Discoverer for Racks {
+/// #     type Config = std::collections::BTreeMap<String, String>;
+/// #     fn describe() -> Description { Description::new("racks", "0.1.0") }
+/// #     fn configure(_: &Self::Config) -> Result<Requirements, Vec<Problem>> { Ok(Requirements::new()) }
+/// #     fn discover(_: &Self::Config, _: &Input<'_>) -> Result<Answer, Failure> {
+/// #         Ok(TopologyBuilder::new().finish().into())
+/// #     }
+/// # }
+/// use topoloom_sdk::topoloom_plugin;
+///
+/// topoloom_plugin!(Racks);
+/// ```
 #[macro_export]
 macro_rules! topoloom_plugin {
     ($discoverer:ty) => {

@@ -4,18 +4,33 @@ use crate::Packed;
 
 impl Packed {
     /// How many strings there are.
+    ///
+    /// ```
+    /// let packed: topoloom_sdk::Packed = ["a", "zürich"].iter().collect();
+    /// assert_eq!(packed.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Whether there is none.
+    ///
+    /// ```
+    /// let packed: topoloom_sdk::Packed = ["a", "zürich"].iter().collect();
+    /// assert!(!packed.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// The string at a position.
+    ///
+    /// ```
+    /// let packed: topoloom_sdk::Packed = ["a", "zürich"].iter().collect();
+    /// assert_eq!((packed.get(1), packed.get(2)), (Some("zürich"), None));
+    /// ```
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&str> {
         let end = *self.ends.get(index)? as usize;
@@ -24,6 +39,11 @@ impl Packed {
     }
 
     /// All strings in order.
+    ///
+    /// ```
+    /// let packed: topoloom_sdk::Packed = ["a", "zürich"].iter().collect();
+    /// assert_eq!(packed.iter().collect::<Vec<_>>(), ["a", "zürich"]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &str> + '_ {
         let mut begin = 0;
         self.ends.iter().map(move |&end| {
@@ -34,6 +54,12 @@ impl Packed {
     }
 
     /// Adds a string at the end.
+    ///
+    /// ```
+    /// let mut packed = topoloom_sdk::Packed::default();
+    /// packed.push("zürich");
+    /// assert_eq!((packed.text.as_str(), packed.ends.as_slice()), ("zürich", &[7][..]));
+    /// ```
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         // 4 GiB of text do not fit into a guest: its memory ends there.

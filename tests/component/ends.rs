@@ -57,7 +57,7 @@ async fn a_panic_arrives_with_its_words_and_its_place() {
 async fn a_label_key_must_be_one() {
     let call = villain().await.configure(&source(), r#"{"configure": "no-label"}"#.into()).await;
     let Err(CallError::InvalidResult(what)) = call.end else { panic!("{:?}", call.end) };
-    assert!(what.starts_with("it asks for the node label or annotation \"no label\\\\nat all\": "), "{what}");
+    assert!(what.starts_with("it asks for the node label or annotation \"no label\\nat all\": "), "{what}");
 }
 
 #[tokio::test]

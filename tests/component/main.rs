@@ -12,6 +12,7 @@
     reason = "test code: a panic is the report of a failed test"
 )]
 
+mod alike;
 mod cache;
 mod chart;
 mod desk;
@@ -32,6 +33,7 @@ mod migration;
 mod neighbours;
 mod observability;
 mod options;
+mod packages;
 mod pages;
 mod registry;
 mod rounds;

@@ -66,14 +66,15 @@ const CORE: Rooms = Rooms {
         // What models draw by, in tests alone.
         ("chance", &[]),
         ("controllers", &[]),
-        ("limits", &[]),
         ("near", &[]),
         ("queue", &[]),
+        // Of the SDK: `sdk/src/rules.rs`.
         ("rules", &[]),
         ("seldom", &[]),
         ("size", &[]),
         ("text", &[]),
         ("version", &[]),
+        ("limits", &["rules"]),
         ("election", &["version"]),
         ("names", &["rules"]),
         ("snapshot", &["near", "names"]),

@@ -1,7 +1,8 @@
 //! Every example in documentation is a test.
 //!
 //! rustdoc reads a whole crate to look for its examples, which takes seconds even if it has none: such a crate has
-//! `doctest = false`. An example that is added later would then never be compiled, so this check looks for one.
+//! `doctest = false`. An example that is added later would then never be compiled, so this check looks for one. And every public
+//! item of the SDK has one: its readers have nothing else.
 
 use std::path::Path;
 
@@ -24,6 +25,15 @@ pub fn check(root: &Path) -> Result<()> {
         untested.is_empty(),
         "these examples are never compiled, since their crate says `doctest = false`: {untested:?}"
     );
+    let mut bare = Vec::new();
+    each_source(&root.join("sdk/src"), &mut |path, text| {
+        // What is not documented has no reader: generated code, and the rules that the host has, too.
+        let is_hidden = ["bindings.rs", "glue.rs", "rules.rs", "tests.rs"].iter().any(|name| path.ends_with(name));
+        if !is_hidden && !path.components().any(|part| part.as_os_str() == "rules") {
+            bare.extend(without_example(text).into_iter().map(|line| format!("{}:{line}", path.display())));
+        }
+    })?;
+    ensure!(bare.is_empty(), "these public items of the SDK have no example: {bare:?}");
     Ok(())
 }
 
@@ -44,16 +54,45 @@ fn crates(folder: &Path, untested: &mut Vec<String>) -> Result<()> {
 }
 
 fn sources(folder: &Path, untested: &mut Vec<String>) -> Result<()> {
+    each_source(folder, &mut |path, text| {
+        untested.extend(examples(text).into_iter().map(|line| format!("{}:{line}", path.display())));
+    })
+}
+
+/// Reads every Rust source in and below a folder.
+fn each_source(folder: &Path, read: &mut dyn FnMut(&Path, &str)) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {
-            sources(&path, untested)?;
+            each_source(&path, read)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            untested.extend(examples(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
+            read(&path, &text);
         }
     }
     Ok(())
+}
+
+/// The lines of public items whose documentation has no example.
+fn without_example(text: &str) -> Vec<usize> {
+    const ITEMS: [&str; 7] =
+        ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "pub const ", "macro_rules! "];
+    let (mut found, mut has_one, mut is_hidden) = (Vec::new(), false, false);
+    let documented = text.split("#[cfg(test)]").next().unwrap_or(text);
+    for (line, text) in documented.lines().enumerate() {
+        let text = text.trim_start();
+        if let Some(doc) = text.strip_prefix("///") {
+            has_one |= doc.trim_start().starts_with("```");
+        } else if text.starts_with("#[") {
+            is_hidden |= text == "#[doc(hidden)]";
+        } else if !text.starts_with("//") {
+            if ITEMS.iter().any(|item| text.starts_with(item)) && !has_one && !is_hidden {
+                found.push(line + 1);
+            }
+            (has_one, is_hidden) = (false, false);
+        }
+    }
+    found
 }
 
 /// The lines on which examples begin.
@@ -86,6 +125,14 @@ mod tests {
             assert_eq!(examples(&block(info)), wanted, "{info:?}");
         }
         assert_eq!(examples("    /// ```\n    /// x\n    /// ```\n    /// ```text\n    /// x\n    /// ```\n"), [1]);
+    }
+
+    #[test]
+    fn a_public_item_without_an_example_is_found() {
+        let good = "/// Words.\n///\n/// ```\n/// one();\n/// ```\n#[must_use]\npub fn one() {}\n";
+        let hidden = "/// Words.\n#[doc(hidden)]\npub fn two() {}\n    pub(crate) fn three() {}\n";
+        assert_eq!(without_example(&format!("{good}{hidden}/// Words.\npub struct Four;\n")), [12]);
+        assert_eq!(without_example(&format!("{good}#[cfg(test)]\nmod tests {{ pub fn five() {{}} }}\n")), [0_usize; 0]);
     }
 
     #[test]

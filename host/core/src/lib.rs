@@ -20,7 +20,7 @@
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
 //! | [`size`] | numbers of bytes as Kubernetes writes them |
 //! | [`text`] | texts of strangers, made fit for a log, a status and a terminal |
-//! | [`rules`] | what a name, a label and a tier in a Kubernetes object may be |
+//! | [`rules`] | what a name, a label and a tier in a Kubernetes object may be, and what an answer may say: shared with the SDK |
 //! | [`seldom`] | when a line of the log that others could repeat without end is written again |
 //! | [`version`] | the order of resourceVersions |
 
@@ -36,6 +36,8 @@ pub mod near;
 pub mod nodelock;
 pub mod plugin;
 pub mod queue;
+// One text of the rules: the SDK has it, too, so that a native test of a plugin judges as the host does.
+#[path = "../../../sdk/src/rules.rs"]
 pub mod rules;
 pub mod seldom;
 pub mod size;

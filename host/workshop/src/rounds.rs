@@ -172,7 +172,7 @@ pub enum NoAnswer {
     #[error(transparent)]
     Call(#[from] CallError),
     /// It breaks rules.
-    #[error("{why}")]
+    #[error("{why:#}")]
     Unsound {
         /// The answer.
         topology: Box<Topology>,

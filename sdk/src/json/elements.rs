@@ -15,6 +15,13 @@ const TOO_LARGE: &str = "an element of the list is larger than 4 MiB";
 const TOO_MUCH_AROUND: &str = "the document around the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
+///
+/// ```
+/// use topoloom_sdk::json::{Elements, Error};
+///
+/// let mut elements = Elements::new(&b"<html>"[..], "data");
+/// assert!(matches!(elements.next(), Err(Error::Shape(_))));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -102,6 +109,14 @@ pub struct Elements<R> {
 
 impl<R: Read> Elements<R> {
     /// `key` is the key of the array when the document is an object.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&br#"{"data": [1, 2]}"#[..], "data");
+    /// assert_eq!(elements.next()?, Some(&b"1"[..]));
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     pub fn new(reader: R, key: &str) -> Self {
         Self::several(reader, &[key])
     }
@@ -142,6 +157,16 @@ impl<R: Read> Elements<R> {
 
     /// The next element; `None` after the last one, when the whole document was read.
     ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&br#"["a", {"b": NaN}]"#[..], "");
+    /// assert_eq!(elements.next()?, Some(&br#""a""#[..]));
+    /// assert_eq!(elements.next()?, Some(&br#"{"b": NaN}"#[..]));
+    /// assert_eq!(elements.next()?, None);
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The document as a whole is invalid: do not use the elements before.
@@ -159,6 +184,17 @@ impl<R: Read> Elements<R> {
     ///
     /// An element that is not an object has no members and is malformed. `read` may be called again for the same element,
     /// but then it has seen a malformed member before: so what it does after the last member happens once.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&br#"[{"name": "m1", "mtu": NaN}]"#[..], "");
+    /// let name = elements.next_members(|members| {
+    ///     members.find_map(|member| member.ok().filter(|(key, _)| *key == b"name")?.1.text().map(String::from))
+    /// })?;
+    /// assert_eq!(name, Some(Some("m1".to_owned())));
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -193,24 +229,60 @@ impl<R: Read> Elements<R> {
 
     /// The document around the array, with `null` in place of the array; empty when the document is the array itself.
     /// Complete after the last element.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&br#"{"data": [1], "next": "p2"}"#[..], "data");
+    /// while elements.next()?.is_some() {}
+    /// assert_eq!(elements.envelope(), br#"{"data": null, "next": "p2"}"#);
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     #[must_use]
     pub fn envelope(&self) -> &[u8] {
         &self.envelope
     }
 
     /// The key of the array that has the last element.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::several(&br#"{"b": [1], "a": [2]}"#[..], &["a", "b"]);
+    /// elements.next()?;
+    /// assert_eq!(elements.key(), "b");
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     #[must_use]
     pub fn key(&self) -> &str {
         self.keys.get(self.array).map_or("", String::as_str)
     }
 
     /// Whether the document has the array, or any of several. An object without it has no elements, which is often an error.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&br#"{"error": "log in"}"#[..], "data");
+    /// assert_eq!(elements.next()?, None);
+    /// assert!(!elements.found());
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     #[must_use]
     pub fn found(&self) -> bool {
         self.seen.contains(&true)
     }
 
     /// Whether the document has the array of this key.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::several(&br#"{"a": []}"#[..], &["a", "b"]);
+    /// assert_eq!(elements.next()?, None);
+    /// assert!(elements.found_key("a") && !elements.found_key("b"));
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     #[must_use]
     pub fn found_key(&self, key: &str) -> bool {
         self.keys.iter().zip(&self.seen).any(|(known, &seen)| seen && known == key)

@@ -6,6 +6,12 @@ use super::scan::{self, Scan};
 use std::borrow::Cow;
 
 /// The text is not an object, or not well-formed.
+///
+/// ```
+/// use topoloom_sdk::json::{Malformed, Members};
+///
+/// assert_eq!(Members::of(b"[1]").err(), Some(Malformed));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -18,6 +24,12 @@ impl std::fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 /// A value as it is written in the document.
+///
+/// ```
+/// use topoloom_sdk::json::Raw;
+///
+/// assert_eq!(Raw::new(b"12").number(), Some(12));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a> {
     bytes: &'a [u8],
@@ -27,24 +39,42 @@ pub struct Raw<'a> {
 
 impl<'a> Raw<'a> {
     /// A single value, for instance an element of [`super::Elements`].
+    ///
+    /// ```
+    /// let raw = topoloom_sdk::json::Raw::new(br#""m1""#);
+    /// assert_eq!(raw.text().as_deref(), Some("m1"));
+    /// ```
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
         Self { bytes: text, is_plain: !text.contains(&b'\\') }
     }
 
     /// The text with quotes and brackets.
+    ///
+    /// ```
+    /// assert_eq!(topoloom_sdk::json::Raw::new(br#""m1""#).bytes(), br#""m1""#);
+    /// ```
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
     /// Whether it is `null`.
+    ///
+    /// ```
+    /// assert!(topoloom_sdk::json::Raw::new(b"null").is_null());
+    /// ```
     #[must_use]
     pub fn is_null(self) -> bool {
         self.bytes == b"null"
     }
 
     /// The content of a string; `None` for everything else and for invalid Unicode.
+    ///
+    /// ```
+    /// assert_eq!(topoloom_sdk::json::Raw::new(br#""z\u00fcrich""#).text().as_deref(), Some("zürich"));
+    /// assert_eq!(topoloom_sdk::json::Raw::new(b"7").text(), None);
+    /// ```
     #[must_use]
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inside = self.bytes.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -57,6 +87,11 @@ impl<'a> Raw<'a> {
     }
 
     /// A whole number that is not negative.
+    ///
+    /// ```
+    /// assert_eq!(topoloom_sdk::json::Raw::new(b"7").number(), Some(7));
+    /// assert_eq!(topoloom_sdk::json::Raw::new(b"-1").number(), None);
+    /// ```
     #[must_use]
     pub fn number(self) -> Option<u64> {
         str::from_utf8(self.bytes).ok()?.parse().ok()
@@ -100,6 +135,13 @@ pub(super) enum End {
 impl<'a> Members<'a> {
     /// The members of an object, whose text begins and ends with its braces.
     ///
+    /// ```
+    /// use topoloom_sdk::json::{Malformed, Members};
+    ///
+    /// assert_eq!(Members::of(br#"{"a": 1, "b": NaN}"#)?.count(), 2);
+    /// # Ok::<(), Malformed>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The text is not an object.
@@ -118,6 +160,15 @@ impl<'a> Members<'a> {
     }
 
     /// The value, where it is not an object: a list, a number, `null`.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let mut elements = Elements::new(&b"[7]"[..], "");
+    /// let number = elements.next_members(|members| members.instead().and_then(|raw| raw.number()))?;
+    /// assert_eq!(number, Some(Some(7)));
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
     #[must_use]
     pub fn instead(&self) -> Option<Raw<'a>> {
         (!self.text.starts_with(b"{")).then(|| Raw::new(self.text))

@@ -73,6 +73,7 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
     files.push((root()?.join("docs/operators/flags.md"), topoloom::cli::reference()));
     files.push((root()?.join("docs/operators/metrics.md"), topoloom::manager::metrics::catalogue::page()));
     files.push(lock_states()?);
+    files.extend(interface()?);
     for (kind, schema) in topoloom::cli::schemas() {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((root()?.join(format!("{SCHEMAS}/{kind}.json")), text));
@@ -83,6 +84,20 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
         let text =
             limits::renewed(&text, reader).with_context(|| format!("{name} has no place for its table of limits"))?;
         files.push((path, text));
+    }
+    Ok(files)
+}
+
+/// The interface as a part of the SDK: a crate of a registry has only what is below its folder.
+fn interface() -> Result<Vec<(PathBuf, String)>> {
+    let from = root()?.join("wit").join(INTERFACE);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "wit") {
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            files.push((root()?.join("sdk/wit").join(path.file_name().unwrap_or_default()), text));
+        }
     }
     Ok(files)
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::rules::bounds::{Bound, Most};
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -43,6 +45,16 @@ pub enum Unit {
 }
 
 impl Amount {
+    /// What the rules for answers and wishes have.
+    #[must_use]
+    pub const fn of(bound: Bound) -> Self {
+        match bound.most() {
+            Most::Count(count) => Self::Count(count),
+            Most::Bytes(bytes) => Self::Bytes(bytes),
+            Most::PerNode { each, more } => Self::PerNode { each, more },
+        }
+    }
+
     /// That many KiB.
     #[must_use]
     pub const fn kib(count: u64) -> Self {

@@ -5,6 +5,7 @@
 
 use super::Profile;
 use super::amount::Amount;
+use crate::rules::bounds::Bound;
 
 /// Where a limit can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,34 +221,34 @@ rows! {
     LogLine "log-line": Amount::kib(4),
     /// The state of an answer.
     // It is kept in the host's memory between two rounds of a source.
-    State "state": Amount::mib(8),
+    State "state": Amount::of(Bound::State),
     /// Groups, and levels, of an answer.
     // A path of groups above a node is shared with its neighbours; the more let small clusters have deep trees, and an
     // empty one a skeleton.
-    Groups "groups": Amount::PerNode { each: 2, more: 100 },
+    Groups "groups": Amount::of(Bound::Groups),
     /// Members of all groups of an answer, and rows of its diagnostics.
     // A node has a place in every tier of every type of topology at most; a fabric knows hosts that are no nodes.
-    Members "members": Amount::PerNode { each: 16, more: 100_000 },
+    Members "members": Amount::of(Bound::Members),
     /// Diagnostics of an answer.
     // A large cluster that is wired completely wrong would have one per node, which helps no more than this many.
-    Diagnostics "diagnostics": Amount::Count(10_000),
+    Diagnostics "diagnostics": Amount::of(Bound::Diagnostics),
     /// Labels of one group.
     // A path of tiers has one each.
-    Labels "labels": Amount::Count(64),
+    Labels "labels": Amount::of(Bound::Labels),
     /// Requirements of one selector.
-    Selector "selector": Amount::Count(64),
+    Selector "selector": Amount::of(Bound::Selector),
     /// Values of one selector.
-    SelectorValues "selector-values": Amount::Count(1_000),
+    SelectorValues "selector-values": Amount::of(Bound::SelectorValues),
     /// One text of an answer or of requirements.
     // The rules about single texts are stricter and have better messages; this limit bounds the cost of those messages.
-    Text "text": Amount::kib(4),
+    Text "text": Amount::of(Bound::Text),
     /// Labels, annotations, or parts of one endpoint, that `configure` asks for.
     // Each column costs four bytes per node for as long as the source runs.
-    Requirements "requirements": Amount::Count(64),
+    Requirements "requirements": Amount::of(Bound::Requirements),
     /// Endpoints, and triggers, that `configure` asks for.
-    Endpoints "endpoints": Amount::Count(16),
+    Endpoints "endpoints": Amount::of(Bound::Endpoints),
     /// A bundle of certificates of one endpoint.
-    Bundle "bundle": Amount::mib(1),
+    Bundle "bundle": Amount::of(Bound::Bundle),
     /// Calls of one plugin at one time; the others wait.
     // An answer builds on the one before it.
     PluginCalls "plugin-calls": Amount::Count(1),
@@ -262,6 +263,24 @@ rows! {
 }
 
 impl Limit {
+    /// The row of a bound of the rules.
+    #[must_use]
+    pub const fn bounding(bound: Bound) -> Self {
+        match bound {
+            Bound::Groups => Self::Groups,
+            Bound::Members => Self::Members,
+            Bound::Diagnostics => Self::Diagnostics,
+            Bound::Labels => Self::Labels,
+            Bound::Selector => Self::Selector,
+            Bound::SelectorValues => Self::SelectorValues,
+            Bound::Text => Self::Text,
+            Bound::State => Self::State,
+            Bound::Requirements => Self::Requirements,
+            Bound::Endpoints => Self::Endpoints,
+            Bound::Bundle => Self::Bundle,
+        }
+    }
+
     /// The word for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {

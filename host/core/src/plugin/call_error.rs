@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::imports::ImportSet;
 use super::model::{Failure, Problem};
 use crate::limits::{Limit, LimitSet};
+use crate::rules::form::Malformed;
 
 /// Why a call has no answer. Printing it prints the whole error chain, once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +89,18 @@ pub enum CallError {
     /// The host's own fault: a bug. The call is over, the host continues.
     #[error("the host failed while it ran the plugin: {0}")]
     Host(String),
+}
+
+impl From<Malformed> for CallError {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::TooMuch { bound, what } => {
+                Self::LimitExceeded { row: Limit::bounding(bound), what, report: Box::default() }
+            }
+            Malformed::State { limit } => Self::TooLarge { what: Transfer::State, limit, report: Box::default() },
+            Malformed::Invalid(what) => Self::InvalidResult(what),
+        }
+    }
 }
 
 /// The end of a sentence about a limit: what an operator can do.
@@ -422,6 +435,18 @@ fn join(problems: &[Problem]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_malformed_answer_has_the_words_that_its_author_read_in_a_test() {
+        let what = || "it has 2 groups and may have 1".to_owned();
+        for malformed in [
+            Malformed::TooMuch { bound: crate::rules::bounds::Bound::Groups, what: what() },
+            Malformed::State { limit: 7 },
+            Malformed::Invalid(what()),
+        ] {
+            assert_eq!(CallError::from(malformed.clone()).to_string(), malformed.to_string());
+        }
+    }
 
     #[test]
     fn each_failure_has_its_pause() {

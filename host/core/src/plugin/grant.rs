@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::model::{Endpoint, Method, Requirements};
-use crate::rules::{is_label_key, is_object_name};
+pub use crate::rules::wish::KeyPattern;
+use crate::rules::wish::{Lack, uncovered};
 
 /// Where the bytes of a plugin come from, as far as grants depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,45 +15,6 @@ pub enum Origin {
     Embedded,
     /// Anywhere else: only what the operator wrote down is granted.
     Foreign,
-}
-
-/// A label or annotation key, or all keys below a prefix (`acme.example/*`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum KeyPattern {
-    /// This key.
-    Exact(String),
-    /// Every key that begins with this text, which ends with a slash.
-    Prefix(String),
-}
-
-impl KeyPattern {
-    /// Reads a label key, or a domain followed by `/*`. `None` for any other text: a pattern that means something else
-    /// than it seems to would be a wrong grant.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix("/*") {
-            Some(domain) => is_object_name(domain).is_ok().then(|| Self::Prefix(format!("{domain}/"))),
-            None => is_label_key(text).is_ok().then(|| Self::Exact(text.to_owned())),
-        }
-    }
-
-    /// Whether the pattern covers the key.
-    #[must_use]
-    pub fn matches(&self, key: &str) -> bool {
-        match self {
-            Self::Exact(exact) => exact == key,
-            Self::Prefix(prefix) => key.len() > prefix.len() && key.starts_with(prefix.as_str()),
-        }
-    }
-}
-
-impl fmt::Display for KeyPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(key) => f.write_str(key),
-            Self::Prefix(prefix) => write!(f, "{prefix}*"),
-        }
-    }
 }
 
 /// The `permissions` of an entry.
@@ -194,44 +156,21 @@ fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermi
     if !endpoint.methods.iter().all(|method| permitted.methods.contains(method)) {
         refused.push(NotGranted::Methods { name: name.clone(), methods: endpoint.methods.clone() });
     }
-    let uncovered: Vec<String> =
-        endpoint.paths.iter().filter(|path| !permitted.paths.iter().any(|at| is_below(path, at))).cloned().collect();
-    let gives_all = permitted.paths.is_empty() || permitted.paths.iter().any(|path| path == "/");
-    let wants_all = endpoint.paths.is_empty();
-    if !gives_all && (wants_all || !uncovered.is_empty()) {
-        refused.push(NotGranted::Paths { name: name.clone(), paths: uncovered });
+    if let Some(paths) = uncovered(&endpoint.paths, &permitted.paths) {
+        refused.push(NotGranted::Paths { name: name.clone(), paths });
     }
     if refused.is_empty() { Ok(as_required(endpoint)) } else { Err(refused) }
-}
-
-/// Whether a path is the prefix itself or lies below it, by whole segments: `/api` covers `/api/x`, not `/apiary`.
-fn is_below(path: &str, prefix: &str) -> bool {
-    match path.strip_prefix(prefix) {
-        Some(rest) => rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'),
-        None => false,
-    }
 }
 
 impl fmt::Display for NotGranted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NodeLabel(key) => write!(f, "the plugin reads the node label {key}, which is not permitted"),
-            Self::NodeAnnotation(key) => {
-                write!(f, "the plugin reads the node annotation {key}, which is not permitted")
-            }
-            Self::Endpoint { name, purpose, .. } => {
-                write!(f, "the plugin calls the endpoint {name} ({purpose}), which is not permitted")
-            }
-            Self::NodeNames => f.write_str("the plugin reads names of Nodes, which is not permitted"),
-            Self::Methods { name, methods } => {
-                write!(f, "the plugin uses {} on the endpoint {name}, which is not permitted", words(methods))
-            }
-            Self::Paths { name, paths } if paths.is_empty() => {
-                write!(f, "the plugin uses all paths of the endpoint {name}, which is not permitted")
-            }
-            Self::Paths { name, paths } => {
-                write!(f, "the plugin uses {} of the endpoint {name}, which is not permitted", paths.join(", "))
-            }
+            Self::NodeLabel(key) => Lack::NodeLabel(key).fmt(f),
+            Self::NodeAnnotation(key) => Lack::NodeAnnotation(key).fmt(f),
+            Self::Endpoint { name, purpose, .. } => Lack::Endpoint { name, purpose }.fmt(f),
+            Self::NodeNames => Lack::NodeNames.fmt(f),
+            Self::Methods { name, methods } => Lack::Methods { name, methods: &words(methods) }.fmt(f),
+            Self::Paths { name, paths } => Lack::Paths { name, paths }.fmt(f),
         }
     }
 }

@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use thiserror::Error;
-
 use super::guard::{self, GuardVerdict, Judged, Loss, Losses, Safety};
 use super::{
     Finding, FindingSubject, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput,
-    Violations, Wanted, diff, validate,
+    Wanted, diff, validate,
 };
 use crate::names::SourceName;
+use crate::rules::broken::SELECTOR_KEYS;
+pub use crate::rules::broken::Unacceptable;
 use crate::snapshot::{ColumnKey, View};
 
 /// What a decision looks at beside the answer.
@@ -72,26 +72,8 @@ pub struct DecisionNumbers {
     pub diagnostics: BTreeMap<Arc<str>, (usize, String)>,
 }
 
-/// Labels that the selectors of one answer read at most: each is a column over all nodes, kept for as long as the objects
-/// are stored.
-const SELECTOR_KEYS: usize = 64;
-
 /// The code of a finding about a label that no Node has; its subject is the label.
 pub const NO_SUCH_LABEL: &str = "no-such-label";
-
-/// Why an answer is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unacceptable {
-    /// It breaks rules of topologies: all of them.
-    #[error("the topology is not valid: {0}")]
-    Invalid(Violations),
-    /// Its selectors would need too many columns.
-    #[error("its selectors read {keys} different labels and may read {SELECTOR_KEYS}")]
-    Selectors {
-        /// Labels that they read.
-        keys: usize,
-    },
-}
 
 /// Checks an answer.
 ///

@@ -1,22 +1,20 @@
 //! From a discoverer's answer to a valid forest, or to everything that is wrong with the answer.
 //!
-//! Owns the rules for an answer (`hypernode.md` 14.4, `wasm-plugins.md` 2, decisions H2 and H15). A guest made the
-//! answer, so nothing in it is trusted: every number is looked up, every text is measured, and no input costs more than
-//! sorting it. Never repairs: the answer is accepted as it is or refused as a whole, because a topology with a hole is
-//! a wrong topology. (Names that occur twice in one list are the exception: they mean the same.)
+//! Owns the way from an answer that was judged to domains, findings and links. The rules themselves (`hypernode.md` 14.4,
+//! `wasm-plugins.md` 2, decisions H2 and H15) are in [`crate::rules`], which the SDK has as well. A guest made the answer, so
+//! nothing in it is trusted, and no input costs more than sorting it. Never repairs: the answer is accepted as it is or
+//! refused as a whole, because a topology with a hole is a wrong topology. (Names that occur twice in one list are the
+//! exception: they mean the same.)
 
-mod finding;
-mod group;
-mod links;
-mod problem;
-
-pub use problem::{BrokenRule, SelectorProblem, Violation, Violations};
+mod make;
+mod seen;
 
 use super::forest::{Domain, Forest, Overlaps};
 use super::model::{Members, Topology};
-use crate::limits::Limit;
 use crate::names::{NodeName, SourceName};
-use group::GroupChecks;
+pub use crate::rules::broken::{BrokenRule, SelectorProblem, Violation, Violations};
+use crate::rules::judge::{Ground, judge};
+use make::{Maker, findings};
 
 /// What an answer is checked against.
 #[derive(Debug, Clone, Copy)]
@@ -35,25 +33,14 @@ pub struct ValidateInput<'a> {
 ///
 /// Every rule that it breaks: the answer as a whole is refused, nothing of it is used.
 pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest, Violations> {
-    let mut violations = Violations::default();
-    let (groups, nodes) = (topology.groups.len(), input.nodes.len());
-    let max = Limit::Groups.fixed().of_nodes(nodes);
-    if groups > max {
-        // The count alone refuses the answer; checking the groups would cost time for nothing.
-        violations.push(None, BrokenRule::TooManyGroups { is: groups, nodes, max });
-        return Err(violations);
-    }
-    let mut checks = GroupChecks::new(input);
-    let domains: Vec<Option<Domain>> =
-        topology.groups.iter().enumerate().map(|(at, group)| checks.check(at, group, &mut violations)).collect();
-    links::check(&topology.groups, &mut violations);
-    let findings = finding::resolve(topology, input.nodes, &mut violations);
-    if violations.total() > 0 {
-        return Err(violations);
-    }
-    let domains = arrange(domains.into_iter().flatten().collect(), topology);
-    let overlaps = if checks.nodes_may_overlap() { Overlaps::of(&domains) } else { Overlaps::default() };
-    Ok(Forest { coverage: topology.coverage, domains, findings, overlaps })
+    let ValidateInput { source, nodes, reserved_labels } = *input;
+    judge(&seen::topology(topology), &Ground { source, nodes, reserved_labels })?;
+    let mut maker = Maker::new(input);
+    let domains: Vec<Domain> =
+        topology.groups.iter().enumerate().map(|(at, group)| maker.domain(at, group)).collect();
+    let domains = arrange(domains, topology);
+    let overlaps = if maker.nodes_may_overlap() { Overlaps::of(&domains) } else { Overlaps::default() };
+    Ok(Forest { coverage: topology.coverage, domains, findings: findings(topology, nodes), overlaps })
 }
 
 /// Sorts checked domains, which are still in the answer's order, and links them by their new positions.

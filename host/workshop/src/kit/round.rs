@@ -127,7 +127,7 @@ impl<'a> Prepared<'a> {
                     let input = ValidateInput { source, nodes: view.names(), reserved_labels };
                     match accept(&topology, &input) {
                         Ok(forest) => End::Topology { forest: Arc::new(forest), state: answer.state },
-                        Err(unacceptable) => End::Invalid(unacceptable.to_string()),
+                        Err(unacceptable) => End::Invalid(format!("{unacceptable:#}")),
                     }
                 }
             },

@@ -1,12 +1,12 @@
 //! `topoloom:discovery@0.1`: generated bindings, the host's imports behind them, and the way into the model.
 
-mod bounds;
 mod decode;
 mod imports;
 mod requirements;
 mod weigh;
 
 use topoloom_core::plugin::{Answer, CallError, Description, Failure, Problem, Requirements};
+use topoloom_core::rules::form::Form;
 use topoloom_core::text;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime::{Engine, Store};
@@ -112,12 +112,12 @@ pub(super) async fn discover(
     match returned {
         Ok(answer) => {
             store.data_mut().take(weigh::answer(&answer));
-            let bounds = decode::AnswerBounds {
+            let form = Form {
                 rows: round.nodes.rows(),
                 state: store.data().limits.state,
                 had_state: !round.state.is_empty(),
             };
-            Ok(decode::answer(answer, &bounds)?)
+            Ok(decode::answer(answer, &form)?)
         }
         Err(failure) => Err(CallError::Failure(decode_failure(failure)).into()),
     }

@@ -17,13 +17,11 @@ pub const TIER_MAX: u8 = 16;
 const AROUND_KIND: usize = 10 + 8 + 32;
 
 /// Why a text cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The text is empty.
-    #[error("must not be empty")]
     Empty,
     /// Too many bytes.
-    #[error("is {is} bytes long, at most {max} are allowed")]
     TooLong {
         /// Length in bytes.
         is: usize,
@@ -31,22 +29,14 @@ pub enum Error {
         max: usize,
     },
     /// Not a DNS-1123 subdomain.
-    #[error(
-        "must consist of lower-case letters, digits, '-' and '.', and each part between dots must begin and end with a \
-         letter or digit"
-    )]
     Subdomain,
     /// A label value, or the name part of a label key, with other characters than allowed.
-    #[error("must consist of letters, digits, '-', '_' and '.', and begin and end with a letter or digit")]
     Label,
     /// A label key with more than one slash.
-    #[error("must have at most one '/', between an optional prefix and the name")]
     Slashes,
     /// A tier outside 1..=16.
-    #[error("tier {0} is not between 1 and {TIER_MAX}")]
     Tier(u32),
     /// A kind from which no object name can be made.
-    #[error("is {is} bytes long, a kind may have {max} to leave room for the rest of the object name")]
     Kind {
         /// Length in bytes.
         is: usize,
@@ -54,6 +44,29 @@ pub enum Error {
         max: usize,
     },
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("must not be empty"),
+            Self::TooLong { is, max } => write!(f, "is {is} bytes long, at most {max} are allowed"),
+            Self::Subdomain => f.write_str(
+                "must consist of lower-case letters, digits, '-' and '.', and each part between dots must begin and end \
+                 with a letter or digit",
+            ),
+            Self::Label => f.write_str(
+                "must consist of letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
+            ),
+            Self::Slashes => f.write_str("must have at most one '/', between an optional prefix and the name"),
+            Self::Tier(tier) => write!(f, "tier {tier} is not between 1 and {TIER_MAX}"),
+            Self::Kind { is, max } => {
+                write!(f, "is {is} bytes long, a kind may have {max} to leave room for the rest of the object name")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
 
 fn at_most(text: &str, max: usize) -> Result<(), Error> {
     if text.is_empty() {

@@ -1,0 +1,50 @@
+// Judges the answers of a file (`alike.js FILE`, one JSON per line) and compares each verdict with the one in the file. Without a file it
+// is one of the files that `node --test` finds, and does nothing.
+import { readFileSync } from 'node:fs';
+
+import { pack } from '@topoloom/sdk';
+import { Cluster } from '@topoloom/sdk/testing';
+
+const members = (said) => {
+  const [[tag, value]] = Object.entries(said);
+  if (tag === 'names') return { tag, val: pack(value) };
+  if (tag === 'selector') return { tag, val: { matchLabels: value.labels, matchExpressions: value.requirements } };
+  return { tag, val: value };
+};
+
+const subject = (said) => {
+  if (said === undefined || said === null) return { tag: 'source' };
+  const [[tag, val]] = Object.entries(said);
+  return { tag, val };
+};
+
+const answer = ({ unchanged = false, state = 0, levels = [], groups = [], diagnostics = [] }) => {
+  if (unchanged) return { outcome: { tag: 'unchanged' }, state: new Uint8Array(state) };
+  const topology = {
+    coverage: 'complete',
+    levels: levels.map(({ tier, name, kind }) => ({ tier, tierName: name ?? undefined, kind: kind ?? undefined })),
+    groups: groups.map(({ id, level, labels = [], members: said, name }) => ({
+      id, level, labels, members: members(said), fixedName: name ?? undefined,
+    })),
+    diagnostics: diagnostics.map(({ code, detail, about }) => ({ code, detail, subject: subject(about) })),
+  };
+  return { outcome: { tag: 'topology', val: topology }, state: new Uint8Array(state) };
+};
+
+const file = process.argv[2];
+if (file) {
+  let count = 0;
+  for (const line of readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
+    const { nodes, hadState, said, verdict } = JSON.parse(line);
+    const cluster = nodes.reduce((all, name) => all.node(name), new Cluster());
+    cluster.state = new Uint8Array(hadState ? 6 : 0);
+    const found = cluster.judge(answer(said)) ?? null;
+    if (found !== verdict) {
+      console.error(`${JSON.stringify(said)}\nhere:    ${found}\nin Rust: ${verdict}`);
+      process.exitCode = 1;
+      break;
+    }
+    count += 1;
+  }
+  if (!process.exitCode) console.log(`${count} answers are judged alike`);
+}

@@ -1,0 +1,64 @@
+"""Judges the answers of a file (`alike.py FILE`, one JSON per line) and compares each verdict with the one in the file."""
+
+import json
+import sys
+
+import topoloom
+from topoloom import d, pack, t
+from topoloom.testing import Cluster
+
+
+def members(said):
+    [(kind, value)] = said.items()
+    if kind == "rows":
+        return t.Members_Rows(value)
+    if kind == "groups":
+        return t.Members_Groups(value)
+    if kind == "names":
+        return t.Members_Names(pack(value))
+    needs = [t.LabelRequirement(it["key"], operator(it["operator"]), it["values"]) for it in value["requirements"]]
+    return t.Members_Selector(t.LabelSelector([tuple(pair) for pair in value["labels"]], needs))
+
+
+def operator(word):
+    return t.LabelOperator[word.upper().replace("-", "_")]
+
+
+def subject(said):
+    if said is None:
+        return t.Subject_Source()
+    [(kind, value)] = said.items()
+    return {"rows": t.Subject_Rows, "group": t.Subject_Group, "name": t.Subject_Name}[kind](value)
+
+
+def answer(said):
+    state = bytes(said.get("state", 0))
+    if said.get("unchanged"):
+        return topoloom.unchanged(state)
+    levels = [t.Level(it["tier"], it.get("name"), it.get("kind")) for it in said.get("levels", [])]
+    groups = [
+        t.Group(it["id"], it["level"], [tuple(pair) for pair in it.get("labels", [])], members(it["members"]), None, it.get("name"))
+        for it in said.get("groups", [])
+    ]
+    diagnostics = [t.Diagnostic(it["code"], subject(it.get("about")), it["detail"]) for it in said.get("diagnostics", [])]
+    return d.Answer(d.Outcome_Topology(t.Topology(t.Coverage.COMPLETE, levels, groups, diagnostics)), state)
+
+
+def main(file):
+    count = 0
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            cluster = Cluster()
+            for name in case["nodes"]:
+                cluster.node(name)
+            cluster.state = b"before" if case["hadState"] else b""
+            verdict = cluster.judge(answer(case["said"]))
+            if verdict != case["verdict"]:
+                sys.exit(f"{case['said']}\nhere:    {verdict}\nin Rust: {case['verdict']}")
+            count += 1
+    print(f"{count} answers are judged alike")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
