@@ -98,7 +98,7 @@ export class Cluster {
       if (tag === 'groups') return `[${sorted(Array.from(val, (at) => groups[at].id)).join(' ')}]`;
       if (tag === 'names') return `names ${unpack(val).join(' ')}`;
       const labels = val.matchLabels.map(([key, value]) => `(${quoted(key)}, ${quoted(value)})`);
-      return `LabelSelector { match-labels: ${list(labels)}, match-expressions: ${list(val.matchExpressions.map(requirement))} }`;
+      return `LabelSelector { match-labels: ${list(sorted(labels))}, match-expressions: ${list(val.matchExpressions.map(requirement))} }`;
     };
     const lines = groups.map((group) => {
       const [{ tier, tierName = '-' }, pairs] = [levels[group.level], group.labels.map((pair) => pair.join('='))];

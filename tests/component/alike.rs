@@ -1,6 +1,6 @@
 //! What one judge of answers accepts, all accept, and what one refuses, all refuse in the same words: `Cluster` of the SDK
 //! over native types, the host over a real plugin, `plugin run` and `plugin test` at a desk (with the anchor of each rule),
-//! and `Cluster` of the packages for Python and JavaScript.
+//! and `Cluster` of the packages for Python and JavaScript. And a valid answer is the same text everywhere.
 //!
 //! A thousand answers are drawn from a seed, each attribute mostly as it should be and sometimes not, and a few more are
 //! beyond bounds that chance does not reach. A failure prints the answer, so that it can be tried alone.
@@ -20,14 +20,16 @@ use topoloom_core::snapshot::{NodeMeta, Store, View};
 use topoloom_core::topology::ValidateInput;
 use topoloom_core::topology::decide::accept;
 use topoloom_guest_parrot::Said;
+use topoloom_sdk::Answer;
 use topoloom_sdk::testing::{Cluster, Refused};
 use topoloom_tests::{guest, pages};
+use topoloom_workshop::cases::shown_round;
 use topoloom_workshop::kit::check::Check;
 use topoloom_workshop::kit::report::{Line, Mark};
 use topoloom_workshop::kit::{self, Exam, FileFacts, Node, Trial};
 use topoloom_workshop::nodes::Nodes;
 use topoloom_workshop::pack;
-use topoloom_workshop::rounds::{Ask, Desk};
+use topoloom_workshop::rounds::{Ask, Desk, Round};
 
 use crate::guests::{RUNTIME, load, source};
 
@@ -62,11 +64,23 @@ impl Case {
         if self.had_state { b"before" } else { b"" }
     }
 
+    fn answer(&self) -> Answer {
+        serde_json::from_value::<Said>(self.said.clone()).unwrap().answer()
+    }
+
+    fn cluster(&self) -> Cluster {
+        let cluster = self.names().fold(Cluster::new(), |cluster, name| cluster.node(&name, []));
+        cluster.state(self.state().to_vec())
+    }
+
     /// What `Cluster` says of it.
     fn by_cluster(&self) -> Option<Refused> {
-        let said: Said = serde_json::from_value(self.said.clone()).unwrap();
-        let cluster = self.names().fold(Cluster::new(), |cluster, name| cluster.node(&name, []));
-        cluster.state(self.state().to_vec()).judge(&said.answer()).err()
+        self.cluster().judge(&self.answer()).err()
+    }
+
+    /// Its text in a native test, if it is a valid one.
+    fn shown(&self) -> Option<String> {
+        self.by_cluster().is_none().then(|| self.cluster().show(&self.answer()))
     }
 
     fn view(&self) -> View {
@@ -101,14 +115,18 @@ impl Case {
         accept(&topology, &input).err().map(|refused| refused.to_string())
     }
 
-    /// What `plugin run` says of it.
-    async fn by_desk(&self, desk: &Desk) -> Option<String> {
+    /// The round of `plugin run`, and of a case.
+    async fn round(&self, desk: &Desk) -> Round {
         let items: Vec<Value> = self.names().map(|name| json!({"kind": "Node", "metadata": {"name": name}})).collect();
         let list = json!({"kind": "List", "items": items}).to_string();
         let nodes = Nodes::parse(list.as_bytes()).unwrap();
         let config = self.said.to_string();
-        let round = desk.discover(&Ask { state: self.state(), ..Ask::new(&nodes, &config) }).await;
-        round.end.err().map(|refused| refused.to_string())
+        desk.discover(&Ask { state: self.state(), ..Ask::new(&nodes, &config) }).await
+    }
+
+    /// What `plugin run` says of it.
+    async fn by_desk(&self, desk: &Desk) -> Option<String> {
+        self.round(desk).await.end.err().map(|refused| refused.to_string())
     }
 
     /// What the check of the kit found that judges answers.
@@ -172,6 +190,40 @@ async fn at_a_desk_answers_are_judged_as_by_the_host() {
             }
         }
     }
+}
+
+/// Answers with what chance does not make: texts for people, and labels of a selector in another order than that of their keys.
+fn more_texts() -> Vec<Case> {
+    let labels = json!([["zone", "east"], ["disk", "ssd"], ["example.com/row", "r1"]]);
+    let requirements = json!([{"key": "gpu", "operator": "not-in", "values": ["b", "a"]}]);
+    let members = json!({"selector": {"labels": labels, "requirements": requirements}});
+    let group = |id: &str, members: Value| {
+        json!({"id": id, "level": 0, "members": members, "labels": [["z", "1"], ["a", "2"]], "description": "by the door \"B\""})
+    };
+    let said = json!({
+        "additionsOnly": true, "levels": [{"tier": 1, "name": "rack"}],
+        "groups": [group("b", members), group("a", json!({"rows": [1, 0]}))],
+        "diagnostics": [
+            {"code": "odd", "detail": "two ports", "about": {"rows": [1, 0]}},
+            {"code": "half", "detail": "one port", "about": {"group": 0}},
+        ],
+    });
+    vec![Case { nodes: 2, had_state: false, said }, Case { nodes: 2, had_state: true, said: json!({"unchanged": true}) }]
+}
+
+/// `expected.txt` of a case is compared with what the host shows, a native test with what the SDK shows: a vendor copies one into
+/// the other.
+#[tokio::test]
+async fn a_valid_answer_is_the_same_text_in_a_native_test_and_in_a_case() {
+    let desk = Desk::open(&RUNTIME, Arc::clone(&PARROT), Limits::default()).await.unwrap();
+    let mut compared = 0;
+    for case in cases().into_iter().chain(more_texts()) {
+        let Some(shown) = case.shown() else { continue };
+        assert_eq!(shown_round(&case.round(&desk).await), Some(shown), "{case:?}");
+        compared += 1;
+    }
+    assert!(compared > ANSWERS / 4, "{compared}");
+    assert!(more_texts().iter().all(|case| case.shown().is_some()));
 }
 
 #[test]

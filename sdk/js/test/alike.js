@@ -1,5 +1,5 @@
-// Judges the answers of a file (`alike.js FILE`, one JSON per line) and compares each verdict with the one in the file. Without a file it
-// is one of the files that `node --test` finds, and does nothing.
+// Judges the answers of a file (`alike.js FILE`, one JSON per line), and compares each verdict, and the text of each valid answer, with
+// what is in the file. Without a file it is one of the files that `node --test` finds, and does nothing.
 import { readFileSync } from 'node:fs';
 
 import { pack } from '@topoloom/sdk';
@@ -18,13 +18,13 @@ const subject = (said) => {
   return { tag, val };
 };
 
-const answer = ({ unchanged = false, state = 0, levels = [], groups = [], diagnostics = [] }) => {
+const answer = ({ unchanged = false, state = 0, additionsOnly = false, levels = [], groups = [], diagnostics = [] }) => {
   if (unchanged) return { outcome: { tag: 'unchanged' }, state: new Uint8Array(state) };
   const topology = {
-    coverage: 'complete',
+    coverage: additionsOnly ? 'additions-only' : 'complete',
     levels: levels.map(({ tier, name, kind }) => ({ tier, tierName: name ?? undefined, kind: kind ?? undefined })),
-    groups: groups.map(({ id, level, labels = [], members: said, name }) => ({
-      id, level, labels, members: members(said), fixedName: name ?? undefined,
+    groups: groups.map(({ id, level, labels = [], members: said, name, description }) => ({
+      id, level, labels, members: members(said), fixedName: name ?? undefined, description: description ?? undefined,
     })),
     diagnostics: diagnostics.map(({ code, detail, about }) => ({ code, detail, subject: subject(about) })),
   };
@@ -35,12 +35,13 @@ const file = process.argv[2];
 if (file) {
   let count = 0;
   for (const line of readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
-    const { nodes, hadState, said, verdict } = JSON.parse(line);
+    const { nodes, hadState, said, verdict, shown } = JSON.parse(line);
     const cluster = nodes.reduce((all, name) => all.node(name), new Cluster());
     cluster.state = new Uint8Array(hadState ? 6 : 0);
     const found = cluster.judge(answer(said)) ?? null;
-    if (found !== verdict) {
-      console.error(`${JSON.stringify(said)}\nhere:    ${found}\nin Rust: ${verdict}`);
+    const text = found === null ? cluster.show(answer(said)) : null;
+    if (found !== verdict || text !== shown) {
+      console.error(`${JSON.stringify(said)}\nhere:    ${found}\n${text}\nin Rust: ${verdict}\n${shown}`);
       process.exitCode = 1;
       break;
     }

@@ -1,4 +1,5 @@
-"""Judges the answers of a file (`alike.py FILE`, one JSON per line) and compares each verdict with the one in the file."""
+"""Judges the answers of a file (`alike.py FILE`, one JSON per line), and compares each verdict, and the text of each valid answer,
+with what is in the file."""
 
 import json
 import sys
@@ -37,11 +38,12 @@ def answer(said):
         return topoloom.unchanged(state)
     levels = [t.Level(it["tier"], it.get("name"), it.get("kind")) for it in said.get("levels", [])]
     groups = [
-        t.Group(it["id"], it["level"], [tuple(pair) for pair in it.get("labels", [])], members(it["members"]), None, it.get("name"))
+        t.Group(it["id"], it["level"], [tuple(pair) for pair in it.get("labels", [])], members(it["members"]), it.get("description"), it.get("name"))
         for it in said.get("groups", [])
     ]
     diagnostics = [t.Diagnostic(it["code"], subject(it.get("about")), it["detail"]) for it in said.get("diagnostics", [])]
-    return d.Answer(d.Outcome_Topology(t.Topology(t.Coverage.COMPLETE, levels, groups, diagnostics)), state)
+    coverage = t.Coverage.ADDITIONS_ONLY if said.get("additionsOnly") else t.Coverage.COMPLETE
+    return d.Answer(d.Outcome_Topology(t.Topology(coverage, levels, groups, diagnostics)), state)
 
 
 def main(file):
@@ -53,9 +55,13 @@ def main(file):
             for name in case["nodes"]:
                 cluster.node(name)
             cluster.state = b"before" if case["hadState"] else b""
-            verdict = cluster.judge(answer(case["said"]))
+            made = answer(case["said"])
+            verdict = cluster.judge(made)
             if verdict != case["verdict"]:
                 sys.exit(f"{case['said']}\nhere:    {verdict}\nin Rust: {case['verdict']}")
+            shown = None if verdict else cluster.show(made)
+            if shown != case["shown"]:
+                sys.exit(f"{case['said']}\nhere:    {shown}\nin Rust: {case['shown']}")
             count += 1
     print(f"{count} answers are judged alike")
 

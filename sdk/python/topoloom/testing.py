@@ -102,7 +102,7 @@ class Cluster:
                 return f"[{' '.join(sorted(said.groups[child].id for child in value))}]"
             if isinstance(group.members, t.Members_Names):
                 return f"names {' '.join(unpack(value))}"
-            labels = ", ".join(f"({quoted(key)}, {quoted(value)})" for key, value in value.match_labels)
+            labels = ", ".join(f"({quoted(key)}, {quoted(value)})" for key, value in sorted(value.match_labels))
             needs = ", ".join(map(requirement, value.match_expressions))
             return f"LabelSelector {{ match-labels: [{labels}], match-expressions: [{needs}] }}"
 

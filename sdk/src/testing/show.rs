@@ -1,6 +1,6 @@
 //! An answer as text: sorted lines, so that a test compares two pages and a failing one shows both.
 
-use crate::{Answer, Coverage, Group, Members, Outcome, Packed, Subject, Topology};
+use crate::{Answer, Coverage, Group, LabelSelector, Members, Outcome, Packed, Subject, Topology};
 
 /// One line per group (`tier 1 name | id | labels | members`), then one per diagnostic.
 pub(super) fn answer(answer: &Answer, names: &Packed) -> String {
@@ -44,8 +44,15 @@ fn members(members: &Members, topology: &Topology, names: &Packed) -> String {
             format!("[{}]", ids.join(" "))
         }
         Members::Names(names) => format!("names {}", names.iter().collect::<Vec<_>>().join(" ")),
-        Members::Selector(selector) => format!("{selector:?}"),
+        Members::Selector(selector) => self::selector(selector),
     }
+}
+
+/// The order of its labels says nothing, and a host does not keep it.
+fn selector(selector: &LabelSelector) -> String {
+    let mut selector = selector.clone();
+    selector.match_labels.sort_unstable();
+    format!("{selector:?}")
 }
 
 fn rows(rows: &[u32], names: &Packed) -> String {

@@ -1,5 +1,5 @@
-//! The packages for Python and JavaScript judge the same answers: each gets all of them in one file, with what the SDK in
-//! Rust said.
+//! The packages for Python and JavaScript judge the same answers, and show valid ones alike: each gets all of them in one file,
+//! with what the SDK in Rust said.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,14 +7,19 @@ use std::process::Command;
 use serde_json::json;
 use topoloom_tests::pages;
 
-use super::cases;
+use super::{cases, more_texts};
 
 /// One line for each answer that the SDKs of other languages can build: they make packed text themselves.
 fn answers(file: &Path) {
-    let lines = cases().into_iter().filter(|case| !case.said.to_string().contains("\"packed\"")).map(|case| {
+    let all = cases().into_iter().chain(more_texts());
+    let lines = all.filter(|case| !case.said.to_string().contains("\"packed\"")).map(|case| {
         let verdict = case.by_cluster().map(|refused| refused.to_string());
         let names: Vec<String> = case.names().collect();
-        json!({"nodes": names, "hadState": case.had_state, "said": case.said, "verdict": verdict}).to_string() + "\n"
+        let shown = case.shown();
+        let line = json!({
+            "nodes": names, "hadState": case.had_state, "said": case.said, "verdict": verdict, "shown": shown,
+        });
+        line.to_string() + "\n"
     });
     std::fs::write(file, lines.collect::<String>()).unwrap();
 }

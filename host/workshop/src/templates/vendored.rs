@@ -56,7 +56,7 @@ fn rust(template: Template) -> Vec<NewFile> {
 }
 
 /// The manifest of a member of a workspace as that of a crate by itself: what it inherits stands in it, and parts that only the
-/// workspace has (lints, tests, examples) are left out.
+/// workspace has (lints, tests, examples, and comments for those who work there) are left out.
 fn standalone(member: &str, workspace: &str) -> String {
     let (mut text, mut section) = (String::new(), "");
     for line in member.lines() {
@@ -64,7 +64,7 @@ fn standalone(member: &str, workspace: &str) -> String {
             section = line;
         }
         let is_left_out = ["[lints", "[[", "[dev-dependencies"].iter().any(|begin| section.starts_with(begin));
-        if is_left_out {
+        if is_left_out || line.starts_with('#') {
             continue;
         }
         let inherited = if section == "[package]" { "[workspace.package]" } else { "[workspace.dependencies]" };
@@ -163,7 +163,7 @@ mod tests {
     fn a_member_becomes_a_crate_by_itself() {
         let workspace = "[workspace.package]\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace.dependencies]\n# Data.\n\
                          serde = { version = \"1\", features = [\"derive\"] }\ntalc = \"5\"\n";
-        let member = "[package]\nname = \"sdk\"\nversion.workspace = true\nedition.workspace = true\n\n[features]\n\
+        let member = "[package]\nname = \"sdk\"\n# Of this workspace.\nversion.workspace = true\nedition.workspace = true\n\n[features]\n\
                       default = [\"allocator\"]\n\n[lints]\nworkspace = true\n\n[target.'cfg(a = \"b\")'.dependencies]\n\
                       talc = { workspace = true, optional = true }\n\n[dependencies]\nserde.workspace = true\n\
                       memchr = \"2\"\n\n[dev-dependencies]\nproptest.workspace = true\n\n[[example]]\nname = \"x\"\n";

@@ -47,6 +47,7 @@ struct SaidGroup {
     labels: Vec<(String, String)>,
     members: SaidMembers,
     name: Option<String>,
+    description: Option<String>,
 }
 
 #[derive(Debug, Clone, serde::Deserialize)]
@@ -113,12 +114,12 @@ impl Said {
             tier_name: name.clone(),
             kind: kind.clone(),
         });
-        let groups = self.groups.iter().map(|SaidGroup { id, level, labels, members, name }| Group {
+        let groups = self.groups.iter().map(|SaidGroup { id, level, labels, members, name, description }| Group {
             id: id.clone(),
             level: *level,
             labels: labels.clone(),
             members: members.members(),
-            description: None,
+            description: description.clone(),
             fixed_name: name.clone(),
         });
         let diagnostics = self.diagnostics.iter().map(|SaidDiagnostic { code, detail, about }| Diagnostic {
