@@ -11,9 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use topoloom_sdk::Credential;
-use topoloom_sdk::http::Request;
-use topoloom_sdk::json::{Elements, Members};
+use topoloom_sdk::json::Members;
 use topoloom_sdk::prelude::*;
 
 /// Racks and rooms as a CMDB lists them.

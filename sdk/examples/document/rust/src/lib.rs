@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use topoloom_sdk::http::Request;
 use topoloom_sdk::prelude::*;
 
 /// Racks and rooms as people wrote them down.

@@ -19,8 +19,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use topoloom_sdk::http::Request;
-use topoloom_sdk::json::{Elements, Members};
+use topoloom_sdk::json::Members;
 use topoloom_sdk::prelude::*;
 
 /// Units and pods as switches see their neighbours.
