@@ -31,6 +31,4 @@ pub mod names;
 #[path = "rules/wish.rs"]
 pub mod wish;
 
-pub use names::{
-    Error, Kind, LABEL_MAX, SUBDOMAIN_MAX, TIER_MAX, Tier, is_label_key, is_label_value, is_object_name,
-};
+pub use names::{Error, Kind, LABEL_MAX, SUBDOMAIN_MAX, TIER_MAX, Tier, is_label_key, is_label_value, is_object_name};

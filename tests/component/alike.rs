@@ -197,8 +197,9 @@ fn more_texts() -> Vec<Case> {
     let labels = json!([["zone", "east"], ["disk", "ssd"], ["example.com/row", "r1"]]);
     let requirements = json!([{"key": "gpu", "operator": "not-in", "values": ["b", "a"]}]);
     let members = json!({"selector": {"labels": labels, "requirements": requirements}});
-    let group = |id: &str, members: Value| {
-        json!({"id": id, "level": 0, "members": members, "labels": [["z", "1"], ["a", "2"]], "description": "by the door \"B\""})
+    let group = |id: &str, members: Value| -> Value {
+        let (labels, description) = ([["z", "1"], ["a", "2"]], "by the door \"B\"");
+        json!({"id": id, "level": 0, "members": members, "labels": labels, "description": description})
     };
     let said = json!({
         "additionsOnly": true, "levels": [{"tier": 1, "name": "rack"}],
@@ -208,7 +209,10 @@ fn more_texts() -> Vec<Case> {
             {"code": "half", "detail": "one port", "about": {"group": 0}},
         ],
     });
-    vec![Case { nodes: 2, had_state: false, said }, Case { nodes: 2, had_state: true, said: json!({"unchanged": true}) }]
+    vec![
+        Case { nodes: 2, had_state: false, said },
+        Case { nodes: 2, had_state: true, said: json!({"unchanged": true}) },
+    ]
 }
 
 /// `expected.txt` of a case is compared with what the host shows, a native test with what the SDK shows: a vendor copies one into

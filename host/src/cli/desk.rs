@@ -157,10 +157,14 @@ fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
         return Ok(Tape::Record(Recorder::default()));
     }
     let Some(path) = &args.replay else { return Ok(Tape::None) };
+    Ok(Tape::Replay(Arc::new(Replay::new(read_recording(path)?))))
+}
+
+/// What `--replay` names.
+pub(super) fn read_recording(path: &Path) -> anyhow::Result<Recording> {
     let named = || format!("--replay {}", path.display());
     let text = read_bounded(path, MAX_RECORDING).with_context(named)?;
-    let recording = Recording::parse(&text).map_err(anyhow::Error::msg).with_context(named)?;
-    Ok(Tape::Replay(Arc::new(Replay::new(recording))))
+    Recording::parse(&text).map_err(anyhow::Error::msg).with_context(named)
 }
 
 fn outside(args: &DeskArgs, tape: Tape) -> Outside {

@@ -165,9 +165,7 @@ impl<'a, N: Deref<Target = str>> GroupChecks<'a, N> {
     fn members(&mut self, at: usize, group: &Group<'_>, tier: Option<Tier>, violations: &mut Violations) {
         let id = Some(group.id);
         let (count, bytes) = match &group.members {
-            Members::Rows(rows) => {
-                (rows.len(), tier.map_or(0, |tier| self.rows(at, group.id, tier, rows, violations)))
-            }
+            Members::Rows(rows) => (rows.len(), tier.map_or(0, |tier| self.rows(at, group.id, tier, rows, violations))),
             Members::Packed(packed) => names(group.id, &entries(*packed), violations),
             Members::Names(listed) => names(group.id, listed, violations),
             Members::Groups(children) => (children.len(), children.len().saturating_mul(CHILD_NAME_BYTES)),
@@ -356,9 +354,8 @@ mod tests {
     fn selectors_read_few_labels_together() {
         let keys: Vec<String> = (0..65).map(|at| format!("key-{at}")).collect();
         let selector = |key| Members::Selector(Selector { labels: vec![(key, "v")], requirements: Vec::new() });
-        let groups = |count| {
-            keys.iter().take(count).map(|key| (key.as_str(), 0, selector(key.as_str()))).collect::<Vec<_>>()
-        };
+        let groups =
+            |count| keys.iter().take(count).map(|key| (key.as_str(), 0, selector(key.as_str()))).collect::<Vec<_>>();
         assert_eq!(accept(&answer(&[1], groups(64)), &ground(&[])), Ok(()));
         let refused = accept(&answer(&[1], groups(65)), &ground(&[])).unwrap_err();
         assert_eq!(refused.to_string(), "its selectors read 65 different labels and may read 64");

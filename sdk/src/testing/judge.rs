@@ -58,9 +58,7 @@ pub(super) fn answer(answer: &wit::Answer, nodes: &[&str], had_state: bool) -> R
     check(&said, &form).map_err(|malformed| Refused(Why::Malformed(malformed)))?;
     let ground = Ground { source: SOURCE, nodes, reserved_labels: &[SOURCE_LABEL] };
     match &said.topology {
-        Some(topology) => {
-            accept(topology, &ground).map_err(|unacceptable| Refused(Why::Unacceptable(unacceptable)))
-        }
+        Some(topology) => accept(topology, &ground).map_err(|unacceptable| Refused(Why::Unacceptable(unacceptable))),
         None => Ok(()),
     }
 }

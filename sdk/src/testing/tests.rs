@@ -112,7 +112,9 @@ fn what_the_host_would_refuse_is_a_failure_with_its_words() {
     );
     assert_eq!(refused("beyond"), "the answer is not valid: group 0 has node row 7 and there are 1 nodes");
     assert!(refused("unchanged").ends_with("but has no state of an earlier answer"));
-    assert!(refused("no-key").starts_with("the answer is not valid: it asks for the node label or annotation \"no key\""));
+    assert!(
+        refused("no-key").starts_with("the answer is not valid: it asks for the node label or annotation \"no key\"")
+    );
 }
 
 #[test]

@@ -164,14 +164,14 @@ pub(super) fn beyond() -> Vec<Case> {
     let rows = || json!({"rows": [0]});
     let one = |members: Value| json!({"levels": level.clone(), "groups": [group("a".into(), members)]});
     let many = |count: usize| (0..count).map(|at| group(format!("g{at}"), rows())).collect::<Vec<_>>();
-    let selector = |labels: Vec<Value>, requirements: Vec<Value>| {
+    let selector = |labels: Vec<Value>, requirements: Vec<Value>| -> Value {
         json!({"selector": {"labels": labels, "requirements": requirements}})
     };
     let pairs = |from: usize, count: usize| -> Vec<Value> {
         (from..from + count).map(|at| json!([format!("k{at}"), "v"])).collect()
     };
     let long = "x".repeat(4097);
-    let labelled = |labels: Vec<Value>| {
+    let labelled = |labels: Vec<Value>| -> Value {
         json!({"levels": level.clone(), "groups": [{"id": "a", "level": 0, "labels": labels, "members": rows()}]})
     };
     let values = |count: usize| vec![json!({"key": "k", "operator": "in", "values": vec!["v"; count]})];

@@ -36,8 +36,7 @@ pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest
     let ValidateInput { source, nodes, reserved_labels } = *input;
     judge(&seen::topology(topology), &Ground { source, nodes, reserved_labels })?;
     let mut maker = Maker::new(input);
-    let domains: Vec<Domain> =
-        topology.groups.iter().enumerate().map(|(at, group)| maker.domain(at, group)).collect();
+    let domains: Vec<Domain> = topology.groups.iter().enumerate().map(|(at, group)| maker.domain(at, group)).collect();
     let domains = arrange(domains, topology);
     let overlaps = if maker.nodes_may_overlap() { Overlaps::of(&domains) } else { Overlaps::default() };
     Ok(Forest { coverage: topology.coverage, domains, findings: findings(topology, nodes), overlaps })

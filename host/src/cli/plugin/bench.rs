@@ -20,15 +20,13 @@ use super::inspect::config::{self, Given};
 use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
 use super::target::{Component, Target, patient};
-use crate::cli::desk::read_bounded;
+use crate::cli::desk::read_recording;
 use crate::cli::output::OutputArgs;
 use crate::cli::{executable, print};
 use crate::endpoints::recording::Recording;
 use crate::plugin::{Compiler, Digest, Runtime};
 pub(in crate::cli) use document::Benched;
 
-/// Largest recording that is read, as for `plugin run`.
-const MAX_RECORDING: u64 = 512 << 20;
 /// How long one size is measured at most: a plugin in Python takes half a second for each round of the largest.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Shares below this are not printed for people: nine of ten limits have nothing to do with most plugins.
@@ -128,12 +126,6 @@ fn first_case(folder: &Path) -> anyhow::Result<Option<Case>> {
         Ok(cases) => Ok(cases.into_iter().next()),
         Err(wrong) => bail!("{}", wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     }
-}
-
-fn read_recording(path: &Path) -> anyhow::Result<Recording> {
-    let named = || format!("--replay {}", path.display());
-    let text = read_bounded(path, MAX_RECORDING).with_context(named)?;
-    Recording::parse(&text).map_err(anyhow::Error::msg).with_context(named)
 }
 
 /// Two tables: what does not depend on nodes, and a row for each size; then of each limit the largest share.

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use topoloom_core::plugin::{Amount, Description, Limit, Limits};
-use topoloom_workshop::build::{Built, Line, Repeat, build, settle, wrap_file};
+use topoloom_workshop::build::{Built, Repeat, build, settle, wrap_file};
 use topoloom_workshop::project::{FILE, Limits as Asked, Project};
 
 use super::rows::{self, list, row};
 use super::sandbox::Sandbox;
+use super::target::say;
 use crate::cli::print;
 use crate::plugin::of_ended_children;
 
@@ -30,7 +31,6 @@ pub(in crate::cli) struct BuildArgs {
 }
 
 pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
-    let mut say = |line: Line| print::error(&line.to_string());
     let (mut built, project) = if args.place.is_file() {
         let output = args.output.unwrap_or_else(|| args.place.with_extension("component.wasm"));
         (wrap_file(&args.place, &output, &mut say)?, None)

@@ -7,7 +7,7 @@ mod record;
 mod report;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
 use super::target::{Component, Target, patient};
 use super::watch::{self, Files};
-use crate::cli::desk::{read_bounded, read_existing};
+use crate::cli::desk::{read_existing, read_recording};
 use crate::cli::{ClusterArgs, executable, live, print};
 use crate::cluster;
 use crate::endpoints::recording::{Recorder, Recording};
@@ -37,9 +37,6 @@ use crate::endpoints::vault::Vault;
 use crate::endpoints::{Outside, Tape};
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::convert;
-
-/// Largest recording that is read: the largest answer of a fabric manager, and room for the others.
-const MAX_RECORDING: u64 = 512 << 20;
 
 /// Flags of `plugin run`.
 #[derive(Debug, Args)]
@@ -253,7 +250,10 @@ impl Session {
     fn exchanges(&self, desk: &Desk, given: Option<&Given>, recorder: &Recorder) -> anyhow::Result<Exchanges> {
         if let Some(path) = &self.args.replay {
             let recording = read_recording(path)?;
-            return desk.replay(recording).map_err(anyhow::Error::msg).with_context(|| named(path));
+            return desk
+                .replay(recording)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("--replay {}", path.display()));
         }
         let Some(entry) = given.and_then(Given::entry) else { return Ok(Exchanges::None) };
         let outside = match &self.client {
@@ -281,15 +281,6 @@ impl Session {
             None => Ok(Some(recorder.recording())),
         }
     }
-}
-
-fn named(path: &Path) -> String {
-    format!("--replay {}", path.display())
-}
-
-fn read_recording(path: &Path) -> anyhow::Result<Recording> {
-    let text = read_bounded(path, MAX_RECORDING).with_context(|| named(path))?;
-    Recording::parse(&text).map_err(anyhow::Error::msg).with_context(|| named(path))
 }
 
 /// A configuration that was refused; without one, `{}` was asked.

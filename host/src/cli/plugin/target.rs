@@ -85,10 +85,10 @@ impl Target {
     }
 }
 
-/// What a build says.
-fn say(line: Line) {
+/// Prints what a build says. Tools are programs of others: nothing of their lines moves a cursor.
+pub(super) fn say(line: Line) {
     match line {
-        Line::Step(step) => print::error(&format!("topoloom: {step}")),
+        Line::Step(_) => print::error(&line.to_string()),
         Line::Tool(line) => print::error(&text::line(&line, TOOL)),
     }
 }

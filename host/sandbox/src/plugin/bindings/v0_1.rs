@@ -112,11 +112,8 @@ pub(super) async fn discover(
     match returned {
         Ok(answer) => {
             store.data_mut().take(weigh::answer(&answer));
-            let form = Form {
-                rows: round.nodes.rows(),
-                state: store.data().limits.state,
-                had_state: !round.state.is_empty(),
-            };
+            let form =
+                Form { rows: round.nodes.rows(), state: store.data().limits.state, had_state: !round.state.is_empty() };
             Ok(decode::answer(answer, &form)?)
         }
         Err(failure) => Err(CallError::Failure(decode_failure(failure)).into()),
