@@ -17,7 +17,7 @@ use topoloom_workshop::rounds::Desk;
 
 use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::ProfileArg;
-use super::target::{Component, Target};
+use super::target::{Component, Target, patient};
 use crate::cli::desk::bytes_of;
 use crate::cli::{executable, output, print};
 use crate::plugin::{Compiler, Digest, LoadError, Runtime};
@@ -68,7 +68,7 @@ struct Examined {
 pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     let component = Target::at(&args.plugin).component(&args.registry).await?;
     let folder = args.cases.as_deref().unwrap_or(&component.cases);
-    let of_flag = args.profile.map(ProfileArg::limits);
+    let of_flag = args.profile.map(ProfileArg::limits).map(patient);
     let limits = of_flag.or_else(|| component.limits.clone()).unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
     let desk = Desk::open(&runtime, Arc::clone(&component.bytes), limits.clone()).await;
