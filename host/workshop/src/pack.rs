@@ -27,8 +27,8 @@ const HOPE: usize = ROOM + ROOM / 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it has {packed} bytes packed, and a ConfigMap has room for {ROOM}; deliver it in a volume (`plugin: {{file: PATH}}`, or \
-     --plugin-dir) or in a registry (`plugin: {{oci: {{ref: REF}}}}`); a plugin in JavaScript that is built with QuickJS is \
-     small enough for a ConfigMap"
+     --plugin-dir) or in a registry (`plugin: {{oci: {{ref: REF}}}}`); a plugin in a compiled language is small enough for a \
+     ConfigMap"
 )]
 pub struct TooLarge {
     /// Bytes, packed as well as it can be.
@@ -153,7 +153,7 @@ mod tests {
         let refused = for_config_map(&noise).unwrap_err();
         assert!(refused.packed > 2 << 20);
         let words = refused.to_string();
-        for part in ["a ConfigMap has room for 1032192", "a volume", "a registry", "QuickJS"] {
+        for part in ["a ConfigMap has room for 1032192", "a volume", "a registry", "a compiled language"] {
             assert!(words.contains(part), "{words}");
         }
     }
