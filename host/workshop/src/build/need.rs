@@ -54,7 +54,8 @@ impl Need {
         if is_large {
             limits.profile = Profile::Large;
         }
-        for row in rows.iter().filter(|row| row.needed > row.limit.default(limits.profile)) {
+        let profile = limits.profile;
+        for row in rows.iter().filter(|row| row.needed > row.limit.default(profile)) {
             if let Some((limit, high)) = row.key() {
                 limits.set(limit, round(row.needed).min(high));
             }

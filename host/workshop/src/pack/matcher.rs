@@ -173,7 +173,7 @@ impl DeepMatcher {
 
     /// Whether the literals beside these repetitions can be coded.
     fn can_be_coded(&self, repeats: &[(usize, Repeat)]) -> bool {
-        let mut distinct = BTreeSet::new();
+        let mut distinct: BTreeSet<&u8> = BTreeSet::new();
         let (mut from, mut count) = (self.block, 0);
         let ends = repeats.iter().map(|(at, repeat)| (*at, repeat.length)).chain([(self.bytes.len(), 0)]);
         for (at, length) in ends {
