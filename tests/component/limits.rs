@@ -166,7 +166,7 @@ async fn prove(row: Limit) {
     match scenario(row) {
         Scenario::Refused { bytes, limits, words } => {
             let mut error = refused(Arc::clone(&bytes), limits.clone()).await;
-            for _ in 0..5 {
+            for _ in 0..20 {
                 // On a busy machine a compilation may reach three times its processor time first, in elapsed time.
                 if row != Limit::CompileCpu || !error.to_string().contains("of elapsed time") {
                     break;

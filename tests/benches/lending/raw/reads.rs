@@ -14,6 +14,8 @@ use crate::stage::Stage;
 
 /// Objects of one page: more than the host asks for, so this client has fewer requests.
 const PAGE: u32 = 500;
+/// How often a page is asked for again that the API server could not answer in time.
+const REPEATED: u32 = 20;
 /// The pods that use room.
 const USES_ROOM: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
 
@@ -73,11 +75,22 @@ fn selectors(identity: &Identity) -> (String, String) {
 async fn pages(client: Client, path: &str, list: ListParams) -> Result<()> {
     let mut list = list.limit(PAGE);
     loop {
-        let request = Request::new(path).list(&list)?;
-        let page: Page = client.request(request).await?;
+        let page = page(&client, Request::new(path).list(&list)?).await?;
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => list = list.continue_token(&token),
             None => return Ok(()),
+        }
+    }
+}
+
+/// One page. An API server whose cache is behind its store waits for it for three seconds and then answers 504
+/// (`ResourceVersionTooLarge`); each client asks again, and so does this one.
+async fn page(client: &Client, request: http::Request<Vec<u8>>) -> Result<Page> {
+    let mut left = REPEATED;
+    loop {
+        match client.request(request.clone()).await {
+            Err(kube::Error::Api(answer)) if answer.code == 504 && left > 0 => left -= 1,
+            answer => return Ok(answer?),
         }
     }
 }
