@@ -53,7 +53,7 @@ pub enum SourceError {
 ///
 /// # Errors
 /// A file that cannot be read, or a folder that is no project.
-pub fn digest(project: &Project) -> Result<Digest, SourceError> {
+pub(super) fn digest(project: &Project) -> Result<Digest, SourceError> {
     let mut files = BTreeMap::new();
     // Neither what is made nor what it is tested with is a part of what it is made of.
     let apart = [project.output.clone(), project.cases.clone()];

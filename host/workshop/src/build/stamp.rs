@@ -11,13 +11,13 @@ const SOURCE: &str = "source";
 
 /// What a component was made of and with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     /// The language, where the project names one.
-    pub language: Option<Language>,
+    pub(super) language: Option<Language>,
     /// The digest of the source; a module without a project has none.
-    pub source: Option<Digest>,
+    pub(super) source: Option<Digest>,
     /// Names and versions of the tools, in the order of their work.
-    pub tools: Vec<(String, String)>,
+    pub(super) tools: Vec<(String, String)>,
 }
 
 impl Stamp {
@@ -26,7 +26,7 @@ impl Stamp {
     ///
     /// # Errors
     /// Bytes that are no component.
-    pub fn add_to(&self, component: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn add_to(&self, component: &[u8]) -> Result<Vec<u8>, String> {
         let mut producers = Producers::empty();
         if let Some(language) = self.language.filter(|language| *language != Language::Other) {
             producers.add("language", language.name(), "");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use topoloom::plugin::Digest;
 use topoloom_simulator::Authority;
 use topoloom_tests::host::binary;
