@@ -185,6 +185,9 @@ export interface Definition<Config = any> {
   discover(config: Config, input: Input): Topology | Answer;
 }
 
+/** The JSON Schema of a configuration, as text: `schema` of the definition, or what its `fields` say. */
+export function schemaOf(definition: Pick<Definition, 'schema' | 'fields'>): string;
+
 /** What a component exports. */
 export interface Discoverer {
   definition: Definition;

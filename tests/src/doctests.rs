@@ -131,7 +131,7 @@ mod tests {
     fn a_public_item_without_an_example_is_found() {
         let good = "/// Words.\n///\n/// ```\n/// one();\n/// ```\n#[must_use]\npub fn one() {}\n";
         let hidden = "/// Words.\n#[doc(hidden)]\npub fn two() {}\n    pub(crate) fn three() {}\n";
-        assert_eq!(without_example(&format!("{good}{hidden}/// Words.\npub struct Four;\n")), [12]);
+        assert_eq!(without_example(&format!("{good}{hidden}/// Words.\npub struct Four;\n")), [13]);
         assert_eq!(without_example(&format!("{good}#[cfg(test)]\nmod tests {{ pub fn five() {{}} }}\n")), [0_usize; 0]);
     }
 

@@ -94,7 +94,7 @@ fn a_round_without_an_answer_says_why_and_what_the_plugin_logged() {
     // One sentence: the log of the host does not say the same before it.
     let mut loud = desk.command("run villain.wasm --nodes nodes.json --config panic.yaml");
     let end = Desk::ended(loud.env("TOPOLOOM_LOG", "info"));
-    assert!(!end.error.contains("log line") && !end.error.contains("a plugin was stopped"), "{}", end.error);
+    assert!(end.error.lines().count() == 1 && !end.error.contains("a plugin was stopped"), "{}", end.error);
     desk.put("problems.yaml", "configure: problems\n");
     let end = desk.run("run villain.wasm --nodes nodes.json --config problems.yaml");
     assert!(end.code == Some(1) && end.error.contains("configure: the configuration has 2 mistakes"), "{}", end.error);

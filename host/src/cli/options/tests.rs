@@ -110,6 +110,7 @@ fn sample(flag: &Flag) -> String {
         "GATES" => "PriorityClass=true",
         "IP" => "10.96.0.20",
         "ID" => "some-id",
+        "REGISTRIES" => "registry.example.com,127.0.0.1:5000",
         other => panic!("--{} takes a {other}, of which there is no sample", flag.name),
     };
     sample.to_owned()

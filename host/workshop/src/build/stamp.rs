@@ -6,7 +6,8 @@ use topoloom_core::plugin::Digest;
 
 use crate::project::Language;
 
-/// The field of the digest of the source. The others have names that all tools know: `language`, `processed-by`, `sdk`.
+/// The name under which the digest of the source is written. It is a name in `processed-by`: the convention of the section has three
+/// fields (`language`, `processed-by`, `sdk`), and tools refuse a fourth.
 const SOURCE: &str = "source";
 
 /// What a component was made of and with.
@@ -36,9 +37,7 @@ impl Stamp {
         }
         producers.add("processed-by", "topoloom", env!("CARGO_PKG_VERSION"));
         if let Some(source) = self.source {
-            let digest = source.to_string();
-            let (kind, digits) = digest.split_once(':').unwrap_or(("", &digest));
-            producers.add(SOURCE, kind, digits);
+            producers.add("processed-by", SOURCE, &source.to_string());
         }
         producers.add_to_wasm(component).map_err(|error| format!("{error:#}"))
     }
@@ -71,15 +70,15 @@ mod tests {
         let component = wat::parse_str(r#"(component (@producers (processed-by "wit-component" "1")))"#).unwrap();
         let stamped = stamp(b"source").add_to(&component).unwrap();
         let version = env!("CARGO_PKG_VERSION");
-        let digits = Digest::of(b"source").to_string().replace("sha256:", "");
+        let source = Digest::of(b"source");
         assert_eq!(
             made_by(&stamped),
             [
                 "processed-by wit-component 1".to_owned(),
                 "processed-by zig 0.15.2".to_owned(),
                 format!("processed-by topoloom {version}"),
+                format!("processed-by source {source}"),
                 "language C".to_owned(),
-                format!("source sha256 {digits}"),
             ]
         );
         assert_eq!(stamp(b"source").add_to(&component).unwrap(), stamped, "the same every time");

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_module_with_a_world_keeps_it() {
         let mut bytes = module("");
-        let (resolve, world) = wit::resolve("own", "world own { export discoverer; }").unwrap();
+        let (resolve, world) = wit::resolve("narrow", "world narrow { export discoverer; }").unwrap();
         wit_component::embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8, false).unwrap();
         let wrapped = wrap(&bytes).unwrap();
         assert!(!wrapped.embedded);

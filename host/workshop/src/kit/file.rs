@@ -30,6 +30,12 @@ impl FileFacts {
         let producers = anatomy(bytes, &limits.scan).producers;
         Self { size: bytes.len(), packed, room, producers, named: named(bytes) }
     }
+
+    /// Whether a host that takes this many packed bytes refuses the file. It counts them where it gets packed bytes: out of a
+    /// ConfigMap. What has no room there comes from a volume or a registry, as it is.
+    const fn is_above(&self, most: usize) -> bool {
+        self.packed <= self.room && self.packed > most
+    }
 }
 
 /// Whether the module with the most functions names them: that is the vendor's code, the others are small parts that an encoder
@@ -67,7 +73,7 @@ pub(super) fn run(file: &FileFacts, refused: Option<&str>, limits: Option<&Limit
         sheet.note(format!("{} bytes, {} packed", file.size, file.packed));
         if let Some(why) = refused {
             sheet.error(None, why);
-        } else if let Some(most) = limits.map(|limits| limits.scan.packed).filter(|most| file.packed > *most) {
+        } else if let Some(most) = limits.map(|limits| limits.scan.packed).filter(|most| file.is_above(*most)) {
             let advice = Limit::Packed.advice();
             sheet.error(None, &format!("packed it has {} bytes and may have {most}{advice}", file.packed));
         }
