@@ -16,7 +16,7 @@ use topoloom_tests::pages;
 use topoloom_tests::registry::{Auth, Registry};
 use topoloom_tests::scene::{NAMESPACE, Scene};
 use topoloom_tests::tools::Tool;
-use topoloom_tests::vendor::{Vendor, commands};
+use topoloom_tests::vendor::{self, Vendor, commands};
 
 /// The cluster: what the first case of every template has.
 const NODES: [&str; 4] =
@@ -220,7 +220,11 @@ impl Shelf {
                 let modules = scene.plane.folder().join("modules");
                 std::fs::create_dir_all(&modules)?;
                 let (registries, modules) = (registry.host(), modules.display().to_string());
-                let arguments = ["--plugin-registries", &registries, "--plugin-poll", "1", "--module-dir", &modules];
+                // What the vendor's commands compiled on this machine, and sealed.
+                let (cache, key) = vendor::compiled()?;
+                let (cache, key) = (cache.display().to_string(), key.display().to_string());
+                let delivery = ["--plugin-registries", &registries, "--plugin-poll", "1", "--module-dir", &modules];
+                let arguments = [&delivery[..], &["--plugin-cache", &cache, "--plugin-cache-key", &key]].concat();
                 scene.host_with(&arguments).await
             }
         }

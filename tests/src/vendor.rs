@@ -60,8 +60,9 @@ impl Vendor {
         }
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let path = std::env::join_paths(path)?;
-        // Without the accounts of the person who runs the tests.
-        let environment = vec![("DOCKER_CONFIG", home.path().join("docker").into_os_string())];
+        // Without the accounts of the person who runs the tests, and with what vendors compiled in earlier tests.
+        let environment =
+            vec![("DOCKER_CONFIG", home.path().join("docker").into_os_string()), ("XDG_CACHE_HOME", caches()?.into())];
         Ok(Self { home, target, place, path, environment })
     }
 
@@ -205,6 +206,25 @@ impl Vendor {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
     }
+}
+
+/// Where the programs of vendors keep what they computed; it stays from run to run.
+///
+/// # Errors
+/// When there is no binary, whose folder it stands beside.
+pub fn caches() -> Result<PathBuf> {
+    let caches = host::binary()?.ancestors().nth(2).context("a target folder")?.join("vendors/cache");
+    std::fs::create_dir_all(&caches).with_context(|| caches.display().to_string())?;
+    Ok(caches.canonicalize()?)
+}
+
+/// What they compiled of plugins, and the key that seals it: for a host on the same machine.
+///
+/// # Errors
+/// As [`caches`].
+pub fn compiled() -> Result<(PathBuf, PathBuf)> {
+    let own = caches()?.join("topoloom");
+    Ok((own.join("compiled"), own.join("key")))
 }
 
 /// An empty folder, in the same place in each run: cargo knows again there what it compiled.

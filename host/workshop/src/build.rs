@@ -22,6 +22,7 @@
 //! the component of an earlier build stays where it is. A component that no host takes is written all the same, with the
 //! reason in [`Built::refused`], so that a vendor can look at it.
 
+mod names;
 pub mod need;
 mod source;
 mod stamp;
@@ -230,6 +231,15 @@ pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, Buil
     finish(made, Finish { output: &project.output, language, source: Some(digest), repeat }, say)
 }
 
+/// Whether the component of the project was built of its present source. What stands outside of the folder, such as the version of a
+/// tool, is not looked at: [`build`] is.
+#[must_use]
+pub fn is_fresh(project: &Project) -> bool {
+    let source = absolute(project).ok().and_then(|project| source::digest(&project).ok());
+    let built = read(&project.output).ok();
+    built.zip(source).is_some_and(|(component, source)| stamp::is_of(&component, source))
+}
+
 /// Makes a component of a file alone: wraps a core module, and says about a component what a build says.
 ///
 /// # Errors
@@ -370,7 +380,8 @@ fn finish(made: Made, about: Finish<'_>, say: &mut dyn FnMut(Line)) -> Result<Bu
         Wrapped { component: bytes, stubbed: Stubbed::new(), embedded: false }
     } else {
         say(Line::Step(format!("the core module of {} bytes becomes a component", bytes.len())));
-        wrap::wrap(&bytes).map_err(|source| BuildError::Wrap { path: from.clone(), source })?
+        let module = names::readable(&bytes);
+        wrap::wrap(&module).map_err(|source| BuildError::Wrap { path: from.clone(), source })?
     };
     let stamp = Stamp { language: about.language, source: about.source, tools: tools.clone() };
     let component =

@@ -26,16 +26,16 @@ use topoloom_workshop::rounds::{Ask, Configured, Desk, Exchanges, Live, NoAnswer
 
 use super::inspect::config::{self, Given};
 use super::place::{PluginPlace, RegistryArgs};
-use super::sandbox::ProfileArg;
+use super::sandbox::{self, ProfileArg};
 use super::target::{Component, Target, patient};
 use super::watch::{self, Files};
 use crate::cli::desk::{read_existing, read_recording};
-use crate::cli::{ClusterArgs, executable, live, print};
+use crate::cli::{ClusterArgs, live, print};
 use crate::cluster;
 use crate::endpoints::recording::{Recorder, Recording};
 use crate::endpoints::vault::Vault;
 use crate::endpoints::{Outside, Tape};
-use crate::plugin::{Compiler, Runtime};
+use crate::plugin::Runtime;
 use crate::topology::convert;
 
 /// Flags of `plugin run`.
@@ -121,7 +121,7 @@ pub(super) async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let target = Target::at(&args.plugin);
-    let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
+    let runtime = sandbox::runtime()?;
     let session = Session { args, target, runtime, client, piped };
     if session.args.watch {
         return session.watch().await;

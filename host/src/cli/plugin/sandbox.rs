@@ -1,5 +1,13 @@
 //! The sandbox at a desk: the same engine, limits and compiler process as in a running host.
+//!
+//! What it compiles is kept for the next command, sealed as in a host: a plugin with a language runtime takes 20 s of processor
+//! time, and a vendor gives a dozen commands for each version. Without a home directory, or where the folder is not safe, each command
+//! compiles.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -8,7 +16,14 @@ use topoloom_core::plugin::{Description, Limit, LimitSetting, Limits};
 
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
-use crate::plugin::{Compiler, Load, LoadError, Plugin, Runtime};
+use crate::plugin::cache::{Cache, CacheKey, CacheOptions, DEFAULT_SIZE};
+use crate::plugin::{Compiler, Load, LoadError, Metrics, Options, Plugin, Runtime};
+
+/// The folder in that for caches of this user.
+const FOLDER: &str = "topoloom";
+/// In it: the key that seals, and what was compiled.
+const KEY: &str = "key";
+const COMPILED: &str = "compiled";
 
 /// Which limits hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,6 +44,50 @@ impl ProfileArg {
     }
 }
 
+/// An engine that keeps what it compiles for the next command of this user.
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+    let cache = folder.and_then(|folder| match cache(&folder) {
+        Ok(cache) => Some(cache),
+        Err(error) => {
+            tracing::debug!(folder = %folder.display(), error = format!("{error:#}"), "compiled plugins are not kept");
+            None
+        }
+    });
+    // One plugin at a time, so no bound on all of them.
+    let options = Options { memory: usize::MAX, ..Options::default() };
+    let compiler = Compiler::Child { exe: super::super::executable() };
+    Ok(Runtime::start_with(compiler, options, Metrics::default(), cache)?)
+}
+
+/// The cache in a folder for caches.
+fn cache(folder: &Path) -> anyhow::Result<Cache> {
+    let folder = folder.join(FOLDER);
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let key = folder.join(KEY);
+    if !key.exists() {
+        make_key(&folder, &key)?;
+    }
+    let key = CacheKey::read(&key)?;
+    Ok(Cache::open(CacheOptions { folder: folder.join(COMPILED), key, size: DEFAULT_SIZE })?)
+}
+
+/// Makes the key. Of two commands that do it at the same time, one makes it for both.
+fn make_key(folder: &Path, key: &Path) -> io::Result<()> {
+    let written = folder.join(format!("{KEY}.{}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&written)?;
+    let linked = CacheKey::generate()
+        .map_err(io::Error::other)
+        .and_then(|bytes| file.write_all(&bytes))
+        .and_then(|()| std::fs::hard_link(&written, key));
+    std::fs::remove_file(&written)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
 /// A sandbox.
 pub(super) struct Sandbox {
     pub(super) runtime: Runtime,
@@ -40,7 +99,7 @@ pub(super) struct Sandbox {
 impl Sandbox {
     /// Starts it; log lines of plugins carry the name of the verb.
     pub(super) fn start(verb: &str) -> anyhow::Result<Self> {
-        let runtime = Runtime::start(Compiler::Child { exe: super::super::executable() })?;
+        let runtime = runtime()?;
         Ok(Self { runtime, outside: Outside::offline(), source: SourceName::parse(verb)? })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use topoloom_core::plugin::{Limit, LimitSetting, Limits};
 use topoloom_core::text;
-use topoloom_workshop::build::{Line, build, settle};
+use topoloom_workshop::build::{Line, build, is_fresh, settle};
 use topoloom_workshop::project::{FILE, Language, Project};
 
 use super::file::PluginFile;
@@ -58,7 +58,7 @@ impl Target {
             }
             Self::Project(root) => {
                 let mut project = Project::read(root)?;
-                if !is_fresh(&project) {
+                if !is_current(&project) {
                     let built = build(&project, &mut say)?;
                     if let Some(line) = settle(&project, &built.need())? {
                         print::error(&format!("topoloom: {FILE} has a new line: {line}"));
@@ -106,11 +106,7 @@ fn sources(project: &Project) -> Files {
     Files::of(std::slice::from_ref(&project.root), &[project.output.clone(), project.cases.clone()])
 }
 
-/// Whether a component is there that is newer than all that it is made of. Cargo knows that better, and of more.
-fn is_fresh(project: &Project) -> bool {
-    let built = std::fs::metadata(&project.output).and_then(|found| found.modified());
-    match (built, sources(project).newest()) {
-        (Ok(built), Some(newest)) => project.language != Language::Rust && built > newest,
-        _ => false,
-    }
+/// Whether the component need not be built. Of Rust cargo knows that better, and of more than the folder.
+fn is_current(project: &Project) -> bool {
+    project.language != Language::Rust && is_fresh(project)
 }

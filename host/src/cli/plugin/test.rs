@@ -16,11 +16,11 @@ use topoloom_workshop::pack;
 use topoloom_workshop::rounds::Desk;
 
 use super::place::{PluginPlace, RegistryArgs};
-use super::sandbox::ProfileArg;
+use super::sandbox::{self, ProfileArg};
 use super::target::{Component, Target, patient};
 use crate::cli::desk::bytes_of;
-use crate::cli::{executable, output, print};
-use crate::plugin::{Compiler, Digest, LoadError, Runtime};
+use crate::cli::{output, print};
+use crate::plugin::{Digest, LoadError, Runtime};
 pub(in crate::cli) use document::Tested;
 
 /// Flags of `plugin test`.
@@ -70,7 +70,7 @@ pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     let folder = args.cases.as_deref().unwrap_or(&component.cases);
     let of_flag = args.profile.map(ProfileArg::limits).map(patient);
     let limits = of_flag.or_else(|| component.limits.clone()).unwrap_or_default();
-    let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
+    let runtime = sandbox::runtime()?;
     let desk = Desk::open(&runtime, Arc::clone(&component.bytes), limits.clone()).await;
     let against = match &args.against {
         Some(place) => Some(earlier(&runtime, place, &args.registry, &limits).await?),

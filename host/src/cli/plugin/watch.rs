@@ -55,11 +55,6 @@ impl Files {
         }
     }
 
-    /// When the last of them was changed.
-    pub(super) fn newest(&self) -> Option<SystemTime> {
-        self.0.values().map(|(changed, _)| *changed).max()
-    }
-
     /// The files that are other ones, or there on one side only.
     pub(super) fn changed(&self, now: &Self) -> BTreeSet<PathBuf> {
         let paths = self.0.keys().chain(now.0.keys());
@@ -122,7 +117,6 @@ mod tests {
         // A file of its own counts wherever it is.
         let alone = root.join("cases/one/nodes.yaml");
         assert_eq!(names(&now.changed(&look().and(&[alone])), root), ["cases/one/nodes.yaml"]);
-        assert!(now.newest().is_some() && Files::default().newest().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -118,12 +118,13 @@ impl Loaded<'_> {
         LoadedVerdict::Bad(refused.condition, refused.reason, message)
     }
 
-    /// Where the active plugin refuses the entry, or nothing usable is offered.
+    /// Where nothing usable is offered, or the active plugin refuses the entry. The place that the entry names comes first: an entry
+    /// that names another place does not have to take the plugin that is active.
     fn refused_or_missing(&self) -> Option<LoadedVerdict> {
-        if let Some(refused) = self.reconfiguring.filter(|refused| refused.condition == ConditionType::Loaded) {
-            return Some(bad(refused.reason, format!("{}{}", refused.message, self.tail())));
-        }
-        self.offer.trouble().map(|(reason, message)| bad(reason, format!("{message}{}", self.tail())))
+        let refused = self.reconfiguring.filter(|refused| refused.condition == ConditionType::Loaded);
+        let refused = || refused.map(|refused| (refused.reason, refused.message.as_str()));
+        let (reason, message) = self.offer.trouble().or_else(refused)?;
+        Some(bad(reason, format!("{message}{}", self.tail())))
     }
 
     fn in_order(&self) -> LoadedVerdict {

@@ -2,7 +2,8 @@
 
 use wasm_metadata::Producers;
 
-use topoloom_core::plugin::Digest;
+use topoloom_core::plugin::{Digest, Limits};
+use topoloom_sandbox::plugin::anatomy;
 
 use crate::project::Language;
 
@@ -43,11 +44,16 @@ impl Stamp {
     }
 }
 
+/// Whether this program made the component, of this source.
+pub(super) fn is_of(component: &[u8], source: Digest) -> bool {
+    let producers = anatomy(component, &Limits::widest().scan).producers;
+    let says = |name: &str, version: &str| producers.iter().any(|[_, n, v]| n == name && v == version);
+    says("topoloom", env!("CARGO_PKG_VERSION")) && says(SOURCE, &source.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topoloom_core::plugin::Limits;
-    use topoloom_sandbox::plugin::anatomy;
 
     fn stamp(source: &[u8]) -> Stamp {
         Stamp {
@@ -83,6 +89,7 @@ mod tests {
         );
         assert_eq!(stamp(b"source").add_to(&component).unwrap(), stamped, "the same every time");
         assert_ne!(stamp(b"other").add_to(&component).unwrap(), stamped);
+        assert!(is_of(&stamped, source) && !is_of(&stamped, Digest::of(b"other")) && !is_of(&component, source));
     }
 
     #[test]

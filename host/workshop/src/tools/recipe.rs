@@ -124,6 +124,8 @@ fn c(sources: &Sources<'_>) -> Recipe {
         "wasm32-freestanding",
         "-nostdlib",
         "-O2",
+        // The names of functions stay, for what a crash says.
+        "-g0",
         "-std=c11",
         "-Wall",
         "-Wextra",

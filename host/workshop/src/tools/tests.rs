@@ -259,7 +259,7 @@ fn a_recipe_is_the_command_of_its_tool() {
     );
     assert_eq!(python.product, Product::Component("/p/racks.wasm".into()));
     let c = of(Language::C, "racks.c").unwrap();
-    assert!(line(&c).starts_with("cc -target wasm32-freestanding -nostdlib -O2 "), "{}", line(&c));
+    assert!(line(&c).starts_with("cc -target wasm32-freestanding -nostdlib -O2 -g0 "), "{}", line(&c));
     assert!(line(&c).ends_with(" /p/racks.c -o /p/racks.wasm") && c.product == Product::Module("/p/racks.wasm".into()));
     assert_eq!(of(Language::Other, ""), None);
 }

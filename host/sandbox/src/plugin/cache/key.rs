@@ -61,9 +61,18 @@ impl CacheKey {
     ///
     /// When the system gives no random bytes.
     pub fn random() -> Result<Self, KeyError> {
+        Ok(Self::new(&Self::generate()?))
+    }
+
+    /// The bytes of a new key, for a file that [`Self::read`] reads.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no random bytes.
+    pub fn generate() -> Result<[u8; LEAST], KeyError> {
         let mut key = [0; LEAST];
         SystemRandom::new().fill(&mut key).map_err(|_| KeyError::Random)?;
-        Ok(Self::new(&key))
+        Ok(key)
     }
 
     /// The key in a file, byte for byte: for a cache that outlives the process.
