@@ -79,7 +79,7 @@ enum Verb {
     /// List sources, run or pause one, and delete what a removed one left
     #[command(subcommand)]
     Source(source::SourceVerb),
-    /// Write, test, inspect, sign, push, pull, diff and list plugins; roll back, or accept a waiting one
+    /// Write, test, inspect, sign, push, pull, diff and list plugins; roll back, or accept a new one
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
     /// Show the holders of node locks, and release a lock by hand

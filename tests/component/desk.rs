@@ -1,5 +1,6 @@
 //! What an operator does with a plugin file on a workstation, with the real binary.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +21,9 @@ const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----
 MCowBQYDK2VwAyEAgWaVrabxd/qngEz6WrPIWKr/394tZCsUmds7UolnWg0=
 -----END PUBLIC KEY-----
 ";
+
+/// Where a desk keeps what it compiled, in its own folder.
+const CACHES: &str = ".cache";
 
 /// A folder with files in it.
 struct Desk {
@@ -47,6 +51,7 @@ impl Desk {
     fn run(&self, words: &[&str]) -> End {
         let mut command = Command::new(host());
         command.arg("plugin").args(words).current_dir(self.folder.path()).env("TOPOLOOM_LOG", "warn");
+        command.env("XDG_CACHE_HOME", self.folder.path().join(CACHES));
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         End { code: output.status.code(), out: text(&output.stdout), error: text(&output.stderr) }
@@ -85,6 +90,39 @@ fn what_cannot_say_its_name_is_signed_under_a_given_one() {
     let signature = std::fs::read(desk.folder.path().join("core.sig")).unwrap();
     let signed = keys(&desk.put("public.pem", PUBLIC)).verify(&signature, Digest::of(&core)).unwrap();
     assert_eq!((signed.name.as_str(), signed.version.as_str()), ("acme", "2.0"));
+}
+
+#[test]
+fn what_was_compiled_is_kept_for_the_next_command() {
+    let desk = Desk::new();
+    desk.put("villain.wasm", &*VILLAIN);
+    let own = desk.folder.path().join(CACHES).join("topoloom");
+    // A file that is written again is another one.
+    let kept = || -> Vec<(PathBuf, u64)> {
+        let entries = std::fs::read_dir(own.join("compiled")).unwrap().map(Result::unwrap);
+        let mut kept: Vec<_> = entries.map(|entry| (entry.path(), entry.metadata().unwrap().ino())).collect();
+        kept.sort();
+        kept
+    };
+    assert_eq!(inspect(&desk, &["villain.wasm"]).0, Some(0));
+    let first = kept();
+    assert!(!first.is_empty());
+    assert_eq!(inspect(&desk, &["villain.wasm"]).0, Some(0));
+    assert_eq!(kept(), first, "it was not compiled again");
+    for (path, mode) in [("", 0o700), ("key", 0o600), ("compiled", 0o700)] {
+        assert_eq!(std::fs::metadata(own.join(path)).unwrap().permissions().mode() & 0o777, mode, "{path:?}");
+    }
+
+    // Without its key nothing of it counts, and a folder that others may write is not used.
+    std::fs::remove_file(own.join("key")).unwrap();
+    assert_eq!(inspect(&desk, &["villain.wasm"]).0, Some(0));
+    assert_ne!(kept(), first);
+    std::fs::set_permissions(own.join("compiled"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let before = kept();
+    desk.put("other.wasm", &*MUTE_VILLAIN);
+    let (code, shown) = inspect(&desk, &["other.wasm"]);
+    assert!(code.is_some() && shown["digest"].is_string(), "{shown}");
+    assert_eq!(kept(), before);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use topoloom_tests::guest::{EXAMPLES, example};
 use topoloom_tests::pages::{commands, page, root};
-use topoloom_tests::tools::{Tool, folder};
+use topoloom_tests::vendor::caches;
+use topoloom_tests::tools::{Tool, folder, programs};
 
 use crate::guests::host;
 
@@ -36,7 +37,9 @@ fn run(place: &Path, before: &[PathBuf], words: &[&str]) -> String {
     let own = host().parent().unwrap().to_owned();
     let folders = std::iter::once(own).chain(before.iter().cloned()).chain(std::env::split_paths(&path));
     let path: OsString = std::env::join_paths(folders).unwrap();
-    let output = Command::new(words[0]).args(&words[1..]).current_dir(place).env("PATH", path).output().unwrap();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(place).env("PATH", path).env("XDG_CACHE_HOME", caches().unwrap());
+    let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{words:?} in {}: {}\n{said}", place.display(), output.status);
@@ -79,7 +82,7 @@ fn copied(language: &str) -> (tempfile::TempDir, PathBuf) {
 fn the_example_in_c_is_built_by_zig_as_the_page_of_the_examples_says() {
     let desk = tempfile::tempdir().unwrap();
     copy(&examples().join("names"), &desk.path().join("names"));
-    let zig: Vec<PathBuf> = folder(Tool::Zig).unwrap().into_iter().collect();
+    let zig = programs(Tool::Zig).unwrap();
     let [block] = commands(&page("sdk/examples/README.md").unwrap()).unwrap().try_into().unwrap();
     let said = run(desk.path(), &zig, &["sh", "-euc", &block.text]);
     for words in ["names 0.1.0", "pass  file-loads", "nodeNames: true", "have a place"] {
@@ -94,7 +97,7 @@ fn the_example_in_python_passes_its_native_test_and_the_kit() {
     let (_desk, place) = copied("python");
     copy(&root().unwrap().join("sdk/python/topoloom"), &place.join("topoloom"));
     run(&place, &[], &["python3", "-m", "unittest"]);
-    let tool: Vec<PathBuf> = folder(Tool::ComponentizePy).unwrap().into_iter().collect();
+    let tool = programs(Tool::ComponentizePy).unwrap();
     run(&place, &tool, &["topoloom", "plugin", "build"]);
     run(&place, &tool, &["topoloom", "plugin", "test"]);
 }
@@ -108,6 +111,7 @@ fn the_example_in_javascript_passes_its_native_test_and_the_kit() {
     std::fs::create_dir_all(&own).unwrap();
     symlink(root().unwrap().join("sdk/js"), own.join("sdk")).unwrap();
     run(&place, &[], &["node", "--test"]);
-    run(&place, &[], &["topoloom", "plugin", "build"]);
-    run(&place, &[], &["topoloom", "plugin", "test"]);
+    let tool = programs(Tool::ComponentizeJs).unwrap();
+    run(&place, &tool, &["topoloom", "plugin", "build"]);
+    run(&place, &tool, &["topoloom", "plugin", "test"]);
 }

@@ -11,6 +11,8 @@
 //! An installation that is cut off has no mark, and begins again from an empty folder. Two processes that want the same wait
 //! for each other. Without a registry the error has the last words of the package client, and what to set instead.
 
+mod kept;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -118,6 +120,38 @@ pub fn folder(tool: Tool) -> Result<Option<PathBuf>> {
     let folder = own.join(inside);
     ensure!(folder.join(wanted).exists(), "the packages {mark:?} bring no {wanted}");
     Ok(Some(folder))
+}
+
+/// The folders of programs that a build with this tool needs before those of `PATH`. What a slow one has made is kept.
+///
+/// # Errors
+/// As [`folder`].
+pub fn programs(tool: Tool) -> Result<Vec<PathBuf>> {
+    let Some(found) = folder(tool)? else { return Ok(Vec::new()) };
+    let slow = match tool {
+        Tool::ComponentizePy => Some(found.join(tool.program())),
+        Tool::ComponentizeJs => first_in_path("node"),
+        Tool::Zig | Tool::Go => None,
+    };
+    let mut folders = Vec::new();
+    if let Some(slow) = slow {
+        let own = target().join("vendors/kept").join(tool.folders().0);
+        let (programs, made) = (own.join("bin"), own.join("made"));
+        fs::create_dir_all(&programs).with_context(|| programs.display().to_string())?;
+        let name = slow.file_name().context("a program has a name")?;
+        kept::stand_before(&slow, &programs.join(name), "componentize", &tool.packages().join(" "), &made)?;
+        folders.push(programs);
+    }
+    // The packages of Node.js are looked for elsewhere.
+    if tool != Tool::ComponentizeJs {
+        folders.push(found);
+    }
+    Ok(folders)
+}
+
+fn first_in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|place| place.is_file())
 }
 
 /// Installs what the tests need, before there are tests that would wait for it.

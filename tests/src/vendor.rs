@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::controlplane::{ControlPlane, find_or_build};
 use crate::terminal::{Running, script};
-use crate::tools::{Tool, folder};
+use crate::tools::{Tool, folder, programs};
 use crate::{host, pages};
 
 /// How long a block of commands may take: the tools of two languages compute for half a minute, on a busy machine for minutes.
@@ -50,12 +50,12 @@ impl Vendor {
         symlink(host::binary()?.canonicalize()?, bin.join("topoloom"))?;
         let mut path = vec![bin];
         for tool in tools.iter().copied() {
-            let found = tokio::task::spawn_blocking(move || folder(tool)).await??;
-            match found {
-                // Packages are looked for in the folders above.
-                Some(found) if tool == Tool::ComponentizeJs => symlink(found, place.join("node_modules"))?,
-                Some(found) => path.push(found),
-                None => {}
+            let found = move || anyhow::Ok((folder(tool)?, programs(tool)?));
+            let (found, programs) = tokio::task::spawn_blocking(found).await??;
+            path.extend(programs);
+            // Packages are looked for in the folders above.
+            if let Some(found) = found.filter(|_| tool == Tool::ComponentizeJs) {
+                symlink(found, place.join("node_modules"))?;
             }
         }
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
@@ -151,12 +151,20 @@ impl Vendor {
             std::fs::create_dir_all(&own)?;
             return Ok(symlink(self.at("vendor/topoloom-sdk"), own.join("sdk"))?);
         }
-        let of_python = [Tool::ComponentizePy, Tool::Zig].map(Tool::program);
-        let folders: Vec<PathBuf> = std::env::split_paths(&self.path).collect();
-        let found = folders.iter().find(|folder| of_python.iter().any(|program| folder.join(program).exists()));
         // One that was installed in another way has no such environment.
-        if let Some(bin) = found.filter(|folder| folder.join("../pyvenv.cfg").is_file()) {
-            symlink(bin.parent().context("a folder of programs is in an environment")?, self.at(".venv"))?;
+        let folders: Vec<PathBuf> = std::env::split_paths(&self.path).collect();
+        let Some(bin) = folders.iter().find(|folder| folder.join("../pyvenv.cfg").is_file()) else { return Ok(()) };
+        let environment = bin.parent().context("a folder of programs is in an environment")?;
+        let own = self.at(".venv/bin");
+        std::fs::create_dir_all(&own)?;
+        for name in ["pyvenv.cfg", "lib"] {
+            symlink(environment.join(name), self.at(".venv").join(name))?;
+        }
+        for entry in std::fs::read_dir(bin)? {
+            let name = entry?.file_name();
+            // What stands before it in PATH does so here.
+            let program = folders.iter().map(|folder| folder.join(&name)).find(|place| place.exists());
+            symlink(program.with_context(|| name.display().to_string())?, own.join(&name))?;
         }
         Ok(())
     }
