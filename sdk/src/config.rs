@@ -1,5 +1,7 @@
 //! Reads the JSON text of a configuration into a type, and reports the place of every mistake.
 
+mod de;
+
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -39,12 +41,7 @@ pub trait FromJson: Sized {
 
 impl<T: DeserializeOwned> FromJson for T {
     fn from_json(text: &str) -> Result<Self, Vec<Problem>> {
-        let mut json = serde_json::Deserializer::from_str(text);
-        serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let path = error.path().to_string();
-            let path = if path == "." { String::new() } else { path };
-            vec![Problem::new(path, error.into_inner().to_string())]
-        })
+        de::from_str(text).map_err(|error| vec![error.into()])
     }
 }
 
