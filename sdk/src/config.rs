@@ -59,7 +59,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+        if !self.path.is_empty() {
+            f.write_str(&self.path)?;
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.message)
     }
 }
 

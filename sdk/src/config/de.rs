@@ -13,6 +13,7 @@ use std::borrow::Cow;
 pub(super) use error::Error;
 use nested::{Entries, Items, Variant};
 
+use crate::join;
 use crate::json::read::{Reader, Token};
 
 /// Reads a whole text.
@@ -53,7 +54,7 @@ fn instead(token: &Token<'_>, expected: &dyn Expected) -> Error {
         Token::Null => Unexpected::Unit,
         Token::Bool(value) => Unexpected::Bool(*value),
         Token::Number(text) => {
-            number = ["number ", text].concat();
+            number = join(&["number ", text]);
             Unexpected::Other(&number)
         }
         Token::Text(text) => Unexpected::Str(text),
@@ -325,3 +326,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_unit()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::join;
+
 /// Lists and mappings within each other. The limit of `serde_json`, which the host reads configurations with.
 const MAX_DEPTH: u8 = 127;
 const ENDS: &str = "the text ends in the middle";
@@ -22,7 +24,7 @@ impl Fault {
     /// The message of a problem.
     pub(crate) fn message(self) -> String {
         let [line, column] = [self.line, self.column].map(|number| number.to_string());
-        ["not JSON: ", self.what, " at line ", &line, " column ", &column].concat()
+        join(&["not JSON: ", self.what, " at line ", &line, " column ", &column])
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::de::{Expected, Unexpected};
 use std::fmt;
 
-use crate::{Problem, json::read::Fault};
+use crate::{Problem, join, json::read::Fault};
 
 /// One mistake and its place.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Error {
         if !self.0.is_syntax {
             let path = &self.0.path;
             let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-            self.0.path = [key, dot, path].concat();
+            self.0.path = join(&[key, dot, path]);
         }
         self
     }
@@ -36,7 +36,7 @@ impl Error {
     /// The same mistake, seen from around the item at this position.
     #[cold]
     pub(super) fn below_item(self, index: usize) -> Self {
-        self.below(&["[", &index.to_string(), "]"].concat())
+        self.below(&join(&["[", &index.to_string(), "]"]))
     }
 }
 
@@ -65,10 +65,10 @@ fn given(unexpected: Unexpected<'_>) -> String {
     let word = match unexpected {
         Unexpected::Bool(true) => "true",
         Unexpected::Bool(false) => "false",
-        Unexpected::Unsigned(number) => return ["number ", &number.to_string()].concat(),
-        Unexpected::Signed(number) => return ["number ", &number.to_string()].concat(),
-        Unexpected::Str(text) => return ["string \"", text, "\""].concat(),
-        Unexpected::Char(letter) => return ["string \"", letter.encode_utf8(&mut [0; 4]), "\""].concat(),
+        Unexpected::Unsigned(number) => return join(&["number ", &number.to_string()]),
+        Unexpected::Signed(number) => return join(&["number ", &number.to_string()]),
+        Unexpected::Str(text) => return join(&["string \"", text, "\""]),
+        Unexpected::Char(letter) => return join(&["string \"", letter.encode_utf8(&mut [0; 4]), "\""]),
         Unexpected::Float(_) => "a number with a fraction",
         Unexpected::Bytes(_) => "bytes",
         Unexpected::Unit => "null",
@@ -94,7 +94,7 @@ fn mismatch(expected: &dyn Expected, given: &str) -> Error {
 
 /// A name that is not among the known ones.
 fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
-    let mut message = ["unknown ", what, " `", name, "`, expected "].concat();
+    let mut message = join(&["unknown ", what, " `", name, "`, expected "]);
     for (index, known_name) in known.iter().enumerate() {
         let comma = match index {
             0 => "`",
@@ -125,7 +125,7 @@ impl serde::de::Error for Error {
 
     #[cold]
     fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
-        mismatch(expected, &["a list of ", &length.to_string()].concat())
+        mismatch(expected, &join(&["a list of ", &length.to_string()]))
     }
 
     #[cold]
@@ -140,11 +140,11 @@ impl serde::de::Error for Error {
 
     #[cold]
     fn missing_field(field: &'static str) -> Self {
-        Self::new(["missing field `", field, "`"].concat())
+        Self::new(join(&["missing field `", field, "`"]))
     }
 
     #[cold]
     fn duplicate_field(field: &'static str) -> Self {
-        Self::new(["duplicate field `", field, "`"].concat())
+        Self::new(join(&["duplicate field `", field, "`"]))
     }
 }

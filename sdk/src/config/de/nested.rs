@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
 use super::{Error, keys::Key};
+use crate::join;
 use crate::json::read::Reader;
 
 /// The items of a list.
@@ -27,7 +28,7 @@ impl<'a, 'de> Items<'a, 'de> {
     /// Checks that the type read all of them.
     pub(super) fn end(mut self) -> Result<(), Error> {
         if self.more()? {
-            return Err(Error::custom(["expected a list of ", &self.count.to_string(), ", got a longer one"].concat()));
+            return Err(Error::custom(join(&["expected a list of ", &self.count.to_string(), ", got a longer one"])));
         }
         Ok(())
     }
