@@ -1,5 +1,7 @@
 //! Reads the JSON text of a configuration into a type, and reports the place of every mistake.
 
+mod de;
+
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -39,12 +41,7 @@ pub trait FromJson: Sized {
 
 impl<T: DeserializeOwned> FromJson for T {
     fn from_json(text: &str) -> Result<Self, Vec<Problem>> {
-        let mut json = serde_json::Deserializer::from_str(text);
-        serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let path = error.path().to_string();
-            let path = if path == "." { String::new() } else { path };
-            vec![Problem::new(path, error.into_inner().to_string())]
-        })
+        de::from_str(text).map_err(|error| vec![error.into()])
     }
 }
 
@@ -62,7 +59,11 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+        if !self.path.is_empty() {
+            f.write_str(&self.path)?;
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.message)
     }
 }
 

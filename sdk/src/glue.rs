@@ -4,12 +4,17 @@
 use crate::bindings::{exports::topoloom::discovery::discoverer::Round, topoloom::discovery::nodes::Snapshot};
 #[cfg(target_arch = "wasm32")]
 use crate::{Answer, Failure, Input, applied::Applied, http::Http, nodes::Nodes};
-use crate::{Description, Discoverer, FromJson, Problem, Requirements};
+use crate::{Description, Discoverer, FromJson, Problem, Requirements, join};
 
 /// Sends message and place of a panic to the host's log: without it a trap says only `unreachable`.
 fn report_panics() {
     #[cfg(target_arch = "wasm32")]
-    std::panic::set_hook(Box::new(|panic| crate::log::error(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| {
+        let (file, [line, column]) = panic.location().map_or(("", [0, 0]), |at| (at.file(), [at.line(), at.column()]));
+        let [line, column] = [line, column].map(|number| number.to_string());
+        let message = panic.payload_as_str().unwrap_or_default();
+        crate::log::error(&join(&["panicked at ", file, ":", &line, ":", &column, ":\n", message]));
+    }));
 }
 
 /// The exported `describe`.
@@ -47,7 +52,12 @@ pub fn discover<T: Discoverer>(config: &str, nodes: &Snapshot, round: &Round) ->
 /// Reads the configuration of a round. `configure` has accepted it before, so problems here are one failure.
 pub(crate) fn read<T: Discoverer>(config: &str) -> Result<T::Config, crate::Failure> {
     T::Config::from_json(config).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        crate::Failure::Config(lines.join("; "))
+        let mut text = String::new();
+        for Problem { path, message } in &problems {
+            let between = if text.is_empty() { "" } else { "; " };
+            let colon = if path.is_empty() { "" } else { ": " };
+            text.push_str(&join(&[between, path, colon, message]));
+        }
+        crate::Failure::Config(text)
     })
 }

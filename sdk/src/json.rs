@@ -7,6 +7,7 @@
 
 mod elements;
 mod members;
+pub(crate) mod read;
 mod scan;
 
 pub use elements::{Elements, Error};
@@ -16,6 +17,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 use crate::Problem;
+use read::{Fault, Reader, Token};
 
 /// Any JSON value, keys in the order of the document.
 ///
@@ -56,7 +58,32 @@ impl Value {
     ///
     /// The problem of a text that is not JSON, with line and column.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        serde_json::from_str(text).map_err(|error| vec![Problem::new("", error.to_string())])
+        let mut reader = Reader::new(text);
+        let value = Self::read(&mut reader).and_then(|value| reader.end().map(|()| value));
+        value.map_err(|fault| vec![Problem { path: String::new(), message: fault.message() }])
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok(match reader.token()? {
+            Token::Null => Self::Null,
+            Token::Bool(value) => Self::Bool(value),
+            Token::Number(text) => Self::Number(shortest(text).to_owned()),
+            Token::Text(text) => Self::String(text.into_owned()),
+            Token::List => {
+                let mut items = Vec::new();
+                while reader.more(b']', items.is_empty())? {
+                    items.push(Self::read(reader)?);
+                }
+                Self::Array(items)
+            }
+            Token::Mapping => {
+                let mut entries = Vec::new();
+                while reader.more(b'}', entries.is_empty())? {
+                    entries.push((reader.key()?.into_owned(), Self::read(reader)?));
+                }
+                Self::Object(entries)
+            }
+        })
     }
 
     /// The kind of value, in words for messages.
@@ -76,6 +103,14 @@ impl Value {
             Self::Object(_) => "a mapping",
         }
     }
+}
+
+/// A number without zeros at the end of its fraction: `1.0` is a whole number for everybody who writes one.
+fn shortest(number: &str) -> &str {
+    if !number.contains('.') || number.contains(['e', 'E']) {
+        return number;
+    }
+    number.trim_end_matches('0').trim_end_matches('.')
 }
 
 impl<'de> Deserialize<'de> for Value {

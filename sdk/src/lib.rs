@@ -95,6 +95,15 @@ use http::Http;
 use nodes::Nodes;
 pub use topology::{GroupBuilder, GroupRef, LevelRef, TopologyBuilder};
 
+/// The pieces as one text. The standard library's way has code for pieces of every type.
+pub(crate) fn join(pieces: &[&str]) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        text.push_str(piece);
+    }
+    text
+}
+
 /// The names that nearly every discoverer uses.
 ///
 /// ```

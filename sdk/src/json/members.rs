@@ -2,6 +2,7 @@
 //!
 //! Values are not parsed until they are asked for: a `NaN` or a key that occurs twice is no error.
 
+use super::read::{Reader, Token};
 use super::scan::{self, Scan};
 use std::borrow::Cow;
 
@@ -82,7 +83,9 @@ impl<'a> Raw<'a> {
         if self.is_plain {
             str::from_utf8(inside).ok().map(Cow::Borrowed)
         } else {
-            serde_json::from_slice(self.bytes).ok()
+            let mut reader = Reader::new(str::from_utf8(self.bytes).ok()?);
+            let Token::Text(text) = reader.token().ok()? else { return None };
+            reader.end().ok().map(|()| text)
         }
     }
 
