@@ -9,12 +9,15 @@ use crate::{Description, Discoverer, FromJson, Problem, Requirements, join};
 /// Sends message and place of a panic to the host's log: without it a trap says only `unreachable`.
 fn report_panics() {
     #[cfg(target_arch = "wasm32")]
-    std::panic::set_hook(Box::new(|panic| {
-        let (file, [line, column]) = panic.location().map_or(("", [0, 0]), |at| (at.file(), [at.line(), at.column()]));
-        let [line, column] = [line, column].map(|number| number.to_string());
-        let message = panic.payload_as_str().unwrap_or_default();
-        crate::log::error(&join(&["panicked at ", file, ":", &line, ":", &column, ":\n", message]));
-    }));
+    std::panic::set_hook(Box::new(|panic| crate::log::error(&words(panic))));
+}
+
+/// A panic as the standard library words it, without the formatter that it uses for that.
+#[cfg(any(test, target_arch = "wasm32"))]
+fn words(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let (file, place) = panic.location().map_or(("", [0, 0]), |at| (at.file(), [at.line(), at.column()]));
+    let [line, column] = place.map(|number| number.to_string());
+    join(&["panicked at ", file, ":", &line, ":", &column, ":\n", panic.payload_as_str().unwrap_or_default()])
 }
 
 /// The exported `describe`.
@@ -60,4 +63,59 @@ pub(crate) fn read<T: Discoverer>(config: &str) -> Result<T::Config, crate::Fail
         }
         crate::Failure::Config(text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{catch_unwind, set_hook, take_hook};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn a_panic_has_its_place_and_message() {
+        let (sender, lines) = channel();
+        let (us, before) = (thread::current().id(), take_hook());
+        // Tests of other threads may panic meanwhile.
+        set_hook(Box::new(move |panic| {
+            if thread::current().id() == us {
+                sender.send((words(panic), panic.to_string())).unwrap();
+            } else {
+                before(panic);
+            }
+        }));
+        let number = Some(7);
+        assert!(catch_unwind(|| panic!("plain")).is_err());
+        assert!(catch_unwind(|| panic!("formatted: {number:?}")).is_err());
+        drop(take_hook());
+        let lines: Vec<(String, String)> = lines.try_iter().collect();
+        assert!(lines.iter().all(|(ours, theirs)| ours == theirs), "{lines:?}");
+        let ends: Vec<&str> = lines.iter().filter_map(|(ours, _)| ours.lines().next_back()).collect();
+        assert_eq!(ends, ["plain", "formatted: Some(7)"]);
+    }
+
+    #[test]
+    fn several_problems_of_a_round_are_one_failure() {
+        struct Two;
+        impl FromJson for Two {
+            fn from_json(_: &str) -> Result<Self, Vec<Problem>> {
+                Err(vec![Problem::new("a", "is wrong"), Problem::new("", "all is wrong")])
+            }
+        }
+        struct Plugin;
+        impl Discoverer for Plugin {
+            type Config = Two;
+            fn describe() -> Description {
+                Description::new("two", "0.1.0")
+            }
+            fn configure(_: &Two) -> Result<Requirements, Vec<Problem>> {
+                Ok(Requirements::new())
+            }
+            fn discover(_: &Two, _: &crate::Input<'_>) -> Result<crate::Answer, crate::Failure> {
+                Err(crate::Failure::upstream("none"))
+            }
+        }
+        let failure = read::<Plugin>("{}").err();
+        assert_eq!(failure, Some(crate::Failure::Config("a: is wrong; all is wrong".to_owned())));
+    }
 }

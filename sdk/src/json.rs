@@ -34,7 +34,7 @@ pub enum Value {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number, as text: `42`, `1.5`
+    /// A number, as text: `42`, `1.5`, `1e9`. Zeros at the end of a fraction are not in it: `2.0` is `2`
     Number(String),
     /// A string
     String(String),
@@ -105,7 +105,7 @@ impl Value {
     }
 }
 
-/// A number without zeros at the end of its fraction: `1.0` is a whole number for everybody who writes one.
+/// A number without zeros at the end of its fraction, so that `1.0` is a whole number.
 fn shortest(number: &str) -> &str {
     if !number.contains('.') || number.contains(['e', 'E']) {
         return number;

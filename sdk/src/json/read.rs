@@ -8,7 +8,7 @@ use crate::join;
 
 /// Lists and mappings within each other. The limit of `serde_json`, which the host reads configurations with.
 const MAX_DEPTH: u8 = 127;
-const ENDS: &str = "the text ends in the middle";
+const ENDS: &str = "the text ends too early";
 const LONE_SURROGATE: &str = "half of a surrogate pair";
 
 /// Why a text is not JSON.
@@ -24,7 +24,7 @@ impl Fault {
     /// The message of a problem.
     pub(crate) fn message(self) -> String {
         let [line, column] = [self.line, self.column].map(|number| number.to_string());
-        join(&["not JSON: ", self.what, " at line ", &line, " column ", &column])
+        join(&["not JSON at line ", &line, ", column ", &column, ": ", self.what])
     }
 }
 

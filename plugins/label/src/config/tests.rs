@@ -97,7 +97,7 @@ fn a_document_that_names_no_label_is_refused() {
         assert_eq!(problems(text), ["networkTopologyTypes or preset is required: it says which labels to read"]);
     }
     assert_eq!(problems("[]"), ["expected a mapping, found a list"]);
-    assert!(problems("{")[0].contains("EOF"));
+    assert!(problems("{")[0].contains("the text ends too early"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn an_entry_with_every_key_is_read() {
 #[test]
 fn an_entry_that_cannot_be_trusted_is_refused_with_the_reason() {
     for (text, why) in [
-        ("", "EOF"),
+        ("", "the text ends too early"),
         ("[]", "not a JSON object"),
         (r#"{"links": []}"#, "schema is missing"),
         (

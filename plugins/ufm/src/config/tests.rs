@@ -106,7 +106,7 @@ fn an_endpoint_is_required() {
         assert_eq!(problems(text), ["endpoint: missing: the URL of the UFM, such as \"https://ufm.example.org\""]);
     }
     assert_eq!(problems("[]"), ["expected a mapping, found a list"]);
-    assert!(problems("{")[0].contains("EOF"));
+    assert!(problems("{")[0].contains("the text ends too early"));
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn depth_has_a_limit() {
     check_all(&nested(127));
     check_all(&nested(128));
     assert!(Value::parse(&nested(127)).is_ok());
-    let beyond = Problem::new("", "not JSON: more than 127 lists and mappings within each other at line 1 column 128");
+    let beyond = Problem::new("", "not JSON at line 1, column 128: more than 127 lists and mappings within each other");
     assert_eq!(Value::parse(&nested(128)), Err(vec![beyond.clone()]));
     for bomb in ["[".repeat(1_000_000), "{\"a\":".repeat(1_000_000)] {
         assert!(Value::parse(&bomb).is_err());
@@ -394,20 +394,20 @@ fn every_mistake_has_its_place_and_words() {
         ),
         (r#"{"name": "x", "shape": {"size": 1}}"#, "shape", "missing field `type`"),
         (r#"{"name": "x", "either": {}}"#, "either", "data did not match any variant of untagged enum Either"),
-        ("", "", "not JSON: the text ends in the middle at line 1 column 1"),
+        ("", "", "not JSON at line 1, column 1: the text ends too early"),
         (
             "{\n  \"name\": \"zürich\" \"x\"}",
             "",
-            "not JSON: expected a comma or the closing bracket at line 2 column 20",
+            "not JSON at line 2, column 20: expected a comma or the closing bracket",
         ),
-        (r#"{"name": "x", "levels": [tru]}"#, "", "not JSON: expected a value at line 1 column 26"),
-        (r#"{"name": "x",}"#, "", "not JSON: expected a key in quotes at line 1 column 14"),
-        (r#"{"name" "x"}"#, "", "not JSON: expected a colon at line 1 column 9"),
-        (r#"{"name": "x"}}"#, "", "not JSON: something follows the value at line 1 column 14"),
-        (r#"{"name": "\ud800"}"#, "", "not JSON: half of a surrogate pair at line 1 column 17"),
-        (r#"{"name": "\q"}"#, "", "not JSON: this is not an escape at line 1 column 12"),
-        (r#"{"name": 1.}"#, "", "not JSON: expected a digit at line 1 column 12"),
-        ("{\"name\": \"a\nb\"}", "", "not JSON: a control character in a string at line 1 column 12"),
+        (r#"{"name": "x", "levels": [tru]}"#, "", "not JSON at line 1, column 26: expected a value"),
+        (r#"{"name": "x",}"#, "", "not JSON at line 1, column 14: expected a key in quotes"),
+        (r#"{"name" "x"}"#, "", "not JSON at line 1, column 9: expected a colon"),
+        (r#"{"name": "x"}}"#, "", "not JSON at line 1, column 14: something follows the value"),
+        (r#"{"name": "\ud800"}"#, "", "not JSON at line 1, column 17: half of a surrogate pair"),
+        (r#"{"name": "\q"}"#, "", "not JSON at line 1, column 12: this is not an escape"),
+        (r#"{"name": 1.}"#, "", "not JSON at line 1, column 12: expected a digit"),
+        ("{\"name\": \"a\nb\"}", "", "not JSON at line 1, column 12: a control character in a string"),
     ];
     for (text, path, message) in cases {
         let problem = ours::<Config>(text).unwrap_err();
