@@ -8,8 +8,8 @@ use std::process::Command;
 
 use topoloom_tests::guest::{EXAMPLES, example};
 use topoloom_tests::pages::{commands, page, root};
-use topoloom_tests::vendor::caches;
 use topoloom_tests::tools::{Tool, folder, programs};
+use topoloom_tests::vendor::caches;
 
 use crate::guests::host;
 

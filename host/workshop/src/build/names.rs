@@ -94,9 +94,8 @@ mod tests {
         assert_eq!(functions(&after), ["module racks", "serde_json::error::make_error", "plain"]);
         let sections = |bytes: &[u8]| -> Vec<Vec<u8>> {
             let payloads = Parser::new(0).parse_all(bytes).map(Result::unwrap);
-            let ranges = payloads.filter(|payload| {
-                !matches!(payload, Payload::CustomSection(section) if section.name() == "name")
-            });
+            let ranges = payloads
+                .filter(|payload| !matches!(payload, Payload::CustomSection(section) if section.name() == "name"));
             ranges.filter_map(|payload| payload.as_section()).map(|(_, range)| bytes[range].to_vec()).collect()
         };
         assert_eq!(sections(&after), sections(&before));

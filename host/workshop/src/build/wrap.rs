@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wasmparser::{ExternalKind, Parser, Payload};
+use wasmparser::{BinaryReader, ExternalKind, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding};
 
 use crate::adapter::{self, PREVIEW1, Stubbed};
@@ -139,7 +139,25 @@ pub fn wrap(module: &[u8]) -> Result<Wrapped, WrapError> {
         encoder.adapter(PREVIEW1, adapter).map_err(|error| encode(&error))?;
     }
     let component = encoder.encode().map_err(|error| encode(&error))?;
+    let component = without_its_names(&component).unwrap_or(component);
     Ok(Wrapped { component, stubbed, embedded: !found.has_world })
+}
+
+/// The component without what the encoder calls its parts. No trap names them, and they are delivered with every plugin.
+fn without_its_names(component: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 8;
+    let mut kept = component.get(..HEADER)?.to_vec();
+    let mut sections = BinaryReader::new(component.get(HEADER..)?, HEADER);
+    while !sections.eof() {
+        let begin = sections.original_position();
+        let is_custom = sections.read_u8().ok()? == 0;
+        let size = sections.read_var_u32().ok()?;
+        let bytes = sections.read_bytes(size as usize).ok()?;
+        if !is_custom || BinaryReader::new(bytes, 0).read_string().ok()? != "component-name" {
+            kept.extend_from_slice(component.get(begin..sections.original_position())?);
+        }
+    }
+    Some(kept)
 }
 
 /// Whether a module may be imported from: the interface, also for what belongs to an export of it, and what the adapter answers.
@@ -207,6 +225,8 @@ mod tests {
     #[test]
     fn a_module_without_a_world_becomes_a_component_that_imports_what_it_calls() {
         let wrapped = wrap(&module("")).unwrap();
+        let names = |payload: Payload<'_>| matches!(payload, Payload::CustomSection(section) if section.name() == "component-name");
+        assert!(!Parser::new(0).parse_all(&wrapped.component).map(Result::unwrap).any(names));
         assert!(wrapped.embedded && wrapped.stubbed.is_empty() && is_component(&wrapped.component));
         assert_eq!(imports(&wrapped.component), [""; 0]);
         let reads = module(
