@@ -139,7 +139,10 @@ impl Registries {
             let namespace = namespace.map_or(vault.namespace(), String::as_str).to_owned();
             ClusterObject::new(vault.clone(), VaultObject { kind, namespace, name: name.to_owned() })
         };
-        let key = |kind, key: &KeyRef| Trusted::Key(object(kind, key.namespace.as_ref(), &key.name), key.key.clone());
+        let key = |kind, key: &KeyRef| {
+            let object = object(kind, key.namespace.as_ref(), &key.name);
+            Trusted::Key(Box::new(object), key.key.clone())
+        };
         let login = match (pull_secret, &self.docker) {
             (Some(SecretRef { name, namespace }), _) => {
                 Login::Secret(object(ObjectKind::Secret, namespace.as_ref(), name))

@@ -14,7 +14,7 @@
 //! | [`build`] | from a project to its component: the tool, the wrapping, what it needs of a host |
 //! | [`rounds`] | one plugin in the real sandbox, and a round of it, judged as the host judges |
 //! | [`cases`] | what a plugin should answer, as files; a difference as two lines |
-//! | [`bench`] | how much a round takes over many nodes, and of which limit |
+//! | [`mod@bench`] | how much a round takes over many nodes, and of which limit |
 //! | [`kit`] | the conformance kit: what a plugin promises, each promise tried on the component itself |
 //!
 //! Each room uses only those before it. The verbs of `topoloom plugin` are thin over them. Nothing here asks a cluster, writes a

@@ -112,7 +112,7 @@ impl Nodes {
     }
 
     /// The keys under which all nodes have one value.
-    fn shared<'a>(&'a self, pairs: fn(&FileNode) -> &[(String, String)]) -> BTreeSet<&'a str> {
+    fn shared(&self, pairs: fn(&FileNode) -> &[(String, String)]) -> BTreeSet<&str> {
         let mut values: BTreeMap<&str, (BTreeSet<&str>, usize)> = BTreeMap::new();
         for (key, value) in self.list.iter().flat_map(pairs) {
             let (known, count) = values.entry(key).or_default();

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use topoloom_core::plugin::Limits;
-use topoloom_workshop::kit::Trial;
 use topoloom_workshop::kit::check::Check;
 use topoloom_workshop::kit::report::Level;
 
@@ -11,15 +10,15 @@ use super::{RACK, Terms, aged, assert_only, astray, desk, examined, racks, trial
 #[tokio::test]
 async fn a_version_that_a_host_would_not_swap_in_is_found() {
     let old = desk(&aged("good", "0.9.0"), &Limits::default()).await.unwrap();
-    let with_pod = || trial(json!({"label": RACK, "pod": "example.com/pod"}));
-    let rows: [(&str, Check, Level, fn() -> Trial); 4] = [
-        ("renamed", Check::SwapName, Level::Error, racks),
+    let with_pod = trial(json!({"label": RACK, "pod": "example.com/pod"}));
+    let rows = [
+        ("renamed", Check::SwapName, Level::Error, racks()),
         ("needs-pod", Check::SwapConfigure, Level::Error, with_pod),
-        ("asks-more", Check::SwapGrants, Level::Warning, racks),
-        ("half-nodes", Check::SwapRails, Level::Warning, racks),
+        ("asks-more", Check::SwapGrants, Level::Warning, racks()),
+        ("half-nodes", Check::SwapRails, Level::Warning, racks()),
     ];
     for (act, check, level, case) in rows {
-        let report = examined(&astray(act), &[case()], &Terms::default(), Some(&old)).await;
+        let report = examined(&astray(act), &[case], &Terms::default(), Some(&old)).await;
         assert_only(&report, check, level, act);
     }
 }

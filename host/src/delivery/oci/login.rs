@@ -231,7 +231,7 @@ pub enum Trusted {
     /// Those in a file.
     File(PathBuf),
     /// Those in a key of an object.
-    Key(ClusterObject, String),
+    Key(Box<ClusterObject>, String),
 }
 
 impl Trusted {

@@ -109,14 +109,14 @@ pub(super) fn c_flags(root: &Path) -> Vec<OsString> {
 /// The module that cargo says it has made last, by its messages (`--message-format json-render-diagnostics`). The crate itself
 /// comes after all that it depends on.
 pub(super) fn module_of_cargo(messages: &[String]) -> Option<PathBuf> {
-    let files = messages.iter().filter_map(|message| {
+    let mut files = messages.iter().filter_map(|message| {
         let message: serde_json::Value = serde_json::from_str(message).ok()?;
         let is_artifact = message.get("reason")?.as_str()? == "compiler-artifact";
         let files = message.get("filenames").filter(|_| is_artifact)?.as_array()?;
         let module = files.iter().filter_map(|file| file.as_str()).find(|file| file.ends_with(".wasm"))?;
         Some(PathBuf::from(module))
     });
-    files.last()
+    files.next_back()
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Difference {
 /// The first line of each side; where a line of the other side is about the same group, that one.
 fn pair(lost: Vec<String>, new: Vec<String>) -> (Option<String>, Option<String>) {
     let Some(first) = lost.into_iter().next() else { return (None, new.into_iter().next()) };
-    let about = |line: &str| line.splitn(3, '|').nth(1).map(|id| id.trim().to_owned());
+    let about = |line: &str| line.split('|').nth(1).map(|id| id.trim().to_owned());
     let at = new.iter().position(|line| about(line).is_some() && about(line) == about(&first)).unwrap_or(0);
     let found = new.into_iter().nth(at);
     (Some(first), found)

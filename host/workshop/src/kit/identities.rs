@@ -49,12 +49,15 @@ struct Change {
     moved: BTreeSet<NodeName>,
 }
 
+/// What can change about the nodes of a round.
+type Changes = fn(&Before<'_>) -> Vec<Change>;
+
 /// Tries all checks of the family.
 pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let before: Vec<Before<'_>> = based.iter().filter_map(|one| Before::of(one, stand)).collect();
     none(stand, &before, ledger).await;
     let mut all = Vec::new();
-    let kinds: [(Check, fn(&Before<'_>) -> Vec<Change>); 3] =
+    let kinds: [(Check, Changes); 3] =
         [(Check::IdentitiesAdd, add), (Check::IdentitiesRemove, remove), (Check::IdentitiesRelabel, relabel)];
     for (check, make) in kinds {
         let Some(mut sheet) = ledger.open(check) else { continue };

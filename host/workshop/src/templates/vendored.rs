@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_helpers_of_each_language_are_in_the_program() {
-        let lists: [(&[(&str, &str)], &[&str]); 4] = [
+        let lists: [(_, &[&str]); 4] = [
             (sdks::RUST, &["src/lib.rs", "src/bindings.rs", "src/testing.rs"]),
             (sdks::WIT, &["discoverer.wit", "http.wit", "nodes.wit", "types.wit"]),
             (sdks::PYTHON, &["__init__.py", "testing.py"]),

@@ -26,6 +26,9 @@ struct Judge<'a> {
     depth: usize,
 }
 
+/// Whether a number is within a bound.
+type Holds = fn(f64, f64) -> bool;
+
 impl Judge<'_> {
     fn wrong(&mut self, at: &str, what: String) {
         if self.found.len() < LISTED {
@@ -113,7 +116,7 @@ impl Judge<'_> {
     fn number(&mut self, rules: &Map<String, Value>, value: &Value, at: &str) {
         let Some(number) = value.as_f64() else { return };
         let bound = |keyword: &str| rules.get(keyword).and_then(Value::as_f64);
-        let bounds: [(&str, fn(f64, f64) -> bool); 5] = [
+        let bounds: [(&str, Holds); 5] = [
             ("minimum", |number, bound| number >= bound),
             ("exclusiveMinimum", |number, bound| number > bound),
             ("maximum", |number, bound| number <= bound),
