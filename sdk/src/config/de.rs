@@ -3,6 +3,21 @@
 //! An error collects its path on the way out, so a text without mistakes pays nothing for it. Words for numbers are made
 //! without the formatter of fractions, which alone would be a quarter of a small plugin.
 
+/// The methods of a deserializer for whole numbers of up to 64 bits, all of which its `integer` reads: a visitor knows its range.
+macro_rules! whole_numbers {
+    ($($method:ident)+) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            self.integer(visitor)
+        }
+    )+};
+    () => {
+        whole_numbers! {
+            deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+            deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+        }
+    };
+}
+
 mod error;
 mod keys;
 mod nested;
@@ -144,21 +159,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
+    whole_numbers! {}
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let token = self.token()?;
@@ -166,22 +167,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             Token::Number(text) if let Ok(number) = text.parse() => visitor.visit_i128(number),
             _ => Err(instead(&token, &visitor)),
         }
-    }
-
-    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
-    }
-
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.integer(visitor)
     }
 
     fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -6,7 +6,6 @@
 mod record;
 mod report;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use super::inspect::config::{self, Given};
 use super::place::{PluginPlace, RegistryArgs};
 use super::sandbox::{self, ProfileArg};
 use super::target::{Component, Target, patient};
-use super::watch::{self, Files};
+use super::watch::{self, Files, Next, Saves};
 use crate::cli::desk::{read_existing, read_recording};
 use crate::cli::{ClusterArgs, live, print};
 use crate::cluster;
@@ -143,8 +142,7 @@ impl Session {
     /// Until it is stopped. A build that fails, and a round without an answer, are printed and wait for the next save.
     async fn watch(&self) -> anyhow::Result<ExitCode> {
         let mut before: Option<Arc<Forest>> = None;
-        // What builds change in the folder that they build: no save of a person.
-        let (mut made, mut is_second) = (BTreeSet::new(), false);
+        let (given, mut saves) = (self.given(), Saves::default());
         loop {
             let looked = self.files();
             match Box::pin(self.turn()).await {
@@ -152,15 +150,13 @@ impl Session {
                 Err(error) => print::error(&format!("topoloom: {error:#}")),
             }
             let now = self.files();
-            let changed = looked.changed(&now);
-            let is_new = !changed.is_subset(&made);
-            made.extend(changed);
-            if is_new && !is_second {
-                // Saved while it was built, or made by the build for the first time: one more build finds out.
-                is_second = true;
-                continue;
+            match saves.after(looked.changed(&now), &given) {
+                Next::Again => continue,
+                Next::Wait(made) => made.iter().for_each(|path| {
+                    let path = path.display();
+                    print::error(&format!("topoloom: {path} changes with each build: it starts no other one"));
+                }),
             }
-            is_second = false;
             print::error("topoloom: waiting for a file to be saved; Ctrl-C ends it");
             tokio::select! {
                 _ = watch::changes(&now, || self.files()) => {}
@@ -186,10 +182,14 @@ impl Session {
 
     /// Every file that a round depends on.
     fn files(&self) -> Files {
+        self.target.files().and(&self.given())
+    }
+
+    /// Those of them that no build writes.
+    fn given(&self) -> Vec<PathBuf> {
         let args = &self.args;
-        let beside = [&args.nodes, &args.config, &args.existing, &args.replay];
-        let beside: Vec<PathBuf> = beside.into_iter().flatten().cloned().collect();
-        self.target.files().and(&beside)
+        let beside = [&args.nodes, &args.config, &args.existing, &args.replay].into_iter().flatten();
+        beside.chain(self.target.file()).cloned().collect()
     }
 
     async fn turn(&self) -> anyhow::Result<Turn> {

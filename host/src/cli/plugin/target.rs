@@ -72,6 +72,14 @@ impl Target {
         }
     }
 
+    /// The component, where it is a file and nothing is built.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Made(PluginPlace::File(file)) => Some(file),
+            Self::Made(PluginPlace::Registry(_) | PluginPlace::Layout(_)) | Self::Project(_) => None,
+        }
+    }
+
     /// The files that it is made of, as they are now.
     pub(super) fn files(&self) -> Files {
         match self {

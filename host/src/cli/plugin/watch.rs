@@ -62,6 +62,48 @@ impl Files {
     }
 }
 
+/// How many turns in a row must change a file before it counts as made by the build.
+const MADE: u32 = 3;
+
+/// Which of the files that changed while a round was built and run were saved by a person: those need one more round. Tools write
+/// into the folder that they build, too, and a round for each of these files would never end.
+#[derive(Debug, Default)]
+pub(super) struct Saves {
+    /// What the build makes.
+    made: BTreeSet<PathBuf>,
+    /// What changed in each of the last turns, and in how many.
+    suspects: (BTreeSet<PathBuf>, u32),
+}
+
+/// What follows a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Something was saved meanwhile.
+    Again,
+    /// The round is of the files as they are, but for these, which the build seems to make.
+    Wait(BTreeSet<PathBuf>),
+}
+
+impl Saves {
+    /// After a turn in which these files changed. No build writes those that are `given` beside the project.
+    pub(super) fn after(&mut self, mut changed: BTreeSet<PathBuf>, given: &[PathBuf]) -> Next {
+        changed.retain(|path| given.contains(path) || !self.made.contains(path));
+        let is_given = changed.iter().any(|path| given.contains(path));
+        let suspects: BTreeSet<PathBuf> = changed.iter().filter(|path| !given.contains(path)).cloned().collect();
+        let both: BTreeSet<PathBuf> = self.suspects.0.intersection(&suspects).cloned().collect();
+        self.suspects = if both.is_empty() { (suspects.clone(), 1) } else { (both, self.suspects.1 + 1) };
+        if changed.is_empty() {
+            return Next::Wait(BTreeSet::new());
+        }
+        if self.suspects.1 < MADE {
+            return Next::Again;
+        }
+        let (made, _) = std::mem::take(&mut self.suspects);
+        self.made.extend(made.iter().cloned());
+        if is_given || made != suspects { Next::Again } else { Next::Wait(made) }
+    }
+}
+
 /// Waits until a look shows something else, and has shown it for a moment.
 pub(super) async fn changes(before: &Files, mut look: impl FnMut() -> Files) -> Files {
     loop {
@@ -117,6 +159,45 @@ mod tests {
         // A file of its own counts wherever it is.
         let alone = root.join("cases/one/nodes.yaml");
         assert_eq!(names(&now.changed(&look().and(&[alone])), root), ["cases/one/nodes.yaml"]);
+    }
+
+    fn paths(names: &[&str]) -> BTreeSet<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn what_is_saved_while_a_round_runs_is_never_lost() {
+        let given = [PathBuf::from("nodes.yaml"), PathBuf::from("config.yaml")];
+        let mut saves = Saves::default();
+        for changed in [&["config.yaml"], &["nodes.yaml"], &["config.yaml"], &["config.yaml"], &["config.yaml"]] {
+            assert_eq!(saves.after(paths(changed), &given), Next::Again);
+        }
+        assert_eq!(saves.after(paths(&[]), &given), Next::Wait(paths(&[])));
+        // Two builds in a row during which the same file is saved, again and again.
+        for _ in 0..5 {
+            assert_eq!(saves.after(paths(&["app.py"]), &given), Next::Again);
+            assert_eq!(saves.after(paths(&["app.py"]), &given), Next::Again);
+            assert_eq!(saves.after(paths(&[]), &given), Next::Wait(paths(&[])));
+        }
+    }
+
+    #[test]
+    fn what_each_build_writes_is_found_out_and_named_once() {
+        let given = [PathBuf::from("nodes.yaml")];
+        let mut saves = Saves::default();
+        assert_eq!(saves.after(paths(&["app.py", "made.py"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Wait(paths(&["made.py"])));
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Wait(paths(&[])));
+        assert_eq!(saves.after(paths(&["made.py", "app.py"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Wait(paths(&[])));
+        // What a person saves meanwhile is not taken for it.
+        let mut saves = Saves::default();
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py", "nodes.yaml"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py", "app.py"]), &given), Next::Again);
+        assert_eq!(saves.after(paths(&["made.py"]), &given), Next::Wait(paths(&[])));
+        assert_eq!(saves.after(paths(&["nodes.yaml"]), &given), Next::Again);
     }
 
     #[tokio::test(start_paused = true)]
