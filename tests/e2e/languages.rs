@@ -224,7 +224,8 @@ impl Shelf {
                 let (cache, key) = vendor::compiled()?;
                 let (cache, key) = (cache.display().to_string(), key.display().to_string());
                 let delivery = ["--plugin-registries", &registries, "--plugin-poll", "1", "--module-dir", &modules];
-                let arguments = [&delivery[..], &["--plugin-cache", &cache, "--plugin-cache-key", &key]].concat();
+                let compiled = ["--plugin-cache", &cache, "--plugin-cache-key", &key, "--plugin-cache-size", "1Gi"];
+                let arguments = [&delivery[..], &compiled].concat();
                 scene.host_with(&arguments).await
             }
         }

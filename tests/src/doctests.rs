@@ -75,9 +75,8 @@ fn each_source(folder: &Path, read: &mut dyn FnMut(&Path, &str)) -> Result<()> {
 
 /// The lines of public items whose documentation has no example.
 fn without_example(text: &str) -> Vec<usize> {
-    const ITEMS: [&str; 7] =
-        ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "pub const ", "macro_rules! "];
-    let (mut found, mut has_one, mut is_hidden) = (Vec::new(), false, false);
+    const ITEMS: [&str; 6] = ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub type ", "pub const "];
+    let (mut found, mut has_one, mut is_hidden, mut is_exported) = (Vec::new(), false, false, false);
     let documented = text.split("#[cfg(test)]").next().unwrap_or(text);
     for (line, text) in documented.lines().enumerate() {
         let text = text.trim_start();
@@ -85,11 +84,14 @@ fn without_example(text: &str) -> Vec<usize> {
             has_one |= doc.trim_start().starts_with("```");
         } else if text.starts_with("#[") {
             is_hidden |= text == "#[doc(hidden)]";
+            is_exported |= text == "#[macro_export]";
         } else if !text.starts_with("//") {
-            if ITEMS.iter().any(|item| text.starts_with(item)) && !has_one && !is_hidden {
+            let is_public =
+                ITEMS.iter().any(|item| text.starts_with(item)) || is_exported && text.starts_with("macro_rules! ");
+            if is_public && !has_one && !is_hidden {
                 found.push(line + 1);
             }
-            (has_one, is_hidden) = (false, false);
+            (has_one, is_hidden, is_exported) = (false, false, false);
         }
     }
     found
@@ -133,6 +135,7 @@ mod tests {
         let hidden = "/// Words.\n#[doc(hidden)]\npub fn two() {}\n    pub(crate) fn three() {}\n";
         assert_eq!(without_example(&format!("{good}{hidden}/// Words.\npub struct Four;\n")), [13]);
         assert_eq!(without_example(&format!("{good}#[cfg(test)]\nmod tests {{ pub fn five() {{}} }}\n")), [0_usize; 0]);
+        assert_eq!(without_example("macro_rules! own { () => {} }\n#[macro_export]\nmacro_rules! all { () => {} }\n"), [3]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use topoloom_core::plugin::{Description, Limit, LimitSetting, Limits};
 
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
-use crate::plugin::cache::{Cache, CacheKey, CacheOptions, DEFAULT_SIZE};
+use crate::plugin::cache::{Cache, CacheKey, CacheOptions};
 use crate::plugin::{Compiler, Load, LoadError, Metrics, Options, Plugin, Runtime};
 
 /// The folder in that for caches of this user.
@@ -24,6 +24,8 @@ const FOLDER: &str = "topoloom";
 /// In it: the key that seals, and what was compiled.
 const KEY: &str = "key";
 const COMPILED: &str = "compiled";
+/// How much of it is kept: a plugin with a language runtime is 40 MiB in each of its two forms, and each save makes another one.
+const SIZE: u64 = 1 << 30;
 
 /// Which limits hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,7 +72,7 @@ fn cache(folder: &Path) -> anyhow::Result<Cache> {
         make_key(&folder, &key)?;
     }
     let key = CacheKey::read(&key)?;
-    Ok(Cache::open(CacheOptions { folder: folder.join(COMPILED), key, size: DEFAULT_SIZE })?)
+    Ok(Cache::open(CacheOptions { folder: folder.join(COMPILED), key, size: SIZE })?)
 }
 
 /// Makes the key. Of two commands that do it at the same time, one makes it for both.
