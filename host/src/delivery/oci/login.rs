@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::docker::{Account, DockerConfig, LARGEST};
 use crate::authorities::{self, Authorities};
 use crate::config::registry::Registry;
-use crate::endpoints::vault::{Data, Vault, VaultObject};
+use crate::endpoints::vault::{Data, Unread, Vault, VaultObject};
 
 /// The key of a Secret of the type `kubernetes.io/dockerconfigjson`.
 pub const SECRET_KEY: &str = ".dockerconfigjson";
@@ -65,9 +65,25 @@ impl ClusterObject {
                 return Ok(Arc::clone(data));
             }
         }
-        let data = Arc::new(self.vault.read(&self.name).await?);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&data)));
-        Ok(data)
+        let read = self.vault.get(&self.name).await;
+        self.keep(read)
+    }
+
+    /// What was read counts. An API server that is away takes nothing that was read before.
+    fn keep(&self, read: Result<Data, Unread>) -> Result<Arc<Data>, String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let unread = match read {
+            Err(unread) => unread,
+            Ok(data) => {
+                let data = Arc::new(data);
+                *known = Some((Instant::now(), Arc::clone(&data)));
+                return Ok(data);
+            }
+        };
+        match known.as_ref().filter(|_| unread.may_pass) {
+            Some((_, data)) => Ok(Arc::clone(data)),
+            None => Err(unread.message),
+        }
     }
 
     async fn key(&self, key: &str, look: Look) -> Result<Vec<u8>, String> {
@@ -288,6 +304,17 @@ mod tests {
         std::fs::write(folder.path().join("config.json"), "canary").unwrap();
         let error = login.account(&registry(), "a", Look::Usual).await.unwrap_err();
         assert!(error.contains("it is no configuration of Docker") && !error.contains("canary"), "{error}");
+    }
+
+    #[test]
+    fn an_api_server_that_is_away_takes_nothing_that_was_read_before() {
+        let name = VaultObject { kind: ObjectKind::Secret, namespace: "n".to_owned(), name: "s".to_owned() };
+        let object = ClusterObject::new(Vault::Nothing, name);
+        let away = || Err(Unread { message: "no answer".to_owned(), may_pass: true });
+        assert_eq!(object.keep(away()), Err("no answer".to_owned()), "there is nothing to fall back on");
+        let data = object.keep(Ok(Data::new())).unwrap();
+        assert_eq!(object.keep(away()), Ok(data));
+        assert_eq!(object.keep(Err("it does not exist".to_owned().into())), Err("it does not exist".to_owned()));
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use super::client::Client;
 use super::error::{OciError, Trouble};
 use crate::config::registry::{Reference, Version};
 use crate::delivery::parcel::Parcel;
-use crate::delivery::{Offer, OfferSender};
+use crate::delivery::{Module, Offer, OfferSender};
 use crate::plugin::Digest;
 
 /// The longest pause before a layer is asked for again.
@@ -37,7 +37,7 @@ pub(in crate::delivery) async fn watch(
     let place = place(&reference);
     let mut known = Known::default();
     loop {
-        let seen = see(&client, &reference, &place, known.manifest).await;
+        let seen = see(&client, &reference, &place, &known).await;
         if let Err(error) = &seen
             && known.failures == 0
         {
@@ -75,15 +75,19 @@ enum Seen {
 }
 
 /// Looks, and pulls what is new.
-async fn see(client: &Client, reference: &Reference, place: &str, known: Option<Digest>) -> Result<Seen, OciError> {
-    if let (Version::Tag(tag), Some(known)) = (reference.version(), known)
+async fn see(client: &Client, reference: &Reference, place: &str, known: &Known) -> Result<Seen, OciError> {
+    if let (Version::Tag(tag), Some(known)) = (reference.version(), known.manifest)
         && client.resolve(tag).await? == Some(known)
     {
         return Ok(Seen::Same);
     }
     let manifest = client.manifest(reference.version()).await?;
-    if Some(manifest.digest) == known {
+    if Some(manifest.digest) == known.manifest {
         return Ok(Seen::Same);
+    }
+    if let Some((_, module)) = known.last.as_ref().filter(|(digest, _)| *digest == manifest.digest) {
+        // Something else was in its place for a while.
+        return Ok(Seen::Other(manifest.digest, Offer::Module(Arc::clone(module))));
     }
     let artifact = match manifest.artifact() {
         Ok(artifact) => artifact,
@@ -103,6 +107,9 @@ struct Known {
     manifest: Option<Digest>,
     /// What that manifest makes of the place: offered again when the registry answers again.
     offer: Option<Offer>,
+    /// The module that was received last, and the manifest that names it. Whatever the registry answers after that, the module
+    /// stays on offer: a candidate with these bytes has a stage, strikes and perhaps a person who looks at it.
+    last: Option<(Digest, Arc<Module>)>,
     /// Looks in a row that failed.
     failures: u32,
 }
@@ -128,7 +135,10 @@ impl Known {
         match seen {
             Ok(seen) => {
                 if let Seen::Other(manifest, offer) = seen {
-                    (self.manifest, self.offer) = (Some(manifest), Some(offer));
+                    if let Offer::Module(module) = &offer {
+                        self.last = Some((manifest, Arc::clone(module)));
+                    }
+                    (self.manifest, self.offer) = (Some(manifest), Some(offer.after(self.module())));
                 }
                 self.failures = 0;
                 Next { offer: self.offer.clone(), pause: (!is_pinned).then_some(poll) }
@@ -136,9 +146,14 @@ impl Known {
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
                 let is_news = !has_module || !error.may_pass() || self.failures >= SILENT;
-                Next { offer: is_news.then(|| error.offer(place)), pause: Some(pause(&error, self.failures, poll)) }
+                let offer = is_news.then(|| error.offer(place).after(self.module()));
+                Next { offer, pause: Some(pause(&error, self.failures, poll)) }
             }
         }
+    }
+
+    fn module(&self) -> Option<&Arc<Module>> {
+        self.last.as_ref().map(|(_, module)| module)
     }
 }
 
@@ -156,8 +171,9 @@ fn pause(error: &OciError, failures: u32, poll: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use topoloom_core::plugin::Limit;
+
     use super::*;
-    use crate::delivery::Module;
 
     const POLL: Duration = Duration::from_secs(10);
 
@@ -185,6 +201,7 @@ mod tests {
         assert_eq!(after(&mut known, Err(away()), true).offer, None);
         let said = after(&mut known, Err(away()), true).offer.unwrap();
         assert_eq!(said.trouble(), Some((Reason::Upstream, "place: no answer")));
+        assert_eq!(said.module(), offer.module(), "what was received stays on offer");
         // The same manifest is offered again, without a pull.
         assert_eq!(after(&mut known, Ok(Seen::Same), false).offer, Some(offer));
         assert_eq!(known.manifest, Some(digest));
@@ -194,6 +211,28 @@ mod tests {
     fn at_the_start_the_first_failure_is_news() {
         let said = after(&mut Known::default(), Err(away()), false).offer.unwrap();
         assert_eq!(said.trouble().map(|(reason, _)| reason), Some(Reason::Upstream));
+        assert_eq!(said.module(), None);
+    }
+
+    #[test]
+    fn whatever_a_registry_answers_later_the_module_that_was_received_stays_on_offer() {
+        let mut known = Known::default();
+        let (digest, offer) = module("one");
+        after(&mut known, Ok(Seen::Other(digest, offer.clone())), false);
+        for trouble in [Trouble::Refused, Trouble::Missing, Trouble::Credentials, Trouble::NotAllowed, Trouble::Invalid]
+        {
+            let said = after(&mut known, Err(OciError::new(trouble, "no")), true).offer.unwrap();
+            assert_eq!((said.module(), said.trouble().is_some()), (offer.module(), true), "{trouble:?}");
+        }
+        // A login page, which looks like a manifest that is no plugin.
+        let page = Offer::Nothing(Reason::PluginInvalid, "a page".to_owned());
+        let said = after(&mut known, Ok(Seen::Other(Digest::of(b"page"), page)), true).offer.unwrap();
+        assert_eq!((said.module(), said.trouble()), (offer.module(), Some((Reason::PluginInvalid, "a page"))));
+        let beyond = Offer::Beyond(Limit::File, "more".to_owned());
+        let said = after(&mut known, Ok(Seen::Other(Digest::of(b"more"), beyond)), true).offer.unwrap();
+        assert_eq!((said.module(), said.beyond()), (offer.module(), Some(Limit::File)), "it is counted as well");
+        let (newer, other) = module("two");
+        assert_eq!(after(&mut known, Ok(Seen::Other(newer, other.clone())), true).offer, Some(other));
     }
 
     #[test]
