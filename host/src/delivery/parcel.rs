@@ -47,7 +47,7 @@ impl Parcel {
     fn module(self, place: &str, origin: Origin) -> Result<Module, Offer> {
         let invalid = |what: String| Offer::Nothing(Reason::PluginInvalid, format!("{place}: {what}"));
         let packed = is_packed(&self.module).then_some(self.module.len());
-        let bytes = unpack::unpack(&self.module, PACKED, UNPACKED).map_err(|error| match error {
+        let bytes = unpack::unpack(self.module, PACKED, UNPACKED).map_err(|error| match error {
             unpack::Error::Packed { .. } => Offer::Beyond(Limit::Packed, format!("{place}: {error}")),
             unpack::Error::Unpacked { .. } => Offer::Beyond(Limit::File, format!("{place}: {error}")),
             error => invalid(error.to_string()),

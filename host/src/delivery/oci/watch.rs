@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 
@@ -18,6 +18,7 @@ use super::client::Client;
 use super::error::{OciError, Trouble};
 use crate::config::registry::{Reference, Version};
 use crate::delivery::parcel::Parcel;
+use crate::delivery::unpack::PACKED;
 use crate::delivery::{Module, Offer, OfferSender};
 use crate::plugin::Digest;
 
@@ -25,6 +26,14 @@ use crate::plugin::Digest;
 const LONGEST: Duration = Duration::from_secs(300);
 /// Looks without an answer, one after the other, before a plugin that is here is said to be cut off from its registry.
 const SILENT: u32 = 2;
+
+/// A share of [`ROOM`], in bytes.
+const SHARE: u64 = 1 << 10;
+/// How much of layers this process holds before they are modules: two of the largest, however many places have a new one at the
+/// same time. Small ones do not wait behind a large one that comes slowly.
+static ROOM: Semaphore = Semaphore::const_new(2 * (PACKED >> 10));
+/// Layers that are unpacked and hashed at the same time: each may become as large as the largest.
+static OPENED: Semaphore = Semaphore::const_new(2);
 
 /// Offers the plugin, now and after each change, until dropped.
 pub(in crate::delivery) async fn watch(
@@ -93,12 +102,24 @@ async fn see(client: &Client, reference: &Reference, place: &str, known: &Known)
         Ok(artifact) => artifact,
         Err(error) => return Ok(Seen::Other(manifest.digest, error.offer(place))),
     };
+    let _room = room(&ROOM, share(artifact.layer.size)).await;
     let module = client.layer(&artifact.layer).await?;
     let parcel = Parcel { module, declaration: artifact.declaration, signature: artifact.signature };
     // Unpacking and hashing may take a while, and may meet what no decoder was made for.
     let (named, broken) = (place.to_owned(), format!("{place}: it could not be read"));
+    let _turn = room(&OPENED, 1).await;
     let opened = tokio::task::spawn_blocking(move || parcel.open(&named, Origin::Registry)).await;
     Ok(Seen::Other(manifest.digest, opened.unwrap_or(Offer::Nothing(Reason::PluginInvalid, broken))))
+}
+
+/// Waits for shares, and keeps them until dropped. Neither of ours is ever closed.
+async fn room(of: &'static Semaphore, shares: u32) -> Option<SemaphorePermit<'static>> {
+    of.acquire_many(shares).await.ok()
+}
+
+/// What a layer takes of [`ROOM`]; never more than there is.
+fn share(size: u64) -> u32 {
+    u32::try_from(size.min(PACKED as u64).div_ceil(SHARE)).unwrap_or(u32::MAX)
 }
 
 /// What is known from one look to the next.
@@ -171,6 +192,7 @@ fn pause(error: &OciError, failures: u32, poll: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
     use topoloom_core::plugin::Limit;
 
     use super::*;
@@ -205,6 +227,17 @@ mod tests {
         // The same manifest is offered again, without a pull.
         assert_eq!(after(&mut known, Ok(Seen::Same), false).offer, Some(offer));
         assert_eq!(known.manifest, Some(digest));
+    }
+
+    #[tokio::test]
+    async fn two_of_the_largest_layers_come_at_the_same_time_and_the_third_waits() {
+        let largest = share(PACKED as u64);
+        let (first, second) = (room(&ROOM, largest).await, room(&ROOM, largest).await);
+        assert!(first.is_some() && second.is_some());
+        assert!(room(&ROOM, share(1)).now_or_never().is_none());
+        drop(first);
+        assert!(room(&ROOM, share(1)).now_or_never().flatten().is_some());
+        assert_eq!((share(0), share(1), share(1025), share(u64::MAX)), (0, 1, 2, largest));
     }
 
     #[test]

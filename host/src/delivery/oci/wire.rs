@@ -205,7 +205,8 @@ impl Answer {
         let packing = Packing::of(self.headers(), HasBody::Yes).map_err(ended)?;
         let bounds = BodyBounds { size: most, deadline: Instant::now() + limit, limit };
         let mut body = Body::coming(self.response.into_body(), packing, bounds, &Credential::none());
-        let mut whole = Vec::new();
+        // Growing piece by piece may take twice as much as it is.
+        let mut whole = Vec::with_capacity(length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default());
         loop {
             let piece = body.read(usize::MAX).await.map_err(ended)?;
             if piece.is_empty() {
