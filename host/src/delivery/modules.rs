@@ -2,7 +2,7 @@
 //!
 //! A module of at most 1 MiB packed is a ConfigMap `topoloom-module-<12 hex>` of our own namespace, immutable and named
 //! by its content; a larger one, and every one where the API server refuses, lies only in the local folder, where one
-//! is configured. Everything that is read is hashed again: the store is trusted with bytes, never with identities.
+//! is configured, and nowhere without one. Everything that is read is hashed again: the store is trusted with bytes, never with identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
