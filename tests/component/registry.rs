@@ -254,7 +254,7 @@ async fn a_registry_that_lies_leaves_no_file() {
     let pull = ["plugin", "pull", target.as_str(), "-o", "back.wasm"];
     for (fault, words) in [
         (Fault::OtherBytes, "bytes that hash to sha256:"),
-        (Fault::CutLayer, "broke off after"),
+        (Fault::CutLayer, "the answer broke off"),
         (Fault::ShortLayer, "bytes are announced, and the manifest says"),
         (Fault::HugeLayer, "has 2147483648 bytes"),
         (Fault::EndlessLayer, "more bytes came than the"),

@@ -113,6 +113,11 @@ pub(super) struct Found {
 }
 
 impl Login {
+    /// Whether another look may find something else, since what was read counts for a while.
+    pub(super) const fn is_remembered(&self) -> bool {
+        matches!(self, Self::Secret(_))
+    }
+
     /// The account for a repository.
     ///
     /// # Errors
@@ -252,7 +257,7 @@ pub enum Trusted {
 
 impl Trusted {
     /// Where they are from and what they are, as PEM; nothing for those of the system.
-    pub(super) async fn pem(&self) -> Result<Option<(String, Vec<u8>)>, String> {
+    pub(super) async fn pem(&self, look: Look) -> Result<Option<(String, Vec<u8>)>, String> {
         match self {
             Self::System => Ok(None),
             Self::Inline(pem) => Ok(Some(("`caBundle`".to_owned(), pem.clone()))),
@@ -264,7 +269,7 @@ impl Trusted {
                 Ok(Some((place.clone(), pem.map_err(|why| format!("{place}: {why}"))?)))
             }
             Self::Key(object, key) => {
-                let pem = object.key(key, Look::Usual).await.map_err(|why| format!("`caBundle`: {why}"))?;
+                let pem = object.key(key, look).await.map_err(|why| format!("`caBundle`: {why}"))?;
                 Ok(Some((format!("`caBundle`: key {key:?} of the {}", object.name), pem)))
             }
         }
@@ -331,11 +336,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let trusted = Trusted::File(path.clone());
-        let error = trusted.pem().await.unwrap_err();
+        let error = trusted.pem(Look::Usual).await.unwrap_err();
         assert!(error.contains("ca.pem") && error.contains("there is no such file"), "{error}");
         std::fs::write(&path, "no PEM").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let pem = trusted.pem().await.unwrap();
+        let pem = trusted.pem(Look::Usual).await.unwrap();
         assert!(authorities(pem.as_ref()).unwrap_err().contains("ca.pem holds no PEM certificate"));
     }
 }
