@@ -32,6 +32,8 @@ const BUNDLE: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest answer of one, in bytes.
 const ANSWER: u64 = 64 << 10;
+/// What `docker login` calls Docker's own registry, which has several names.
+const DOCKER_SERVER: &str = "https://index.docker.io/v1/";
 
 /// How much the caller trusts what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,9 +165,11 @@ async fn at_desk(folder: &Path, registry: &Registry, name: &str) -> Result<Found
     };
     let config = DockerConfig::parse(&text).map_err(|why| format!("{place}: {why}"))?;
     if let Some(helper) = config.helper(registry) {
-        let account = helped(helper, registry).await.map_err(|why| format!("{place}: {why}"))?;
-        if let Some(account) = account {
-            return Ok(Found { account, with: format!("with the credentials of docker-credential-{helper}") });
+        for server in servers(registry) {
+            let account = helped(helper, server).await.map_err(|why| format!("{place}: {why}"))?;
+            if let Some(account) = account {
+                return Ok(Found { account, with: format!("with the credentials of docker-credential-{helper}") });
+            }
         }
     }
     Ok(found(config.account(registry, name), &place, registry))
@@ -198,9 +202,14 @@ struct Helped {
     secret: String,
 }
 
+/// What programs with credentials call a registry: `docker login` stores those of Docker's own under a URL.
+fn servers(registry: &Registry) -> impl Iterator<Item = &str> {
+    registry.is_docker().then_some(DOCKER_SERVER).into_iter().chain([registry.as_str()])
+}
+
 /// Asks the program `docker-credential-NAME`, as Docker does: the registry in its standard input, the answer as JSON in its
 /// standard output. `None`: it has none for this registry.
-async fn helped(name: &str, registry: &Registry) -> Result<Option<Account>, String> {
+async fn helped(name: &str, server: &str) -> Result<Option<Account>, String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(is_word) {
         return Err("the name of a program with credentials has letters, digits, `-`, `_` and `.`".to_owned());
@@ -219,7 +228,7 @@ async fn helped(name: &str, registry: &Registry) -> Result<Option<Account>, Stri
     let asked = async {
         if let Some(mut input) = input {
             // One that reads nothing has its answer already.
-            let _ = input.write_all(registry.as_str().as_bytes()).await;
+            let _ = input.write_all(server.as_bytes()).await;
         }
         let mut answer = Vec::new();
         if let Some(output) = output {
@@ -325,10 +334,19 @@ mod tests {
     #[tokio::test]
     async fn the_name_of_a_program_leads_to_no_other_folder() {
         for name in ["../sh", "a b", "", "a/b", "$(x)"] {
-            assert!(helped(name, &registry()).await.unwrap_err().contains("has letters, digits"), "{name}");
+            assert!(helped(name, "registry.example.com").await.unwrap_err().contains("has letters, digits"), "{name}");
         }
-        let error = helped("of-no-one-at-all", &registry()).await.unwrap_err();
+        let error = helped("of-no-one-at-all", "registry.example.com").await.unwrap_err();
         assert!(error.starts_with("docker-credential-of-no-one-at-all: "), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_asked_for_docker_s_registry_by_the_name_under_which_docker_stores_it() {
+        for name in ["docker.io", "registry-1.docker.io", "index.docker.io"] {
+            let docker = Registry::parse(name).unwrap();
+            assert!(servers(&docker).eq(["https://index.docker.io/v1/", name]), "{name}");
+        }
+        assert!(servers(&registry()).eq(["registry.example.com"]));
     }
 
     #[tokio::test]
