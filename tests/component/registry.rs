@@ -100,9 +100,16 @@ async fn what_is_pushed_comes_back_with_all_that_lies_beside_it() {
     vendor.put("config.json", docker_config(&registry.host(), USER, PASSWORD));
     vendor.put("acme.wasm", version("1.0.0"));
     let digest = Digest::of(&version("1.0.0"));
-    // A signature that no one checks on the way.
-    let signature = b"name: \"versions\"\nversion: \"1.0.0\"\n";
-    vendor.put("acme.sig", signature);
+    let signs = |digest: Digest| {
+        format!("name: versions\nversion: \"1.0.0\"\ndigest: \"{digest}\"\nkey: of the tests\nsignature: none\n")
+    };
+    // Left over from a build before: no host would take the two together.
+    vendor.put("acme.sig", signs(Digest::of(b"before")));
+    let error = vendor.bad(&["plugin", "push", "acme.wasm", &reference(&registry, "1.0.0")]).await;
+    assert!(error.contains("acme.sig signs the digest sha256:") && error.contains("plugin sign"), "{error}");
+    // One about this plugin, by a key that no one checks on the way.
+    let signature = signs(digest).into_bytes();
+    vendor.put("acme.sig", &signature);
     let target = reference(&registry, "1.0.0");
     let said = vendor.good(&["plugin", "push", "acme.wasm", &target]).await;
     let manifest = said.lines().find_map(|line| line.strip_prefix("manifest ")).unwrap().to_owned();

@@ -177,7 +177,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
     folder.and_then(|()| write(path, bytes)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes a file so that a reader sees all of it or nothing, for whom the umask lets read it: it is no secret.
+/// Writes a file so that a reader sees all of it or nothing. It is no secret: the umask decides who may read it.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
