@@ -250,6 +250,8 @@ async fn what_no_host_would_take_is_not_pushed_and_what_is_no_reference_is_said(
     vendor.put("other.pem", Authority::generate().unwrap().pem());
     let error = vendor.bad(&["plugin", "pull", &target, "-o", "x.wasm", "--registry-ca", "other.pem"]).await;
     assert!(error.contains("not signed by a trusted authority") && error.contains("--registry-ca"), "{error}");
+    assert!(error.contains(&format!("TLS with {} failed", registry.host())), "{error}");
+    assert!(error.contains("beside those of all other hosts that the registry sends to"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
