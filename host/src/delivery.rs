@@ -66,13 +66,23 @@ pub struct Module {
     pub declared: Option<crate::config::declaration::Declaration>,
     /// The signature beside it.
     pub signature: Option<Arc<[u8]>>,
+    /// The manifest that named it, where it is of a registry.
+    pub manifest: Option<Digest>,
 }
 
 impl Module {
     /// For bytes without anything beside them.
     #[must_use]
     pub fn plain(bytes: Arc<[u8]>, origin: Origin) -> Self {
-        Self { digest: Digest::of(&bytes), bytes, origin, packed: None, declared: None, signature: None }
+        Self {
+            digest: Digest::of(&bytes),
+            bytes,
+            origin,
+            packed: None,
+            declared: None,
+            signature: None,
+            manifest: None,
+        }
     }
 
     /// The plugin of this binary with that name.
@@ -85,6 +95,7 @@ impl Module {
             packed: None,
             declared: None,
             signature: None,
+            manifest: None,
         })
     }
 }
@@ -115,6 +126,16 @@ impl Offer {
         match self {
             Self::Module(module) | Self::Last(module, _) => Some(module),
             Self::Pending | Self::Nothing(..) | Self::Beyond(..) => None,
+        }
+    }
+
+    /// The same, named by this manifest.
+    fn named_by(self, manifest: Digest) -> Self {
+        match self {
+            Self::Module(module) => {
+                Self::Module(Arc::new(Module { manifest: Some(manifest), ..Arc::unwrap_or_clone(module) }))
+            }
+            other => other,
         }
     }
 

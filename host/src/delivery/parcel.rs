@@ -71,7 +71,8 @@ impl Parcel {
         if self.signature.as_ref().is_some_and(|signature| signature.len() > SIGNATURE) {
             return Err(invalid(format!("its signature (`.sig`) has more than {SIGNATURE} bytes")));
         }
-        Ok(Module { bytes: bytes.into(), digest, origin, packed, declared, signature: self.signature.map(Into::into) })
+        let signature = self.signature.map(Into::into);
+        Ok(Module { bytes: bytes.into(), digest, origin, packed, declared, signature, manifest: None })
     }
 }
 

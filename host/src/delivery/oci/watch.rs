@@ -132,7 +132,8 @@ async fn see(client: &Client, reference: &Reference, place: &str, known: &Known)
     let (named, broken) = (place.to_owned(), format!("{place}: it could not be read"));
     let _turn = room(&OPENED, 1).await;
     let opened = tokio::task::spawn_blocking(move || parcel.open(&named, Origin::Registry)).await;
-    Ok(Seen::Other(manifest.digest, opened.unwrap_or(Offer::Nothing(Reason::PluginInvalid, broken))))
+    let offer = opened.unwrap_or(Offer::Nothing(Reason::PluginInvalid, broken));
+    Ok(Seen::Other(manifest.digest, offer.named_by(manifest.digest)))
 }
 
 /// Waits for shares, and keeps them until dropped. Neither of ours is ever closed.
