@@ -61,11 +61,13 @@ impl Parcel {
             }
         };
         if let Some(declared) = declared.as_ref().filter(|declared| declared.digest != digest) {
-            let message = format!(
-                "{place}: the module has digest {digest} and its declaration says {}; if an update is half written, \
-                    the host waits for the rest",
-                declared.digest
-            );
+            let what = match origin {
+                // A manifest is written at once: nothing follows.
+                Origin::Registry => "push it again: the annotation names other bytes than the layer has",
+                _ => "if an update is half written, the host waits for the rest",
+            };
+            let message =
+                format!("{place}: the module has digest {digest} and its declaration says {}; {what}", declared.digest);
             return Err(Offer::Nothing(Reason::DigestMismatch, message));
         }
         if self.signature.as_ref().is_some_and(|signature| signature.len() > SIGNATURE) {
@@ -104,6 +106,10 @@ mod tests {
         let Offer::Nothing(reason, message) = open(b"new", Some(&old)) else { panic!() };
         assert_eq!(reason, Reason::DigestMismatch);
         assert!(message.contains("cm/x") && message.contains("half written"), "{message}");
+        let parcel = Parcel { module: b"new".to_vec(), declaration: Some(old.into_bytes()), signature: None };
+        let Offer::Nothing(reason, message) = parcel.open("oci://r/x:1", Origin::Registry) else { panic!() };
+        assert_eq!(reason, Reason::DigestMismatch);
+        assert!(message.contains("push it again") && !message.contains("waits"), "{message}");
         let Offer::Nothing(reason, message) = open(b"new", Some("name: [")) else { panic!() };
         assert_eq!(reason, Reason::PluginInvalid);
         assert!(message.contains("declaration"), "{message}");
