@@ -18,8 +18,8 @@
 //! # Failure story
 //!
 //! A place that is gone, unreadable or half written is an [`Offer`] that says so, and removes nothing: an active plugin
-//! continues. A registry that gave a module keeps it on offer, beside what is wrong now, so a candidate continues as well. Each place has its own task; two sources on one place share it. If that task crashes, both sources do,
-//! and restart with a new one.
+//! continues. What a registry gave last stays on offer beside what is wrong now, so a candidate continues as well. Each place has
+//! its own task; two sources on one place share it. If that task crashes, both sources do, and restart with a new one.
 
 pub mod config_map;
 pub mod folder;

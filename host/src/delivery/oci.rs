@@ -22,7 +22,8 @@
 //! # Failure story
 //!
 //! A registry that is away, refuses or sends something else is an [`Offer`] that says what was asked, what came and whose
-//! credentials were used; an active plugin continues, and so does the one that was received last. Only bytes with the digest that the manifest names become a module.
+//! credentials were used; an active plugin continues, and so does the one that was received last. Only bytes with the digest that
+//! the manifest names become a module.
 
 pub mod client;
 pub mod docker;

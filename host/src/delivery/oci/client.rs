@@ -100,8 +100,17 @@ impl Client {
         }
     }
 
-    /// The account and the authorities, as they are now or were read a moment ago.
-    pub(super) async fn means(&self, look: Look) -> Means {
+    /// The account and the authorities, as the last requests had them.
+    pub(super) async fn means(&self) -> Means {
+        self.read(Look::Usual).await
+    }
+
+    /// The same as they are now, without a request to the registry.
+    pub(super) async fn present_means(&self) -> Means {
+        self.read(Look::Again).await
+    }
+
+    async fn read(&self, look: Look) -> Means {
         let access = &self.wire.access;
         let account = access.login.account(&self.registry, &self.name, look).await;
         Means { account, authorities: access.trusted.pem(look).await }

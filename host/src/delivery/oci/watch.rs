@@ -19,7 +19,6 @@ use topoloom_api::discovery_source::PluginOrigin as Origin;
 
 use super::client::{Client, Means};
 use super::error::OciError;
-use super::login::Look;
 use crate::config::registry::{Reference, Version};
 use crate::delivery::parcel::Parcel;
 use crate::delivery::unpack::PACKED;
@@ -66,7 +65,7 @@ pub(in crate::delivery) async fn watch(
         }
         match next.pause {
             Some(pause) => {
-                let failed_with = if next.is_mendable { Some(client.means(Look::Usual).await) } else { None };
+                let failed_with = if next.is_mendable { Some(client.means().await) } else { None };
                 rest(&client, pause, poll, failed_with.as_ref(), &look).await;
             }
             // It is what it is for good.
@@ -83,7 +82,7 @@ async fn rest(client: &Client, pause: Duration, poll: Duration, failed_with: Opt
             () = look.notified() => return,
             () = &mut over => return,
             () = tokio::time::sleep(poll), if failed_with.is_some() => {
-                let means = client.means(Look::Again).await;
+                let means = client.present_means().await;
                 if failed_with.is_some_and(|failed| means.mends(failed)) {
                     return;
                 }
@@ -359,8 +358,8 @@ mod tests {
         let reference: Reference = "oci://r.example/a:1".parse().unwrap();
         let client = Registries::default().at_desk(&reference, Scheme::Https, Some(bundle.clone()));
         let (pause, poll, look) = (LONGEST * 10, Duration::from_millis(1), Notify::new());
-        let failed_with = client.means(Look::Usual).await;
-        assert!(!client.means(Look::Again).await.mends(&failed_with), "an error that stays mends nothing");
+        let failed_with = client.means().await;
+        assert!(!client.present_means().await.mends(&failed_with), "an error that stays mends nothing");
         std::fs::write(&bundle, "another").unwrap();
         let rested = rest(&client, pause, poll, Some(&failed_with), &look);
         tokio::time::timeout(LONGEST / 5, rested).await.unwrap();
