@@ -18,8 +18,8 @@
 //! # Failure story
 //!
 //! A place that is gone, unreadable or half written is an [`Offer`] that says so, and removes nothing: an active plugin
-//! continues. Each place has its own task; two sources on one place share it. If that task crashes, both sources do,
-//! and restart with a new one.
+//! continues. What a registry gave last stays on offer beside what is wrong now, so a candidate continues as well. Each place has
+//! its own task; two sources on one place share it. If that task crashes, both sources do, and restart with a new one.
 
 pub mod config_map;
 pub mod folder;
@@ -66,13 +66,23 @@ pub struct Module {
     pub declared: Option<crate::config::declaration::Declaration>,
     /// The signature beside it.
     pub signature: Option<Arc<[u8]>>,
+    /// The manifest that named it, where it is of a registry.
+    pub manifest: Option<Digest>,
 }
 
 impl Module {
     /// For bytes without anything beside them.
     #[must_use]
     pub fn plain(bytes: Arc<[u8]>, origin: Origin) -> Self {
-        Self { digest: Digest::of(&bytes), bytes, origin, packed: None, declared: None, signature: None }
+        Self {
+            digest: Digest::of(&bytes),
+            bytes,
+            origin,
+            packed: None,
+            declared: None,
+            signature: None,
+            manifest: None,
+        }
     }
 
     /// The plugin of this binary with that name.
@@ -85,6 +95,7 @@ impl Module {
             packed: None,
             declared: None,
             signature: None,
+            manifest: None,
         })
     }
 }
@@ -96,6 +107,8 @@ pub enum Offer {
     Pending,
     /// A module.
     Module(Arc<Module>),
+    /// The module as it was received last, while the place gives none: what it would be without that module.
+    Last(Arc<Module>, Box<Self>),
     /// Nothing, or nothing that could be taken: the word and the sentence.
     Nothing(Reason, String),
     /// More than any entry may allow: the row of the table and the sentence.
@@ -107,11 +120,50 @@ impl Offer {
         Self::Nothing(Reason::PluginNotFound, message.into())
     }
 
-    /// Why there is no module: the word and the sentence.
+    /// The module that the place gives, or gave last.
+    #[must_use]
+    pub fn module(&self) -> Option<&Arc<Module>> {
+        match self {
+            Self::Module(module) | Self::Last(module, _) => Some(module),
+            Self::Pending | Self::Nothing(..) | Self::Beyond(..) => None,
+        }
+    }
+
+    /// The same, named by this manifest.
+    fn named_by(self, manifest: Digest) -> Self {
+        match self {
+            Self::Module(module) => {
+                Self::Module(Arc::new(Module { manifest: Some(manifest), ..Arc::unwrap_or_clone(module) }))
+            }
+            other => other,
+        }
+    }
+
+    /// What is offered where this is no module and that one was received before.
+    fn after(self, last: Option<&Arc<Module>>) -> Self {
+        match (self, last) {
+            (trouble @ (Self::Nothing(..) | Self::Beyond(..)), Some(last)) => {
+                Self::Last(Arc::clone(last), Box::new(trouble))
+            }
+            (offer, _) => offer,
+        }
+    }
+
+    /// The row of the table of limits that is crossed.
+    fn beyond(&self) -> Option<Limit> {
+        match self {
+            Self::Beyond(limit, _) => Some(*limit),
+            Self::Last(_, trouble) => trouble.beyond(),
+            Self::Pending | Self::Module(_) | Self::Nothing(..) => None,
+        }
+    }
+
+    /// Why the place gives no module: the word and the sentence.
     #[must_use]
     pub fn trouble(&self) -> Option<(Reason, &str)> {
         match self {
             Self::Pending | Self::Module(_) => None,
+            Self::Last(_, trouble) => trouble.trouble(),
             Self::Nothing(reason, message) => Some((*reason, message)),
             Self::Beyond(_, message) => Some((Reason::PluginInvalid, message)),
         }
@@ -127,7 +179,7 @@ pub struct OfferSender {
 impl OfferSender {
     /// Sends it to the listeners, unless they know it; what is beyond a limit is counted.
     fn send(&self, offer: Offer) {
-        let beyond = if let Offer::Beyond(limit, _) = &offer { Some(*limit) } else { None };
+        let beyond = offer.beyond();
         let is_news = self.offers.send_if_modified(|present| {
             let differs = *present != offer;
             *present = offer;
@@ -138,9 +190,9 @@ impl OfferSender {
         }
     }
 
-    /// Whether the last offer was a module.
+    /// Whether a module is offered.
     fn has_module(&self) -> bool {
-        matches!(*self.offers.borrow(), Offer::Module(_))
+        self.offers.borrow().module().is_some()
     }
 }
 

@@ -100,9 +100,16 @@ async fn what_is_pushed_comes_back_with_all_that_lies_beside_it() {
     vendor.put("config.json", docker_config(&registry.host(), USER, PASSWORD));
     vendor.put("acme.wasm", version("1.0.0"));
     let digest = Digest::of(&version("1.0.0"));
-    // A signature that no one checks on the way.
-    let signature = b"name: \"versions\"\nversion: \"1.0.0\"\n";
-    vendor.put("acme.sig", signature);
+    let signs = |digest: Digest| {
+        format!("name: versions\nversion: \"1.0.0\"\ndigest: \"{digest}\"\nkey: of the tests\nsignature: none\n")
+    };
+    // Left over from a build before: no host would take the two together.
+    vendor.put("acme.sig", signs(Digest::of(b"before")));
+    let error = vendor.bad(&["plugin", "push", "acme.wasm", &reference(&registry, "1.0.0")]).await;
+    assert!(error.contains("acme.sig signs the digest sha256:") && error.contains("plugin sign"), "{error}");
+    // One about this plugin, by a key that no one checks on the way.
+    let signature = signs(digest).into_bytes();
+    vendor.put("acme.sig", &signature);
     let target = reference(&registry, "1.0.0");
     let said = vendor.good(&["plugin", "push", "acme.wasm", &target]).await;
     let manifest = said.lines().find_map(|line| line.strip_prefix("manifest ")).unwrap().to_owned();
@@ -243,6 +250,8 @@ async fn what_no_host_would_take_is_not_pushed_and_what_is_no_reference_is_said(
     vendor.put("other.pem", Authority::generate().unwrap().pem());
     let error = vendor.bad(&["plugin", "pull", &target, "-o", "x.wasm", "--registry-ca", "other.pem"]).await;
     assert!(error.contains("not signed by a trusted authority") && error.contains("--registry-ca"), "{error}");
+    assert!(error.contains(&format!("TLS with {} failed", registry.host())), "{error}");
+    assert!(error.contains("beside those of all other hosts that the registry sends to"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,7 +263,7 @@ async fn a_registry_that_lies_leaves_no_file() {
     let pull = ["plugin", "pull", target.as_str(), "-o", "back.wasm"];
     for (fault, words) in [
         (Fault::OtherBytes, "bytes that hash to sha256:"),
-        (Fault::CutLayer, "broke off after"),
+        (Fault::CutLayer, "the answer broke off"),
         (Fault::ShortLayer, "bytes are announced, and the manifest says"),
         (Fault::HugeLayer, "has 2147483648 bytes"),
         (Fault::EndlessLayer, "more bytes came than the"),

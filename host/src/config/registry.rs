@@ -79,8 +79,13 @@ impl Registry {
     /// Whether another name means the same registry.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
-        let is_docker = |registry: &Self| DOCKER_NAMES.contains(&registry.as_str());
-        self == other || (is_docker(self) && is_docker(other))
+        self == other || (self.is_docker() && other.is_docker())
+    }
+
+    /// Whether it is that of Docker, by any of its names.
+    #[must_use]
+    pub fn is_docker(&self) -> bool {
+        DOCKER_NAMES.contains(&self.as_str())
     }
 }
 

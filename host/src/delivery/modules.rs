@@ -2,7 +2,7 @@
 //!
 //! A module of at most 1 MiB packed is a ConfigMap `topoloom-module-<12 hex>` of our own namespace, immutable and named
 //! by its content; a larger one, and every one where the API server refuses, lies only in the local folder, where one
-//! is configured. Everything that is read is hashed again: the store is trusted with bytes, never with identities.
+//! is configured, and nowhere without one. Everything that is read is hashed again: the store is trusted with bytes, never with identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -284,7 +284,7 @@ impl Modules {
         let mut data = map.and_then(|map| map.binary_data).unwrap_or_default();
         let signature = data.remove(SIGNATURE_KEY).map(|bytes| Arc::from(bytes.0));
         let Some(packed) = data.remove(KEY) else { return Ok(on_disk) };
-        let unpacked = tokio::task::spawn_blocking(move || checked(&packed.0, digest)).await;
+        let unpacked = tokio::task::spawn_blocking(move || checked(packed.0, digest)).await;
         match unpacked.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(bytes) => Ok(Some(Module { signature, ..Module::plain(bytes, Origin::Kept) })),
             Err(_) if on_disk.is_some() => Ok(on_disk),
@@ -299,7 +299,7 @@ impl Modules {
         let path = self.folder.as_ref()?.join(object_name(digest));
         let packed = std::fs::read(&path).ok()?;
         let signature = std::fs::read(path.with_extension(SIGNATURE_FILE)).ok().map(Into::into);
-        checked(&packed, digest).ok().map(|bytes| Module { signature, ..Module::plain(bytes, Origin::Kept) })
+        checked(packed, digest).ok().map(|bytes| Module { signature, ..Module::plain(bytes, Origin::Kept) })
     }
 }
 
@@ -326,7 +326,7 @@ pub async fn delete(api: &Api<ConfigMap>, digest: Digest) -> Result<bool, Refusa
 }
 
 /// Unpacks within bounds, and hashes what comes out.
-fn checked(packed: &[u8], digest: Digest) -> Result<Arc<[u8]>, String> {
+fn checked(packed: Vec<u8>, digest: Digest) -> Result<Arc<[u8]>, String> {
     let bytes = unpack(packed, PACKED, UNPACKED).map_err(|error| error.to_string())?;
     let found = Digest::of(&bytes);
     if found == digest { Ok(bytes.into()) } else { Err(format!("its bytes have digest {found}")) }

@@ -2,7 +2,8 @@
 //!
 //! Owns the requests to a registry, its tokens, the form of an artifact, and the same in a folder. Whatever a manifest says, the
 //! bytes are hashed when they are here. Never decides whether a plugin is trusted or becomes active, never keeps one: what served
-//! is kept where all plugins are ([`super::modules`]), so a registry that is away stops nothing.
+//! is kept where all plugins are ([`super::modules`]), so a registry that is away stops nothing; after a restart, nothing that is
+//! kept.
 //!
 //! | file | idea |
 //! |---|---|
@@ -21,7 +22,8 @@
 //! # Failure story
 //!
 //! A registry that is away, refuses or sends something else is an [`Offer`] that says what was asked, what came and whose
-//! credentials were used; an active plugin continues. Only bytes with the digest that the manifest names become a module.
+//! credentials were used; an active plugin continues, and so does the one that was received last. Only bytes with the digest that
+//! the manifest names become a module.
 
 pub mod client;
 pub mod docker;

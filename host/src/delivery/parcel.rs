@@ -47,7 +47,7 @@ impl Parcel {
     fn module(self, place: &str, origin: Origin) -> Result<Module, Offer> {
         let invalid = |what: String| Offer::Nothing(Reason::PluginInvalid, format!("{place}: {what}"));
         let packed = is_packed(&self.module).then_some(self.module.len());
-        let bytes = unpack::unpack(&self.module, PACKED, UNPACKED).map_err(|error| match error {
+        let bytes = unpack::unpack(self.module, PACKED, UNPACKED).map_err(|error| match error {
             unpack::Error::Packed { .. } => Offer::Beyond(Limit::Packed, format!("{place}: {error}")),
             unpack::Error::Unpacked { .. } => Offer::Beyond(Limit::File, format!("{place}: {error}")),
             error => invalid(error.to_string()),
@@ -61,17 +61,20 @@ impl Parcel {
             }
         };
         if let Some(declared) = declared.as_ref().filter(|declared| declared.digest != digest) {
-            let message = format!(
-                "{place}: the module has digest {digest} and its declaration says {}; if an update is half written, \
-                    the host waits for the rest",
-                declared.digest
-            );
+            let what = match origin {
+                // A manifest is written at once: nothing follows.
+                Origin::Registry => "push it again: the annotation names other bytes than the layer has",
+                _ => "if an update is half written, the host waits for the rest",
+            };
+            let message =
+                format!("{place}: the module has digest {digest} and its declaration says {}; {what}", declared.digest);
             return Err(Offer::Nothing(Reason::DigestMismatch, message));
         }
         if self.signature.as_ref().is_some_and(|signature| signature.len() > SIGNATURE) {
             return Err(invalid(format!("its signature (`.sig`) has more than {SIGNATURE} bytes")));
         }
-        Ok(Module { bytes: bytes.into(), digest, origin, packed, declared, signature: self.signature.map(Into::into) })
+        let signature = self.signature.map(Into::into);
+        Ok(Module { bytes: bytes.into(), digest, origin, packed, declared, signature, manifest: None })
     }
 }
 
@@ -103,6 +106,10 @@ mod tests {
         let Offer::Nothing(reason, message) = open(b"new", Some(&old)) else { panic!() };
         assert_eq!(reason, Reason::DigestMismatch);
         assert!(message.contains("cm/x") && message.contains("half written"), "{message}");
+        let parcel = Parcel { module: b"new".to_vec(), declaration: Some(old.into_bytes()), signature: None };
+        let Offer::Nothing(reason, message) = parcel.open("oci://r/x:1", Origin::Registry) else { panic!() };
+        assert_eq!(reason, Reason::DigestMismatch);
+        assert!(message.contains("push it again") && !message.contains("waits"), "{message}");
         let Offer::Nothing(reason, message) = open(b"new", Some("name: [")) else { panic!() };
         assert_eq!(reason, Reason::PluginInvalid);
         assert!(message.contains("declaration"), "{message}");

@@ -50,14 +50,14 @@ pub fn is_packed(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The first bound that is crossed, or what is wrong with the frame.
-pub fn unpack(bytes: &[u8], packed: usize, unpacked: usize) -> Result<Vec<u8>, Error> {
-    if !is_packed(bytes) {
-        return if bytes.len() > unpacked { Err(Error::Unpacked { limit: unpacked }) } else { Ok(bytes.to_vec()) };
+pub fn unpack(bytes: Vec<u8>, packed: usize, unpacked: usize) -> Result<Vec<u8>, Error> {
+    if !is_packed(&bytes) {
+        return if bytes.len() > unpacked { Err(Error::Unpacked { limit: unpacked }) } else { Ok(bytes) };
     }
     if bytes.len() > packed {
         return Err(Error::Packed { size: bytes.len(), limit: packed });
     }
-    let mut rest = bytes;
+    let mut rest = bytes.as_slice();
     let broken = |error: &dyn std::fmt::Display| Error::Broken(error.to_string());
     let decoder = StreamingDecoder::new_with_max_window_size(&mut rest, WINDOW).map_err(|error| broken(&error))?;
     if decoder.decoder.content_size() > unpacked as u64 {
@@ -98,10 +98,12 @@ mod tests {
         let module = b"\0asm and so on".repeat(1000);
         let packed = pack(&module);
         assert!(is_packed(&packed) && packed.len() < module.len());
-        assert_eq!(unpack(&packed, PACKED, UNPACKED), Ok(module.clone()));
-        assert_eq!(unpack(&module, 10, UNPACKED), Ok(module.clone()));
-        assert_eq!(unpack(&module, PACKED, 10), Err(Error::Unpacked { limit: 10 }));
-        assert_eq!(unpack(&[], PACKED, UNPACKED), Ok(Vec::new()));
+        assert_eq!(unpack(packed, PACKED, UNPACKED), Ok(module.clone()));
+        assert_eq!(unpack(module.clone(), PACKED, 10), Err(Error::Unpacked { limit: 10 }));
+        assert_eq!(unpack(Vec::new(), PACKED, UNPACKED), Ok(Vec::new()));
+        let place = module.as_ptr();
+        let same = unpack(module, 10, UNPACKED).unwrap();
+        assert_eq!(same.as_ptr(), place, "what is not packed is not copied");
     }
 
     #[test]
@@ -109,15 +111,16 @@ mod tests {
         // 300 MiB of nothing in a few KiB: a frame that does not say how much is in it.
         let bomb = pack(&vec![0; 300 << 20]);
         assert!(bomb.len() < 1 << 20, "{}", bomb.len());
-        assert_eq!(unpack(&bomb, PACKED, UNPACKED), Err(Error::Unpacked { limit: UNPACKED }));
-        assert_eq!(unpack(&bomb, 100, UNPACKED), Err(Error::Packed { size: bomb.len(), limit: 100 }));
+        let size = bomb.len();
+        assert_eq!(unpack(bomb.clone(), PACKED, UNPACKED), Err(Error::Unpacked { limit: UNPACKED }));
+        assert_eq!(unpack(bomb, 100, UNPACKED), Err(Error::Packed { size, limit: 100 }));
     }
 
     #[test]
     fn a_frame_that_wants_a_huge_window_is_refused_before_it_gets_one() {
         // Header of RFC 8878 3.1.1.1: no single segment, window descriptor 2^41.
         let frame = [MAGIC.as_slice(), &[0x00, 0xf8], &[0x01, 0x00, 0x00]].concat();
-        let error = unpack(&frame, PACKED, UNPACKED).unwrap_err();
+        let error = unpack(frame, PACKED, UNPACKED).unwrap_err();
         assert!(matches!(error, Error::Broken(_)), "{error}");
     }
 
@@ -126,14 +129,14 @@ mod tests {
         let module: Vec<u8> = (0..4_000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let packed = pack(&module);
         for end in 0..packed.len().min(600) {
-            assert_ne!(unpack(&packed[..end], PACKED, UNPACKED), Ok(module.clone()), "{end}");
+            assert_ne!(unpack(packed[..end].to_vec(), PACKED, UNPACKED), Ok(module.clone()), "{end}");
         }
         for byte in 4..packed.len().min(600) {
             let mut other = packed.clone();
             other[byte] ^= 0x10;
-            let _ = unpack(&other, PACKED, UNPACKED);
+            let _ = unpack(other, PACKED, UNPACKED);
         }
         let behind = [packed.as_slice(), b"x"].concat();
-        assert_eq!(unpack(&behind, PACKED, UNPACKED), Err(Error::Behind(1)));
+        assert_eq!(unpack(behind, PACKED, UNPACKED), Err(Error::Behind(1)));
     }
 }

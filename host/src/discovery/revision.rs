@@ -224,10 +224,11 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
     }
 }
 
-/// Whether the entry names the manifest that names these bytes: the reference has a digest.
+/// Whether the entry names the manifest that named these bytes: the reference has its digest. What was pulled by an earlier
+/// reference was named by another one.
 fn is_pinned(entry: &EntryConfig, module: &Module) -> bool {
     match &entry.plugin.origin {
-        PluginOrigin::Oci(oci) => module.origin == Origin::Registry && oci.reference.digest().is_some(),
+        PluginOrigin::Oci(oci) => module.manifest.is_some() && oci.reference.digest() == module.manifest,
         PluginOrigin::Installed(_) | PluginOrigin::Builtin(_) | PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => {
             false
         }
@@ -361,5 +362,30 @@ fn permissions(given: &config::Permissions) -> Permissions {
                 (name.clone(), EndpointPermission { methods: endpoint.methods.clone(), paths: endpoint.paths.clone() })
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::Digest;
+
+    #[test]
+    fn a_digest_in_the_reference_vouches_for_what_its_manifest_names_and_for_nothing_else() {
+        let entry = |reference: &str| -> EntryConfig {
+            let plugin = format!("{{oci: {{ref: \"oci://r.example/acme/racks{reference}\"}}}}");
+            let text = format!("networkTopologyDiscovery:\n- {{source: s, enabled: true, plugin: {plugin}}}\n");
+            config::parse(&text).unwrap().enabled().next().unwrap().clone()
+        };
+        let (named, other) = (Digest::of(b"its manifest"), Digest::of(b"the manifest of a tag, some time ago"));
+        let module = |manifest| Module { manifest, ..Module::plain(Arc::from(*b"x"), Origin::Registry) };
+        let pinned = entry(&format!("@{named}"));
+        assert!(is_pinned(&pinned, &module(Some(named))));
+        for manifest in [Some(other), None] {
+            assert!(!is_pinned(&pinned, &module(manifest)));
+            let refused = vouched(&pinned, &module(manifest), Vouchers::Host(&TrustOptions::default())).unwrap_err();
+            assert_eq!(refused.reason, Reason::Untrusted);
+        }
+        assert!(!is_pinned(&entry(":stable"), &module(Some(named))));
     }
 }

@@ -14,7 +14,7 @@ use topoloom_core::names::SourceName;
 
 use crate::cluster::nodes::Interest;
 use crate::config::{EntryConfig, Load};
-use crate::delivery::{Offer, Subscription};
+use crate::delivery::Subscription;
 use crate::discovery::revision::{Revision, prepare};
 use crate::discovery::supervisor::SourceContext;
 
@@ -96,7 +96,11 @@ type Warm = (Revision, Interest);
 async fn keep_warm(shared: Arc<SourceContext>, entry: Arc<EntryConfig>, mut place: Subscription) {
     let mut warm: Option<Warm> = None;
     loop {
-        if let Offer::Module(module) = place.offer() {
+        let module = place.offer().module().cloned();
+        let both = warm.as_ref().zip(module.as_ref());
+        // It stays warm while its place gives nothing newer.
+        let is_warm = both.is_some_and(|((revision, _), module)| revision.module == *module);
+        if let Some(module) = module.filter(|_| !is_warm) {
             let objects = shared.objects(&entry).await;
             match prepare(shared.host(&objects), Arc::clone(&entry), module, None).await {
                 Ok(revision) => {

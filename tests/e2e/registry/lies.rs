@@ -19,7 +19,7 @@ const BY_THE_SECRET: &str = "with the credentials of the Secret volcano-system/p
 fn rows() -> Vec<Row> {
     vec![
         (Fault::OtherBytes, "DigestMismatch", &["bytes that hash to sha256:", "came, and the manifest says sha256:"]),
-        (Fault::CutLayer, "Upstream", &["broke off after"]),
+        (Fault::CutLayer, "Upstream", &["the answer broke off"]),
         (Fault::ShortLayer, "DigestMismatch", &["bytes are announced, and the manifest says"]),
         (Fault::HugeLayer, "PluginInvalid", &["has 2147483648 bytes, and at most 33554432 are read"]),
         (Fault::EndlessLayer, "DigestMismatch", &["more bytes came than the"]),

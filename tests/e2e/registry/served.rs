@@ -12,7 +12,7 @@ use crate::swaps::{RACKS, kept, until_quiet, until_serving};
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_pushed_serves_and_a_tag_that_moves_is_a_swap_that_can_be_rolled_back() -> Result<()> {
     let rig = Rig::new().await?;
-    let registry = Registry::start(rig.folder(), &rig.authority, Auth::Basic).await?;
+    let mut registry = Registry::start(rig.folder(), &rig.authority, Auth::Basic).await?;
     let first = rig.push(&registry, "good", "1.0.0", "stable").await?;
     rig.secret(&registry.host(), USER, PASSWORD).await?;
     rig.configure(&reference(&registry, "stable")).await?;
@@ -49,6 +49,16 @@ async fn what_is_pushed_serves_and_a_tag_that_moves_is_a_swap_that_can_be_rolled
     let pulled = reference(&registry, "stable");
     let compared = rig.plugin(&registry, &["diff", &pulled, "--source", "fabric"]).await.unwrap_err().to_string();
     assert!(compared.contains("exit status: 3"), "{compared}");
+
+    // A registry that goes takes nothing from the operator who looks at what waits.
+    registry.stop();
+    eventually("what is not seen is said beside what waits", PATIENCE, async || {
+        let message = rig.scene.until_condition("fabric", "Loaded", "False", "CanaryHeld").await;
+        if message.contains("A newer plugin is not seen: plugin.oci oci://") { Ok(()) } else { Err(message) }
+    })
+    .await;
+    rig.scene.cli(&["plugin", "continue", "fabric"]).await?;
+    until_serving(&rig.scene, "3.0.0").await;
     host.stop().await
 }
 

@@ -70,7 +70,10 @@ impl Purpose {
     const fn authority(&self) -> &'static str {
         match self {
             Self::Endpoint(_) => "with `caBundle`, or as `ca.crt` in the Secret",
-            Self::Registry => "with `caBundle` of the entry, or with --registry-ca at a desk",
+            Self::Registry => {
+                "with `caBundle` of the entry, or with --registry-ca at a desk, beside those of all other hosts that the registry \
+                 sends to: its token server and its store"
+            }
         }
     }
 }
@@ -219,7 +222,7 @@ fn tls_words(error: &io::Error, purpose: &Purpose) -> String {
         }
         Some(Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. })) => match purpose {
             Purpose::Endpoint(_) => "its certificate is for another name; give that one as `serverName`",
-            Purpose::Registry => "its certificate is for another name than that of the reference",
+            Purpose::Registry => "its certificate is for another name than that of this host",
         },
         // Recognised by its words: the type of this one belongs to a library below.
         Some(Tls::InvalidCertificate(Bad::Other(other))) if other.to_string() == "CaUsedAsEndEntity" => {

@@ -60,6 +60,21 @@ pub type Data = BTreeMap<String, Hidden>;
 /// What a look at an object found.
 pub type ObjectData = Result<Data, String>;
 
+/// Why an object cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The sentence, with the rule that would allow it; nothing of its content.
+    pub message: String,
+    /// The API server did not answer, or not now: this says nothing about the object.
+    pub may_pass: bool,
+}
+
+impl From<String> for Unread {
+    fn from(message: String) -> Self {
+        Self { message, may_pass: false }
+    }
+}
+
 /// What a watch says.
 pub enum VaultEvent {
     /// The object as it is now.
@@ -147,6 +162,14 @@ impl Vault {
     /// # Errors
     /// Why it cannot be read, with the rule that would allow it; nothing of its content.
     pub async fn read(&self, name: &VaultObject) -> ObjectData {
+        self.get(name).await.map_err(|unread| unread.message)
+    }
+
+    /// The same, for a caller that remembers what it has read.
+    ///
+    /// # Errors
+    /// Why it cannot be read, and whether that is about the object at all.
+    pub async fn get(&self, name: &VaultObject) -> Result<Data, Unread> {
         match self {
             Self::Cluster { client, .. } => match name.kind {
                 ObjectKind::Secret => found(name, secrets(client, name).get_opt(&name.name).await, of_secret),
@@ -154,16 +177,17 @@ impl Vault {
                     found(name, config_maps(client, name).get_opt(&name.name).await, of_config_map)
                 }
             },
-            Self::Folder(folder) if name.kind == ObjectKind::Secret => folder.read(name).await,
+            Self::Folder(folder) if name.kind == ObjectKind::Secret => folder.read(name).await.map_err(Unread::from),
             Self::Folder(_) => {
-                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
+                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place").into())
             }
             Self::Nothing if name.kind == ObjectKind::ConfigMap => {
-                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
+                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place").into())
             }
             Self::Nothing => Err(format!(
                 "the {name} cannot be read without a cluster; `--credentials DIR` takes files named like its keys"
-            )),
+            )
+            .into()),
         }
     }
 
@@ -210,13 +234,20 @@ fn of_config_map(map: ConfigMap) -> Data {
     text.chain(binary).collect()
 }
 
-fn found<K>(name: &VaultObject, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -> ObjectData {
+fn found<K>(name: &VaultObject, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -> Result<Data, Unread> {
     match answer {
         Ok(Some(object)) => Ok(data(object)),
-        Ok(None) => Err(missing(name)),
+        Ok(None) => Err(missing(name).into()),
         // What is wrong with it may quote it.
-        Err(kube::Error::SerdeError(_)) => Err(format!("the {name} cannot be understood")),
-        Err(error) => Err(unreadable(name, &Refusal::of(&error))),
+        Err(kube::Error::SerdeError(_)) => Err(format!("the {name} cannot be understood").into()),
+        Err(error) => {
+            let refusal = Refusal::of(&error);
+            let may_pass = matches!(
+                refusal.reason,
+                RefusalReason::Unreachable | RefusalReason::ServerError | RefusalReason::TooManyRequests
+            );
+            Err(Unread { message: unreadable(name, &refusal), may_pass })
+        }
     }
 }
 
@@ -275,6 +306,19 @@ async fn read_folder(folder: PathBuf) -> ObjectData {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_api_server_that_is_away_says_is_not_about_the_object() {
+        let name = VaultObject { kind: ObjectKind::Secret, namespace: "n".into(), name: "s".into() };
+        let answer = |code: u16| -> kube::Result<Option<Secret>> {
+            Err(kube::Error::Api(kube::core::Status::failure("no", "no").with_code(code).boxed()))
+        };
+        for (code, may_pass) in [(500, true), (503, true), (429, true), (401, false), (403, false)] {
+            assert_eq!(found(&name, answer(code), of_secret).unwrap_err().may_pass, may_pass, "{code}");
+        }
+        let gone = found(&name, Ok(None), of_secret).unwrap_err();
+        assert_eq!(gone, Unread { message: "the Secret n/s does not exist".into(), may_pass: false });
+    }
 
     #[tokio::test]
     async fn one_folder_is_one_secrets_and_several_have_their_own() {

@@ -69,7 +69,7 @@ impl PluginFile {
         let bytes = read_bounded(path, MOST).with_context(named)?;
         let packed = is_packed(&bytes).then_some(bytes.len());
         Ok(Self {
-            bytes: unpack(&bytes, PACKED, UNPACKED).with_context(named)?.into(),
+            bytes: unpack(bytes, PACKED, UNPACKED).with_context(named)?.into(),
             packed,
             place: named(),
             manifest: None,

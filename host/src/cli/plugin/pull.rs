@@ -1,7 +1,6 @@
 //! `topoloom plugin pull`: an artifact of a registry as files, with what lies beside it, as a host would take them from a
 //! folder.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use clap::Args;
 use super::file::PluginFile;
 use super::place::{PluginPlace, RegistryArgs};
 use crate::cli::print;
+use crate::delivery::oci::layout;
 use crate::delivery::parcel::beside;
 use crate::plugin::Digest;
 
@@ -70,12 +70,6 @@ pub(super) async fn run(args: PullArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file so that a reader sees all of it or nothing.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let named = || path.display().to_string();
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(named)?;
-    file.write_all(bytes).with_context(named)?;
-    file.persist(path).map_err(|error| error.error).with_context(named)?;
-    Ok(())
+    layout::write(path, bytes).with_context(|| path.display().to_string())
 }

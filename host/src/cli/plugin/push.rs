@@ -16,7 +16,7 @@ use serde_json::json;
 use topoloom_core::plugin::Description;
 use topoloom_workshop::pack;
 
-use super::file::PluginFile;
+use super::file::{FoundSignature, PluginFile};
 use super::place::RegistryArgs;
 use super::sandbox::{ProfileArg, Sandbox};
 use crate::cli::source::OPERATOR;
@@ -27,7 +27,7 @@ use crate::delivery::oci::Layout;
 use crate::delivery::oci::layout::PREFIX;
 use crate::delivery::oci::manifest::{Blobs, MANIFEST, Pushed};
 use crate::delivery::parcel::{SIGNATURE, beside};
-use crate::plugin::{Digest, anatomy};
+use crate::plugin::{Digest, anatomy, trust};
 
 /// Flags of `plugin push`.
 #[derive(Debug, Args)]
@@ -121,7 +121,7 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
     let described =
         described.with_context(|| format!("{} is not a plugin that a host would accept", args.file.display()))?;
     let signature = file.signature()?.map(|found| {
-        ensure!(found.bytes.len() <= SIGNATURE, "{} has more than {SIGNATURE} bytes", found.place);
+        check(&found, digest, &described.name, &described.version)?;
         Ok(found.bytes)
     });
     let tested = Tested { file, digest, described, signature: signature.transpose()? };
@@ -133,6 +133,26 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
     };
     print::out(&said);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a signature is about this plugin: with that of another one, every host that asks for signatures refuses it.
+fn check(found: &FoundSignature, digest: Digest, name: &str, version: &str) -> anyhow::Result<()> {
+    const AGAIN: &str = "sign it again with `topoloom plugin sign`, or remove that file";
+    let FoundSignature { place, bytes } = found;
+    ensure!(bytes.len() <= SIGNATURE, "{place} has more than {SIGNATURE} bytes");
+    let claim = trust::claim(bytes).with_context(|| format!("{place} is no signature of a plugin; {AGAIN}"))?;
+    ensure!(
+        Digest::parse(&claim.digest) == Some(digest),
+        "{place} signs the digest {}, and the plugin to push has {digest}; {AGAIN}",
+        claim.digest
+    );
+    ensure!(
+        (claim.name.as_str(), claim.version.as_str()) == (name, version),
+        "{place} signs {:?} {:?}, and the plugin calls itself {name:?} {version:?}; {AGAIN}",
+        claim.name,
+        claim.version
+    );
+    Ok(())
 }
 
 async fn to_registry(args: &PushArgs, tested: &Tested, reference: &Reference) -> anyhow::Result<String> {
@@ -214,6 +234,30 @@ async fn to_config_map(args: &PushArgs, tested: &Tested, map: &str) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signature_of_another_plugin_is_not_pushed() {
+        let digest = Digest::of(b"this one");
+        let judge = |text: String| {
+            let found = FoundSignature { place: "acme.sig".to_owned(), bytes: text.into_bytes() };
+            check(&found, digest, "acme", "1.0.0").map_err(|error| format!("{error:#}"))
+        };
+        let signs = |name: &str, version: &str, digest: Digest| {
+            format!("name: {name}\nversion: {version}\ndigest: {digest}\nkey: k\nsignature: s\n")
+        };
+        assert_eq!(judge(signs("acme", "1.0.0", digest)), Ok(()));
+        let other = Digest::of(b"the one before");
+        for (text, words) in [
+            (signs("acme", "1.0.0", other), format!("acme.sig signs the digest {other}, and the plugin to push has")),
+            (signs("acme", "0.9.0", digest), "signs \"acme\" \"0.9.0\"".to_owned()),
+            (signs("racks", "1.0.0", digest), "signs \"racks\" \"1.0.0\"".to_owned()),
+            ("name: acme".to_owned(), "acme.sig is no signature of a plugin".to_owned()),
+            ("x".repeat(SIGNATURE + 1), "has more than".to_owned()),
+        ] {
+            let error = judge(text).unwrap_err();
+            assert!(error.contains(&words), "{error}");
+        }
+    }
 
     #[test]
     fn a_push_goes_to_a_tag_or_into_a_folder() {

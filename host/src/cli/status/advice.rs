@@ -13,6 +13,11 @@ const SHOWN: usize = 20;
 const MISSING_RULE: &str = "The missing rule";
 /// What a message has that is about a plugin of a registry.
 const FROM_REGISTRY: &str = "plugin.oci ";
+/// What it also has where the host may not pull from that registry, where the entry names no account, and where the authorities are
+/// not those of the certificate, or cannot be read.
+const NOT_NAMED: &str = "--plugin-registries";
+const NO_SECRET: &str = "names no `pullSecret`";
+const BUNDLE: &str = "caBundle";
 
 /// What was found where the configuration is.
 pub(super) struct Configuration<'a> {
@@ -70,6 +75,9 @@ impl Configuration<'_> {
         let Some(reason) = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason) else {
             return format!("topoloom source run {source}");
         };
+        if let Some(advice) = self.about_registry(*reason, &condition.message) {
+            return advice;
+        }
         match reason {
             Reason::InvalidConfig | Reason::InvalidDocument | Reason::PermissionDenied => self.edit(),
             // The present state counts, not the one when the condition was written.
@@ -109,6 +117,22 @@ impl Configuration<'_> {
             | Reason::ForeignWriter
             | Reason::VolcanoActive => String::new(),
             _ => format!("topoloom source run {source}"),
+        }
+    }
+
+    /// The same where the registry of a plugin is not reached as the entry and the host are; nothing where that is not what is wrong.
+    fn about_registry(&self, reason: Reason, message: &str) -> Option<String> {
+        let is = |wanted: &[Reason], words: &str| wanted.contains(&reason) && message.contains(words);
+        if !message.starts_with(FROM_REGISTRY) {
+            None
+        } else if is(&[Reason::PermissionDenied], NOT_NAMED) {
+            Some("add the registry to --plugin-registries (`plugins.registries` of the chart)".to_owned())
+        } else if is(&[Reason::Unauthorized], NO_SECRET) {
+            Some(format!("add `pullSecret` to `plugin.oci`: {}", self.edit()))
+        } else if is(&[Reason::CredentialsMissing, Reason::Upstream], BUNDLE) {
+            Some(format!("correct the authorities that `caBundle` of `plugin.oci` gives: {}", self.edit()))
+        } else {
+            None
         }
     }
 }
@@ -210,6 +234,27 @@ mod tests {
         let message = "plugin.oci oci://registry.example.com/acme/racks:1: GET https://registry.example.com/v2/: 404";
         let push = about("PluginNotFound", message, &none);
         assert!(push.starts_with("topoloom plugin push FILE oci://REGISTRY/NAME:TAG, or correct"), "{push}");
+        for (reason, words, command) in [
+            ("PermissionDenied", "name r.example with --plugin-registries", "add the registry to --plugin-registries"),
+            ("PermissionDenied", "a private address", EDIT),
+            (
+                "Unauthorized",
+                "401, since the entry names no `pullSecret`",
+                "add `pullSecret` to `plugin.oci`: kubectl edit",
+            ),
+            ("Unauthorized", "403, with the credentials of the Secret a/b", "correct the Secret"),
+            (
+                "CredentialsMissing",
+                "`caBundle`: the ConfigMap a/b does not exist",
+                "correct the authorities that `caBundle`",
+            ),
+            ("CredentialsMissing", "the Secret a/b does not exist", "correct the Secret"),
+            ("Upstream", "not signed by a trusted authority: caBundle", "correct the authorities that `caBundle`"),
+            ("Upstream", "503", "topoloom source run a"),
+        ] {
+            let said = about(reason, &format!("plugin.oci oci://r.example/a:1: {words}"), &none);
+            assert!(said.starts_with(command), "{reason}, {words}: {said}");
+        }
         assert_eq!(about("Trap", "m", &kept), "topoloom plugin rollback a");
         let forbidden = "Secret x: it may not be read. The missing rule: get on secrets x";
         assert_eq!(about("CredentialsMissing", forbidden, &none), "topoloom preflight");

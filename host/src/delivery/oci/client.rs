@@ -8,6 +8,7 @@
 //! Credentials go to the registry that the reference names, and to the token server that this registry names over TLS, which
 //! could as well ask for them itself.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,14 @@ const PASSWORD: Duration = Duration::from_secs(600);
 /// The header by which a registry names what it sends.
 pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
+/// What there is to show.
+#[derive(Debug)]
+struct Proof {
+    carried: Carried,
+    /// It is kept already, since the server that gave it says how long it is good. A password is kept once it was accepted.
+    is_kept: bool,
+}
+
 /// What was accepted, for as long as it is good.
 #[derive(Debug, Clone)]
 struct Token {
@@ -54,19 +63,67 @@ enum NoProof {
     Failed(OciError),
 }
 
+/// What a client goes by: the account and the authorities, or why there are none.
+pub(super) struct Means {
+    account: Result<Found, String>,
+    authorities: Result<Option<(String, Vec<u8>)>, String>,
+}
+
+impl Means {
+    /// Whether a request that failed with the others may succeed with these.
+    pub(super) fn mends(&self, others: &Self) -> bool {
+        (self.account.is_ok() && self.account != others.account)
+            || (self.authorities.is_ok() && self.authorities != others.authorities)
+    }
+}
+
 /// One repository of a registry.
 pub struct Client {
     registry: Registry,
     name: String,
     pub(super) wire: Wire,
     token: Mutex<Option<Token>>,
+    /// What was read of the account is in doubt: the registry knows it and gives it nothing.
+    is_doubted: AtomicBool,
 }
 
 impl Client {
     /// Nothing is dialled yet.
     #[must_use]
     pub fn new(registry: &Registry, name: &str, access: Access) -> Self {
-        Self { registry: registry.clone(), name: name.to_owned(), wire: Wire::new(access), token: Mutex::default() }
+        Self {
+            registry: registry.clone(),
+            name: name.to_owned(),
+            wire: Wire::new(access),
+            token: Mutex::default(),
+            is_doubted: AtomicBool::new(false),
+        }
+    }
+
+    /// The account and the authorities, as the last requests had them.
+    pub(super) async fn means(&self) -> Means {
+        self.read(Look::Usual).await
+    }
+
+    /// The same as they are now, without a request to the registry.
+    pub(super) async fn present_means(&self) -> Means {
+        self.read(Look::Again).await
+    }
+
+    async fn read(&self, look: Look) -> Means {
+        let access = &self.wire.access;
+        let account = access.login.account(&self.registry, &self.name, look).await;
+        Means { account, authorities: access.trusted.pem(look).await }
+    }
+
+    /// What the answer to a question means, where it is no success. Some registries answer 403 or 404 to a token that has ended, or
+    /// to an account that was changed: the next question is asked with others.
+    async fn refused(&self, answer: Answer) -> OciError {
+        if matches!(answer.status(), 403 | 404) && !answer.is_elsewhere() {
+            self.forget();
+            self.is_doubted.store(true, Ordering::Relaxed);
+        }
+        answer.refused().await
     }
 
     /// What a tag means now; nothing where the registry does not say it without sending all of it.
@@ -80,7 +137,7 @@ impl Client {
             200 => Ok(answer.header(&CONTENT_DIGEST).and_then(Digest::parse)),
             // Some do not know the question.
             405 | 501 => Ok(None),
-            _ => Err(answer.refused().await),
+            _ => Err(self.refused(answer).await),
         }
     }
 
@@ -92,7 +149,7 @@ impl Client {
         let ask = Ask::read(Method::GET, self.uri(&format!("manifests/{version}"))?).header(header::ACCEPT, ACCEPT);
         let answer = self.send(&ask).await?;
         if answer.status() != 200 {
-            return Err(answer.refused().await);
+            return Err(self.refused(answer).await);
         }
         let said = answer.header(&CONTENT_DIGEST).and_then(Digest::parse);
         let content_type = answer.header(&header::CONTENT_TYPE);
@@ -123,9 +180,9 @@ impl Client {
         let Layer { digest, size } = *layer;
         let answer = self.send(&Ask::read(Method::GET, self.uri(&format!("blobs/{digest}"))?)).await?;
         if answer.status() != 200 {
-            return Err(answer.refused().await);
+            return Err(self.refused(answer).await);
         }
-        let mismatch = answer.error(Trouble::Mismatch, String::new());
+        let mismatch = answer.error(Trouble::Mismatch, String::new()).costly();
         let is_packed = answer.header(&header::CONTENT_ENCODING).is_some();
         let announced = answer.header(&header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
         if let Some(other) = announced.filter(|announced| !is_packed && *announced != size) {
@@ -135,10 +192,10 @@ impl Client {
             Ended::TooLarge(_) => {
                 mismatch.clone().came(format!("more bytes came than the {size} that the manifest says"))
             }
-            Ended::Broken(error) => error,
+            Ended::Broken(error) => error.costly(),
         })?;
         if bytes.len() as u64 != size {
-            return Err(mismatch.came(format!("{} bytes came, and the manifest says {size}", bytes.len())));
+            return Err(mismatch.came(format!("fewer bytes came than the {size} that the manifest says")));
         }
         let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
         let (found, bytes) = hashed.map_err(|_| mismatch.clone().came("the bytes could not be hashed"))?;
@@ -160,33 +217,51 @@ impl Client {
         let http = self.wire.http().await?;
         let mut carried = self.known(ask.action);
         let mut answer = self.wire.exchange(&http, ask, carried.as_ref()).await?;
-        let mut refused = None;
+        let (mut failed, mut shown): (Option<OciError>, Option<Found>) = (None, None);
+        let first = if self.is_doubted.swap(false, Ordering::Relaxed) { Look::Again } else { Look::Usual };
         // The second time with what the Secret has by then.
-        for look in [Look::Usual, Look::Again] {
+        for look in [first, Look::Again] {
             if !answer.asks_who() {
                 return Ok(answer);
             }
             self.forget();
-            let found = self.wire.access.login.account(&self.registry, &self.name, look).await;
-            let found = found.map_err(|why| answer.error(Trouble::Credentials, why).with(None))?;
-            answer.with(&found.with);
-            let wanted = challenge::wanted(answer.headers());
-            let fresh = match self.prove(&http, ask, wanted, &found).await {
-                Ok(fresh) => fresh,
-                Err(NoProof::Refused(error)) => {
-                    refused = Some(error);
+            let found = match self.wire.access.login.account(&self.registry, &self.name, look).await {
+                Ok(found) => found,
+                Err(why) => {
+                    let error = answer.error(Trouble::Credentials, why).with(None);
+                    if !self.wire.access.login.is_remembered() {
+                        return Err(error);
+                    }
+                    failed = Some(error);
                     continue;
                 }
-                Err(NoProof::Unusable(trouble, why)) => return Err(answer.error(trouble, why)),
+            };
+            if failed.is_some() && shown.as_ref() == Some(&found) {
+                // What was refused a moment ago is refused again, and some servers count.
+                break;
+            }
+            answer.with(&found.with);
+            let wanted = challenge::wanted(answer.headers());
+            let proof = self.prove(&http, ask, wanted, &found).await;
+            shown = Some(found);
+            failed = match proof {
+                Ok(None) => None,
+                Ok(Some(Proof { carried: fresh, .. })) if carried.as_ref() == Some(&fresh) => None,
+                Ok(Some(Proof { carried: fresh, is_kept })) => {
+                    answer = self.wire.exchange(&http, ask, Some(&fresh)).await?;
+                    if !is_kept && !answer.asks_who() {
+                        // The same for every action: the registry knows whose it is.
+                        self.keep(&fresh, Action::Push, PASSWORD);
+                    }
+                    carried = Some(fresh);
+                    None
+                }
+                Err(NoProof::Refused(error)) => Some(error),
+                Err(NoProof::Unusable(trouble, why)) => Some(answer.error(trouble, why)),
                 Err(NoProof::Failed(error)) => return Err(error),
             };
-            refused = None;
-            if fresh.is_some() && fresh != carried {
-                carried = fresh;
-                answer = self.wire.exchange(&http, ask, carried.as_ref()).await?;
-            }
         }
-        refused.map_or(Ok(answer), Err)
+        failed.map_or(Ok(answer), Err)
     }
 
     /// What was accepted for that and is still good.
@@ -207,7 +282,7 @@ impl Client {
     }
 
     /// What the registry wants to be shown; nothing where we have nothing of the kind.
-    async fn prove(&self, http: &Http, ask: &Ask, wanted: Wanted, found: &Found) -> Result<Option<Carried>, NoProof> {
+    async fn prove(&self, http: &Http, ask: &Ask, wanted: Wanted, found: &Found) -> Result<Option<Proof>, NoProof> {
         let wrong = |why: String| NoProof::Unusable(Trouble::Credentials, why);
         let header = match (&found.account, wanted) {
             (Account::Token(token), Wanted::Token { .. }) => docker::bearer(token).map_err(wrong)?,
@@ -219,7 +294,7 @@ impl Client {
                 let request = self.token_request(&realm, service.as_deref(), &scope, account);
                 let request = request.map_err(|why| NoProof::Unusable(Trouble::NotAllowed, why))?;
                 return match self.new_token(http, &request, found, ask.action).await {
-                    Ok(carried) => Ok(Some(carried)),
+                    Ok(carried) => Ok(Some(Proof { carried, is_kept: true })),
                     Err(error) if error.trouble == Trouble::Refused => Err(NoProof::Refused(error)),
                     Err(error) => Err(NoProof::Failed(error)),
                 };
@@ -231,18 +306,20 @@ impl Client {
             }
         };
         let carried = header.map(|header| Carried { header, with: found.with.clone() });
-        if let Some(carried) = &carried {
-            // The same for every action: the registry knows whose it is.
-            self.keep(carried, Action::Push, PASSWORD);
-        }
-        Ok(carried)
+        Ok(carried.map(|carried| Proof { carried, is_kept: false }))
     }
 
     /// A new token.
     async fn new_token(&self, http: &Http, request: &Ask, found: &Found, action: Action) -> Result<Carried, OciError> {
         let reply = self.wire.once(http, request, &found.with).await?;
         if reply.status() != 200 {
-            return Err(reply.refused().await);
+            // It says nothing about an artifact, and its redirects are not followed.
+            let trouble = match reply.status() {
+                300..=399 => Trouble::NotAllowed,
+                400 | 401 | 403 => Trouble::Refused,
+                _ => Trouble::Away,
+            };
+            return Err(reply.refused().await.of(trouble));
         }
         let unreadable = reply.error(Trouble::Away, "the answer of the token server has no token");
         let body = reply.body(TOKEN, SHORT).await?;
@@ -286,3 +363,6 @@ impl Client {
         Ok(ask)
     }
 }
+
+#[cfg(test)]
+mod tests;

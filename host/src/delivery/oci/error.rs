@@ -44,6 +44,8 @@ pub struct OciError {
     pub trouble: Trouble,
     /// When the registry wants to be asked again, if it says so.
     pub after: Option<Duration>,
+    /// A layer was on its way: asking again costs as much once more.
+    is_costly: bool,
     asked: Option<String>,
     came: String,
     with: Option<String>,
@@ -52,7 +54,7 @@ pub struct OciError {
 impl OciError {
     /// Before anything was asked, or about what came.
     pub(super) fn new(trouble: Trouble, came: impl Into<String>) -> Self {
-        Self { trouble, after: None, asked: None, came: came.into(), with: None }
+        Self { trouble, after: None, is_costly: false, asked: None, came: came.into(), with: None }
     }
 
     /// The answer to this request.
@@ -78,6 +80,16 @@ impl OciError {
     /// To be asked again after that.
     pub(super) fn after(self, after: Option<Duration>) -> Self {
         Self { after, ..self }
+    }
+
+    /// The same about a layer that was on its way.
+    pub(super) fn costly(self) -> Self {
+        Self { is_costly: true, ..self }
+    }
+
+    /// Whether a layer was on its way.
+    pub(super) const fn is_costly(&self) -> bool {
+        self.is_costly
     }
 
     /// Whether a look without any change may do better.

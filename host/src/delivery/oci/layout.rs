@@ -5,7 +5,9 @@
 //! hash to. What is read is hashed, as what comes from a registry.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -169,17 +171,19 @@ fn name(entry: &Value) -> Option<&str> {
     entry.get("annotations")?.get(NAME)?.as_str()
 }
 
-/// Writes a file so that a reader sees all of it or nothing.
+/// Writes a file and its folder.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let write = || -> std::io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(bytes)?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
-    };
-    write().map_err(|error| format!("{}: {error}", path.display()))
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder.and_then(|()| write(path, bytes)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Writes a file so that a reader sees all of it or nothing. It is no secret: the umask decides who may read it.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -193,6 +197,16 @@ mod tests {
 
     fn at(folder: &Path, tag: &str) -> Layout {
         format!("oci-layout:{}:{tag}", folder.display()).parse().unwrap()
+    }
+
+    #[test]
+    fn a_file_has_the_rights_that_any_other_program_would_give_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, other) = (folder.path().join("ours"), folder.path().join("other"));
+        write(&ours, b"x").unwrap();
+        std::fs::write(&other, b"x").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&other));
     }
 
     #[test]

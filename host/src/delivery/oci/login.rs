@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::docker::{Account, DockerConfig, LARGEST};
 use crate::authorities::{self, Authorities};
 use crate::config::registry::Registry;
-use crate::endpoints::vault::{Data, Vault, VaultObject};
+use crate::endpoints::vault::{Data, Unread, Vault, VaultObject};
 
 /// The key of a Secret of the type `kubernetes.io/dockerconfigjson`.
 pub const SECRET_KEY: &str = ".dockerconfigjson";
@@ -32,6 +32,8 @@ const BUNDLE: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest answer of one, in bytes.
 const ANSWER: u64 = 64 << 10;
+/// What `docker login` calls Docker's own registry, which has several names.
+const DOCKER_SERVER: &str = "https://index.docker.io/v1/";
 
 /// How much the caller trusts what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +67,25 @@ impl ClusterObject {
                 return Ok(Arc::clone(data));
             }
         }
-        let data = Arc::new(self.vault.read(&self.name).await?);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&data)));
-        Ok(data)
+        let read = self.vault.get(&self.name).await;
+        self.keep(read)
+    }
+
+    /// What was read counts. An API server that is away takes nothing that was read before.
+    fn keep(&self, read: Result<Data, Unread>) -> Result<Arc<Data>, String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let unread = match read {
+            Err(unread) => unread,
+            Ok(data) => {
+                let data = Arc::new(data);
+                *known = Some((Instant::now(), Arc::clone(&data)));
+                return Ok(data);
+            }
+        };
+        match known.as_ref().filter(|_| unread.may_pass) {
+            Some((_, data)) => Ok(Arc::clone(data)),
+            None => Err(unread.message),
+        }
     }
 
     async fn key(&self, key: &str, look: Look) -> Result<Vec<u8>, String> {
@@ -97,6 +115,11 @@ pub(super) struct Found {
 }
 
 impl Login {
+    /// Whether another look may find something else, since what was read counts for a while.
+    pub(super) const fn is_remembered(&self) -> bool {
+        matches!(self, Self::Secret(_))
+    }
+
     /// The account for a repository.
     ///
     /// # Errors
@@ -142,9 +165,11 @@ async fn at_desk(folder: &Path, registry: &Registry, name: &str) -> Result<Found
     };
     let config = DockerConfig::parse(&text).map_err(|why| format!("{place}: {why}"))?;
     if let Some(helper) = config.helper(registry) {
-        let account = helped(helper, registry).await.map_err(|why| format!("{place}: {why}"))?;
-        if let Some(account) = account {
-            return Ok(Found { account, with: format!("with the credentials of docker-credential-{helper}") });
+        for server in servers(registry) {
+            let account = helped(helper, server).await.map_err(|why| format!("{place}: {why}"))?;
+            if let Some(account) = account {
+                return Ok(Found { account, with: format!("with the credentials of docker-credential-{helper}") });
+            }
         }
     }
     Ok(found(config.account(registry, name), &place, registry))
@@ -177,9 +202,14 @@ struct Helped {
     secret: String,
 }
 
+/// What programs with credentials call a registry: `docker login` stores those of Docker's own under a URL.
+fn servers(registry: &Registry) -> impl Iterator<Item = &str> {
+    registry.is_docker().then_some(DOCKER_SERVER).into_iter().chain([registry.as_str()])
+}
+
 /// Asks the program `docker-credential-NAME`, as Docker does: the registry in its standard input, the answer as JSON in its
 /// standard output. `None`: it has none for this registry.
-async fn helped(name: &str, registry: &Registry) -> Result<Option<Account>, String> {
+async fn helped(name: &str, server: &str) -> Result<Option<Account>, String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(is_word) {
         return Err("the name of a program with credentials has letters, digits, `-`, `_` and `.`".to_owned());
@@ -198,7 +228,7 @@ async fn helped(name: &str, registry: &Registry) -> Result<Option<Account>, Stri
     let asked = async {
         if let Some(mut input) = input {
             // One that reads nothing has its answer already.
-            let _ = input.write_all(registry.as_str().as_bytes()).await;
+            let _ = input.write_all(server.as_bytes()).await;
         }
         let mut answer = Vec::new();
         if let Some(output) = output {
@@ -236,7 +266,7 @@ pub enum Trusted {
 
 impl Trusted {
     /// Where they are from and what they are, as PEM; nothing for those of the system.
-    pub(super) async fn pem(&self) -> Result<Option<(String, Vec<u8>)>, String> {
+    pub(super) async fn pem(&self, look: Look) -> Result<Option<(String, Vec<u8>)>, String> {
         match self {
             Self::System => Ok(None),
             Self::Inline(pem) => Ok(Some(("`caBundle`".to_owned(), pem.clone()))),
@@ -248,7 +278,7 @@ impl Trusted {
                 Ok(Some((place.clone(), pem.map_err(|why| format!("{place}: {why}"))?)))
             }
             Self::Key(object, key) => {
-                let pem = object.key(key, Look::Usual).await.map_err(|why| format!("`caBundle`: {why}"))?;
+                let pem = object.key(key, look).await.map_err(|why| format!("`caBundle`: {why}"))?;
                 Ok(Some((format!("`caBundle`: key {key:?} of the {}", object.name), pem)))
             }
         }
@@ -290,13 +320,33 @@ mod tests {
         assert!(error.contains("it is no configuration of Docker") && !error.contains("canary"), "{error}");
     }
 
+    #[test]
+    fn an_api_server_that_is_away_takes_nothing_that_was_read_before() {
+        let name = VaultObject { kind: ObjectKind::Secret, namespace: "n".to_owned(), name: "s".to_owned() };
+        let object = ClusterObject::new(Vault::Nothing, name);
+        let away = || Err(Unread { message: "no answer".to_owned(), may_pass: true });
+        assert_eq!(object.keep(away()), Err("no answer".to_owned()), "there is nothing to fall back on");
+        let data = object.keep(Ok(Data::new())).unwrap();
+        assert_eq!(object.keep(away()), Ok(data));
+        assert_eq!(object.keep(Err("it does not exist".to_owned().into())), Err("it does not exist".to_owned()));
+    }
+
     #[tokio::test]
     async fn the_name_of_a_program_leads_to_no_other_folder() {
         for name in ["../sh", "a b", "", "a/b", "$(x)"] {
-            assert!(helped(name, &registry()).await.unwrap_err().contains("has letters, digits"), "{name}");
+            assert!(helped(name, "registry.example.com").await.unwrap_err().contains("has letters, digits"), "{name}");
         }
-        let error = helped("of-no-one-at-all", &registry()).await.unwrap_err();
+        let error = helped("of-no-one-at-all", "registry.example.com").await.unwrap_err();
         assert!(error.starts_with("docker-credential-of-no-one-at-all: "), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_asked_for_docker_s_registry_by_the_name_under_which_docker_stores_it() {
+        for name in ["docker.io", "registry-1.docker.io", "index.docker.io"] {
+            let docker = Registry::parse(name).unwrap();
+            assert!(servers(&docker).eq(["https://index.docker.io/v1/", name]), "{name}");
+        }
+        assert!(servers(&registry()).eq(["registry.example.com"]));
     }
 
     #[tokio::test]
@@ -304,11 +354,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let trusted = Trusted::File(path.clone());
-        let error = trusted.pem().await.unwrap_err();
+        let error = trusted.pem(Look::Usual).await.unwrap_err();
         assert!(error.contains("ca.pem") && error.contains("there is no such file"), "{error}");
         std::fs::write(&path, "no PEM").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let pem = trusted.pem().await.unwrap();
+        let pem = trusted.pem(Look::Usual).await.unwrap();
         assert!(authorities(pem.as_ref()).unwrap_err().contains("ca.pem holds no PEM certificate"));
     }
 }

@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use tokio::time::Instant;
 
 use super::error::{OciError, Trouble, asked, code};
-use super::login::{Login, Trusted, authorities};
+use super::login::{Login, Look, Trusted, authorities};
 use super::place::{is_loopback, is_same, target};
 use crate::authorities::Authorities;
 use crate::endpoints;
@@ -196,6 +196,10 @@ impl Answer {
         let too_large = || Ended::TooLarge(error.clone().came(format!("the answer has more than {most} bytes")));
         let ended = |why: endpoints::Error| match why {
             endpoints::Error::TooLarge(_) => too_large(),
+            // How far it came differs each time, and a condition that differs is written again.
+            endpoints::Error::Protocol(why) => {
+                Ended::Broken(error.clone().came(why.split(" after ").next().unwrap_or_default()))
+            }
             why => Ended::Broken(error.clone().came(why.to_string())),
         };
         let length = self.header(&header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
@@ -205,7 +209,8 @@ impl Answer {
         let packing = Packing::of(self.headers(), HasBody::Yes).map_err(ended)?;
         let bounds = BodyBounds { size: most, deadline: Instant::now() + limit, limit };
         let mut body = Body::coming(self.response.into_body(), packing, bounds, &Credential::none());
-        let mut whole = Vec::new();
+        // Growing piece by piece may take twice as much as it is.
+        let mut whole = Vec::with_capacity(length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default());
         loop {
             let piece = body.read(usize::MAX).await.map_err(ended)?;
             if piece.is_empty() {
@@ -222,7 +227,7 @@ impl Answer {
             300..=399 => Trouble::NotAllowed,
             401 | 403 => Trouble::Refused,
             404 => Trouble::Missing,
-            429 | 500..=599 => Trouble::Away,
+            408 | 425 | 429 | 500..=599 => Trouble::Away,
             _ => Trouble::Invalid,
         };
         let after = self.header(&header::RETRY_AFTER).and_then(|seconds| seconds.trim().parse::<u64>().ok());
@@ -274,7 +279,7 @@ impl Wire {
     /// The client with the present authorities.
     pub(super) async fn http(&self) -> Result<Http, OciError> {
         let unreadable = |why: String| OciError::new(Trouble::Credentials, why);
-        let pem = self.access.trusted.pem().await.map_err(unreadable)?;
+        let pem = self.access.trusted.pem(Look::Usual).await.map_err(unreadable)?;
         let mut built = self.built.lock().await;
         if let Some(known) = built.as_ref().filter(|known| known.pem == pem) {
             return Ok(known.http.clone());

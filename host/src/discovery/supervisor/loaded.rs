@@ -48,7 +48,8 @@ enum LoadedVerdict {
 
 impl Loaded<'_> {
     fn verdict(&self) -> LoadedVerdict {
-        let in_question = self.quarantined().or_else(|| self.candidate_verdict());
+        let candidate = || self.candidate_verdict().map(|verdict| self.without_newer(verdict));
+        let in_question = self.quarantined().or_else(candidate);
         in_question.or_else(|| self.refused_or_missing()).unwrap_or_else(|| self.in_order())
     }
 
@@ -86,6 +87,17 @@ impl Loaded<'_> {
                 Some(self.refused_candidate(digest, "; the host tries it again"))
             }
             Stage::Preparing | Stage::Shadow => None,
+        }
+    }
+
+    /// The same, and why a plugin that was delivered after this candidate is not seen.
+    fn without_newer(&self, verdict: LoadedVerdict) -> LoadedVerdict {
+        match (verdict, self.offer) {
+            (LoadedVerdict::Bad(condition, reason, message), Offer::Last(_, trouble)) => {
+                let why = trouble.trouble().map_or("", |(_, why)| why);
+                LoadedVerdict::Bad(condition, reason, format!("{message}. A newer plugin is not seen: {why}"))
+            }
+            (verdict, _) => verdict,
         }
     }
 

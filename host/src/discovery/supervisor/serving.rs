@@ -101,7 +101,7 @@ impl<R: Clone> Serving<R> {
             |stage: &Stage| matches!(stage, Stage::Refused { step: RolloutStep::Receive | RolloutStep::Trust, .. });
         // The same bytes with other words beside them are another delivery.
         let anew = |digest: Digest| {
-            matches!(&self.offer, Offer::Module(module) if module.digest == digest) && self.offer != before
+            self.offer.module().is_some_and(|module| module.digest == digest) && self.offer.module() != before.module()
         };
         let refused = |stage: &Stage| matches!(stage, Stage::Refused { .. });
         let candidate = self.rollout.candidate()?;
@@ -126,8 +126,7 @@ impl<R: Clone> Serving<R> {
         match (self.named.or(pins.serve), pins.pinned, &self.offer) {
             (Some(named), ..) => Some((named, Cause::Operator)),
             (None, Some(pinned), offer) if !matches!(offer, Offer::Pending) => Some((pinned, Cause::Delivery)),
-            (None, _, Offer::Module(module)) => Some((module.digest, Cause::Delivery)),
-            _ => None,
+            (None, _, offer) => offer.module().map(|module| (module.digest, Cause::Delivery)),
         }
     }
 
@@ -146,7 +145,7 @@ impl<R: Clone> Serving<R> {
 
     /// A module that is delivered and waits, because another one is named.
     pub(super) fn waiting_offer(&self, pins: Pins) -> Option<(Digest, &'static str)> {
-        let Offer::Module(module) = &self.offer else { return None };
+        let module = self.offer.module()?;
         let (named, by) = match (self.named, pins.serve, pins.pinned) {
             (Some(named), ..) => (named, "the operator named (annotation topoloom.dev/serve)"),
             (None, Some(named), _) => (named, "the entry names under `serve`"),
@@ -336,6 +335,27 @@ mod tests {
         let _ = serving.rollout.handle(Event::Failed(of, RolloutStep::Scan, Failed::ForGood), S);
         let _ = serving.offered(Offer::Pending);
         assert_eq!(serving.offered(module("new")), Some(Event::Again), "it is delivered anew");
+    }
+
+    #[test]
+    fn a_place_that_gives_nothing_for_a_while_takes_no_candidate_and_gives_it_no_new_tries() {
+        let (mut serving, of, pins) = (serving(None), digest("new"), Pins::default());
+        serves(&mut serving, "old");
+        // One delivery, however often it is offered.
+        let new = module("new");
+        let away = Offer::Nothing(Reason::Upstream, "no answer".to_owned());
+        let last = Offer::Last(Arc::clone(new.module().unwrap()), Box::new(away.clone()));
+        let _ = serving.offered(new.clone());
+        let _ = serving.rollout.handle(serving.wish(pins), S);
+        let _ = serving.rollout.handle(Event::Failed(of, RolloutStep::Configure, Failed::Fault), S);
+        for offer in [last, new] {
+            assert_eq!(serving.offered(offer), None);
+            assert_eq!(serving.wish(pins), Event::Wanted(of, Cause::Delivery));
+            let _ = serving.rollout.handle(serving.wish(pins), S);
+            assert_eq!(serving.rollout.candidate().map(|candidate| candidate.strikes), Some(1));
+        }
+        let _ = serving.offered(away);
+        assert_eq!(serving.wish(pins), Event::Unwanted, "another place, which has given none");
     }
 
     #[test]

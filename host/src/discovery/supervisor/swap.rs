@@ -17,7 +17,7 @@ use super::serving::Pins;
 use super::shadow::Shadow;
 use super::{Supervisor, wake};
 use crate::cluster::events::Urgency;
-use crate::delivery::{Offer, Refused};
+use crate::delivery::Refused;
 use crate::discovery::revision::{Revision, prepare};
 use crate::endpoints::Bell;
 
@@ -85,10 +85,8 @@ impl Supervisor {
         let serving = self.serving.rollout.revision().filter(has_digest);
         let earlier = self.serving.rollout.earlier().filter(has_digest);
         let running = serving.map(|revision| revision.plugin.clone());
-        let known = match &offer {
-            Offer::Module(module) if module.digest == digest => Some(Arc::clone(module)),
-            _ => serving.or(earlier).map(|revision| Arc::clone(&revision.module)),
-        };
+        let delivered = offer.module().filter(|module| module.digest == digest).cloned();
+        let known = delivered.or_else(|| serving.or(earlier).map(|revision| Arc::clone(&revision.module)));
         tracing::debug!(source = &*self.source, %digest, "a plugin is prepared");
         self.work = JoinSet::new();
         self.work.spawn(async move {
