@@ -10,7 +10,7 @@
 //! | `tool.rs` | one tool at work |
 //! | [`wrap`](mod@wrap) | from a core module to a component |
 //! | `stamp.rs` | what a component says about its making |
-//! | `source.rs` | the digest of a source |
+//! | `source.rs` | the files of a source and their digest |
 //! | [`need`] | which limits a component needs |
 //!
 //! Never runs the component: a caller that has a sandbox loads it, and adds what that takes to [`Built::measures`]. Never
@@ -45,9 +45,10 @@ use crate::tools::{self, MissingTools, Product, Search, Sources};
 use crate::{pack, wit};
 
 pub use need::{Need, Row};
-pub use source::SourceError;
+pub use source::{SourceError, is_of_tools};
 pub use wrap::{WrapError, Wrapped};
 
+use source::Files;
 use stamp::Stamp;
 use tool::Output;
 
@@ -219,13 +220,14 @@ impl Built {
 pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
     // Tools are started in the folder: a path must mean the same there.
     let project = &absolute(project)?;
-    let digest = source::digest(project)?;
+    let before = Files::of(project, &project.output)?;
     let work = project.root.join(FOLDER);
     prepare(project, &work)?;
     let made = match &project.build {
         Some(command) => by_command(project, command, &work, say)?,
         None => by_tool(project, &work, say)?,
     };
+    let digest = before.built(Files::of(project, &project.output)?).digest();
     let language = Some(project.language);
     let repeat = if project.build.is_some() { Repeat::Unknown } else { repeat(project.language) };
     finish(made, Finish { output: &project.output, language, source: Some(digest), repeat }, say)
@@ -235,9 +237,9 @@ pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, Buil
 /// tool, is not looked at: [`build`] is.
 #[must_use]
 pub fn is_fresh(project: &Project) -> bool {
-    let source = absolute(project).ok().and_then(|project| source::digest(&project).ok());
+    let source = absolute(project).ok().and_then(|project| Files::of(&project, &project.output).ok());
     let built = read(&project.output).ok();
-    built.zip(source).is_some_and(|(component, source)| stamp::is_of(&component, source))
+    built.zip(source).is_some_and(|(component, source)| stamp::is_of(&component, source.digest()))
 }
 
 /// Makes a component of a file alone: wraps a core module, and says about a component what a build says.

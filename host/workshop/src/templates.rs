@@ -282,8 +282,10 @@ pub fn native_test(language: Language, template: Template) -> Option<String> {
         Language::Python => Some("python3 -m unittest".to_owned()),
         Language::JavaScript => Some("npm test".to_owned()),
         Language::C => {
-            let test = format!("{}_test", template.name());
-            Some(format!(".venv/bin/python3 -m ziglang cc {test}.c -o {test} && ./{test}"))
+            // A program in the folder itself would be a part of the source.
+            let (test, folder) = (format!("{}_test", template.name()), crate::build::FOLDER);
+            let program = format!("{folder}/{test}");
+            Some(format!("mkdir -p {folder} && .venv/bin/python3 -m ziglang cc {test}.c -o {program} && {program}"))
         }
         Language::Other => None,
     }

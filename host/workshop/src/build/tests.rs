@@ -79,6 +79,28 @@ fn a_command_may_write_its_output_itself() {
 }
 
 #[test]
+fn what_a_first_build_generates_is_a_part_of_the_source_that_it_is_of() {
+    let desk = Desk::new(r#"touch made.lock; cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    let (first, _) = desk.build().unwrap();
+    assert!(is_fresh(&desk.project()));
+    assert_eq!(desk.build().unwrap().0, first);
+    // Saved while the command worked: the component is not of this.
+    desk.says(r#"cp core.bin "$TOPOLOOM_OUTPUT"; echo saved >> core.bin"#);
+    desk.build().unwrap();
+    assert!(!is_fresh(&desk.project()));
+}
+
+#[test]
+fn a_component_that_is_signed_and_tried_is_still_of_its_source() {
+    let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    desk.build().unwrap();
+    for name in ["plugin.sig", "signing.pem", "config.yaml"] {
+        std::fs::write(desk.0.path().join(name), "text").unwrap();
+        assert!(is_fresh(&desk.project()), "{name}");
+    }
+}
+
+#[test]
 fn a_command_sees_the_part_of_the_interface_that_the_project_uses() {
     let seen = r#"grep -q 'world narrow' "$TOPOLOOM_WIT/narrow.wit" && test "$TOPOLOOM_WORLD" = narrow && \
   ! grep -q 'find: func' "$TOPOLOOM_WIT/nodes.wit" && cp core.bin "$TOPOLOOM_OUTPUT""#;
