@@ -251,21 +251,34 @@ pub fn wrap_file(file: &Path, output: &Path, say: &mut dyn FnMut(Line)) -> Resul
     finish(made, Finish { output, language: None, source: None, repeat: Repeat::Equal }, say)
 }
 
-/// Writes into the project file which limits the component needs, where the project does not ask for them yet. Returns the
-/// line, if there is a new one.
+/// A line that a project file needs for its component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The line.
+    pub line: String,
+    /// Whether the file has it now. Otherwise it has a form in which a line more is not all that would change, such as JSON.
+    pub is_written: bool,
+}
+
+/// Writes into the project file which limits the component needs, where the project does not ask for them yet. Nothing where it
+/// does. The file stays as it is where it would not be read as the same project with these limits.
 ///
 /// # Errors
 /// A file that cannot be read or written.
-pub fn settle(project: &Project, need: &Need) -> Result<Option<String>, BuildError> {
+pub fn settle(project: &Project, need: &Need) -> Result<Option<Settled>, BuildError> {
     let Some(limits) = need.added_to(&project.limits) else { return Ok(None) };
-    let path = project.root.join(FILE);
-    let failed = |what| {
-        let path = path.clone();
-        move |source| BuildError::File { path, what, source }
-    };
-    let text = std::fs::read_to_string(&path).map_err(failed("read"))?;
-    std::fs::write(&path, with_limits(&text, &limits)).map_err(failed("written"))?;
-    Ok(Some(format!("limits: {limits}")))
+    let failed = |source| BuildError::File { path: project.root.join(FILE), what: "read", source };
+    // A link to the file stays one.
+    let path = project.root.join(FILE).canonicalize().map_err(failed)?;
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let line = format!("limits: {limits}");
+    let written = with_limits(&text, &limits);
+    let wanted = Project { limits, ..project.clone() };
+    let is_written = Project::parse(&project.root, &written).is_ok_and(|read| read == wanted);
+    if is_written {
+        write(&path, written.as_bytes())?;
+    }
+    Ok(Some(Settled { line, is_written }))
 }
 
 /// What a tool has left.

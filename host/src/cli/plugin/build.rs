@@ -10,12 +10,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use topoloom_core::plugin::{Amount, Description, Limit, Limits};
-use topoloom_workshop::build::{Built, Repeat, build, settle, wrap_file};
+use topoloom_workshop::build::{Built, Repeat, Settled, build, settle, wrap_file};
 use topoloom_workshop::project::{FILE, Limits as Asked, Project};
 
 use super::rows::{self, list, row};
 use super::sandbox::Sandbox;
-use super::target::say;
+use super::target::{BY_HAND, say};
 use crate::cli::print;
 use crate::plugin::of_ended_children;
 
@@ -46,8 +46,9 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     print::out(&report(&built, described.as_ref()));
-    if let Some(line) = settled {
-        print::out(&format!("\n{FILE} has a new line, and the entry of an operator needs it, too:\n  {line}\n"));
+    if let Some(Settled { line, is_written }) = settled {
+        let what = if is_written { "has a new line" } else { BY_HAND };
+        print::out(&format!("\n{FILE} {what}, and the entry of an operator needs it, too:\n  {line}\n"));
     }
     match &built.refused {
         None => Ok(ExitCode::SUCCESS),

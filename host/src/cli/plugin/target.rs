@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use topoloom_core::plugin::{Limit, LimitSetting, Limits};
 use topoloom_core::text;
-use topoloom_workshop::build::{Line, build, is_fresh, settle};
+use topoloom_workshop::build::{Line, Settled, build, is_fresh, settle};
 use topoloom_workshop::project::{FILE, Language, Project};
 
 use super::file::PluginFile;
@@ -18,6 +18,10 @@ use crate::cli::print;
 const CASES: &str = "cases";
 /// The longest line of a tool, in bytes.
 const TOOL: usize = 4 << 10;
+
+/// What is said of a project file that needs a line and does not get it from a build.
+pub(super) const BY_HAND: &str =
+    "needs a line, which you must add: a build writes it only where all else stays as it is";
 
 /// What a verb is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +62,14 @@ impl Target {
             }
             Self::Project(root) => {
                 let mut project = Project::read(root)?;
-                if !is_current(&project) {
+                if is_current(&project) {
+                    let output = project.output.display();
+                    print::error(&format!("topoloom: not built: {output} is of the source as it is"));
+                } else {
                     let built = build(&project, &mut say)?;
-                    if let Some(line) = settle(&project, &built.need())? {
-                        print::error(&format!("topoloom: {FILE} has a new line: {line}"));
+                    if let Some(Settled { line, is_written }) = settle(&project, &built.need())? {
+                        let what = if is_written { "has a new line" } else { BY_HAND };
+                        print::error(&format!("topoloom: {FILE} {what}: {line}"));
                         project = Project::read(root)?;
                     }
                 }

@@ -155,11 +155,32 @@ fn the_limits_that_a_component_needs_are_written_once() {
     built.measured(Limit::File, Amount::mib(18));
     built.measured(Limit::CompileCpu, Amount::seconds(18));
     let line = "limits: {profile: large, compileCpu: 40s}";
-    assert_eq!(settle(&desk.project(), &built.need()).unwrap().as_deref(), Some(line));
+    let settled = settle(&desk.project(), &built.need()).unwrap();
+    assert_eq!(settled, Some(Settled { line: line.to_owned(), is_written: true }));
     assert!(std::fs::read_to_string(desk.0.path().join(FILE)).unwrap().ends_with(&format!("{line}\n")));
     assert_eq!(settle(&desk.project(), &built.need()).unwrap(), None);
     // It changes neither the source nor the component.
     assert_eq!(desk.build().unwrap().0.digest, built.digest);
+}
+
+#[test]
+fn a_project_file_in_which_more_would_change_stays_as_it_is() {
+    let need = Need::of(&[(Limit::File, Amount::mib(18)), (Limit::Modules, Amount::Count(17))].into());
+    for text in [
+        "{\"language\": \"c\"}\n",
+        "{language: c, limits: {memory: 1Mi}}\n",
+        "language: c\n...\n",
+        "  language: c\n  limits: {memory: 1Mi}\n",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE);
+        std::fs::write(&file, text).unwrap();
+        let project = Project::read(folder.path()).unwrap();
+        let settled = settle(&project, &need).unwrap().unwrap();
+        assert!(!settled.is_written && settled.line.starts_with("limits: {profile: large"), "{settled:?}: {text}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }
 
 #[test]
