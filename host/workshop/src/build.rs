@@ -218,19 +218,34 @@ impl Built {
 /// # Errors
 /// The first step that failed, in words. The component of an earlier build is not touched then.
 pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    build_into(project, &project.output, say)
+}
+
+/// The same, with the component in another place than `output` of the project file, where its own command still writes.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_into(project: &Project, output: &Path, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
     // Tools are started in the folder: a path must mean the same there.
-    let project = &absolute(project)?;
-    let before = Files::of(project, &project.output)?;
+    let (project, output) = (&absolute(project)?, &absolute_path(output)?);
+    let before = Files::of(project, output)?;
     let work = project.root.join(FOLDER);
     prepare(project, &work)?;
-    let made = match &project.build {
-        Some(command) => by_command(project, command, &work, say)?,
-        None => by_tool(project, &work, say)?,
-    };
-    let digest = before.built(Files::of(project, &project.output)?).digest();
     let language = Some(project.language);
-    let repeat = if project.build.is_some() { Repeat::Unknown } else { repeat(project.language) };
-    finish(made, Finish { output: &project.output, language, source: Some(digest), repeat }, say)
+    let Some(command) = &project.build else {
+        let made = by_tool(project, &work, say)?;
+        let source = Some(before.built(Files::of(project, output)?).digest());
+        return finish(made, Finish { output, language, source, repeat: repeat(project.language) }, say);
+    };
+    let earlier = Earlier::aside(&project.output, &work)?;
+    let built = by_command(project, command, &work, say).and_then(|made| {
+        let source = Some(before.built(Files::of(project, output)?).digest());
+        finish(made, Finish { output, language, source, repeat: Repeat::Unknown }, say)
+    });
+    // By any path to it.
+    let is_there = || output.canonicalize().ok() == project.output.canonicalize().ok();
+    earlier.end(built.is_ok() && is_there())?;
+    built
 }
 
 /// Whether the component of the project was built of its present source. What stands outside of the folder, such as the version of a
@@ -296,11 +311,13 @@ struct Finish<'a> {
     repeat: Repeat,
 }
 
+fn absolute_path(path: &Path) -> Result<PathBuf, BuildError> {
+    std::path::absolute(path).map_err(|source| BuildError::File { path: path.to_owned(), what: "found", source })
+}
+
 fn absolute(project: &Project) -> Result<Project, BuildError> {
-    let of = |path: &Path| {
-        std::path::absolute(path).map_err(|source| BuildError::File { path: path.to_owned(), what: "found", source })
-    };
-    let (root, output, cases) = (of(&project.root)?, of(&project.output)?, of(&project.cases)?);
+    let root = absolute_path(&project.root)?;
+    let (output, cases) = (absolute_path(&project.output)?, absolute_path(&project.cases)?);
     Ok(Project { root, output, cases, ..project.clone() })
 }
 
@@ -346,32 +363,56 @@ fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<
     Ok(Made { bytes, from, tools })
 }
 
-/// The project's own command. It writes `output` itself, or to a place that it gets. What is there from an earlier build is out
-/// of its way, since a command that does nothing must not be taken for one that has built; it comes back where the command fails.
+/// The component of an earlier build, out of the way of the project's own command: one that does nothing must not be taken for one
+/// that has built.
+struct Earlier<'a> {
+    /// Where it was.
+    output: &'a Path,
+    /// Where it is meanwhile.
+    aside: PathBuf,
+    is_there: bool,
+}
+
+impl<'a> Earlier<'a> {
+    /// Puts it there. One that is there already is of a build that was ended in the middle: it comes back first, and what stands in its
+    /// place, if anything, is what the command had written by then.
+    fn aside(output: &'a Path, work: &Path) -> Result<Self, BuildError> {
+        let aside = work.join("earlier.wasm");
+        let is_left = aside.is_file();
+        let is_there = is_left || rename(output, &aside)?;
+        if is_left {
+            remove(output)?;
+        }
+        Ok(Self { output, aside, is_there })
+    }
+
+    /// It is of no use any more where another one is in its place. Otherwise it comes back.
+    fn end(self, is_replaced: bool) -> Result<(), BuildError> {
+        if is_replaced || !self.is_there {
+            return remove(&self.aside);
+        }
+        rename(&self.aside, self.output)?;
+        Ok(())
+    }
+}
+
+/// The project's own command. It writes `output` itself, or to a place that it gets.
 fn by_command(project: &Project, text: &str, work: &Path, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
-    let (place, earlier) = (work.join("made.wasm"), work.join("earlier.wasm"));
+    let place = work.join("made.wasm");
     remove(&place)?;
-    let had_one = rename(&project.output, &earlier)?;
     let mut command = Command::new("sh");
     command.args(["-c", text]);
     let wit = work.join("wit");
     command.env(WIT_VARIABLE, &wit).env(WORLD_VARIABLE, wit::NARROW).env(OUTPUT_VARIABLE, &place);
     let name = format!("the command `build` of {FILE}");
     say(Line::Step(format!("{name} builds in {}", project.root.display())));
-    let built = start(&mut command, &name, project, Output::Shown, say).and_then(|_| {
-        for from in [&place, &project.output] {
-            if let Some(bytes) = found_at(from)? {
-                return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
-            }
+    start(&mut command, &name, project, Output::Shown, say)?;
+    for from in [&place, &project.output] {
+        if let Some(bytes) = found_at(from)? {
+            return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
         }
-        Err(BuildError::Nothing { tool: name.clone(), wanted: project.output.clone() })
-    });
-    if built.is_err() && had_one {
-        rename(&earlier, &project.output)?;
-    } else {
-        remove(&earlier)?;
     }
-    built
+    Err(BuildError::Nothing { tool: name, wanted: project.output.clone() })
 }
 
 /// Runs a tool, and takes anything but success for a failure.

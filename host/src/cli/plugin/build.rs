@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use topoloom_core::plugin::{Amount, Description, Limit, Limits};
-use topoloom_workshop::build::{Built, Repeat, Settled, build, settle, wrap_file};
+use topoloom_workshop::build::{Built, Repeat, Settled, build_into, settle, wrap_file};
 use topoloom_workshop::project::{FILE, Limits as Asked, Project};
 
 use super::rows::{self, list, row};
@@ -35,9 +35,9 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         let output = args.output.unwrap_or_else(|| args.place.with_extension("component.wasm"));
         (wrap_file(&args.place, &output, &mut say)?, None)
     } else {
-        let mut project = Project::read(&args.place)?;
-        project.output = args.output.unwrap_or(project.output);
-        (build(&project, &mut say)?, Some(project))
+        let project = Project::read(&args.place)?;
+        let output = args.output.as_deref().unwrap_or(&project.output);
+        (build_into(&project, output, &mut say)?, Some(project))
     };
     let asked = project.as_ref().map(|project| project.limits.clone()).unwrap_or_default();
     let described = if built.refused.is_none() { attempt(&mut built, &asked).await? } else { None };

@@ -125,6 +125,44 @@ fn a_build_that_fails_leaves_the_component_of_an_earlier_one() {
 }
 
 #[test]
+fn a_component_is_put_elsewhere_while_the_command_writes_its_output() {
+    let desk = Desk::new("cp core.bin plugin.wasm", &module(""));
+    let (built, _) = desk.build().unwrap();
+    let place = desk.0.path().join("dist/r.wasm");
+    let put = build_into(&desk.project(), &place, &mut |_| {}).unwrap();
+    assert_eq!((put.file.as_path(), put.digest), (place.as_path(), built.digest));
+    assert_eq!(std::fs::read(&place).unwrap(), desk.output().unwrap(), "the one in the folder stays");
+    // Another path to the same place.
+    std::fs::write(desk.0.path().join("core.bin"), module(WRITES)).unwrap();
+    let put = build_into(&desk.project(), &desk.0.path().join("dist/../plugin.wasm"), &mut |_| {}).unwrap();
+    assert_eq!(Digest::of(&desk.output().unwrap()), put.digest);
+    // The first build may be one that goes elsewhere.
+    let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    let place = desk.0.path().join("r.wasm");
+    build_into(&desk.project(), &place, &mut |_| {}).unwrap();
+    assert!(place.is_file() && desk.output().is_none());
+}
+
+#[test]
+fn a_component_comes_back_after_a_build_that_was_ended_in_the_middle() {
+    for left in [None, Some("half of a module")] {
+        let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+        let (built, _) = desk.build().unwrap();
+        let output = desk.0.path().join("plugin.wasm");
+        std::fs::rename(&output, desk.0.path().join(FOLDER).join("earlier.wasm")).unwrap();
+        if let Some(left) = left {
+            std::fs::write(&output, left).unwrap();
+        }
+        // Neither a command that fails nor what cannot become a component takes it away.
+        for command in ["exit 1", "echo text > plugin.wasm"] {
+            desk.says(command);
+            desk.build().unwrap_err();
+            assert_eq!(Digest::of(&desk.output().unwrap()), built.digest, "{command}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_become_a_component_is_refused_before_anything_is_written() {
     for (core, words) in [
         (b"text".to_vec(), "neither a component nor a core module"),
