@@ -94,6 +94,28 @@ fn paths_stay_inside_of_the_folder_and_no_file_is_twice() {
 }
 
 #[test]
+fn no_key_no_signature_and_no_component_is_committed() {
+    for (language, template) in each() {
+        let ignored = text(&files(language, template).unwrap(), ".gitignore");
+        for pattern in ["*.pem", "*.sig", "*.wasm"] {
+            assert!(ignored.lines().any(|line| line == pattern), "{}: {pattern}", language.word());
+        }
+    }
+}
+
+/// A program that a native test leaves in the folder would be a part of the source.
+#[test]
+fn the_native_test_of_c_leaves_nothing_in_the_source_and_fails_where_it_does_not_compile() {
+    for template in Template::ALL {
+        let test = native_test(Language::C, template).unwrap();
+        assert!(test.ends_with(&format!(" -o .topoloom/{0}_test && .topoloom/{0}_test", template.name())), "{test}");
+        let workflow = text(&files(Language::C, template).unwrap(), ".github/workflows/plugin.yml");
+        // The shell of a workflow ends at a command that fails, but for one before `&&`.
+        assert!(workflow.contains(" -o \"$program\"\n          \"$program\"\n"), "{workflow}");
+    }
+}
+
+#[test]
 fn a_vendor_writes_few_lines() {
     for (language, template) in each() {
         let source = text(&files(language, template).unwrap(), &template.source(language));
