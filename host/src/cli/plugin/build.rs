@@ -45,7 +45,7 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         Some(project) if built.refused.is_none() => settle(project, &built.need())?,
         _ => None,
     };
-    print::out(&report(&built, described.as_ref()));
+    print::out(&report(&built, &asked, described.as_ref()));
     if let Some(Settled { line, is_written }) = settled {
         let what = if is_written { "has a new line" } else { BY_HAND };
         print::out(&format!("\n{FILE} {what}, and the entry of an operator needs it, too:\n  {line}\n"));
@@ -79,7 +79,10 @@ async fn attempt(built: &mut Built, asked: &Asked) -> anyhow::Result<Option<Desc
             return Ok(None);
         }
     };
-    built.measured(Limit::CompileCpu, Amount::Time(took));
+    // What this user has compiled before is kept, and takes nothing.
+    if !took.is_zero() {
+        built.measured(Limit::CompileCpu, Amount::Time(took));
+    }
     for (limit, amount) in plugin.needs().map(|needs| needs.measures()).unwrap_or_default() {
         built.measured(limit, amount);
     }
@@ -97,7 +100,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Everything that is known, in two columns.
-fn report(built: &Built, described: Option<&Description>) -> String {
+fn report(built: &Built, asked: &Asked, described: Option<&Description>) -> String {
     let mut rows = vec![
         row("file", &built.file.display().to_string()),
         row("digest", &built.digest.to_string()),
@@ -107,7 +110,7 @@ fn report(built: &Built, described: Option<&Description>) -> String {
         rows.insert(0, row("plugin", &format!("{} {}", description.name, description.version)));
     }
     rows.push(rows::config_map(built.packed));
-    rows.extend(rows::needs(&built.need()));
+    rows.extend(rows::needs(&built.need(), asked));
     rows.extend(rows::imports(&[], &built.imports));
     if built.embedded {
         rows.push(row("world", "the module had none, and has that of plugins now"));
