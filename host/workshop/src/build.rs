@@ -46,6 +46,7 @@ use crate::{pack, wit};
 
 pub use need::{Need, Row};
 pub use source::{SourceError, is_of_tools};
+pub use tool::Stop;
 pub use wrap::{WrapError, Wrapped};
 
 use source::Files;
@@ -226,6 +227,18 @@ pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, Buil
 /// # Errors
 /// As [`build`].
 pub fn build_into(project: &Project, output: &Path, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    run(project, output, None, say)
+}
+
+/// The same as [`build`], until it is stopped: then it ends soon, with an error, and no tool is left.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_until(project: &Project, stop: &Stop, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    run(project, &project.output, Some(stop), say)
+}
+
+fn run(project: &Project, output: &Path, stop: Option<&Stop>, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
     // Tools are started in the folder: a path must mean the same there.
     let (project, output) = (&absolute(project)?, &absolute_path(output)?);
     let before = Files::of(project, output)?;
@@ -233,12 +246,12 @@ pub fn build_into(project: &Project, output: &Path, say: &mut dyn FnMut(Line)) -
     prepare(project, &work)?;
     let language = Some(project.language);
     let Some(command) = &project.build else {
-        let made = by_tool(project, &work, say)?;
+        let made = by_tool(project, &work, stop, say)?;
         let source = Some(before.built(Files::of(project, output)?).digest());
         return finish(made, Finish { output, language, source, repeat: repeat(project.language) }, say);
     };
     let earlier = Earlier::aside(&project.output, &work)?;
-    let built = by_command(project, command, &work, say).and_then(|made| {
+    let built = by_command(project, command, &work, stop, say).and_then(|made| {
         let source = Some(before.built(Files::of(project, output)?).digest());
         finish(made, Finish { output, language, source, repeat: Repeat::Unknown }, say)
     });
@@ -330,7 +343,7 @@ fn prepare(project: &Project, work: &Path) -> Result<(), BuildError> {
 }
 
 /// The tool of the language.
-fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
+fn by_tool(project: &Project, work: &Path, stop: Option<&Stop>, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
     let found = tools::find_all(tools::of(project.language), &Search::of(&project.root))?;
     let (source, wit, output) = (project.source()?, work.join("wit"), work.join("made.wasm"));
     let sources = Sources { root: &project.root, source: &source, wit: &wit, world: wit::NARROW, output: &output };
@@ -350,7 +363,7 @@ fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<
     remove(&output)?;
     say(Line::Step(format!("{name} {} builds {}", first.version, shown(project, &source))));
     let is_cargo = matches!(recipe.product, Product::ModuleOfCargo(_));
-    let said = start(&mut command, name, project, if is_cargo { Output::Read } else { Output::Shown }, say)?;
+    let said = start(&mut command, name, project, if is_cargo { Output::Read } else { Output::Shown }, stop, say)?;
     let from = match recipe.product {
         Product::Component(place) | Product::Module(place) => place,
         Product::ModuleOfCargo(folder) => tool::module_of_cargo(&said)
@@ -397,7 +410,13 @@ impl<'a> Earlier<'a> {
 }
 
 /// The project's own command. It writes `output` itself, or to a place that it gets.
-fn by_command(project: &Project, text: &str, work: &Path, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
+fn by_command(
+    project: &Project,
+    text: &str,
+    work: &Path,
+    stop: Option<&Stop>,
+    say: &mut dyn FnMut(Line),
+) -> Result<Made, BuildError> {
     let place = work.join("made.wasm");
     remove(&place)?;
     let mut command = Command::new("sh");
@@ -406,7 +425,7 @@ fn by_command(project: &Project, text: &str, work: &Path, say: &mut dyn FnMut(Li
     command.env(WIT_VARIABLE, &wit).env(WORLD_VARIABLE, wit::NARROW).env(OUTPUT_VARIABLE, &place);
     let name = format!("the command `build` of {FILE}");
     say(Line::Step(format!("{name} builds in {}", project.root.display())));
-    start(&mut command, &name, project, Output::Shown, say)?;
+    start(&mut command, &name, project, Output::Shown, stop, say)?;
     for from in [&place, &project.output] {
         if let Some(bytes) = found_at(from)? {
             return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
@@ -421,10 +440,11 @@ fn start(
     tool: &str,
     project: &Project,
     output: Output,
+    stop: Option<&Stop>,
     say: &mut dyn FnMut(Line),
 ) -> Result<Vec<String>, BuildError> {
     tool::surround(command, &project.root);
-    let ran = tool::run(command, output, say);
+    let ran = tool::run(command, output, stop, say);
     let (status, said) = ran.map_err(|source| BuildError::Start { tool: tool.to_owned(), source })?;
     if status.success() { Ok(said) } else { Err(BuildError::Failed { tool: tool.to_owned(), status }) }
 }
