@@ -355,10 +355,13 @@ fn by_tool(project: &Project, work: &Path, stop: Option<&Stop>, say: &mut dyn Fn
     let mut command = first.command();
     command.args(&recipe.arguments);
     match project.language {
-        Language::Rust => command.args(tool::rust_flags(&project.root, tool::cargo_home().as_deref())),
-        Language::C => command.args(tool::c_flags(&project.root)),
-        Language::Python | Language::JavaScript | Language::Other => &mut command,
-    };
+        Language::Rust => {
+            let variable = |name: &str| std::env::var(name).ok();
+            tool::rust_flags(&mut command, &project.root, tool::cargo_home().as_deref(), variable);
+        }
+        Language::C => _ = command.args(tool::c_flags(&project.root)),
+        Language::Python | Language::JavaScript | Language::Other => {}
+    }
     let name = first.tool.name;
     remove(&output)?;
     say(Line::Step(format!("{name} {} builds {}", first.version, shown(project, &source))));

@@ -133,13 +133,36 @@ fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<(Pipe, String)>) 
 }
 
 /// The flags by which the output of the compiler of Rust does not depend on where it runs: panics name source files.
-pub(super) fn rust_flags(root: &Path, cargo_home: Option<&Path>) -> Vec<OsString> {
+fn remapped(root: &Path, cargo_home: Option<&Path>) -> impl Iterator<Item = String> {
     let places = cargo_home.map(|home| (home, "/cargo")).into_iter().chain([(root, "/plugin")]);
-    let flags: Vec<String> =
-        places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display())).collect();
-    // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
-    let list = serde_json::Value::from(flags);
-    vec!["--config".into(), format!("build.rustflags={list}").into()]
+    places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display()))
+}
+
+/// The variable with flags for the compiler that cargo takes before all others.
+const ENCODED: &str = "CARGO_ENCODED_RUSTFLAGS";
+
+/// What stands between two flags in it.
+const BETWEEN: &str = "\x1f";
+
+/// Gives cargo those flags, beside those that it would take. `variable` reads the environment: where flags are set there, cargo takes
+/// none of a file or of its command line.
+pub(super) fn rust_flags(
+    command: &mut Command,
+    root: &Path,
+    cargo_home: Option<&Path>,
+    variable: impl Fn(&str) -> Option<String>,
+) {
+    let encoded = variable(ENCODED).map(|text| text.replace(BETWEEN, "\n"));
+    let set = encoded.or_else(|| variable("RUSTFLAGS").map(|text| text.replace(' ', "\n")));
+    let Some(set) = set else {
+        // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
+        let list = serde_json::Value::from(remapped(root, cargo_home).collect::<Vec<_>>());
+        command.arg("--config").arg(format!("build.rustflags={list}"));
+        return;
+    };
+    let set = set.lines().filter(|flag| !flag.is_empty()).map(str::to_owned);
+    let all: Vec<String> = set.chain(remapped(root, cargo_home)).collect();
+    command.env(ENCODED, all.join(BETWEEN));
 }
 
 /// Where cargo keeps the sources of crates.
@@ -169,6 +192,7 @@ pub(super) fn module_of_cargo(messages: &[String]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     fn shell(text: &str, output: Output) -> (bool, Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
@@ -260,12 +284,35 @@ mod tests {
 
     #[test]
     fn flags_put_names_in_place_of_folders() {
-        let flags = rust_flags(Path::new("/home/me/a \"b\""), Some(Path::new("/home/me/.cargo")));
-        assert_eq!(flags[0], "--config");
+        let given = |variables: &[(&str, &str)]| {
+            let mut command = Command::new("cargo");
+            let find =
+                |name: &str| variables.iter().find(|(found, _)| *found == name).map(|(_, text)| (*text).to_owned());
+            rust_flags(&mut command, Path::new("/home/me/a \"b\""), Some(Path::new("/home/me/.cargo")), find);
+            let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            let variable = |(name, text): (&OsStr, Option<&OsStr>)| {
+                format!("{}={}", name.to_string_lossy(), text.unwrap_or_default().to_string_lossy())
+            };
+            let variables = command.get_envs().map(variable);
+            (arguments.collect::<Vec<_>>().join(" "), variables.collect::<Vec<_>>().join(" "))
+        };
+        let (arguments, variables) = given(&[]);
         assert_eq!(
-            flags[1].to_str().unwrap(),
-            r#"build.rustflags=["--remap-path-prefix=/home/me/.cargo=/cargo","--remap-path-prefix=/home/me/a \"b\"=/plugin"]"#
+            arguments,
+            r#"--config build.rustflags=["--remap-path-prefix=/home/me/.cargo=/cargo","--remap-path-prefix=/home/me/a \"b\"=/plugin"]"#
         );
+        assert_eq!(variables, "");
+        // Where flags are set in the environment, cargo takes no others.
+        let remapped = "--remap-path-prefix=/home/me/.cargo=/cargo\x1f--remap-path-prefix=/home/me/a \"b\"=/plugin";
+        for (variables, set) in [
+            (&[("RUSTFLAGS", "-C  debuginfo=1")][..], "-C\x1fdebuginfo=1\x1f"),
+            (&[("RUSTFLAGS", "")], ""),
+            (&[(ENCODED, "--cfg\x1fa b"), ("RUSTFLAGS", "-Cx")], "--cfg\x1fa b\x1f"),
+        ] {
+            let (arguments, found) = given(variables);
+            assert_eq!(arguments, "");
+            assert_eq!(found, format!("{ENCODED}={set}{remapped}"));
+        }
         assert_eq!(c_flags(Path::new("/x")), ["-ffile-prefix-map=/x=/plugin"]);
     }
 }
