@@ -70,6 +70,18 @@ fn an_empty_folder_that_is_there_is_used() {
 }
 
 #[test]
+fn a_fresh_clone_is_used_and_its_history_stays() {
+    let desk = tempfile::tempdir().unwrap();
+    std::fs::create_dir(desk.path().join(".git")).unwrap();
+    std::fs::write(desk.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(desk.path().join(".DS_Store"), "").unwrap();
+    write(desk.path(), Language::Python, Template::Racks).unwrap();
+    assert!(desk.path().join(FILE).is_file() && desk.path().join(".git/HEAD").is_file());
+    let error = write(desk.path(), Language::Python, Template::Racks).unwrap_err();
+    assert!(matches!(&error, NewError::NotEmpty { found, .. } if found != ".git"), "{error:?}");
+}
+
+#[test]
 fn another_language_has_no_template() {
     let desk = tempfile::tempdir().unwrap();
     let folder = desk.path().join("new");
