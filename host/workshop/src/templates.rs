@@ -11,8 +11,8 @@
 //!
 //! # Failure story
 //!
-//! A folder with anything in it, but for an empty repository, is refused before anything is written, with the name of what is there. A file that cannot be
-//! written is named; what was written before it stays.
+//! A folder with anything in it, but for an empty repository, is refused before anything is written, with the name of what is there.
+//! A file that cannot be written is named; what was written before it stays.
 
 mod vendored;
 
