@@ -10,7 +10,7 @@
 //! | `tool.rs` | one tool at work |
 //! | [`wrap`](mod@wrap) | from a core module to a component |
 //! | `stamp.rs` | what a component says about its making |
-//! | `source.rs` | the digest of a source |
+//! | `source.rs` | the files of a source and their digest |
 //! | [`need`] | which limits a component needs |
 //!
 //! Never runs the component: a caller that has a sandbox loads it, and adds what that takes to [`Built::measures`]. Never
@@ -45,9 +45,11 @@ use crate::tools::{self, MissingTools, Product, Search, Sources};
 use crate::{pack, wit};
 
 pub use need::{Need, Row};
-pub use source::SourceError;
+pub use source::{SourceError, is_of_tools};
+pub use tool::Stop;
 pub use wrap::{WrapError, Wrapped};
 
+use source::Files;
 use stamp::Stamp;
 use tool::Output;
 
@@ -217,27 +219,55 @@ impl Built {
 /// # Errors
 /// The first step that failed, in words. The component of an earlier build is not touched then.
 pub fn build(project: &Project, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    build_into(project, &project.output, say)
+}
+
+/// The same, with the component in another place than `output` of the project file, where its own command still writes.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_into(project: &Project, output: &Path, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    run(project, output, None, say)
+}
+
+/// The same as [`build`], until it is stopped: then it ends soon, with an error, and no tool is left.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_until(project: &Project, stop: &Stop, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
+    run(project, &project.output, Some(stop), say)
+}
+
+fn run(project: &Project, output: &Path, stop: Option<&Stop>, say: &mut dyn FnMut(Line)) -> Result<Built, BuildError> {
     // Tools are started in the folder: a path must mean the same there.
-    let project = &absolute(project)?;
-    let digest = source::digest(project)?;
+    let (project, output) = (&absolute(project)?, &absolute_path(output)?);
+    let before = Files::of(project, output)?;
     let work = project.root.join(FOLDER);
     prepare(project, &work)?;
-    let made = match &project.build {
-        Some(command) => by_command(project, command, &work, say)?,
-        None => by_tool(project, &work, say)?,
-    };
     let language = Some(project.language);
-    let repeat = if project.build.is_some() { Repeat::Unknown } else { repeat(project.language) };
-    finish(made, Finish { output: &project.output, language, source: Some(digest), repeat }, say)
+    let Some(command) = &project.build else {
+        let made = by_tool(project, &work, stop, say)?;
+        let source = Some(before.built(Files::of(project, output)?).digest());
+        return finish(made, Finish { output, language, source, repeat: repeat(project.language) }, say);
+    };
+    let earlier = Earlier::aside(&project.output, &work)?;
+    let built = by_command(project, command, &work, stop, say).and_then(|made| {
+        let source = Some(before.built(Files::of(project, output)?).digest());
+        finish(made, Finish { output, language, source, repeat: Repeat::Unknown }, say)
+    });
+    // By any path to it.
+    let is_there = || output.canonicalize().ok() == project.output.canonicalize().ok();
+    earlier.end(built.is_ok() && is_there())?;
+    built
 }
 
 /// Whether the component of the project was built of its present source. What stands outside of the folder, such as the version of a
 /// tool, is not looked at: [`build`] is.
 #[must_use]
 pub fn is_fresh(project: &Project) -> bool {
-    let source = absolute(project).ok().and_then(|project| source::digest(&project).ok());
+    let source = absolute(project).ok().and_then(|project| Files::of(&project, &project.output).ok());
     let built = read(&project.output).ok();
-    built.zip(source).is_some_and(|(component, source)| stamp::is_of(&component, source))
+    built.zip(source).is_some_and(|(component, source)| stamp::is_of(&component, source.digest()))
 }
 
 /// Makes a component of a file alone: wraps a core module, and says about a component what a build says.
@@ -249,21 +279,34 @@ pub fn wrap_file(file: &Path, output: &Path, say: &mut dyn FnMut(Line)) -> Resul
     finish(made, Finish { output, language: None, source: None, repeat: Repeat::Equal }, say)
 }
 
-/// Writes into the project file which limits the component needs, where the project does not ask for them yet. Returns the
-/// line, if there is a new one.
+/// A line that a project file needs for its component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The line.
+    pub line: String,
+    /// Whether the file has it now. Otherwise it has a form in which a line more is not all that would change, such as JSON.
+    pub is_written: bool,
+}
+
+/// Writes into the project file which limits the component needs, where the project does not ask for them yet. Nothing where it
+/// does. The file stays as it is where it would not be read as the same project with these limits.
 ///
 /// # Errors
 /// A file that cannot be read or written.
-pub fn settle(project: &Project, need: &Need) -> Result<Option<String>, BuildError> {
+pub fn settle(project: &Project, need: &Need) -> Result<Option<Settled>, BuildError> {
     let Some(limits) = need.added_to(&project.limits) else { return Ok(None) };
-    let path = project.root.join(FILE);
-    let failed = |what| {
-        let path = path.clone();
-        move |source| BuildError::File { path, what, source }
-    };
-    let text = std::fs::read_to_string(&path).map_err(failed("read"))?;
-    std::fs::write(&path, with_limits(&text, &limits)).map_err(failed("written"))?;
-    Ok(Some(format!("limits: {limits}")))
+    let failed = |source| BuildError::File { path: project.root.join(FILE), what: "read", source };
+    // A link to the file stays one.
+    let path = project.root.join(FILE).canonicalize().map_err(failed)?;
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let line = format!("limits: {limits}");
+    let written = with_limits(&text, &limits);
+    let wanted = Project { limits, ..project.clone() };
+    let is_written = Project::parse(&project.root, &written).is_ok_and(|read| read == wanted);
+    if is_written {
+        write(&path, written.as_bytes())?;
+    }
+    Ok(Some(Settled { line, is_written }))
 }
 
 /// What a tool has left.
@@ -281,11 +324,13 @@ struct Finish<'a> {
     repeat: Repeat,
 }
 
+fn absolute_path(path: &Path) -> Result<PathBuf, BuildError> {
+    std::path::absolute(path).map_err(|source| BuildError::File { path: path.to_owned(), what: "found", source })
+}
+
 fn absolute(project: &Project) -> Result<Project, BuildError> {
-    let of = |path: &Path| {
-        std::path::absolute(path).map_err(|source| BuildError::File { path: path.to_owned(), what: "found", source })
-    };
-    let (root, output, cases) = (of(&project.root)?, of(&project.output)?, of(&project.cases)?);
+    let root = absolute_path(&project.root)?;
+    let (output, cases) = (absolute_path(&project.output)?, absolute_path(&project.cases)?);
     Ok(Project { root, output, cases, ..project.clone() })
 }
 
@@ -298,7 +343,7 @@ fn prepare(project: &Project, work: &Path) -> Result<(), BuildError> {
 }
 
 /// The tool of the language.
-fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
+fn by_tool(project: &Project, work: &Path, stop: Option<&Stop>, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
     let found = tools::find_all(tools::of(project.language), &Search::of(&project.root))?;
     let (source, wit, output) = (project.source()?, work.join("wit"), work.join("made.wasm"));
     let sources = Sources { root: &project.root, source: &source, wit: &wit, world: wit::NARROW, output: &output };
@@ -310,15 +355,18 @@ fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<
     let mut command = first.command();
     command.args(&recipe.arguments);
     match project.language {
-        Language::Rust => command.args(tool::rust_flags(&project.root, tool::cargo_home().as_deref())),
-        Language::C => command.args(tool::c_flags(&project.root)),
-        Language::Python | Language::JavaScript | Language::Other => &mut command,
-    };
+        Language::Rust => {
+            let variable = |name: &str| std::env::var(name).ok();
+            tool::rust_flags(&mut command, &project.root, tool::cargo_home().as_deref(), variable);
+        }
+        Language::C => _ = command.args(tool::c_flags(&project.root)),
+        Language::Python | Language::JavaScript | Language::Other => {}
+    }
     let name = first.tool.name;
     remove(&output)?;
     say(Line::Step(format!("{name} {} builds {}", first.version, shown(project, &source))));
     let is_cargo = matches!(recipe.product, Product::ModuleOfCargo(_));
-    let said = start(&mut command, name, project, if is_cargo { Output::Read } else { Output::Shown }, say)?;
+    let said = start(&mut command, name, project, if is_cargo { Output::Read } else { Output::Shown }, stop, say)?;
     let from = match recipe.product {
         Product::Component(place) | Product::Module(place) => place,
         Product::ModuleOfCargo(folder) => tool::module_of_cargo(&said)
@@ -331,32 +379,62 @@ fn by_tool(project: &Project, work: &Path, say: &mut dyn FnMut(Line)) -> Result<
     Ok(Made { bytes, from, tools })
 }
 
-/// The project's own command. It writes `output` itself, or to a place that it gets. What is there from an earlier build is out
-/// of its way, since a command that does nothing must not be taken for one that has built; it comes back where the command fails.
-fn by_command(project: &Project, text: &str, work: &Path, say: &mut dyn FnMut(Line)) -> Result<Made, BuildError> {
-    let (place, earlier) = (work.join("made.wasm"), work.join("earlier.wasm"));
+/// The component of an earlier build, out of the way of the project's own command: one that does nothing must not be taken for one
+/// that has built.
+struct Earlier<'a> {
+    /// Where it was.
+    output: &'a Path,
+    /// Where it is meanwhile.
+    aside: PathBuf,
+    is_there: bool,
+}
+
+impl<'a> Earlier<'a> {
+    /// Puts it there. One that is there already is of a build that was ended in the middle: it comes back first, and what stands in its
+    /// place, if anything, is what the command had written by then.
+    fn aside(output: &'a Path, work: &Path) -> Result<Self, BuildError> {
+        let aside = work.join("earlier.wasm");
+        let is_left = aside.is_file();
+        let is_there = is_left || rename(output, &aside)?;
+        if is_left {
+            remove(output)?;
+        }
+        Ok(Self { output, aside, is_there })
+    }
+
+    /// It is of no use any more where another one is in its place. Otherwise it comes back.
+    fn end(self, is_replaced: bool) -> Result<(), BuildError> {
+        if is_replaced || !self.is_there {
+            return remove(&self.aside);
+        }
+        rename(&self.aside, self.output)?;
+        Ok(())
+    }
+}
+
+/// The project's own command. It writes `output` itself, or to a place that it gets.
+fn by_command(
+    project: &Project,
+    text: &str,
+    work: &Path,
+    stop: Option<&Stop>,
+    say: &mut dyn FnMut(Line),
+) -> Result<Made, BuildError> {
+    let place = work.join("made.wasm");
     remove(&place)?;
-    let had_one = rename(&project.output, &earlier)?;
     let mut command = Command::new("sh");
     command.args(["-c", text]);
     let wit = work.join("wit");
     command.env(WIT_VARIABLE, &wit).env(WORLD_VARIABLE, wit::NARROW).env(OUTPUT_VARIABLE, &place);
     let name = format!("the command `build` of {FILE}");
     say(Line::Step(format!("{name} builds in {}", project.root.display())));
-    let built = start(&mut command, &name, project, Output::Shown, say).and_then(|_| {
-        for from in [&place, &project.output] {
-            if let Some(bytes) = found_at(from)? {
-                return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
-            }
+    start(&mut command, &name, project, Output::Shown, stop, say)?;
+    for from in [&place, &project.output] {
+        if let Some(bytes) = found_at(from)? {
+            return Ok(Made { bytes, from: from.clone(), tools: Vec::new() });
         }
-        Err(BuildError::Nothing { tool: name.clone(), wanted: project.output.clone() })
-    });
-    if built.is_err() && had_one {
-        rename(&earlier, &project.output)?;
-    } else {
-        remove(&earlier)?;
     }
-    built
+    Err(BuildError::Nothing { tool: name, wanted: project.output.clone() })
 }
 
 /// Runs a tool, and takes anything but success for a failure.
@@ -365,10 +443,11 @@ fn start(
     tool: &str,
     project: &Project,
     output: Output,
+    stop: Option<&Stop>,
     say: &mut dyn FnMut(Line),
 ) -> Result<Vec<String>, BuildError> {
     tool::surround(command, &project.root);
-    let ran = tool::run(command, output, say);
+    let ran = tool::run(command, output, stop, say);
     let (status, said) = ran.map_err(|source| BuildError::Start { tool: tool.to_owned(), source })?;
     if status.success() { Ok(said) } else { Err(BuildError::Failed { tool: tool.to_owned(), status }) }
 }

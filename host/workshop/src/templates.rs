@@ -11,8 +11,8 @@
 //!
 //! # Failure story
 //!
-//! A folder with anything in it is refused before anything is written, with the name of what is there. A file that cannot be
-//! written is named; what was written before it stays.
+//! A folder with anything in it, but for an empty repository, is refused before anything is written, with the name of what is there.
+//! A file that cannot be written is named; what was written before it stays.
 
 mod vendored;
 
@@ -223,7 +223,7 @@ pub fn files(language: Language, template: Template) -> Result<Vec<NewFile>, New
     Ok(files)
 }
 
-/// Writes a new plugin into a folder that is new or empty, and gives the paths of what was written, seen from there.
+/// Writes a new plugin into a folder that is new or empty, or an empty repository, and gives the paths of what was written, seen from there.
 ///
 /// # Errors
 /// The folder is not empty or none, a file cannot be written, or there is no template.
@@ -238,22 +238,24 @@ pub fn write(folder: &Path, language: Language, template: Template) -> Result<Ve
     Ok(files.into_iter().map(|file| file.path).collect())
 }
 
+/// What a fresh clone has, and what a file manager leaves.
+const NO_FILES: [&str; 2] = [".git", ".DS_Store"];
+
 /// Whether there is nothing in the folder, or no such folder yet.
 fn is_empty(folder: &Path) -> Result<(), NewError> {
     let look = |source| NewError::Look { folder: folder.to_owned(), source };
-    let mut entries = match std::fs::read_dir(folder) {
+    let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(look(error)),
     };
-    match entries.next() {
-        None => Ok(()),
-        Some(Ok(entry)) => {
-            let found = entry.file_name().to_string_lossy().into_owned();
-            Err(NewError::NotEmpty { folder: folder.to_owned(), found })
+    for entry in entries {
+        let found = entry.map_err(look)?.file_name().to_string_lossy().into_owned();
+        if !NO_FILES.contains(&found.as_str()) {
+            return Err(NewError::NotEmpty { folder: folder.to_owned(), found });
         }
-        Some(Err(error)) => Err(look(error)),
     }
+    Ok(())
 }
 
 /// Writes a file that is not there yet: nothing is overwritten, even if another program writes here at the same time.
@@ -282,8 +284,10 @@ pub fn native_test(language: Language, template: Template) -> Option<String> {
         Language::Python => Some("python3 -m unittest".to_owned()),
         Language::JavaScript => Some("npm test".to_owned()),
         Language::C => {
-            let test = format!("{}_test", template.name());
-            Some(format!(".venv/bin/python3 -m ziglang cc {test}.c -o {test} && ./{test}"))
+            // A program in the folder itself would be a part of the source.
+            let (test, folder) = (format!("{}_test", template.name()), crate::build::FOLDER);
+            let program = format!("{folder}/{test}");
+            Some(format!("mkdir -p {folder} && .venv/bin/python3 -m ziglang cc {test}.c -o {program} && {program}"))
         }
         Language::Other => None,
     }

@@ -38,6 +38,8 @@ pub struct Tool {
     pub(crate) ways: &'static [Way],
     /// The line that installs it, in the folder of the project.
     pub install: &'static str,
+    /// Whether that line depends on the folder.
+    pub is_of_folder: bool,
 }
 
 /// Which versions of a tool are good.
@@ -72,6 +74,7 @@ pub const CARGO: Tool = Tool {
     wanted: Wanted::AtLeast("1.95.0"),
     ways: &[Way::Program { words: &["cargo"], version: &["--version"] }],
     install: "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh",
+    is_of_folder: false,
 };
 
 /// The standard library of Rust for plugins.
@@ -80,6 +83,7 @@ pub const RUST_TARGET: Tool = Tool {
     wanted: Wanted::Present,
     ways: &[Way::Folder(&["rustc", "--print", "target-libdir", "--target", TARGET])],
     install: "rustup target add wasm32-unknown-unknown",
+    is_of_folder: true,
 };
 
 /// Makes components of Python.
@@ -88,6 +92,7 @@ pub const COMPONENTIZE_PY: Tool = Tool {
     wanted: Wanted::Exactly("0.25.1"),
     ways: &[Way::Program { words: &["componentize-py"], version: &["--version"] }],
     install: "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1",
+    is_of_folder: true,
 };
 
 /// Runs the tools of JavaScript.
@@ -96,6 +101,7 @@ pub const NODE: Tool = Tool {
     wanted: Wanted::AtLeast("20.0.0"),
     ways: &[Way::Program { words: &["node"], version: &["--version"] }],
     install: "install Node.js 20 or newer from https://nodejs.org/en/download",
+    is_of_folder: false,
 };
 
 /// Makes one file of a source and what it imports: an engine reads one.
@@ -104,6 +110,7 @@ pub const ESBUILD: Tool = Tool {
     wanted: Wanted::Exactly("0.28.2"),
     ways: &[Way::Package("esbuild")],
     install: "npm install --save-dev --save-exact esbuild@0.28.2",
+    is_of_folder: true,
 };
 
 /// Makes components of JavaScript with SpiderMonkey.
@@ -112,6 +119,7 @@ pub const COMPONENTIZE_JS: Tool = Tool {
     wanted: Wanted::Exactly("0.23.0"),
     ways: &[Way::Package("@bytecodealliance/componentize-js")],
     install: "npm install --save-dev --save-exact @bytecodealliance/componentize-js@0.23.0",
+    is_of_folder: true,
 };
 
 /// Makes components of JavaScript with QuickJS.
@@ -120,6 +128,7 @@ pub const COMPONENTIZE_QJS: Tool = Tool {
     wanted: Wanted::Exactly("0.4.5"),
     ways: &[Way::Package("componentize-qjs")],
     install: "npm install --save-dev --save-exact componentize-qjs@0.4.5",
+    is_of_folder: true,
 };
 
 /// A compiler of C that needs nothing else. The package of PyPI calls its program `python-zig`.
@@ -132,6 +141,7 @@ pub const ZIG: Tool = Tool {
         Way::Program { words: &["python3", "-m", "ziglang"], version: &["version"] },
     ],
     install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.15.2",
+    is_of_folder: true,
 };
 
 /// The tools that the built-in build of a language needs. The first is the one that is run.

@@ -1,11 +1,12 @@
 //! `topoloom plugin run` and `bench`, with the real binary.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use topoloom_tests::schema;
 
@@ -193,6 +194,30 @@ impl Drop for Watching {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[test]
+fn ctrl_c_ends_a_build_that_works_and_leaves_no_tool() {
+    let desk = Desk::new();
+    // The tool ends when it reads, and only this test writes.
+    desk.put("topoloom-plugin.yaml", "language: other\nbuild: mkfifo held && echo $$ > tool && read line < held\n");
+    let mut command = desk.command("run . --nodes nodes.json --watch");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut watching = Watching { child, lines: mpsc::channel().1 };
+    let mut line = String::new();
+    while !line.contains(" builds in ") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "no build");
+    }
+    kill_process(Pid::from_child(&watching.child), Signal::INT).unwrap();
+    // All that have its standard error end.
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(watching.child.wait().unwrap().success(), "{rest}");
+    let tool = std::fs::read_to_string(desk.folder.path().join("tool")).unwrap_or_default();
+    let stat = format!("/proc/{}/stat", tool.trim());
+    assert!(!std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")), "{tool} lives");
 }
 
 #[test]

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use topoloom_core::plugin::{Amount, Description, Limit, Limits};
-use topoloom_workshop::build::{Built, Repeat, build, settle, wrap_file};
+use topoloom_workshop::build::{Built, Repeat, Settled, build_into, settle, wrap_file};
 use topoloom_workshop::project::{FILE, Limits as Asked, Project};
 
 use super::rows::{self, list, row};
 use super::sandbox::Sandbox;
-use super::target::say;
+use super::target::{BY_HAND, say};
 use crate::cli::print;
 use crate::plugin::of_ended_children;
 
@@ -35,9 +35,9 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         let output = args.output.unwrap_or_else(|| args.place.with_extension("component.wasm"));
         (wrap_file(&args.place, &output, &mut say)?, None)
     } else {
-        let mut project = Project::read(&args.place)?;
-        project.output = args.output.unwrap_or(project.output);
-        (build(&project, &mut say)?, Some(project))
+        let project = Project::read(&args.place)?;
+        let output = args.output.as_deref().unwrap_or(&project.output);
+        (build_into(&project, output, &mut say)?, Some(project))
     };
     let asked = project.as_ref().map(|project| project.limits.clone()).unwrap_or_default();
     let described = if built.refused.is_none() { attempt(&mut built, &asked).await? } else { None };
@@ -45,9 +45,10 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         Some(project) if built.refused.is_none() => settle(project, &built.need())?,
         _ => None,
     };
-    print::out(&report(&built, described.as_ref()));
-    if let Some(line) = settled {
-        print::out(&format!("\n{FILE} has a new line, and the entry of an operator needs it, too:\n  {line}\n"));
+    print::out(&report(&built, &asked, described.as_ref()));
+    if let Some(Settled { line, is_written }) = settled {
+        let what = if is_written { "has a new line" } else { BY_HAND };
+        print::out(&format!("\n{FILE} {what}, and the entry of an operator needs it, too:\n  {line}\n"));
     }
     match &built.refused {
         None => Ok(ExitCode::SUCCESS),
@@ -78,7 +79,10 @@ async fn attempt(built: &mut Built, asked: &Asked) -> anyhow::Result<Option<Desc
             return Ok(None);
         }
     };
-    built.measured(Limit::CompileCpu, Amount::Time(took));
+    // What this user has compiled before is kept, and takes nothing.
+    if !took.is_zero() {
+        built.measured(Limit::CompileCpu, Amount::Time(took));
+    }
     for (limit, amount) in plugin.needs().map(|needs| needs.measures()).unwrap_or_default() {
         built.measured(limit, amount);
     }
@@ -96,7 +100,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Everything that is known, in two columns.
-fn report(built: &Built, described: Option<&Description>) -> String {
+fn report(built: &Built, asked: &Asked, described: Option<&Description>) -> String {
     let mut rows = vec![
         row("file", &built.file.display().to_string()),
         row("digest", &built.digest.to_string()),
@@ -106,7 +110,7 @@ fn report(built: &Built, described: Option<&Description>) -> String {
         rows.insert(0, row("plugin", &format!("{} {}", description.name, description.version)));
     }
     rows.push(rows::config_map(built.packed));
-    rows.extend(rows::needs(&built.need()));
+    rows.extend(rows::needs(&built.need(), asked));
     rows.extend(rows::imports(&[], &built.imports));
     if built.embedded {
         rows.push(row("world", "the module had none, and has that of plugins now"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use topoloom_workshop::build::Need;
 use topoloom_workshop::pack::{ROOM, TooLarge};
+use topoloom_workshop::project::Limits;
 
 /// A name and what it is.
 pub(super) fn row(name: &str, value: &str) -> Vec<String> {
@@ -43,12 +44,13 @@ pub(super) fn config_map(packed: usize) -> Vec<String> {
     row("ConfigMap", &said)
 }
 
-/// The limits that it needs, the line for its entry first.
-pub(super) fn needs(need: &Need) -> Vec<Vec<String>> {
-    if need.rows.is_empty() {
+/// The limits that it needs beside those that its project asks for, the line for its entry first.
+pub(super) fn needs(need: &Need, asked: &Limits) -> Vec<Vec<String>> {
+    let limits = need.added_to(asked).unwrap_or_else(|| asked.clone());
+    if need.rows.is_empty() && limits.is_usual() {
         return vec![row("limits", "the usual ones are enough")];
     }
-    let line = if need.limits.is_usual() { None } else { Some(format!("its entry needs `limits: {}`", need.limits)) };
+    let line = if limits.is_usual() { None } else { Some(format!("its entry needs `limits: {limits}`")) };
     let beyond = need.beyond().map(|row| format!("no entry can allow this: {row}"));
     list("limits", line.into_iter().chain(need.rows.iter().map(ToString::to_string)).chain(beyond))
 }
@@ -79,6 +81,7 @@ mod tests {
     #[test]
     fn limits_are_a_line_for_the_entry_and_the_reasons() {
         let need = |measures: &[(Limit, Amount)]| Need::of(&measures.iter().copied().collect());
+        let needs = |need: &Need| needs(need, &Limits::default());
         assert_eq!(text(&needs(&need(&[]))), ["limits|the usual ones are enough"]);
         let large = text(&needs(&need(&[(Limit::File, Amount::mib(18)), (Limit::Modules, Amount::Count(40))])));
         assert_eq!(large[0], "limits|its entry needs `limits: {profile: large}`");
@@ -86,5 +89,15 @@ mod tests {
         assert_eq!(large.len(), 3);
         let never = text(&needs(&need(&[(Limit::Operands, Amount::Count(2_000))])));
         assert!(never[1].starts_with("|no entry can allow this: "), "{never:?}");
+    }
+
+    #[test]
+    fn what_a_project_asks_for_is_in_the_line_though_it_was_not_measured_this_time() {
+        let mut asked = Limits::default();
+        asked.set(Limit::CompileCpu, Amount::seconds(40));
+        let line = |need: &Need| text(&needs(need, &asked)).remove(0);
+        assert_eq!(line(&Need::default()), "limits|its entry needs `limits: {compileCpu: 40s}`");
+        let large = Need::of(&[(Limit::Modules, Amount::Count(17))].into());
+        assert_eq!(line(&large), "limits|its entry needs `limits: {profile: large, compileCpu: 40s}`");
     }
 }

@@ -14,10 +14,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 use topoloom_api::HyperNode;
 use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{CallError, Description, Limits};
 use topoloom_core::topology::{Forest, Object};
+use topoloom_workshop::build::Stop;
 use topoloom_workshop::node_file::FileNode;
 use topoloom_workshop::nodes::Nodes;
 use topoloom_workshop::rounds::moved::moved;
@@ -125,7 +127,7 @@ pub(super) async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
     if session.args.watch {
         return session.watch().await;
     }
-    let turn = Box::pin(session.turn()).await?;
+    let turn = Box::pin(session.turn(None)).await?;
     print::out(&report::text(&turn, session.args.show_nodes));
     let failure = turn.failure();
     if let Some(why) = &failure {
@@ -143,9 +145,19 @@ impl Session {
     async fn watch(&self) -> anyhow::Result<ExitCode> {
         let mut before: Option<Arc<Forest>> = None;
         let (given, mut saves) = (self.given(), Saves::default());
+        // From here on Ctrl-C ends nothing by itself, neither a wait nor a turn.
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        let stop = Stop::default();
         loop {
             let looked = self.files();
-            match Box::pin(self.turn()).await {
+            let turn = tokio::select! {
+                turn = Box::pin(self.turn(Some(&stop))) => turn,
+                _ = interrupts.recv() => {
+                    stop.stop();
+                    return Ok(ExitCode::SUCCESS);
+                }
+            };
+            match turn {
                 Ok(turn) => self.show(&turn, &mut before),
                 Err(error) => print::error(&format!("topoloom: {error:#}")),
             }
@@ -160,7 +172,7 @@ impl Session {
             print::error("topoloom: waiting for a file to be saved; Ctrl-C ends it");
             tokio::select! {
                 _ = watch::changes(&now, || self.files()) => {}
-                _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+                _ = interrupts.recv() => return Ok(ExitCode::SUCCESS),
             }
         }
     }
@@ -192,10 +204,11 @@ impl Session {
         beside.chain(self.target.file()).cloned().collect()
     }
 
-    async fn turn(&self) -> anyhow::Result<Turn> {
+    /// One round. Where it is given up, `stop` ends the tools of its build.
+    async fn turn(&self, stop: Option<&Stop>) -> anyhow::Result<Turn> {
         let args = &self.args;
         let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
-        let component = self.target.component(&args.registry).await?;
+        let component = self.target.component_until(&args.registry, stop).await?;
         let desk =
             Desk::open(&self.runtime, Arc::clone(&component.bytes), self.limits(given.as_ref(), &component)).await?;
         let description = desk.describe().await.end.context("describe")?;

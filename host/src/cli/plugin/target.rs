@@ -1,11 +1,11 @@
 //! The plugin that a verb is about: a file, what a project builds, or an artifact of a registry or of a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use topoloom_core::plugin::{Limit, LimitSetting, Limits};
 use topoloom_core::text;
-use topoloom_workshop::build::{Line, build, is_fresh, settle};
+use topoloom_workshop::build::{Line, Settled, Stop, build, build_until, is_fresh, settle};
 use topoloom_workshop::project::{FILE, Language, Project};
 
 use super::file::PluginFile;
@@ -18,6 +18,10 @@ use crate::cli::print;
 const CASES: &str = "cases";
 /// The longest line of a tool, in bytes.
 const TOOL: usize = 4 << 10;
+
+/// What is said of a project file that needs a line and does not get it from a build.
+pub(super) const BY_HAND: &str =
+    "needs a line, which you must add: a build writes it only where all else stays as it is";
 
 /// What a verb is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,23 +55,24 @@ impl Target {
 
     /// The component; that of a project is built, and what the tools say goes to standard error.
     pub(super) async fn component(&self, registry: &RegistryArgs) -> anyhow::Result<Component> {
+        self.component_until(registry, None).await
+    }
+
+    /// The same. A build that is stopped leaves no tool behind.
+    pub(super) async fn component_until(
+        &self,
+        registry: &RegistryArgs,
+        stop: Option<&Stop>,
+    ) -> anyhow::Result<Component> {
         match self {
             Self::Made(place) => {
                 let bytes = bytes_of(place, registry).await?;
                 Ok(Component { place: place.to_string(), bytes, limits: None, cases: PathBuf::from(CASES) })
             }
             Self::Project(root) => {
-                let mut project = Project::read(root)?;
-                if !is_current(&project) {
-                    let built = build(&project, &mut say)?;
-                    if let Some(line) = settle(&project, &built.need())? {
-                        print::error(&format!("topoloom: {FILE} has a new line: {line}"));
-                        project = Project::read(root)?;
-                    }
-                }
-                let bytes = PluginFile::read(&project.output)?.bytes;
-                let limits = Some(project.limits.applied());
-                Ok(Component { place: project.output.display().to_string(), bytes, limits, cases: project.cases })
+                let (root, stop) = (root.clone(), stop.cloned());
+                // Tools work for minutes, and Ctrl-C is heard meanwhile.
+                tokio::task::spawn_blocking(move || built(&root, stop.as_ref())).await?
             }
         }
     }
@@ -91,6 +96,28 @@ impl Target {
                 .map_or_else(|_| Files::of(std::slice::from_ref(root), &[]), |project| sources(&project)),
         }
     }
+}
+
+/// The component of a project, which is built if it is of another source.
+fn built(root: &Path, stop: Option<&Stop>) -> anyhow::Result<Component> {
+    let mut project = Project::read(root)?;
+    if is_current(&project) {
+        let output = project.output.display();
+        print::error(&format!("topoloom: not built: {output} is of the source as it is"));
+    } else {
+        let built = match stop {
+            Some(stop) => build_until(&project, stop, &mut say)?,
+            None => build(&project, &mut say)?,
+        };
+        if let Some(Settled { line, is_written }) = settle(&project, &built.need())? {
+            let what = if is_written { "has a new line" } else { BY_HAND };
+            print::error(&format!("topoloom: {FILE} {what}: {line}"));
+            project = Project::read(root)?;
+        }
+    }
+    let bytes = PluginFile::read(&project.output)?.bytes;
+    let limits = Some(project.limits.applied());
+    Ok(Component { place: project.output.display().to_string(), bytes, limits, cases: project.cases })
 }
 
 /// Prints what a build says. Tools are programs of others: nothing of their lines moves a cursor.

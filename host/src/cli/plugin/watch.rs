@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use topoloom_workshop::build::is_of_tools;
+
 /// How long until the next look.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long nothing may change before a save counts as complete: an editor writes several files one after the other.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Files that are looked at, at most: a project has a few dozen, and a home folder is none.
 const MOST: usize = 10_000;
-/// Folders that tools fill.
-const TOOLS: [&str; 4] = ["target", "node_modules", "__pycache__", "dist"];
 
 /// When each file was changed, and how long it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Files {
     pub(super) fn of(paths: &[PathBuf], but: &[PathBuf]) -> Self {
         let mut files = Self::default();
         for path in paths {
-            files.take(path, but);
+            files.take(path, but, true);
         }
         files
     }
@@ -31,12 +31,13 @@ impl Files {
     /// The same with more of them, which may be files alone.
     pub(super) fn and(mut self, paths: &[PathBuf]) -> Self {
         for path in paths {
-            self.take(path, &[]);
+            self.take(path, &[], true);
         }
         self
     }
 
-    fn take(&mut self, path: &Path, but: &[PathBuf]) {
+    /// `is_root` is a path that was named, and was not found in a folder.
+    fn take(&mut self, path: &Path, but: &[PathBuf], is_root: bool) {
         if self.0.len() >= MOST || but.iter().any(|left_out| left_out == path) {
             return;
         }
@@ -45,9 +46,10 @@ impl Files {
         if found.is_dir() {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
             for entry in entries {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if !name.starts_with('.') && !TOOLS.contains(&name.as_str()) {
-                    self.take(&entry.path(), but);
+                let path = entry.path();
+                let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+                if !is_hidden && !is_of_tools(&path, is_root) {
+                    self.take(&path, but, false);
                 }
             }
         } else if let Ok(changed) = found.modified() {
@@ -141,12 +143,13 @@ mod tests {
     fn a_file_that_is_new_gone_or_different_is_found_and_what_is_built_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        for name in ["a.py", "src/b.py", "target/x", ".venv/y", "out.wasm", "cases/one/nodes.yaml"] {
+        let all = ["a.py", "src/b.py", "src/dist/d.py", "target/x", ".venv/y", "out.wasm", "cases/one/nodes.yaml"];
+        for name in all {
             write(root, name, "1");
         }
         let look = || Files::of(&[root.to_owned()], &[root.join("out.wasm"), root.join("cases")]);
         let before = look();
-        assert_eq!(before.0.len(), 2);
+        assert_eq!(before.0.len(), 3);
         for name in ["target/x", ".venv/y", "out.wasm", "cases/one/nodes.yaml"] {
             write(root, name, "other");
         }

@@ -97,7 +97,9 @@
       (then
         (call $log (local.get $level) (local.get $from) (i32.sub (local.get $to) (local.get $from))))))
 
-  ;; Sends what was written to the log, one message for each line. What is no text is left out, and ends a message.
+  ;; Sends what was written to the log, one message for each line. What is no text is left out, and ends a message. So does the
+  ;; end of what was written: to keep the begin of a line until the next write takes a memory, an adapter can have none, and the
+  ;; allocator of the module must not be called in the middle of a panic.
   (func $lines (param $level i32) (param $at i32) (param $end i32)
     (local $from i32)
     (local $bytes i32)

@@ -80,6 +80,9 @@ fn what_is_written_is_one_message_for_each_line() {
     let mut desk = Desk::new();
     assert_eq!(desk.write(1, &[b"hello\nworld\n\n"]), (0, 13, lines(1, &["hello", "world"])));
     assert_eq!(desk.write(2, &[b"a", b"b\nc"]), (0, 4, lines(3, &["a", "b", "c"])));
+    // As Go writes a panic: nothing is kept from one write to the next.
+    assert_eq!(desk.write(2, &[b"panic: "]).2, lines(3, &["panic: "]));
+    assert_eq!(desk.write(2, &[b"index out of range\n"]).2, lines(3, &["index out of range"]));
     assert_eq!(desk.write(1, &[b""]), (0, 0, lines(1, &[])));
     assert_eq!(desk.write(1, &[]), (0, 0, lines(1, &[])));
     for closed in [-1, 0, 3, 4] {

@@ -3,9 +3,17 @@
 //! A Rust compiler writes mangled names, which are twice as long as what they say. Names of variables, types and data are left
 //! out: no one reads them in a plugin.
 
+use std::fmt::{self, Write as _};
+
 use rustc_demangle::try_demangle;
 use wasm_encoder::{Module, NameMap, NameSection, RawSection};
 use wasmparser::{KnownCustom, Name, NameSectionReader, Parser, Payload};
+
+/// The longest readable name: parts of a mangled one may refer to others, and its text grows with each.
+const MOST: usize = 1 << 10;
+
+/// The most bytes of all readable names: a large plugin has a tenth of that.
+const MOST_OF_ALL: usize = 8 << 20;
 
 /// The module with readable names. Nothing but the section of names is another one.
 ///
@@ -34,6 +42,7 @@ fn rewritten(module: &[u8]) -> Option<Vec<u8>> {
 /// What the section has of the module and its functions.
 fn of_functions(names: NameSectionReader<'_>) -> Option<NameSection> {
     let mut section = NameSection::new();
+    let mut left = MOST_OF_ALL;
     for name in names {
         match name.ok()? {
             Name::Module { name, .. } => section.module(name),
@@ -41,7 +50,9 @@ fn of_functions(names: NameSectionReader<'_>) -> Option<NameSection> {
                 let mut functions = NameMap::new();
                 for naming in map {
                     let naming = naming.ok()?;
-                    functions.append(naming.index, &short(naming.name));
+                    let readable = short(naming.name, left);
+                    left = left.saturating_sub(readable.as_ref().map_or(0, String::len));
+                    functions.append(naming.index, readable.as_deref().unwrap_or(naming.name));
                 }
                 section.functions(&functions);
             }
@@ -51,9 +62,27 @@ fn of_functions(names: NameSectionReader<'_>) -> Option<NameSection> {
     Some(section)
 }
 
-/// Without the mangling and its hash; what no Rust compiler mangled stays as it is.
-fn short(name: &str) -> String {
-    try_demangle(name).map_or_else(|_| name.to_owned(), |demangled| format!("{demangled:#}"))
+/// Without the mangling and its hash. Nothing for what no Rust compiler mangled, and for what would be too long: it stays as it is.
+fn short(name: &str, left: usize) -> Option<String> {
+    let mut short = Short { text: String::new(), most: MOST.min(left) };
+    write!(short, "{:#}", try_demangle(name).ok()?).ok()?;
+    Some(short.text)
+}
+
+/// A text that takes no more than so many bytes.
+struct Short {
+    text: String,
+    most: usize,
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.text.len() + part.len() > self.most {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(part);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +129,24 @@ mod tests {
         };
         assert_eq!(sections(&after), sections(&before));
         assert_eq!(readable(&after), after, "the same every time");
+    }
+
+    #[test]
+    fn a_name_that_would_grow_beyond_measure_stays_as_it_is() {
+        // A tuple of a tuple of a tuple: each refers to the one in it a second time.
+        let grown = |levels: u32| {
+            let back = |place| format!("B{}_E", char::from_digit(place, 36).unwrap());
+            let backs: String = (3..levels + 3).rev().map(back).collect();
+            format!("_RMC0{}p{backs}", "T".repeat(levels as usize))
+        };
+        let name = grown(20);
+        assert!(try_demangle(&name).is_ok() && name.len() < 200, "{name}");
+        assert_eq!(short(&name, MOST_OF_ALL), None);
+        assert_eq!(functions(&readable(&module(&name)))[1], name);
+        let little = grown(3);
+        assert_eq!(short(&little, MOST_OF_ALL).as_deref(), Some("<(((_, _), (_, _)), ((_, _), (_, _)))>"));
+        // Nor is there room for all names.
+        assert_eq!(short(MANGLED, 10), None);
     }
 
     #[test]

@@ -47,33 +47,24 @@ impl Need {
             .map(|(limit, found)| Row { limit: *limit, found: *found, needed: needed(*limit, *found) })
             .filter(|row| row.needed > row.limit.default(Profile::Standard))
             .collect();
-        let mut limits = Limits::default();
-        // One limit is raised alone, where that can be done. A component that exceeds several carries a language with it.
-        let of_profile = |row: &&Row| row.needed <= row.limit.default(Profile::Large);
-        let is_large = rows.iter().filter(of_profile).any(|row| row.key().is_none() || rows.len() > 1);
-        if is_large {
-            limits.profile = Profile::Large;
-        }
-        let profile = limits.profile;
-        for row in rows.iter().filter(|row| row.needed > row.limit.default(profile)) {
-            if let Some((limit, high)) = row.key() {
-                limits.set(limit, round(row.needed).min(high));
-            }
-        }
-        Self { limits, rows }
+        let mut need = Self { limits: Limits::default(), rows };
+        need.limits = need.added_to(&need.limits).unwrap_or_default();
+        need
     }
 
     /// The limits of a project that allow this, too; nothing where those that it has do already. Never takes anything away: a
     /// project may ask for more than its component needs to be loaded.
     #[must_use]
     pub fn added_to(&self, limits: &Limits) -> Option<Limits> {
+        let missing: Vec<&Row> = self.rows.iter().filter(|row| !row.is_allowed_by(limits)).collect();
         let mut wider = limits.clone();
-        if self.limits.profile == Profile::Large {
+        // One limit is raised alone, where that can be done. A component that exceeds several carries a language with it.
+        let of_profile = |row: &&&Row| row.needed <= row.limit.default(Profile::Large);
+        if missing.iter().filter(of_profile).any(|row| row.key().is_none() || missing.len() > 1) {
             wider.profile = Profile::Large;
         }
-        for row in &self.rows {
-            let Some((limit, high)) = row.key() else { continue };
-            if row.needed > wider.get(limit).unwrap_or(limit.default(wider.profile)) {
+        for row in missing {
+            if let Some((limit, high)) = row.key().filter(|_| !row.is_allowed_by(&wider)) {
                 wider.set(limit, round(row.needed).min(high));
             }
         }
@@ -90,6 +81,12 @@ impl Need {
 }
 
 impl Row {
+    /// Whether these limits are enough for it.
+    fn is_allowed_by(&self, limits: &Limits) -> bool {
+        let given = self.key().and_then(|(limit, _)| limits.get(limit));
+        self.needed <= given.unwrap_or(self.limit.default(limits.profile))
+    }
+
     /// The limit that an entry sets for this one, and the most that it may be.
     fn key(&self) -> Option<(Limit, Amount)> {
         let limit = if let LimitSetting::With(other) = self.limit.row().setting { other } else { self.limit };
@@ -201,6 +198,20 @@ mod tests {
         of_large.profile = Profile::Large;
         assert_eq!(function.added_to(&of_large), None);
         assert_eq!(Need::default().added_to(&Limits::default()), None);
+    }
+
+    #[test]
+    fn what_a_project_allows_already_does_not_make_it_ask_for_a_profile() {
+        let both = [(Limit::Function, Amount::Bytes(70_000)), (Limit::Locals, Amount::Count(1_234))];
+        assert_eq!(need(&both).limits.profile, Profile::Large);
+        let mut asked = Limits::default();
+        asked.set(Limit::Function, Amount::kib(128));
+        asked.set(Limit::Locals, Amount::Count(1_300));
+        assert_eq!(need(&both).added_to(&asked), None);
+        let slow = need(&[both[0], both[1], (Limit::CompileCpu, Amount::seconds(18))]);
+        let added = slow.added_to(&asked).unwrap();
+        asked.set(Limit::CompileCpu, Amount::seconds(40));
+        assert_eq!(added, asked);
     }
 
     #[test]

@@ -79,6 +79,28 @@ fn a_command_may_write_its_output_itself() {
 }
 
 #[test]
+fn what_a_first_build_generates_is_a_part_of_the_source_that_it_is_of() {
+    let desk = Desk::new(r#"touch made.lock; cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    let (first, _) = desk.build().unwrap();
+    assert!(is_fresh(&desk.project()));
+    assert_eq!(desk.build().unwrap().0, first);
+    // Saved while the command worked: the component is not of this.
+    desk.says(r#"cp core.bin "$TOPOLOOM_OUTPUT"; echo saved >> core.bin"#);
+    desk.build().unwrap();
+    assert!(!is_fresh(&desk.project()));
+}
+
+#[test]
+fn a_component_that_is_signed_and_tried_is_still_of_its_source() {
+    let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    desk.build().unwrap();
+    for name in ["plugin.sig", "signing.pem", "config.yaml"] {
+        std::fs::write(desk.0.path().join(name), "text").unwrap();
+        assert!(is_fresh(&desk.project()), "{name}");
+    }
+}
+
+#[test]
 fn a_command_sees_the_part_of_the_interface_that_the_project_uses() {
     let seen = r#"grep -q 'world narrow' "$TOPOLOOM_WIT/narrow.wit" && test "$TOPOLOOM_WORLD" = narrow && \
   ! grep -q 'find: func' "$TOPOLOOM_WIT/nodes.wit" && cp core.bin "$TOPOLOOM_OUTPUT""#;
@@ -99,6 +121,44 @@ fn a_build_that_fails_leaves_the_component_of_an_earlier_one() {
         let error = desk.build().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
         assert_eq!(Digest::of(&desk.output().unwrap()), built.digest, "{command}");
+    }
+}
+
+#[test]
+fn a_component_is_put_elsewhere_while_the_command_writes_its_output() {
+    let desk = Desk::new("cp core.bin plugin.wasm", &module(""));
+    let (built, _) = desk.build().unwrap();
+    let place = desk.0.path().join("dist/r.wasm");
+    let put = build_into(&desk.project(), &place, &mut |_| {}).unwrap();
+    assert_eq!((put.file.as_path(), put.digest), (place.as_path(), built.digest));
+    assert_eq!(std::fs::read(&place).unwrap(), desk.output().unwrap(), "the one in the folder stays");
+    // Another path to the same place.
+    std::fs::write(desk.0.path().join("core.bin"), module(WRITES)).unwrap();
+    let put = build_into(&desk.project(), &desk.0.path().join("dist/../plugin.wasm"), &mut |_| {}).unwrap();
+    assert_eq!(Digest::of(&desk.output().unwrap()), put.digest);
+    // The first build may be one that goes elsewhere.
+    let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+    let place = desk.0.path().join("r.wasm");
+    build_into(&desk.project(), &place, &mut |_| {}).unwrap();
+    assert!(place.is_file() && desk.output().is_none());
+}
+
+#[test]
+fn a_component_comes_back_after_a_build_that_was_ended_in_the_middle() {
+    for left in [None, Some("half of a module")] {
+        let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
+        let (built, _) = desk.build().unwrap();
+        let output = desk.0.path().join("plugin.wasm");
+        std::fs::rename(&output, desk.0.path().join(FOLDER).join("earlier.wasm")).unwrap();
+        if let Some(left) = left {
+            std::fs::write(&output, left).unwrap();
+        }
+        // Neither a command that fails nor what cannot become a component takes it away.
+        for command in ["exit 1", "echo text > plugin.wasm"] {
+            desk.says(command);
+            desk.build().unwrap_err();
+            assert_eq!(Digest::of(&desk.output().unwrap()), built.digest, "{command}");
+        }
     }
 }
 
@@ -133,11 +193,32 @@ fn the_limits_that_a_component_needs_are_written_once() {
     built.measured(Limit::File, Amount::mib(18));
     built.measured(Limit::CompileCpu, Amount::seconds(18));
     let line = "limits: {profile: large, compileCpu: 40s}";
-    assert_eq!(settle(&desk.project(), &built.need()).unwrap().as_deref(), Some(line));
+    let settled = settle(&desk.project(), &built.need()).unwrap();
+    assert_eq!(settled, Some(Settled { line: line.to_owned(), is_written: true }));
     assert!(std::fs::read_to_string(desk.0.path().join(FILE)).unwrap().ends_with(&format!("{line}\n")));
     assert_eq!(settle(&desk.project(), &built.need()).unwrap(), None);
     // It changes neither the source nor the component.
     assert_eq!(desk.build().unwrap().0.digest, built.digest);
+}
+
+#[test]
+fn a_project_file_in_which_more_would_change_stays_as_it_is() {
+    let need = Need::of(&[(Limit::File, Amount::mib(18)), (Limit::Modules, Amount::Count(17))].into());
+    for text in [
+        "{\"language\": \"c\"}\n",
+        "{language: c, limits: {memory: 1Mi}}\n",
+        "language: c\n...\n",
+        "  language: c\n  limits: {memory: 1Mi}\n",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE);
+        std::fs::write(&file, text).unwrap();
+        let project = Project::read(folder.path()).unwrap();
+        let settled = settle(&project, &need).unwrap().unwrap();
+        assert!(!settled.is_written && settled.line.starts_with("limits: {profile: large"), "{settled:?}: {text}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }
 
 #[test]

@@ -2,12 +2,27 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Line;
+
+/// How long until a tool that says nothing is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The same for one that has closed its pipes: most have ended then.
+const LAST_LOOK: Duration = Duration::from_millis(2);
+
+/// How long the pipes of a tool that has ended are read. A server that it has started holds them as long as it lives.
+const REST: Duration = Duration::from_secs(2);
 
 /// What tools write in place of the time: the first day that an archive can hold (1980-01-02).
 const DATE: &str = "315619200";
@@ -22,6 +37,21 @@ pub(super) enum Output {
     Shown,
     /// It is for this program, which shows nothing of it.
     Read,
+}
+
+/// Ends a build from elsewhere. A clone ends the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// The tool that works, and what it has started, is killed; so is the next one.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,29 +77,46 @@ pub(super) fn surround(command: &mut Command, root: &Path) {
 }
 
 /// Runs a tool to its end and returns what it wrote to standard output, if that is for this program.
+///
+/// One that can be stopped is the first of a process group of its own. Otherwise it is in that of this program, so that Ctrl-C at a
+/// terminal ends both.
 pub(super) fn run(
     command: &mut Command,
     output: Output,
+    stop: Option<&Stop>,
     say: &mut dyn FnMut(Line),
 ) -> io::Result<(ExitStatus, Vec<String>)> {
+    if stop.is_some() {
+        command.process_group(0);
+    }
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let pipes = child.stdout.take().zip(child.stderr.take());
     let (out, errors) = pipes.ok_or_else(|| io::Error::other("its pipes are missing"))?;
     let (sender, lines) = mpsc::channel();
+    let other = sender.clone();
+    // Both at once: a full pipe would block the tool. Each thread ends with its pipe.
+    thread::spawn(move || forward(out, Pipe::Output, &sender));
+    thread::spawn(move || forward(errors, Pipe::Errors, &other));
     let mut read = Vec::new();
-    // Both at once: a full pipe would block the tool.
-    thread::scope(|scope| {
-        let other = sender.clone();
-        scope.spawn(move || forward(out, Pipe::Output, &sender));
-        scope.spawn(move || forward(errors, Pipe::Errors, &other));
-        for (pipe, line) in lines {
-            match (pipe, output) {
-                (Pipe::Output, Output::Read) => read.push(line),
-                _ => say(Line::Tool(line)),
-            }
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    loop {
+        if ended.is_none() {
+            ended = child.try_wait()?.map(|status| (status, Instant::now()));
         }
-    });
-    Ok((child.wait()?, read))
+        if ended.is_none() && stop.is_some_and(Stop::is_stopped) {
+            // It may end by itself in this moment.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        }
+        // What was sent already is taken in any case.
+        let patience = ended.map_or(LOOK, |(_, since)| REST.saturating_sub(since.elapsed()));
+        match (lines.recv_timeout(patience), ended) {
+            (Ok((Pipe::Output, line)), _) if output == Output::Read => read.push(line),
+            (Ok((_, line)), _) => say(Line::Tool(line)),
+            (Err(_), Some((status, _))) => return Ok((status, read)),
+            (Err(RecvTimeoutError::Timeout), None) => {}
+            (Err(RecvTimeoutError::Disconnected), None) => thread::sleep(LAST_LOOK),
+        }
+    }
 }
 
 /// Sends each line of a pipe, until it is closed.
@@ -86,13 +133,36 @@ fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<(Pipe, String)>) 
 }
 
 /// The flags by which the output of the compiler of Rust does not depend on where it runs: panics name source files.
-pub(super) fn rust_flags(root: &Path, cargo_home: Option<&Path>) -> Vec<OsString> {
+fn remapped(root: &Path, cargo_home: Option<&Path>) -> impl Iterator<Item = String> {
     let places = cargo_home.map(|home| (home, "/cargo")).into_iter().chain([(root, "/plugin")]);
-    let flags: Vec<String> =
-        places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display())).collect();
-    // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
-    let list = serde_json::Value::from(flags);
-    vec!["--config".into(), format!("build.rustflags={list}").into()]
+    places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display()))
+}
+
+/// The variable with flags for the compiler that cargo takes before all others.
+const ENCODED: &str = "CARGO_ENCODED_RUSTFLAGS";
+
+/// What stands between two flags in it.
+const BETWEEN: &str = "\x1f";
+
+/// Gives cargo those flags, beside those that it would take. `variable` reads the environment: where flags are set there, cargo takes
+/// none of a file or of its command line.
+pub(super) fn rust_flags(
+    command: &mut Command,
+    root: &Path,
+    cargo_home: Option<&Path>,
+    variable: impl Fn(&str) -> Option<String>,
+) {
+    let encoded = variable(ENCODED).map(|text| text.replace(BETWEEN, "\n"));
+    let set = encoded.or_else(|| variable("RUSTFLAGS").map(|text| text.replace(' ', "\n")));
+    let Some(set) = set else {
+        // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
+        let list = serde_json::Value::from(remapped(root, cargo_home).collect::<Vec<_>>());
+        command.arg("--config").arg(format!("build.rustflags={list}"));
+        return;
+    };
+    let set = set.lines().filter(|flag| !flag.is_empty()).map(str::to_owned);
+    let all: Vec<String> = set.chain(remapped(root, cargo_home)).collect();
+    command.env(ENCODED, all.join(BETWEEN));
 }
 
 /// Where cargo keeps the sources of crates.
@@ -122,6 +192,7 @@ pub(super) fn module_of_cargo(messages: &[String]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     fn shell(text: &str, output: Output) -> (bool, Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
@@ -132,7 +203,7 @@ mod tests {
             Line::Tool(line) => said.push(line),
             Line::Step(step) => panic!("{step}"),
         };
-        let (status, read) = run(&mut command, output, &mut say).unwrap();
+        let (status, read) = run(&mut command, output, None, &mut say).unwrap();
         (status.success(), said, read)
     }
 
@@ -149,6 +220,41 @@ mod tests {
         assert_eq!((ended, said.len(), read.len()), (true, 20_000, 20_000));
     }
 
+    /// The process with this number, as a tool printed it.
+    fn process(number: &str) -> Pid {
+        Pid::from_raw(number.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_tool_has_ended_though_a_server_that_it_started_has_its_pipes() {
+        let began = Instant::now();
+        let (ended, said, read) = shell("sleep 120 & echo $!; echo last >&2", Output::Read);
+        rustix::process::kill_process(process(&read[0]), Signal::KILL).unwrap();
+        assert!(ended && said == ["last"] && began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_tool_that_is_stopped_is_killed_with_what_it_started() {
+        let stop = Stop::default();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 120 & echo $!; wait"]);
+        let mut started = String::new();
+        let mut say = |line| {
+            started = Line::to_string(&line);
+            stop.stop();
+        };
+        let (status, _) = run(&mut command, Output::Shown, Some(&stop), &mut say).unwrap();
+        assert!(!status.success());
+        // No one may have waited for it yet: it is a zombie then.
+        let stat = format!("/proc/{started}/stat");
+        let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        let began = Instant::now();
+        while lives() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{stat}");
+            thread::yield_now();
+        }
+    }
+
     #[test]
     fn nothing_in_the_surroundings_is_another_at_another_time() {
         let (_, _, read) = shell("echo $SOURCE_DATE_EPOCH $TZ $PYTHONHASHSEED; echo ${PATH%%:*}", Output::Read);
@@ -159,7 +265,7 @@ mod tests {
     #[test]
     fn a_tool_that_cannot_be_started_is_an_error() {
         let mut command = Command::new("/no/such/tool");
-        assert_eq!(run(&mut command, Output::Shown, &mut |_| {}).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(run(&mut command, Output::Shown, None, &mut |_| {}).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -178,12 +284,35 @@ mod tests {
 
     #[test]
     fn flags_put_names_in_place_of_folders() {
-        let flags = rust_flags(Path::new("/home/me/a \"b\""), Some(Path::new("/home/me/.cargo")));
-        assert_eq!(flags[0], "--config");
+        let given = |variables: &[(&str, &str)]| {
+            let mut command = Command::new("cargo");
+            let find =
+                |name: &str| variables.iter().find(|(found, _)| *found == name).map(|(_, text)| (*text).to_owned());
+            rust_flags(&mut command, Path::new("/home/me/a \"b\""), Some(Path::new("/home/me/.cargo")), find);
+            let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            let variable = |(name, text): (&OsStr, Option<&OsStr>)| {
+                format!("{}={}", name.to_string_lossy(), text.unwrap_or_default().to_string_lossy())
+            };
+            let variables = command.get_envs().map(variable);
+            (arguments.collect::<Vec<_>>().join(" "), variables.collect::<Vec<_>>().join(" "))
+        };
+        let (arguments, variables) = given(&[]);
         assert_eq!(
-            flags[1].to_str().unwrap(),
-            r#"build.rustflags=["--remap-path-prefix=/home/me/.cargo=/cargo","--remap-path-prefix=/home/me/a \"b\"=/plugin"]"#
+            arguments,
+            r#"--config build.rustflags=["--remap-path-prefix=/home/me/.cargo=/cargo","--remap-path-prefix=/home/me/a \"b\"=/plugin"]"#
         );
+        assert_eq!(variables, "");
+        // Where flags are set in the environment, cargo takes no others.
+        let remapped = "--remap-path-prefix=/home/me/.cargo=/cargo\x1f--remap-path-prefix=/home/me/a \"b\"=/plugin";
+        for (variables, set) in [
+            (&[("RUSTFLAGS", "-C  debuginfo=1")][..], "-C\x1fdebuginfo=1\x1f"),
+            (&[("RUSTFLAGS", "")], ""),
+            (&[(ENCODED, "--cfg\x1fa b"), ("RUSTFLAGS", "-Cx")], "--cfg\x1fa b\x1f"),
+        ] {
+            let (arguments, found) = given(variables);
+            assert_eq!(arguments, "");
+            assert_eq!(found, format!("{ENCODED}={set}{remapped}"));
+        }
         assert_eq!(c_flags(Path::new("/x")), ["-ffile-prefix-map=/x=/plugin"]);
     }
 }

@@ -67,30 +67,59 @@ impl fmt::Display for Limits {
 }
 
 /// The text of a project file with these limits in it, in one line in place of what it said about limits, or at its end. All else
-/// stays as it is.
+/// stays as it is, also comments. That is right for fields that begin at the left: the caller reads the text before it trusts it.
 #[must_use]
 pub fn with_limits(text: &str, limits: &Limits) -> String {
-    let said = format!("limits: {limits}\n");
+    let said = format!("limits: {limits}");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let (mut kept, mut is_inside, mut is_said) = (String::with_capacity(text.len() + said.len()), false, false);
-    for line in text.split_inclusive('\n') {
-        // What belongs to the field is indented, or closes it.
-        is_inside = is_inside && line.starts_with([' ', '\t', '}', '\r', '\n']);
-        if line.starts_with("limits:") {
-            if !is_said {
-                kept.push_str(&said);
-            }
-            (is_inside, is_said) = (true, true);
-        } else if !is_inside || line.trim().is_empty() {
+    let mut rest = lines.as_slice();
+    while let Some((line, after)) = rest.split_first() {
+        rest = after;
+        is_inside = is_inside && is_part(line, after);
+        let is_field = is_field(line);
+        if is_field && !is_said {
+            let words = [Some(said.as_str()), comment(line)];
+            kept.push_str(&words.into_iter().flatten().collect::<Vec<_>>().join(" "));
+            kept.push('\n');
+        } else if !is_field && (!is_inside || line.trim().is_empty() || line.trim_start().starts_with('#')) {
             kept.push_str(line);
+        } else if let Some(comment) = comment(line) {
+            kept.push_str(&format!("  {comment}\n"));
+        }
+        if is_field {
+            (is_inside, is_said) = (true, true);
         }
     }
     if !is_said {
         if !kept.is_empty() && !kept.ends_with('\n') {
             kept.push('\n');
         }
-        kept.push_str(&said);
+        kept.push_str(&format!("{said}\n"));
     }
     kept
+}
+
+/// Whether a line begins the field.
+fn is_field(line: &str) -> bool {
+    let rest = ["limits", "\"limits\"", "'limits'"].iter().find_map(|field| line.strip_prefix(field));
+    rest.is_some_and(|rest| rest.trim_start_matches([' ', '\t']).starts_with(':'))
+}
+
+/// Whether a line behind that belongs to the field: it is indented, blank, or closes it. A comment belongs to what comes after it.
+fn is_part(line: &str, after: &[&str]) -> bool {
+    let is_more = |line: &str| line.starts_with([' ', '\t', '}']) && !line.trim().is_empty();
+    if line.starts_with('#') {
+        let next = after.iter().find(|line| !line.starts_with('#') && !line.trim().is_empty());
+        return next.is_some_and(|line| is_more(line));
+    }
+    is_more(line) || line.trim().is_empty()
+}
+
+/// The comment at the end of a line of limits, whose values have no such sign.
+fn comment(line: &str) -> Option<&str> {
+    let (_, comment) = line.split_once(" #")?;
+    line.get(line.len() - comment.len() - 1..).map(str::trim_end)
 }
 
 pub(super) fn read(value: Value, mistakes: &mut Vec<Mistake>) -> Limits {

@@ -200,8 +200,18 @@ fn limits_are_written_back_and_nothing_else_changes() {
         ("# a\nlimits: {profile: standard}\n# b\ncases: x\n", format!("# a\n{said}# b\ncases: x\n")),
         ("limits:\n  profile: large\n\n  memory: 1Mi\ncases: x\n", format!("{said}\ncases: x\n")),
         ("limits: {\n  profile: large,\n}\ncases: x\n", format!("{said}cases: x\n")),
+        ("\"limits\" : {profile: standard}\ncases: x\n", format!("{said}cases: x\n")),
+        ("limits:\n  profile: large\n# b\n\n  memory: 1Mi\n# c\ncases: x\n", format!("{said}# b\n\n# c\ncases: x\n")),
+        (
+            "limits: # of Go\n  # more\n  memory: 1Mi # seen\ncases: x\n",
+            format!("{} # of Go\n  # more\n  # seen\ncases: x\n", said.trim_end()),
+        ),
     ] {
-        assert_eq!(with_limits(before, &limits), after, "{before}");
+        let written = with_limits(before, &limits);
+        assert_eq!(written, after, "{before}");
+        // What the digest of a source has in place of limits is the same before and after.
+        let usual = Limits::default();
+        assert_eq!(with_limits(&written, &usual), with_limits(before, &usual), "{before}");
     }
     let written = with_limits("language: c\nlimits: {memory: 1Mi}\n", &limits);
     assert_eq!(parsed(&written).limits, limits);

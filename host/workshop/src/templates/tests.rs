@@ -70,6 +70,18 @@ fn an_empty_folder_that_is_there_is_used() {
 }
 
 #[test]
+fn a_fresh_clone_is_used_and_its_history_stays() {
+    let desk = tempfile::tempdir().unwrap();
+    std::fs::create_dir(desk.path().join(".git")).unwrap();
+    std::fs::write(desk.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(desk.path().join(".DS_Store"), "").unwrap();
+    write(desk.path(), Language::Python, Template::Racks).unwrap();
+    assert!(desk.path().join(FILE).is_file() && desk.path().join(".git/HEAD").is_file());
+    let error = write(desk.path(), Language::Python, Template::Racks).unwrap_err();
+    assert!(matches!(&error, NewError::NotEmpty { found, .. } if found != ".git"), "{error:?}");
+}
+
+#[test]
 fn another_language_has_no_template() {
     let desk = tempfile::tempdir().unwrap();
     let folder = desk.path().join("new");
@@ -90,6 +102,28 @@ fn paths_stay_inside_of_the_folder_and_no_file_is_twice() {
             assert!(is_inside, "{}", path.display());
             assert!(text.is_empty() || text.ends_with('\n'), "{}", path.display());
         }
+    }
+}
+
+#[test]
+fn no_key_no_signature_and_no_component_is_committed() {
+    for (language, template) in each() {
+        let ignored = text(&files(language, template).unwrap(), ".gitignore");
+        for pattern in ["*.pem", "*.sig", "*.wasm"] {
+            assert!(ignored.lines().any(|line| line == pattern), "{}: {pattern}", language.word());
+        }
+    }
+}
+
+/// A program that a native test leaves in the folder would be a part of the source.
+#[test]
+fn the_native_test_of_c_leaves_nothing_in_the_source_and_fails_where_it_does_not_compile() {
+    for template in Template::ALL {
+        let test = native_test(Language::C, template).unwrap();
+        assert!(test.ends_with(&format!(" -o .topoloom/{0}_test && .topoloom/{0}_test", template.name())), "{test}");
+        let workflow = text(&files(Language::C, template).unwrap(), ".github/workflows/plugin.yml");
+        // The shell of a workflow ends at a command that fails, but for one before `&&`.
+        assert!(workflow.contains(" -o \"$program\"\n          \"$program\"\n"), "{workflow}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use topoloom_core::text::line;
+use topoloom_core::text::{line, shell_word};
 
 use super::{Tool, Wanted, Way};
 
@@ -43,6 +43,8 @@ pub struct Missing {
     pub tool: &'static Tool,
     /// What was found in its place.
     pub others: Vec<Other>,
+    /// The folder of the project, where the line that installs it belongs, if that is not the current one.
+    pub folder: Option<PathBuf>,
 }
 
 /// A tool of another version, or one that does not say its version.
@@ -76,6 +78,13 @@ impl Search {
         Self { project, folders }
     }
 
+    /// The folder of the project, if it is not the current one.
+    fn elsewhere(&self) -> Option<PathBuf> {
+        let here = std::env::current_dir().and_then(std::fs::canonicalize).ok();
+        let is_here = here.is_some() && here == self.project.canonicalize().ok();
+        (!is_here).then(|| self.project.clone())
+    }
+
     /// The first program of this name.
     fn program(&self, name: &str) -> Option<PathBuf> {
         self.folders.iter().map(|folder| folder.join(name)).find(|file| is_program(file))
@@ -105,7 +114,7 @@ impl Found {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tool { name, wanted, install, .. } = self.tool;
+        let Tool { name, wanted, install, is_of_folder, .. } = self.tool;
         write!(f, "{name}{wanted} is needed, and ")?;
         match self.others.as_slice() {
             [] => f.write_str("it is not there")?,
@@ -114,7 +123,11 @@ impl fmt::Display for Missing {
                 f.write_str(&said.join(", "))?;
             }
         }
-        write!(f, "; the line that installs it:\n  {install}")
+        f.write_str("; the line that installs it:\n  ")?;
+        if let Some(folder) = self.folder.as_deref().filter(|_| *is_of_folder) {
+            write!(f, "cd {} && ", shell_word(&folder.to_string_lossy()))?;
+        }
+        f.write_str(install)
     }
 }
 
@@ -172,8 +185,9 @@ pub fn find_all(tools: &[&'static Tool], search: &Search) -> Result<Vec<Found>, 
     if missing.is_empty() { Ok(found) } else { Err(MissingTools(missing)) }
 }
 
-/// What a program prints; nothing where it fails.
-type Ask<'a> = dyn Fn(&[OsString]) -> io::Result<Option<String>> + 'a;
+/// What a program prints, or, where it fails, the last line that it says of that.
+type Answer = io::Result<Result<String, String>>;
+type Ask<'a> = dyn Fn(&[OsString]) -> Answer + 'a;
 
 pub(super) fn find_by(tool: &'static Tool, search: &Search, ask: &Ask<'_>) -> Result<Found, Missing> {
     let mut others = Vec::new();
@@ -186,7 +200,7 @@ pub(super) fn find_by(tool: &'static Tool, search: &Search, ask: &Ask<'_>) -> Re
             Err(said) => others.push(Other { place, said }),
         }
     }
-    Err(Missing { tool, others })
+    Err(Missing { tool, others, folder: search.elsewhere() })
 }
 
 /// How a tool is started and its version, or why that is not known; nothing where it is not there.
@@ -198,12 +212,13 @@ fn look(way: &Way, search: &Search, ask: &Ask<'_>) -> Option<(Vec<OsString>, Res
             words.extend(rest.iter().map(OsString::from));
             let asked: Vec<OsString> = words.iter().cloned().chain(version.iter().map(OsString::from)).collect();
             let said = match ask(&asked) {
-                Ok(Some(text)) => version_in(&text)
+                Ok(Ok(text)) => version_in(&text)
                     .map(str::to_owned)
                     .ok_or_else(|| format!("says no version, but {:?}", line(text.trim(), MAX_SHOWN))),
                 // A program that others come with: `python3` is there, and the module is not.
-                Ok(None) if !rest.is_empty() => return None,
-                Ok(None) => Err("fails when it is asked for its version".to_owned()),
+                Ok(Err(_)) if !rest.is_empty() => return None,
+                Ok(Err(why)) if why.is_empty() => Err("fails when it is asked for its version".to_owned()),
+                Ok(Err(why)) => Err(format!("fails when it is asked for its version: {:?}", line(&why, MAX_SHOWN))),
                 Err(error) => Err(format!("cannot be started: {error}")),
             };
             Some((words, said))
@@ -220,15 +235,15 @@ fn look(way: &Way, search: &Search, ask: &Ask<'_>) -> Option<(Vec<OsString>, Res
             let (name, rest) = words.split_first()?;
             let mut words = vec![search.program(name)?.into_os_string()];
             words.extend(rest.iter().map(OsString::from));
-            let folder = ask(&words).ok()??;
+            let folder = ask(&words).ok()?.ok()?;
             let folder = Path::new(folder.trim());
             (folder.is_absolute() && folder.is_dir()).then(|| (vec![folder.into()], Ok(String::new())))
         }
     }
 }
 
-/// The standard output of a program that ends well, started in the folder of the project: a toolchain may depend on it.
-fn output(words: &[OsString], project: &Path) -> io::Result<Option<String>> {
+/// What a program says that is started in the folder of the project: a toolchain may depend on it.
+fn output(words: &[OsString], project: &Path) -> Answer {
     let mut words = words.iter();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -237,8 +252,11 @@ fn output(words: &[OsString], project: &Path) -> io::Result<Option<String>> {
         command.current_dir(project);
     }
     let output = command.output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(output.status.success().then_some(text))
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(Ok(text(&output.stdout)));
+    }
+    Ok(Err(text(&output.stderr).lines().next_back().unwrap_or_default().to_owned()))
 }
 
 /// The first version in what a program prints of itself: `cargo 1.95.0 (f2d3ce0bd 2026-03-21)`, `v20.20.2`.

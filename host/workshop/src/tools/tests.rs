@@ -45,7 +45,8 @@ impl Desk {
         let search = Search::along(&self.folder.path().join("project"), self.folder.path().join("bin").as_os_str());
         find_by(tool, &search, &|words| {
             let call = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-            self.said.get(&call).unwrap_or_else(|| panic!("{call}")).clone().map_err(io::Error::from)
+            let said = self.said.get(&call).unwrap_or_else(|| panic!("{call}")).clone().map_err(io::Error::from)?;
+            Ok(said.ok_or_else(|| "error: toolchain '1.95.0' is not installed".to_owned()))
         })
     }
 
@@ -76,13 +77,37 @@ fn the_tools_of_the_project_are_found_before_those_of_the_machine() {
 
 #[test]
 fn a_missing_tool_is_named_with_its_version_and_the_line_that_installs_it() {
-    let missing = Desk::new().find(&COMPONENTIZE_PY).unwrap_err();
-    assert_eq!(
-        missing.to_string(),
-        "componentize-py 0.25.1 is needed, and it is not there; the line that installs it:\n  \
-         python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1"
-    );
-    assert!(Desk::new().find(&NODE).unwrap_err().to_string().starts_with("node 20.0.0 or newer is needed, "));
+    let desk = Desk::new();
+    let mut missing = desk.find(&COMPONENTIZE_PY).unwrap_err();
+    let said = |before: &str| {
+        format!(
+            "componentize-py 0.25.1 is needed, and it is not there; the line that installs it:\n  \
+             {before}python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1"
+        )
+    };
+    // In the folder of the project, which is not that of the tests.
+    assert_eq!(missing.to_string(), said(&format!("cd '{}' && ", desk.at("project"))));
+    missing.folder = None;
+    assert_eq!(missing.to_string(), said(""));
+    let node = desk.find(&NODE).unwrap_err().to_string();
+    assert!(node.starts_with("node 20.0.0 or newer is needed, ") && !node.contains("cd "), "{node}");
+    let here = find_by(&COMPONENTIZE_PY, &Search::along(Path::new("."), OsStr::new("")), &|_| Ok(Err(String::new())));
+    assert_eq!(here.unwrap_err().folder, None);
+}
+
+#[test]
+fn a_program_that_fails_is_quoted_with_its_last_line() {
+    const ANSWER: &str = "echo first >&2; echo no such toolchain >&2; exit 1";
+    static FAILS: Tool = Tool {
+        name: "sh",
+        wanted: Wanted::Exactly("1"),
+        ways: &[Way::Program { words: &["sh"], version: &["-c", ANSWER] }],
+        install: "",
+        is_of_folder: false,
+    };
+    let search = Search::along(Path::new("."), OsStr::new("/bin:/usr/bin"));
+    let said = find(&FAILS, &search).unwrap_err().to_string();
+    assert!(said.contains("fails when it is asked for its version: \"no such toolchain\"; "), "{said}");
 }
 
 #[test]
@@ -98,7 +123,7 @@ fn a_tool_of_another_version_is_named_with_both_versions() {
 fn a_tool_that_does_not_say_its_version_is_not_used() {
     for (answer, wanted) in [
         (Ok(Some("usage: node [options]")), "says no version, but \"usage: node [options]\""),
-        (Ok(None), "fails when it is asked for its version"),
+        (Ok(None), "fails when it is asked for its version: \"error: toolchain '1.95.0' is not installed\""),
         (Err(io::ErrorKind::PermissionDenied), "cannot be started: permission denied"),
     ] {
         let desk = Desk::new().program("bin/node", "--version", answer);

@@ -6,6 +6,7 @@ use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::model::{Endpoint, Location, Trigger};
 use topoloom_core::text;
 use topoloom_workshop::pack::ROOM;
+use topoloom_workshop::project::Limits;
 
 use super::document::{AskedEndpoint, ConfigMapRoom, Inspected, NeededLimits, Producer, RefusedFor, Requires, Start};
 use super::{Report, Wishes};
@@ -45,7 +46,7 @@ impl Report {
             rows.push(row("composed", &format!("of components, {depth} deep")));
         }
         rows.push(rows::config_map(self.in_config_map));
-        rows.extend(rows::needs(&self.need()));
+        rows.extend(rows::needs(&self.need(), &Limits::default()));
         if let Some(needs) = self.needs {
             let (tables, elements, instances) = (needs.tables, needs.table_elements, self.anatomy.core_instances);
             let memory = format!("{} bytes of memory; memories {}", needs.memory, needs.memories);
