@@ -161,6 +161,12 @@ export class Nodes {
   }
 }
 
+/** Rows and positions as the interface has them. `Uint32Array` alone makes row 0 of `undefined`, and of 2 to the 32nd. */
+const numbers = (what, list) => Uint32Array.from(list, (number) => {
+  if (Number.isInteger(number) && number >= 0 && number <= 0xffffffff) return number;
+  throw new TypeError(`${what}: ${String(number)} is no integer from 0 to 4294967295; leave out what was not found`);
+});
+
 /** The answer under construction, groups lowest tier first. `state` is for the next round, at most 8 MiB. */
 export class Topology {
   constructor({ additionsOnly = false, state = new Uint8Array() } = {}) {
@@ -176,21 +182,21 @@ export class Topology {
   /** A group with one kind of members. `id` is the same in every round as long as the domain is the same. */
   group(level, id, { rows, groups, names, selector, labels = {}, description, fixedName }) {
     const members = [
-      rows && { tag: 'rows', val: Uint32Array.from(rows) },
-      groups && { tag: 'groups', val: Uint32Array.from(groups) },
+      rows && { tag: 'rows', val: numbers(`rows of the group ${id}`, rows) },
+      groups && { tag: 'groups', val: numbers(`groups of the group ${id}`, groups) },
       names && { tag: 'names', val: pack(names) },
       selector && { tag: 'selector', val: { matchLabels: Object.entries(selector), matchExpressions: [] } },
     ].filter(Boolean);
     if (members.length !== 1) throw new TypeError(`the group ${id} needs one of rows, groups, names and selector`);
-    const group = { id, level, labels: Object.entries(labels), members: members[0], description, fixedName };
+    const group = { id, level: numbers(`level of the group ${id}`, [level])[0], labels: Object.entries(labels), members: members[0], description, fixedName };
     return this.topology.groups.push(group) - 1;
   }
 
   /** Reports a record that was dropped or corrected: a short stable word, and a sentence with the value met. */
   diagnose(code, detail, { rows, group, name } = {}) {
     let subject = name === undefined ? { tag: 'source' } : { tag: 'name', val: name };
-    if (group !== undefined) subject = { tag: 'group', val: group };
-    if (rows !== undefined) subject = { tag: 'rows', val: Uint32Array.from(rows) };
+    if (group !== undefined) subject = { tag: 'group', val: numbers(`group of ${code}`, [group])[0] };
+    if (rows !== undefined) subject = { tag: 'rows', val: numbers(`rows of ${code}`, rows) };
     this.topology.diagnostics.push({ code, subject, detail });
   }
 

@@ -246,6 +246,22 @@ const topology = (tier, ...groups) => {
   return answer.answer();
 };
 
+test('what is no row is never row 0', () => {
+  const answer = new Topology();
+  const level = answer.level(1);
+  for (const wrong of [undefined, null, -1, 0.5, 2 ** 32, '1', NaN, 1n]) {
+    for (const act of [
+      () => answer.group(level, 'a7', { rows: [0, wrong] }),
+      () => answer.group(level, 'a7', { groups: [wrong] }),
+      () => answer.group(wrong, 'a7', { rows: [0] }),
+      () => answer.diagnose('odd', '', { rows: [wrong] }),
+    ]) assert.throws(act, { name: 'TypeError', message: /(a7|odd): .* is no integer from 0 to 4294967295; leave out/ });
+  }
+  assert.throws(() => answer.diagnose('odd', '', { group: -1 }), /group of odd: -1 is no integer/);
+  assert.deepEqual([answer.topology.groups, answer.topology.diagnostics], [[], []]);
+  assert.equal(answer.group(level, 'a7', { rows: [2 ** 32 - 1] }), 0);
+});
+
 test('what the host refuses is refused in its words', () => {
   const refused = (answer, wanted, state = new Uint8Array()) => {
     const nodes = new Cluster().node('n0').node('n1').node('n2');

@@ -228,6 +228,22 @@ class Judged(unittest.TestCase):
             "'_' and '.', and begin and end with a letter or digit",
         )
 
+    def test_what_is_no_row_is_refused_where_it_is_said(self):
+        answer = topoloom.Topology()
+        level = answer.level(1)
+        for wrong in (None, -1, 0.0, 1 << 32, "1", True):
+            for act in (
+                lambda: answer.group(level, "a7", rows=[0, wrong]),
+                lambda: answer.group(level, "a7", groups=[wrong]),
+                lambda: answer.group(wrong, "a7", rows=[0]),
+                lambda: answer.diagnose("odd", "", rows=[wrong]),
+            ):
+                with self.assertRaisesRegex(TypeError, "(a7|odd): .* is no integer from 0 to 4294967295; leave out"):
+                    act()
+        with self.assertRaisesRegex(TypeError, "group of odd: -1 is no integer"):
+            answer.diagnose("odd", "", group=-1)
+        self.assertEqual(answer.group(level, "a7", rows=[(1 << 32) - 1]), 0)
+
     def test_a_refused_answer_is_a_failure_of_the_round(self):
         with self.assertRaises(Failure) as raised:
             racks().discover(Discoverer, {"label": "rack", "tier": 17})

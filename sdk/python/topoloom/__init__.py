@@ -158,6 +158,15 @@ class Nodes:
         return [found - 1 if found else None for found in self._source.find(pack(names))]
 
 
+def _numbers(what: str, numbers: Iterable[int]) -> list[int]:
+    """Rows and positions as the interface has them: None is no row, and -1 is not the last one."""
+    numbers = list(numbers)
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < 1 << 32:
+            raise TypeError(f"{what}: {number!r} is no integer from 0 to 4294967295; leave out what was not found")
+    return numbers
+
+
 class Topology:
     """The answer under construction, groups lowest tier first. `state` is for the next round, at most 8 MiB."""
 
@@ -176,12 +185,13 @@ class Topology:
         labels: Mapping[str, str] | None = None, description: str | None = None, fixed_name: str | None = None,
     ) -> int:
         """A group with one kind of members. `id` is the same in every round as long as the domain is the same."""
-        members = [t.Members_Rows(list(rows))] if rows is not None else []
-        members += [t.Members_Groups(list(groups))] if groups is not None else []
+        members = [t.Members_Rows(_numbers(f"rows of the group {id}", rows))] if rows is not None else []
+        members += [t.Members_Groups(_numbers(f"groups of the group {id}", groups))] if groups is not None else []
         members += [t.Members_Names(pack(names))] if names is not None else []
         members += [t.Members_Selector(t.LabelSelector(list(selector.items()), []))] if selector is not None else []
         if len(members) != 1:
             raise TypeError(f"the group {id!r} needs one of rows, groups, names and selector")
+        [level] = _numbers(f"level of the group {id}", [level])
         group = t.Group(id, level, list((labels or {}).items()), members[0], description, fixed_name)
         self._topology.groups.append(group)
         return len(self._topology.groups) - 1
@@ -191,8 +201,8 @@ class Topology:
     ) -> None:
         """Reports a record that was dropped or corrected: a short stable word, and a sentence with the value met."""
         subject = t.Subject_Source() if name is None else t.Subject_Name(name)
-        subject = subject if group is None else t.Subject_Group(group)
-        subject = subject if rows is None else t.Subject_Rows(list(rows))
+        subject = subject if group is None else t.Subject_Group(_numbers(f"group of {code}", [group])[0])
+        subject = subject if rows is None else t.Subject_Rows(_numbers(f"rows of {code}", rows))
         self._topology.diagnostics.append(t.Diagnostic(code, subject, detail))
 
     def answer(self) -> Any:
