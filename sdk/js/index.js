@@ -51,10 +51,13 @@ export function size(text) {
   return bytes;
 }
 
+/** A text without halves of pairs of UTF-16: U+FFFD is in place of each, as a `TextEncoder` has it. Two of them would make a pair. */
+const whole = (text) => text.replace(/[\ud800-\udfff]/gu, '\ufffd');
+
 /** A text as bytes of UTF-8: what a state is made of. */
 export function encode(text) {
   const bytes = [];
-  for (const character of text) {
+  for (const character of whole(text)) {
     const point = character.codePointAt(0);
     if (point < 0x80) bytes.push(point);
     else {
@@ -85,7 +88,7 @@ export function decode(bytes) {
 
 /** Many strings as one text. Its `ends` count bytes of UTF-8: they are no positions in a string. */
 export function pack(texts) {
-  const [all, ends] = [[...texts], []];
+  const [all, ends] = [Array.from(texts, whole), []];
   let length = 0;
   for (const text of all) ends.push((length += size(text)));
   return { text: all.join(''), ends: Uint32Array.from(ends) };

@@ -32,6 +32,10 @@ test('ends are bytes of UTF-8', () => {
   assert.deepEqual([...pack(words).ends], [1, 1, 8, 12, 13]);
   assert.deepEqual(unpack(pack(words)), words);
   assert.deepEqual(unpack(pack(new Set(['x']))), ['x']);
+  const halves = pack(['a\ud83d', '\ude42b']);
+  assert.deepEqual([halves.text, [...halves.ends]], ['a\ufffd\ufffdb', [4, 8]]);
+  assert.deepEqual(unpack(halves), ['a\ufffd', '\ufffdb']);
+  assert.deepEqual(encode('\ud83dx'), new TextEncoder().encode('\ud83dx'));
   for (const text of ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}\u{ffff}']) {
     assert.deepEqual(encode(text), new TextEncoder().encode(text));
     assert.equal(decode(encode(text)), text);
@@ -217,6 +221,35 @@ test('an odd element costs that element', () => {
     assert.ok(odd.every((value) => value instanceof Odd));
     assert.deepEqual(odd.map((value) => value.text), ['{"a": nope, "b": ["]", {}]}', 'oops', '"a\tb"']);
   }
+});
+
+test('what is no JSON text or number is odd', () => {
+  const odd = ['NaN', '-Infinity', '1E400', '{"a":1e999}', '"\\ud800"', '{"a":["\\uDC00\\uD83D"]}', '{"\\udfff":1}', '12abc', '}x'];
+  const text = `[${[...odd, '"\\ud83d\\ude42\\u0041"', '1e300', '7'].join(',')}]`;
+  for (let length = 1; length < text.length + 2; length += 1) {
+    const values = [...new Elements(pieces(text, length), 'data')];
+    assert.deepEqual(values.slice(0, odd.length).map((value) => value.text), odd);
+    assert.deepEqual(values.slice(odd.length), ['🙂A', 1e300, 7]);
+    // As in the crate: what is missing between two elements is none of them.
+    const without = [...new Elements(pieces('[{"a":1}{"a":2} [3]"x" 4]', length), 'data')];
+    assert.deepEqual(without, [{ a: 1 }, { a: 2 }, [3], 'x', 4]);
+  }
+});
+
+test('each piece is read once', () => {
+  const element = JSON.stringify(Array.from({ length: 20_000 }, (_, at) => ({ name: `m${at}"\\`, x: [at] })));
+  let copied = 0;
+  const set = Uint8Array.prototype.set;
+  Uint8Array.prototype.set = function counted(from, ...more) {
+    copied += from.length;
+    return set.call(this, from, ...more);
+  };
+  try {
+    assert.deepEqual([...new Elements(pieces(`[${element}]`, 1024), 'data')], [JSON.parse(element)]);
+  } finally {
+    Uint8Array.prototype.set = set;
+  }
+  assert.ok(copied < 4 * element.length, `${copied} of ${element.length}`);
 });
 
 test('a broken document is no list', () => {

@@ -182,6 +182,35 @@ class Lists(unittest.TestCase):
             self.assertEqual([value.text for value in values[1:-1]], ['{"a": nope, "b": ["]", {}]}', "oops", '"a\tb"'])
             self.assertTrue(all(isinstance(value, Odd) for value in values[1:-1]))
 
+    def test_what_is_no_json_text_or_number_is_odd(self):
+        odd = ["NaN", "-Infinity", "1E400", '{"a":1e999}', '"\\ud800"', '{"a":["\\uDC00\\uD83D"]}', '{"\\udfff":1}', "12abc", "}x"]
+        text = "[" + ",".join([*odd, '"\\ud83d\\ude42\\u0041"', "1e300", "7"]) + "]"
+        for size in range(1, len(text) + 2):
+            values = self.read(text, size)[0]
+            self.assertEqual([value.text for value in values[: len(odd)]], odd)
+            self.assertEqual(values[len(odd) :], ["🙂A", 1e300, 7])
+            # As in the crate: what is missing between two elements is none of them.
+            self.assertEqual(self.read('[{"a":1}{"a":2} [3]"x" 4]', size)[0], [{"a": 1}, {"a": 2}, [3], "x", 4])
+
+    def test_each_piece_is_read_once(self):
+        # Small pieces of one large element: it is tried once, and parsed once when it is whole.
+        element = json.dumps([{"name": f'm{at}"\\', "x": [at]} for at in range(20_000)])
+        elements = topoloom.Elements(Pieces(f"[{element}]".encode(), 1024), "data")
+        parse, tried = elements._JSON, []
+
+        class Json:
+            def raw_decode(self, text, at):
+                tried.append(len(text))
+                return parse.raw_decode(text, at)
+
+            def decode(self, text):
+                tried.append(len(text))
+                return parse.decode(text)
+
+        elements._JSON = Json()
+        self.assertEqual(list(elements), [json.loads(element)])
+        self.assertLess(sum(tried), 2 * len(element))
+
     def test_a_broken_document_is_no_list(self):
         for text, words in [
             ("[1,2", "ends in the middle"),
