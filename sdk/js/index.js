@@ -71,16 +71,18 @@ export function encode(text) {
 
 /** Bytes of UTF-8 as a text; anything else throws. */
 export function decode(bytes) {
-  if (typeof TextDecoder === 'function') return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  if (typeof TextDecoder === 'function') return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   let text = '';
   for (let at = 0; at < bytes.length; ) {
     const first = bytes[at++];
     const more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
     let point = more ? first & (0x3f >> more) : first;
     for (let left = more; left > 0; left -= 1) {
-      if (first < 0xc2 || (bytes[at] & 0xc0) !== 0x80) throw new TypeError('the bytes are no UTF-8');
+      if (first < 0xc2 || first > 0xf4 || (bytes[at] & 0xc0) !== 0x80) throw new TypeError('the bytes are no UTF-8');
       point = (point << 6) | (bytes[at++] & 0x3f);
     }
+    const isLong = point < [0, 0x80, 0x800, 0x10000][more] || point > 0x10ffff;
+    if (isLong || (point >= 0xd800 && point <= 0xdfff)) throw new TypeError('the bytes are no UTF-8');
     text += String.fromCodePoint(point);
   }
   return text;

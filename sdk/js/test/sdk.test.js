@@ -47,10 +47,14 @@ test('an engine without TextDecoder reads the same', () => {
   const known = globalThis.TextDecoder;
   globalThis.TextDecoder = undefined;
   try {
-    for (const text of ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}']) assert.equal(decode(encode(text)), text);
-    for (const bytes of [[0xff], [0xc3], [0x80], [0xc0, 0x80], [0xe2, 0x82, 0x41]]) {
-      assert.throws(() => decode(Uint8Array.from(bytes)), String(bytes));
+    const texts = ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}\u{d7ff}\u{e000}\u{ffff}\u{10000}', '\ufeffx'];
+    for (const text of texts) assert.equal(decode(encode(text)), text);
+    const wrong = [[0xff], [0xc3], [0x80], [0xc0, 0x80], [0xe2, 0x82, 0x41], [0xe0, 0x9f, 0xbf], [0xed, 0xa0, 0x80], [0xed, 0xbf, 0xbf]];
+    for (const bytes of [...wrong, [0xf0, 0x8f, 0xbf, 0xbf], [0xf4, 0x90, 0x80, 0x80], [0xf8, 0x90, 0x80, 0x80]]) {
+      assert.throws(() => decode(Uint8Array.from(bytes)), TypeError, String(bytes));
+      assert.throws(() => new known('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)), TypeError, String(bytes));
     }
+    assert.equal(decode(Uint8Array.of(0xef, 0xbb, 0xbf)), '\ufeff');
   } finally {
     globalThis.TextDecoder = known;
   }
