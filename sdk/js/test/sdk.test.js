@@ -114,6 +114,16 @@ test('the schema follows from the fields', () => {
   assert.equal(listed.describe().configSchema, '{"type":"object"}');
 });
 
+test('fields and their schema say the same', () => {
+  const plain = { fields: { name: 'string', count: ['integer'], size: ['integer', 7], share: ['number', 0.5] } };
+  assert.deepEqual(sdk.read(plain, '{"name": "a"}'), { name: 'a', count: undefined, size: 7, share: 0.5 });
+  assert.deepEqual(JSON.parse(sdk.schemaOf(plain)).required, ['name']);
+  const whole = sdk.read(plain, '{"name": "a", "count": 2.0, "size": 1e2, "share": 1}');
+  assert.deepEqual(whole, { name: 'a', count: 2, size: 100, share: 1 });
+  const wrong = () => sdk.read(plain, '{"name": "a", "count": 1.5, "size": null}');
+  assert.throws(wrong, { message: 'count: expected integer, got 1.5; size: expected integer, got null' });
+});
+
 test('grants may be smaller than the wishes', () => {
   const { kind, message } = failure(() => cluster().permit({ labels: ['acme.example/*'] }).discover(racks, { label: 'rack' }));
   assert.equal(kind, 'denied');
@@ -157,6 +167,9 @@ test('every way to fail has its word', () => {
   assert.deepEqual(ends({ status: 302, headers: { Location: '/login' } }), ['upstream', 'status 302: redirects to "/login"', undefined]);
   assert.equal(ends({ status: 304 })[1], 'status 304 to a request that did not ask for it');
   assert.deepEqual(ends({ status: 503, headers: { 'retry-after': ' 7 ' } }), ['upstream', 'status 503', 7000]);
+  for (const odd of ['9'.repeat(10), '9'.repeat(5000), '+7', '-1', '1.5', 'Fri, 31 Dec 1999 23:59:59 GMT']) {
+    assert.deepEqual(ends({ status: 503, headers: { 'retry-after': odd } }), ['upstream', 'status 503', undefined]);
+  }
   assert.deepEqual(ends(httpError('connect', 'refused')), ['upstream', 'no connection: refused', undefined]);
   assert.deepEqual(ends(httpError('denied', 'no')), ['denied', 'no', undefined]);
   assert.equal(ends({ body: '{"nodes": [{"na' })[1], 'the document ends in the middle');

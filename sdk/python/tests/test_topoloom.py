@@ -89,6 +89,19 @@ class Rounds(unittest.TestCase):
         self.assertEqual((schema["required"], schema["additionalProperties"]), (["label"], False))
         self.assertEqual(topoloom._schema(Listed.plugin), '{"type": "object"}')
 
+    def test_fields_and_their_schema_say_the_same(self):
+        class Plain:
+            fields = {"name": str, "count": [int], "size": [int, 7], "share": [float, 0.5]}
+
+        absent = {"name": "a", "count": None, "size": 7, "share": 0.5}
+        self.assertEqual(topoloom._read(Plain, '{"name": "a"}'), absent)
+        self.assertEqual(json.loads(topoloom._schema(Plain))["required"], ["name"])
+        whole = topoloom._read(Plain, '{"name": "a", "count": 2.0, "size": 1e2, "share": 1}')
+        self.assertEqual(whole, {"name": "a", "count": 2, "size": 100, "share": 1})
+        self.assertIs(type(whole["count"]), int)
+        with self.assertRaisesRegex(topoloom.Problems, "^count: expected integer, got 1.5; size: expected integer, got null$"):
+            topoloom._read(Plain, '{"name": "a", "count": 1.5, "size": null}')
+
     def test_grants_may_be_smaller_than_the_wishes(self):
         with self.assertRaises(Failure) as raised:
             racks().permit(labels=["acme.example/*"]).discover(Discoverer, {"label": "rack"})
@@ -136,6 +149,8 @@ class Services(unittest.TestCase):
         )
         self.assertEqual(self.failure(Reply(304))[1], "status 304 to a request that did not ask for it")
         self.assertEqual(self.failure(Reply(503, headers={"retry-after": " 7 "})), ("upstream", "status 503", 7000))
+        for odd in ["9" * 10, "9" * 5000, "+7", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"]:
+            self.assertEqual(self.failure(Reply(503, headers={"retry-after": odd})), ("upstream", "status 503", None))
         self.assertEqual(self.failure(http_error("connect", "refused")), ("upstream", "no connection: refused", None))
         self.assertEqual(self.failure(http_error("denied", "no")), ("denied", "no", None))
         self.assertEqual(self.failure(Reply(200, b'{"nodes": [{"na'))[1], "the document ends in the middle")

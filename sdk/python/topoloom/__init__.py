@@ -264,7 +264,7 @@ class Response:
     def success(self) -> Response:
         """Itself when the status is 200 to 299; any other one raises the failure that fits."""
         status, location = self.status, json.dumps(self.headers.get("location", ""))
-        seconds = re.fullmatch("[0-9]+", self.headers.get("retry-after", "").strip())
+        seconds = re.fullmatch("[0-9]{1,9}", self.headers.get("retry-after", "").strip())
         if 200 <= status <= 299:
             return self
         if status in (401, 403):
@@ -296,42 +296,6 @@ class Http:
     def credential_of(self, endpoint: str) -> str:
         """The kind of credential that the host adds: `none`, `basic`, `token`, `bearer` or `mtls`."""
         return _asked(self._source.credential_of, endpoint).name.lower()
-
-
-_KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object", type(None): "null"}
-
-
-def _read(cls: Any, text: str) -> dict[str, Any]:
-    """The configuration, compared with `fields` of the class: a type per key, or a list of the type and the default."""
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Problems(("", f"this is no JSON: {error}")) from None
-    if not isinstance(config, dict):
-        raise Problems(("", f"expected object, got {_KINDS[type(config)]}"))
-    fields = getattr(cls, "fields", None)
-    if fields is None:
-        return config
-    problems = [(key, f"is not known; known are {', '.join(fields)}") for key in config if key not in fields]
-    for key, field in fields.items():
-        kind, *default = field if isinstance(field, list) else [field]
-        if key not in config and default:
-            config[key] = default[0]
-        elif type(config.get(key)) not in ((int, float) if kind is float else (kind,)):
-            problems.append((key, f"expected {_KINDS[kind]}, got {json.dumps(config[key]) if key in config else 'nothing'}"))
-    if problems:
-        raise Problems(*problems)
-    return config
-
-
-def _schema(cls: Any) -> str:
-    """The JSON Schema: `schema` of the class, or what its `fields` say."""
-    fields = getattr(cls, "fields", None)
-    if hasattr(cls, "schema") or fields is None:
-        return json.dumps(getattr(cls, "schema", {"type": "object"}))
-    kinds = {key: {"type": _KINDS[field[0] if isinstance(field, list) else field]} for key, field in fields.items()}
-    needed = [key for key, field in fields.items() if not isinstance(field, list)]
-    return json.dumps({"type": "object", "properties": kinds, "required": needed, "additionalProperties": False})
 
 
 def _discover(cls: type, config: str, nodes: Any, round: Any, http: Any, applied: Any) -> Any:
@@ -383,4 +347,5 @@ def plugin(cls: Any) -> Any:
     return Discoverer
 
 
-from .elements import Elements, Odd  # noqa: E402, F401: it uses what is above
+from .config import read as _read, schema as _schema  # noqa: E402: they use what is above
+from .elements import Elements, Odd  # noqa: E402, F401
