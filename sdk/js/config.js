@@ -1,6 +1,6 @@
 /** What the operator configures, compared with what a definition says of it. */
 
-import { Problems } from './index.js';
+import { Failure, Problems } from './index.js';
 
 const kindOf = (value) => {
   if (value === null || Array.isArray(value)) return value === null ? 'null' : 'array';
@@ -40,4 +40,13 @@ export function schemaOf({ schema, fields }) {
   const kinds = Object.entries(fields).map(([key, field]) => [key, { type: [field].flat()[0] }]);
   const required = Object.keys(fields).filter((key) => !Array.isArray(fields[key]));
   return JSON.stringify({ type: 'object', properties: Object.fromEntries(kinds), required, additionalProperties: false });
+}
+
+/** What a configuration needs: natively, and in a component. The interface has no failure here. */
+export function configured(definition, config) {
+  try {
+    return definition.configure(read(definition, config));
+  } catch (error) {
+    throw error instanceof Failure ? new Problems(['', error.message]) : error;
+  }
 }

@@ -22,7 +22,7 @@
  * log, with its place, before it ends the call. Nothing is retried, no state is global, and no global of an engine is needed.
  */
 
-import { read, schemaOf } from './config.js';
+import { configured, read, schemaOf } from './config.js';
 
 /** Why a round has no answer: `config`, `denied`, `unauthorized`, `upstream` or `internal`. The topology stays. */
 export class Failure extends Error {
@@ -283,11 +283,15 @@ export class Response {
   }
 }
 
+const absent = () => {
+  throw new TypeError('the definition has no `http`; give it the module @topoloom/sdk/http');
+};
+
 /** The endpoints that the operator granted, by name: the host knows the address and adds the credential. */
 export class Http {
   #source;
 
-  constructor(source) {
+  constructor(source = { send: absent, credentialOf: absent }) {
     this.#source = source;
   }
 
@@ -303,12 +307,21 @@ export class Http {
   }
 }
 
-/** One round of a definition: natively, and in a component. */
+const LEVELS = ['debug', 'info', 'warn', 'error'];
+
+/** One round of a definition: natively, and in a component. The interface has one failure for all problems here. */
 export function round(definition, config, nodes, { time, state }, { http, applied, log }) {
-  const logged = (level, message) => log?.write?.(level, message);
+  const logged = (level, message) => {
+    if (!LEVELS.includes(level)) throw new TypeError(`the log has no level ${level}; use one of ${LEVELS.join(', ')}`);
+    log?.write?.(level, message);
+  };
   const input = { nodes: new Nodes(nodes), http: new Http(http), applied, log: logged, time: Number(time), state };
-  const answer = definition.discover(read(definition, config), input);
-  return answer instanceof Topology ? answer.answer() : answer;
+  try {
+    const answer = definition.discover(read(definition, config), input);
+    return answer instanceof Topology ? answer.answer() : answer;
+  } catch (error) {
+    throw error instanceof Problems ? new Failure('config', error.message) : error;
+  }
 }
 
 /** An exception on one line, with the three innermost places. */
@@ -333,7 +346,7 @@ export function plugin(definition) {
   return {
     definition,
     describe: () => guarded(() => ({ name, version, vendor, summary, configSchema: schemaOf(definition) })),
-    configure: (config) => guarded(() => definition.configure(read(definition, config)), (words) => new Problems(['', words])),
+    configure: (config) => guarded(() => configured(definition, config), (words) => new Problems(['', words])),
     discover: (config, nodes, asks) =>
       guarded(() => round(definition, config, nodes, asks, definition), (words) => new Failure('internal', words)),
   };

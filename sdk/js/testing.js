@@ -9,7 +9,8 @@
  *     assert.equal(cluster.show(answer), 'tier 1 rack | a7 | rack=a7 | m1 m2\n');
  */
 
-import { Failure, Problems, encode, httpError, pack, read, round, unpack } from './index.js';
+import { configured } from './config.js';
+import { Failure, Problems, encode, httpError, pack, round, unpack } from './index.js';
 import { invalid, malformed, quoted } from './rules.js';
 
 /** Texts in the order of their bytes. */
@@ -55,7 +56,7 @@ export class Cluster {
     const [definition, text] = [plugin.definition ?? plugin, typeof config === 'string' ? config : JSON.stringify(config)];
     let wanted;
     try {
-      wanted = definition.configure(read(definition, text));
+      wanted = configured(definition, text);
     } catch (error) {
       throw error instanceof Problems ? new Failure('config', error.message) : error;
     }
@@ -63,7 +64,12 @@ export class Cluster {
     if (denied) throw new Failure('denied', `the plugin requests what is not granted: ${denied}`);
     this.log = [];
     const log = { write: (level, message) => this.log.length < 200 && this.log.push([level, message]) };
-    const host = { log, applied: { groups: () => this.objects }, http: this.#http(wanted) };
+    // A component has what its definition has, and no more.
+    const host = {
+      log: definition.log && log,
+      applied: definition.applied && { groups: () => this.objects },
+      http: definition.http && this.#http(wanted),
+    };
     const answer = round(definition, text, this.#snapshot(wanted), { time: this.time, state: this.state }, host);
     const refused = this.judge(answer);
     if (refused) throw new Failure('internal', refused);

@@ -345,6 +345,35 @@ test('a refused answer is a failure of the round', () => {
   assert.deepEqual([kind, message], ['internal', 'the topology is not valid: group "a7": tier 17 is not between 1 and 16']);
 });
 
+test('a native round has what a component has', () => {
+  const { http, log, ...bare } = listed.definition;
+  const nodes = cluster().endpoint('list', () => ({ body: '{"nodes": []}' }));
+  assert.throws(() => nodes.discover(bare, {}), { name: 'TypeError', message: /has no `http`; give it the module/ });
+  nodes.discover({ ...bare, http }, {});
+  const ends = (more) => {
+    const { kind, message } = failure(() => cluster().discover({ ...racks.definition, ...more }, { label: 'rack' }));
+    return [kind, message];
+  };
+  const fail = () => {
+    throw new Failure('config', 'no such label');
+  };
+  const problem = () => {
+    throw new sdk.Problems(['label', 'no such label']);
+  };
+  assert.deepEqual(ends({ configure: fail }), ['config', 'no such label']);
+  assert.deepEqual(ends({ discover: problem }), ['config', 'label: no such label']);
+  const { payload } = failure(() => plugin({ ...racks.definition, discover: problem }).discover('{"label": "x"}', {}, { time: 0n }));
+  assert.deepEqual(payload, { tag: 'config', val: 'label: no such label' });
+  const configure = () => plugin({ ...racks.definition, configure: fail }).configure('{"label": "x"}');
+  assert.throws(configure, ({ payload }) => assert.deepEqual(payload, [{ path: '', message: 'no such label' }]) === undefined);
+  const shout = (_, { log: say }) => say('warning', 'fire');
+  const words = { name: 'TypeError', message: 'the log has no level warning; use one of debug, info, warn, error' };
+  assert.throws(() => cluster().discover({ ...racks.definition, discover: shout }, { label: 'rack' }), words);
+  const quiet = cluster();
+  quiet.discover({ ...racks.definition, log: undefined }, { label: 'rack' });
+  assert.deepEqual(quiet.log, []);
+});
+
 test('an exception is in the log before it ends the call', () => {
   const lines = [];
   const definition = { configure: () => undefined.absent, discover: () => undefined.absent };

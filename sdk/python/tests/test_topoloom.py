@@ -316,6 +316,30 @@ class Component(unittest.TestCase):
         self.assertRegex(words, r"^KeyError: 'absent', at test_topoloom.py:[0-9]+ in configure < __init__.py:")
         self.assertEqual(raised.exception.args[0][0].message, words)
 
+    def test_an_exception_of_the_other_call_is_one_of_this_call(self):
+        class Wrong(Discoverer.plugin):
+            def configure(self, config):
+                raise Failure("config", "no such label")
+
+            def discover(self, config, input):
+                raise topoloom.Problems(("label", "no such label"))
+
+        with self.assertRaises(topoloom.Err) as raised:
+            topoloom.plugin(Wrong)().configure('{"label": "x"}')
+        self.assertEqual([(it.path, it.message) for it in raised.exception.args[0]], [("", "no such label")])
+        with self.assertRaisesRegex(Failure, "^no such label$") as failed:
+            racks().discover(Wrong, {"label": "x"})
+        self.assertEqual(failed.exception.kind, "config")
+        Wrong.configure = Discoverer.plugin.configure
+        with self.assertRaisesRegex(Failure, "^label: no such label$") as failed:
+            racks().discover(Wrong, {"label": "x"})
+        self.assertEqual(failed.exception.kind, "config")
+
+    def test_the_log_has_four_levels(self):
+        for level in ("warning", "WARN", ""):
+            with self.assertRaisesRegex(ValueError, f"the log has no level {level!r}; use one of debug, info, warn, error"):
+                topoloom.log(level, "fire")
+
     def test_what_a_class_says_of_itself_is_its_description(self):
         said = Discoverer().describe()
         self.assertEqual((said.name, said.version, said.vendor), ("racks", "0.1.0", "Acme"))

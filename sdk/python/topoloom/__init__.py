@@ -65,11 +65,14 @@ if not _is_component:
     t.LabelOperator = enum.Enum("LabelOperator", "IN NOT_IN EXISTS DOES_NOT_EXIST")
     t.Method = enum.Enum("Method", "GET HEAD POST PUT PATCH DELETE")
     t.Credential = enum.Enum("Credential", "NONE BASIC TOKEN BEARER MTLS")
+_LEVELS = ("debug", "info", "warn", "error")
 _lines: list[tuple[str, str]] = []  # What a native test logged.
 
 
 def log(level: str, message: str) -> None:
     """A line for the host's log: `debug`, `info`, `warn` or `error`. At most 200 lines of 4 KiB per call."""
+    if level not in _LEVELS:
+        raise ValueError(f"the log has no level {level!r}; use one of {', '.join(_LEVELS)}")
     if _log is not None:
         _log.write(_log.Level[level.upper()], message)
     elif not _is_component:
@@ -298,10 +301,21 @@ class Http:
         return _asked(self._source.credential_of, endpoint).name.lower()
 
 
+def _configure(cls: type, config: str) -> Any:
+    """What a configuration needs: natively, and in a component. The interface has no failure here."""
+    try:
+        return cls().configure(_read(cls, config))
+    except Failure as failure:
+        raise Problems(("", failure.message)) from None
+
+
 def _discover(cls: type, config: str, nodes: Any, round: Any, http: Any, applied: Any) -> Any:
-    """One round of a class: natively, and in a component."""
+    """One round of a class: natively, and in a component. The interface has one failure for all problems here."""
     input = SimpleNamespace(nodes=Nodes(nodes), http=Http(http), applied=applied, time=round.time, state=bytes(round.state))
-    answer = cls().discover(_read(cls, config), input)
+    try:
+        answer = cls().discover(_read(cls, config), input)
+    except Problems as problems:
+        raise Failure("config", str(problems)) from None
     return answer.answer() if isinstance(answer, Topology) else answer
 
 
@@ -339,7 +353,7 @@ def plugin(cls: Any) -> Any:
             return guarded(lambda: d.Description(cls.name, cls.version, cls.vendor, cls.summary, _schema(cls)), None)
 
         def configure(self, config: str) -> Any:
-            return guarded(lambda: cls().configure(_read(cls, config)), lambda words: [d.Problem("", words)])
+            return guarded(lambda: _configure(cls, config), lambda words: [d.Problem("", words)])
 
         def discover(self, config: str, nodes: Any, round: Any) -> Any:
             return guarded(lambda: _discover(cls, config, nodes, round, _http, _applied), lambda words: t.Failure_Internal(words))

@@ -61,7 +61,7 @@ class Cluster:
         cls, text = getattr(plugin, "plugin", plugin), config if isinstance(config, str) else json.dumps(config)
         topoloom._lines.clear()
         try:
-            wanted = cls().configure(topoloom._read(cls, text))
+            wanted = topoloom._configure(cls, text)
         except Problems as problems:
             raise Failure("config", str(problems)) from None
         denied = "; ".join(self._denied(wanted))
