@@ -11,7 +11,7 @@
 
 import { configured } from './config.js';
 import { Failure, Problems, encode, httpError, pack, round, unpack } from './index.js';
-import { invalid, malformed, quoted } from './rules.js';
+import { headersRule, invalid, malformed, pathRule, quoted, wishes } from './rules.js';
 
 /** Texts in the order of their bytes. */
 const sorted = (texts) => [...texts].sort((a, b) => {
@@ -60,6 +60,8 @@ export class Cluster {
     } catch (error) {
       throw error instanceof Problems ? new Failure('config', error.message) : error;
     }
+    const odd = wishes(wanted);
+    if (odd) throw new Failure('internal', odd);
     const denied = this.#denied(wanted).join('; ');
     if (denied) throw new Failure('denied', `the plugin requests what is not granted: ${denied}`);
     this.log = [];
@@ -160,13 +162,20 @@ export class Cluster {
     };
     const send = (request) => {
       const { wish, answer } = granted(request.endpoint);
+      const deny = (words) => {
+        throw httpError('denied', words);
+      };
       const path = request.pathAndQuery.split('?')[0] || '/';
+      const asked = `the path ${quoted(request.pathAndQuery, request.pathAndQuery.length)}`;
       const method = request.method.toUpperCase();
-      if (!wish.methods.includes(request.method)) throw httpError('denied', `${method} is not granted on the endpoint ${wish.name}`);
+      if (!wish.methods.includes(request.method)) deny(`${method} is not granted on the endpoint ${wish.name}`);
+      if (['GET', 'HEAD'].includes(method) && request.body?.length) deny(`${method} has no body`);
+      const [odd, header] = [pathRule(request.pathAndQuery), headersRule(request.headers)];
+      if (odd) deny(`${asked} is refused: ${odd}`);
       if (wish.paths.length > 0 && !wish.paths.some((it) => path === it || path.startsWith(`${it.replace(/\/$/, '')}/`))) {
-        const granted = `is not granted, only ${wish.paths.join(', ')}`;
-        throw httpError('denied', `the path ${JSON.stringify(request.pathAndQuery)} of the endpoint ${wish.name} ${granted}`);
+        deny(`${asked} of the endpoint ${wish.name} is not granted, only ${wish.paths.join(', ')}`);
       }
+      if (header) deny(header);
       return opened(answer(request));
     };
     return { send, credentialOf: (name) => granted(name).credential };

@@ -193,6 +193,25 @@ test('what configure did not ask for is denied', () => {
   assert.deepEqual(asks('other'), ['denied', 'the endpoint "other" is not granted']);
   assert.deepEqual(asks('list', '/v1', { method: 'post' }), ['denied', 'POST is not granted on the endpoint list']);
   assert.deepEqual(asks('list', '/v10'), ['denied', 'the path "/v10" of the endpoint list is not granted, only /v1']);
+  assert.deepEqual(asks('list', '/v1', { body: encode('x') }), ['denied', 'GET has no body']);
+  assert.deepEqual(asks('list', '/v1/../v2'), ['denied', 'the path "/v1/../v2" is refused: it has a `.` or `..` segment']);
+  const [kind, message] = asks('list', '/v1', { headers: { Authorization: 'Bearer x' } });
+  assert.equal(kind, 'denied');
+  assert.match(message, /^the header "Authorization" belongs to the host; a plugin may set accept, accept-charset, /);
+});
+
+test('what the host refuses of requirements is refused in its words', () => {
+  const refused = (wanted, words) => {
+    const definition = { ...listed.definition, configure: () => sdk.requirements(wanted), discover: () => new Topology() };
+    const { kind, message } = failure(() => cluster().discover(definition, {}));
+    assert.deepEqual([kind, message], ['internal', words]);
+  };
+  const limit = 'the plugin exceeded a limit: ';
+  refused({ labels: Array(65).fill('a') }, `${limit}it has 65 required node labels and may have 64`);
+  refused({ annotations: [''] }, 'the answer is not valid: it asks for the node label or annotation "": must not be empty');
+  refused({ endpoints: Array(17).fill(sdk.endpoint('a', '')) }, `${limit}it has 17 endpoints and may have 16`);
+  const long = sdk.endpoint('a', '', { paths: [`/${'x'.repeat(4096)}`] });
+  refused({ endpoints: [long] }, `${limit}a text of an endpoint is 4097 bytes long, at most 4096 are read`);
 });
 
 test('an error of the bindings becomes a failure, and a read answer is given back', () => {

@@ -172,6 +172,29 @@ class Services(unittest.TestCase):
         self.assertEqual(asks("other"), ("denied", 'the endpoint "other" is not granted'))
         self.assertEqual(asks("list", "/v1", method="post"), ("denied", "POST is not granted on the endpoint list"))
         self.assertEqual(asks("list", "/v10"), ("denied", 'the path "/v10" of the endpoint list is not granted, only /v1'))
+        self.assertEqual(asks("list", "/v1", body=b"x"), ("denied", "GET has no body"))
+        up = 'the path "/v1/../v2" is refused: it has a `.` or `..` segment'
+        self.assertEqual(asks("list", "/v1/../v2"), ("denied", up))
+        kind, words = asks("list", "/v1", headers={"Authorization": "Bearer x"})
+        self.assertEqual(kind, "denied")
+        self.assertRegex(words, '^the header "Authorization" belongs to the host; a plugin may set accept, accept-charset, ')
+
+    def test_what_the_host_refuses_of_requirements_is_refused_in_its_words(self):
+        def refused(words, **wanted):
+            class Wishing(Listed.plugin):
+                def configure(self, config):
+                    return topoloom.requirements(**wanted)
+
+            with self.assertRaises(Failure) as raised:
+                racks().discover(Wishing, {})
+            self.assertEqual((raised.exception.kind, raised.exception.message), ("internal", words))
+
+        limit = "the plugin exceeded a limit: "
+        refused(f"{limit}it has 65 required node labels and may have 64", labels=["a"] * 65)
+        refused('the answer is not valid: it asks for the node label or annotation "": must not be empty', annotations=[""])
+        refused(f"{limit}it has 17 endpoints and may have 16", endpoints=[topoloom.endpoint("a", "")] * 17)
+        long = topoloom.endpoint("a", "", paths=["/" + "x" * 4096])
+        refused(f"{limit}a text of an endpoint is 4097 bytes long, at most 4096 are read", endpoints=[long])
 
 
 class Lists(unittest.TestCase):
