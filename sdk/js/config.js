@@ -7,7 +7,7 @@ const kindOf = (value) => {
   return Number.isInteger(value) ? 'integer' : typeof value;
 };
 
-/** The configuration, compared with `fields`: the kind of each key, or a list of the kind and the default. A list without one is undefined. */
+/** The configuration, compared with `fields`: the kind of each key, or a list of the kind and the default, undefined without one. */
 export function read({ fields }, text) {
   let config;
   try {

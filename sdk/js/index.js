@@ -195,7 +195,8 @@ export class Topology {
       selector && { tag: 'selector', val: { matchLabels: Object.entries(selector), matchExpressions: [] } },
     ].filter(Boolean);
     if (members.length !== 1) throw new TypeError(`the group ${id} needs one of rows, groups, names and selector`);
-    const group = { id, level: numbers(`level of the group ${id}`, [level])[0], labels: Object.entries(labels), members: members[0], description, fixedName };
+    const [at] = numbers(`level of the group ${id}`, [level]);
+    const group = { id, level: at, labels: Object.entries(labels), members: members[0], description, fixedName };
     return this.topology.groups.push(group) - 1;
   }
 

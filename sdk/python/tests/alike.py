@@ -1,5 +1,5 @@
-"""Judges the answers, wishes and requests of a file (`alike.py FILE`, one JSON per line), and compares each verdict, and the text of each valid answer,
-with what is in the file."""
+"""Judges the answers, wishes and requests of a file (`alike.py FILE`, one JSON per line), and compares each verdict, and the text of
+each valid answer, with what is in the file."""
 
 import json
 import sys
