@@ -139,7 +139,7 @@ export interface Http {
   credentialOf(endpoint: string): Credential;
 }
 
-/** An element of a list that is no JSON. */
+/** An element of a list that is no JSON, or has half a character or a number beyond all. */
 export class Odd {
   constructor(text: string);
   readonly text: string;

@@ -358,6 +358,11 @@ class Component(unittest.TestCase):
             racks().discover(Wrong, {"label": "x"})
         self.assertEqual(failed.exception.kind, "config")
 
+    def test_a_component_without_http_says_what_it_lacks(self):
+        for ask in (lambda http: http.send("list"), lambda http: http.credential_of("list")):
+            with self.assertRaisesRegex(TypeError, "^the plugin has no `http`; add it to `uses` of topoloom-plugin.yaml$"):
+                ask(topoloom.Http(None))
+
     def test_the_log_has_four_levels(self):
         for level in ("warning", "WARN", ""):
             with self.assertRaisesRegex(ValueError, f"the log has no level {level!r}; use one of debug, info, warn, error"):

@@ -286,7 +286,13 @@ class Http:
     """The endpoints that the operator granted, by name: the host knows the address and adds the credential."""
 
     def __init__(self, source: Any):
-        self._source = source
+        self._known = source
+
+    @property
+    def _source(self) -> Any:
+        if self._known is None:  # A component imports what its project says.
+            raise TypeError("the plugin has no `http`; add it to `uses` of topoloom-plugin.yaml")
+        return self._known
 
     def send(
         self, endpoint: str, path: str = "", *, method: str = "get", headers: Mapping[str, str] | None = None,
