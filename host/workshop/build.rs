@@ -11,7 +11,7 @@ use std::{env, fs};
 
 /// The name of a list, the folder, and what of it is taken: names of files and folders at its top; all of it, where there are none.
 const LISTS: [(&str, &str, &[&str]); 4] = [
-    ("RUST", "sdk", &["src", "wit", "README.md"]),
+    ("RUST", "sdk", &["src", "wit", "README.md", "LICENSE"]),
     // Where the interface is no part of the SDK, it is beside it.
     ("WIT", "wit/discovery-0.1.0", &[]),
     ("PYTHON", "sdk/python/topoloom", &[]),

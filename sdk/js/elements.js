@@ -6,7 +6,23 @@ const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
 const [LIST, END_OF_LIST, OBJECT, END_OF_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 const isSpace = (byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
-/** An element of a list that is no JSON: it costs this element, not the list. */
+const [BETWEEN, TEXT, WORD] = [0, 1, 2];
+const ENDS = [COMMA, COLON, QUOTE, LIST, END_OF_LIST, OBJECT, END_OF_OBJECT];
+// Escapes and numbers that are worth a look: most texts have none, and a parser with a function is slow.
+const SUSPICIOUS = /\\u[dD][89a-fA-F]|[eE]\+?[0-9]{2}|[0-9]{300}/;
+const HALF = /[\ud800-\udfff]/u;
+
+/** JSON whose numbers are finite and whose texts have no half of a pair of UTF-16: no answer and no request can have it. */
+function parse(text) {
+  const strict = (key, value) => {
+    const isOdd = typeof value === 'number' ? !Number.isFinite(value) : typeof value === 'string' && HALF.test(value);
+    if (isOdd || HALF.test(key)) throw new TypeError('half a character, or a number beyond all');
+    return value;
+  };
+  return JSON.parse(text, SUSPICIOUS.test(text) ? strict : undefined);
+}
+
+/** An element of a list that is no JSON, or has half a character or a number beyond all: it costs this element, not the list. */
 export class Odd {
   constructor(text) {
     this.text = text;
@@ -23,6 +39,7 @@ export class Elements {
   #response;
   #key;
   #bytes = new Uint8Array();
+  #filled = 0;
   #at = 0;
   #ended = false;
 
@@ -50,8 +67,8 @@ export class Elements {
         this.envelope[key] = this.#value();
       }
     }
-    while (!this.#ended) this.#more();
-    if (!this.#bytes.subarray(this.#at).every(isSpace)) throw new Failure('upstream', 'something follows the end of the document');
+    while (this.#isBlank() && !this.#ended) this.#more();
+    if (!this.#isBlank()) throw new Failure('upstream', 'something follows the end of the document');
   }
 
   *#array() {
@@ -66,65 +83,79 @@ export class Elements {
 
   #more() {
     if (this.#ended) throw new Failure('upstream', 'the document ends in the middle');
-    const [rest, piece] = [this.#bytes.subarray(this.#at), this.#response.read()];
-    if (rest.length > 4 << 20) throw new Failure('upstream', 'an element of the list is larger than 4 MiB');
+    const [rest, piece] = [this.#filled - this.#at, this.#response.read()];
+    if (rest > 4 << 20) throw new Failure('upstream', 'an element of the list is larger than 4 MiB');
     this.#ended = piece.length === 0;
-    const bytes = new Uint8Array(rest.length + piece.length);
-    bytes.set(rest);
-    bytes.set(piece, rest.length);
-    [this.#bytes, this.#at] = [bytes, 0];
+    if (this.#filled + piece.length > this.#bytes.length) {
+      // Twice the room: an element in many pieces is not copied for each of them.
+      const bytes = new Uint8Array(2 * (rest + piece.length));
+      bytes.set(this.#bytes.subarray(this.#at, this.#filled));
+      [this.#bytes, this.#at, this.#filled] = [bytes, 0, rest];
+    }
+    this.#bytes.set(piece, this.#filled);
+    this.#filled += piece.length;
+  }
+
+  /** Passes white space; whether nothing else is here. */
+  #isBlank() {
+    while (this.#at < this.#filled && isSpace(this.#bytes[this.#at])) this.#at += 1;
+    return this.#at === this.#filled;
   }
 
   /** The next byte that is no white space. */
   #next() {
-    for (;;) {
-      while (this.#at < this.#bytes.length && isSpace(this.#bytes[this.#at])) this.#at += 1;
-      if (this.#at < this.#bytes.length) return this.#bytes[this.#at++];
-      this.#more();
-    }
+    while (this.#isBlank()) this.#more();
+    return this.#bytes[this.#at++];
   }
 
   #value() {
     this.#next();
     this.#at -= 1;
-    let end;
-    while ((end = this.#end()) === undefined) this.#more();
+    const scan = { length: 0, depth: 0, place: BETWEEN };
+    while (!this.#ends(scan)) this.#more();
     let text;
     try {
-      text = decode(this.#bytes.subarray(this.#at, end));
+      text = decode(this.#bytes.subarray(this.#at, this.#at + scan.length));
     } catch {
       throw new Failure('upstream', 'the document is no UTF-8');
     }
-    this.#at = end;
+    this.#at += scan.length;
     try {
-      return JSON.parse(text);
+      return parse(text);
     } catch {
       return new Odd(text);
     }
   }
 
-  /** Where a value ends, by its quotes and brackets; undefined: not in the bytes that are here. */
-  #end() {
-    const bytes = this.#bytes;
-    let depth = 0;
-    for (let at = this.#at; at < bytes.length; at += 1) {
+  /** Whether a value ends in the bytes that are here, by its quotes and brackets. The scan keeps its place: each byte is read once. */
+  #ends(scan) {
+    const [bytes, filled] = [this.#bytes, this.#filled];
+    let { depth, place } = scan;
+    let at = this.#at + scan.length;
+    let isEnd = false;
+    while (at < filled && !isEnd) {
       const byte = bytes[at];
-      if (byte === QUOTE) {
-        for (at += 1; at < bytes.length && bytes[at] !== QUOTE; at += 1) if (bytes[at] === BACKSLASH) at += 1;
-        if (at >= bytes.length) return undefined;
-        if (depth === 0) return at + 1;
+      if (place === WORD) {
+        isEnd = isSpace(byte) || ENDS.includes(byte);
+        if (isEnd) break;
+      } else if (place === TEXT) {
+        while (at < filled && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+        if (at >= filled) break;
+        place = BETWEEN;
+        isEnd = depth === 0;
+      } else if (byte === QUOTE) {
+        place = TEXT;
       } else if (byte === LIST || byte === OBJECT) {
         depth += 1;
+      } else if (depth === 0) {
+        place = WORD; // A number, a word, or what should be one.
       } else if (byte === END_OF_LIST || byte === END_OF_OBJECT) {
         depth -= 1;
-        if (depth <= 0) return at + 1;
-      } else if (depth === 0) {
-        // A number, a word, or what should be one.
-        for (at += 1; at < bytes.length; at += 1) {
-          if (isSpace(bytes[at]) || [COMMA, COLON, QUOTE, LIST, END_OF_LIST, OBJECT, END_OF_OBJECT].includes(bytes[at])) return at;
-        }
+        isEnd = depth === 0;
       }
+      at += 1;
     }
-    return undefined;
+    Object.assign(scan, { length: at - this.#at, depth, place });
+    return isEnd;
   }
 }

@@ -139,7 +139,7 @@ export interface Http {
   credentialOf(endpoint: string): Credential;
 }
 
-/** An element of a list that is no JSON. */
+/** An element of a list that is no JSON, or has half a character or a number beyond all. */
 export class Odd {
   constructor(text: string);
   readonly text: string;
@@ -174,8 +174,8 @@ export interface Definition<Config = any> {
   version: string;
   vendor?: string;
   summary?: string;
-  /** The keys of the configuration: the kind of each, or a list of the kind and the default. */
-  fields?: Record<string, Kind | [Kind, unknown]>;
+  /** The keys of the configuration: the kind of each, or a list of the kind and the default. A list without one is optional. */
+  fields?: Record<string, Kind | [Kind] | [Kind, unknown]>;
   /** The JSON Schema, in place of the one that follows from `fields`. */
   schema?: unknown;
   http?: unknown;

@@ -22,6 +22,8 @@
  * log, with its place, before it ends the call. Nothing is retried, no state is global, and no global of an engine is needed.
  */
 
+import { configured, read, schemaOf } from './config.js';
+
 /** Why a round has no answer: `config`, `denied`, `unauthorized`, `upstream` or `internal`. The topology stays. */
 export class Failure extends Error {
   /** `retryAfter` is in milliseconds; `cause` is why a request had no answer, as in `httpError`. */
@@ -51,10 +53,13 @@ export function size(text) {
   return bytes;
 }
 
+/** A text without halves of pairs of UTF-16: U+FFFD is in place of each, as a `TextEncoder` has it. Two of them would make a pair. */
+const whole = (text) => text.replace(/[\ud800-\udfff]/gu, '\ufffd');
+
 /** A text as bytes of UTF-8: what a state is made of. */
 export function encode(text) {
   const bytes = [];
-  for (const character of text) {
+  for (const character of whole(text)) {
     const point = character.codePointAt(0);
     if (point < 0x80) bytes.push(point);
     else {
@@ -68,16 +73,18 @@ export function encode(text) {
 
 /** Bytes of UTF-8 as a text; anything else throws. */
 export function decode(bytes) {
-  if (typeof TextDecoder === 'function') return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  if (typeof TextDecoder === 'function') return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   let text = '';
   for (let at = 0; at < bytes.length; ) {
     const first = bytes[at++];
     const more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
     let point = more ? first & (0x3f >> more) : first;
     for (let left = more; left > 0; left -= 1) {
-      if (first < 0xc2 || (bytes[at] & 0xc0) !== 0x80) throw new TypeError('the bytes are no UTF-8');
+      if (first < 0xc2 || first > 0xf4 || (bytes[at] & 0xc0) !== 0x80) throw new TypeError('the bytes are no UTF-8');
       point = (point << 6) | (bytes[at++] & 0x3f);
     }
+    const isLong = point < [0, 0x80, 0x800, 0x10000][more] || point > 0x10ffff;
+    if (isLong || (point >= 0xd800 && point <= 0xdfff)) throw new TypeError('the bytes are no UTF-8');
     text += String.fromCodePoint(point);
   }
   return text;
@@ -85,7 +92,7 @@ export function decode(bytes) {
 
 /** Many strings as one text. Its `ends` count bytes of UTF-8: they are no positions in a string. */
 export function pack(texts) {
-  const [all, ends] = [[...texts], []];
+  const [all, ends] = [Array.from(texts, whole), []];
   let length = 0;
   for (const text of all) ends.push((length += size(text)));
   return { text: all.join(''), ends: Uint32Array.from(ends) };
@@ -161,6 +168,12 @@ export class Nodes {
   }
 }
 
+/** Rows and positions as the interface has them. `Uint32Array` alone makes row 0 of `undefined`, and of 2 to the 32nd. */
+const numbers = (what, list) => Uint32Array.from(list, (number) => {
+  if (Number.isInteger(number) && number >= 0 && number <= 0xffffffff) return number;
+  throw new TypeError(`${what}: ${String(number)} is no integer from 0 to 4294967295; leave out what was not found`);
+});
+
 /** The answer under construction, groups lowest tier first. `state` is for the next round, at most 8 MiB. */
 export class Topology {
   constructor({ additionsOnly = false, state = new Uint8Array() } = {}) {
@@ -176,21 +189,22 @@ export class Topology {
   /** A group with one kind of members. `id` is the same in every round as long as the domain is the same. */
   group(level, id, { rows, groups, names, selector, labels = {}, description, fixedName }) {
     const members = [
-      rows && { tag: 'rows', val: Uint32Array.from(rows) },
-      groups && { tag: 'groups', val: Uint32Array.from(groups) },
+      rows && { tag: 'rows', val: numbers(`rows of the group ${id}`, rows) },
+      groups && { tag: 'groups', val: numbers(`groups of the group ${id}`, groups) },
       names && { tag: 'names', val: pack(names) },
       selector && { tag: 'selector', val: { matchLabels: Object.entries(selector), matchExpressions: [] } },
     ].filter(Boolean);
     if (members.length !== 1) throw new TypeError(`the group ${id} needs one of rows, groups, names and selector`);
-    const group = { id, level, labels: Object.entries(labels), members: members[0], description, fixedName };
+    const [at] = numbers(`level of the group ${id}`, [level]);
+    const group = { id, level: at, labels: Object.entries(labels), members: members[0], description, fixedName };
     return this.topology.groups.push(group) - 1;
   }
 
   /** Reports a record that was dropped or corrected: a short stable word, and a sentence with the value met. */
   diagnose(code, detail, { rows, group, name } = {}) {
     let subject = name === undefined ? { tag: 'source' } : { tag: 'name', val: name };
-    if (group !== undefined) subject = { tag: 'group', val: group };
-    if (rows !== undefined) subject = { tag: 'rows', val: Uint32Array.from(rows) };
+    if (group !== undefined) subject = { tag: 'group', val: numbers(`group of ${code}`, [group])[0] };
+    if (rows !== undefined) subject = { tag: 'rows', val: numbers(`rows of ${code}`, rows) };
     this.topology.diagnostics.push({ code, subject, detail });
   }
 
@@ -270,11 +284,15 @@ export class Response {
   }
 }
 
+const absent = () => {
+  throw new TypeError('the definition has no `http`; give it the module @topoloom/sdk/http');
+};
+
 /** The endpoints that the operator granted, by name: the host knows the address and adds the credential. */
 export class Http {
   #source;
 
-  constructor(source) {
+  constructor(source = { send: absent, credentialOf: absent }) {
     this.#source = source;
   }
 
@@ -290,52 +308,21 @@ export class Http {
   }
 }
 
-const kindOf = (value) => {
-  if (value === null || Array.isArray(value)) return value === null ? 'null' : 'array';
-  return Number.isInteger(value) ? 'integer' : typeof value;
-};
+const LEVELS = ['debug', 'info', 'warn', 'error'];
 
-/** The configuration, compared with `fields`: the kind of each key, or a list of the kind and the default. */
-export function read({ fields }, text) {
-  let config;
-  try {
-    config = JSON.parse(text);
-  } catch (error) {
-    throw new Problems(['', `this is no JSON: ${error.message}`]);
-  }
-  if (kindOf(config) !== 'object') throw new Problems(['', `expected object, got ${kindOf(config)}`]);
-  if (fields === undefined) return config;
-  const known = Object.keys(fields);
-  const problems = Object.keys(config)
-    .filter((key) => !known.includes(key))
-    .map((key) => [key, `is not known; known are ${known.join(', ')}`]);
-  for (const key of known) {
-    const [kind, ...rest] = [fields[key]].flat();
-    const isThere = Object.hasOwn(config, key);
-    const found = isThere ? kindOf(config[key]) : 'nothing';
-    if (!isThere && Array.isArray(fields[key])) [config[key]] = rest.length ? rest : [undefined];
-    else if (found !== kind && !(kind === 'number' && found === 'integer')) {
-      problems.push([key, `expected ${kind}, got ${isThere ? JSON.stringify(config[key]) : 'nothing'}`]);
-    }
-  }
-  if (problems.length > 0) throw new Problems(...problems);
-  return config;
-}
-
-/** The JSON Schema: `schema` of the definition, or what its `fields` say. */
-export function schemaOf({ schema, fields }) {
-  if (schema !== undefined || fields === undefined) return JSON.stringify(schema ?? { type: 'object' });
-  const kinds = Object.entries(fields).map(([key, field]) => [key, { type: [field].flat()[0] }]);
-  const required = Object.keys(fields).filter((key) => !Array.isArray(fields[key]));
-  return JSON.stringify({ type: 'object', properties: Object.fromEntries(kinds), required, additionalProperties: false });
-}
-
-/** One round of a definition: natively, and in a component. */
+/** One round of a definition: natively, and in a component. The interface has one failure for all problems here. */
 export function round(definition, config, nodes, { time, state }, { http, applied, log }) {
-  const logged = (level, message) => log?.write?.(level, message);
+  const logged = (level, message) => {
+    if (!LEVELS.includes(level)) throw new TypeError(`the log has no level ${level}; use one of ${LEVELS.join(', ')}`);
+    log?.write?.(level, message);
+  };
   const input = { nodes: new Nodes(nodes), http: new Http(http), applied, log: logged, time: Number(time), state };
-  const answer = definition.discover(read(definition, config), input);
-  return answer instanceof Topology ? answer.answer() : answer;
+  try {
+    const answer = definition.discover(read(definition, config), input);
+    return answer instanceof Topology ? answer.answer() : answer;
+  } catch (error) {
+    throw error instanceof Problems ? new Failure('config', error.message) : error;
+  }
 }
 
 /** An exception on one line, with the three innermost places. */
@@ -360,10 +347,11 @@ export function plugin(definition) {
   return {
     definition,
     describe: () => guarded(() => ({ name, version, vendor, summary, configSchema: schemaOf(definition) })),
-    configure: (config) => guarded(() => definition.configure(read(definition, config)), (words) => new Problems(['', words])),
+    configure: (config) => guarded(() => configured(definition, config), (words) => new Problems(['', words])),
     discover: (config, nodes, asks) =>
       guarded(() => round(definition, config, nodes, asks, definition), (words) => new Failure('internal', words)),
   };
 }
 
+export { read, schemaOf } from './config.js';
 export { Elements, Odd } from './elements.js';

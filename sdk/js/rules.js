@@ -1,6 +1,6 @@
 /** What makes an answer valid, in the words of the host: `sdk/rules` in JavaScript, for `@topoloom/sdk/testing`. */
 
-import { size, unpack } from './index.js';
+import { decode, encode, size, unpack } from './index.js';
 
 const SUBDOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 const LABEL = /^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$/;
@@ -201,6 +201,91 @@ class Judge {
       const words = `diagnostic code ${quoted(code)}: 1 to 64 of a-z, 0-9 and '-' are allowed`;
       this.broken(!/^[a-z0-9-]{1,64}$/.test(code), words);
     }
+  }
+}
+
+/** The first thing that is wrong with what `configure` asks for, or undefined. */
+export function wishes(wanted) {
+  for (const words of wished(wanted)) if (words) return words;
+  return undefined;
+}
+
+function* wished({ nodeLabels, nodeAnnotations, endpoints, triggers }) {
+  yield many('required node labels', nodeLabels.length, 64);
+  yield many('required node annotations', nodeAnnotations.length, 64);
+  yield many('endpoints', endpoints.length, 16);
+  yield many('triggers', triggers.length, 16);
+  for (const key of [...nodeLabels, ...nodeAnnotations]) {
+    const rule = keyRule(key);
+    yield rule && `the answer is not valid: it asks for the node label or annotation ${quoted(key)}: ${rule}`;
+  }
+  for (const { name, location, methods, paths, tls, credentials } of endpoints) {
+    const { tag, val } = location;
+    const located = tag === 'urls' ? val : tag === 'granted' ? [] : [val.namespace ?? '', val.name, val.key];
+    yield many('URLs of one endpoint', located.length, 64);
+    yield many('methods of one endpoint', methods.length, 64);
+    yield many('paths of one endpoint', paths.length, 64);
+    yield many('kinds of credential of one endpoint', credentials.length, 64);
+    for (const text of [...located, ...paths, tls.serverName, name]) yield short('a text of an endpoint', text);
+    const bytes = size(tls.caBundle ?? '');
+    const words = `a bundle of certificates is ${bytes} bytes long, at most ${1 << 20} are read`;
+    yield bytes > 1 << 20 && `the plugin exceeded a limit: ${words}`;
+  }
+}
+
+const HEADERS =
+  'accept, accept-charset, accept-language, cache-control, content-language, content-type, if-match, if-modified-since, ' +
+  'if-none-match, if-unmodified-since, pragma, x-request-id';
+
+/** Why a plugin may not set these headers, or undefined. */
+export function headersRule(asked) {
+  if (asked.length > 32) return `${asked.length} headers, at most 32 may be set`;
+  const rule = ([name, value]) => {
+    if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name)) return 'has no valid name';
+    if (!HEADERS.split(', ').includes(name.toLowerCase())) return `belongs to the host; a plugin may set ${HEADERS}`;
+    if (size(value) > 4096) return 'is longer than 4096 bytes';
+    return /^[\t -~]*$/.test(value) ? undefined : 'has a value with a control character or a character beyond ASCII';
+  };
+  const bad = asked.find((header) => rule(header));
+  return bad && `the header ${quoted(bad[0])} ${rule(bad)}`;
+}
+
+/** What two readers of a path could understand differently, or undefined. */
+export function pathRule(text) {
+  if (size(text) > 4096) return 'it is longer than 4096 bytes';
+  if (text !== '' && !text.startsWith('/')) return 'it does not begin with `/`';
+  if (!/^[!-~]*$/.test(text)) return 'it has a space, a control character or a character beyond ASCII; encode it';
+  if (text.includes('#')) return 'it has a fragment';
+  let [seen] = text.split('?');
+  for (let times = 0; times < 4; times += 1) {
+    if (seen.includes('\\')) return 'it has a backslash';
+    if (/\p{Cc}/u.test(seen)) return 'it has an encoded control character';
+    if (seen.startsWith('//')) return 'it begins with `//`, which could name another host';
+    const segments = seen.split('/').slice(1);
+    if (segments.some((part) => ['.', '..'].includes(part.split(';')[0]))) return 'it has a `.` or `..` segment';
+    const following = decoded(seen);
+    if (following === undefined) return 'it has a `%` that begins no encoded character';
+    if (following === seen) return undefined;
+    seen = following;
+  }
+  return 'it is encoded over and over';
+}
+
+/** A path with its encoded characters decoded once. A slash becomes a backslash: not every reader separates by it. */
+function decoded(text) {
+  const bytes = [];
+  for (let at = 0; at < text.length; ) {
+    const point = text.codePointAt(at);
+    const [character, digits] = [String.fromCodePoint(point), text.slice(at + 1, at + 3)];
+    if (character !== '%') bytes.push(...encode(character));
+    else if (/^[0-9a-fA-F]{2}$/.test(digits)) bytes.push(digits.toLowerCase() === '2f' ? 0x5c : parseInt(digits, 16));
+    else return undefined;
+    at += character === '%' ? 3 : character.length;
+  }
+  try {
+    return decode(Uint8Array.from(bytes));
+  } catch {
+    return undefined;
   }
 }
 

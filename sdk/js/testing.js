@@ -9,8 +9,9 @@
  *     assert.equal(cluster.show(answer), 'tier 1 rack | a7 | rack=a7 | m1 m2\n');
  */
 
-import { Failure, Problems, encode, httpError, pack, read, round, unpack } from './index.js';
-import { invalid, malformed, quoted } from './rules.js';
+import { configured } from './config.js';
+import { Failure, Problems, encode, httpError, pack, round, unpack } from './index.js';
+import { headersRule, invalid, malformed, pathRule, quoted, wishes } from './rules.js';
 
 /** Texts in the order of their bytes. */
 const sorted = (texts) => [...texts].sort((a, b) => {
@@ -55,15 +56,22 @@ export class Cluster {
     const [definition, text] = [plugin.definition ?? plugin, typeof config === 'string' ? config : JSON.stringify(config)];
     let wanted;
     try {
-      wanted = definition.configure(read(definition, text));
+      wanted = configured(definition, text);
     } catch (error) {
       throw error instanceof Problems ? new Failure('config', error.message) : error;
     }
+    const odd = wishes(wanted);
+    if (odd) throw new Failure('internal', odd);
     const denied = this.#denied(wanted).join('; ');
     if (denied) throw new Failure('denied', `the plugin requests what is not granted: ${denied}`);
     this.log = [];
     const log = { write: (level, message) => this.log.length < 200 && this.log.push([level, message]) };
-    const host = { log, applied: { groups: () => this.objects }, http: this.#http(wanted) };
+    // A component has what its definition has, and no more.
+    const host = {
+      log: definition.log && log,
+      applied: definition.applied && { groups: () => this.objects },
+      http: definition.http && this.#http(wanted),
+    };
     const answer = round(definition, text, this.#snapshot(wanted), { time: this.time, state: this.state }, host);
     const refused = this.judge(answer);
     if (refused) throw new Failure('internal', refused);
@@ -154,13 +162,20 @@ export class Cluster {
     };
     const send = (request) => {
       const { wish, answer } = granted(request.endpoint);
+      const deny = (words) => {
+        throw httpError('denied', words);
+      };
       const path = request.pathAndQuery.split('?')[0] || '/';
+      const asked = `the path ${quoted(request.pathAndQuery, request.pathAndQuery.length)}`;
       const method = request.method.toUpperCase();
-      if (!wish.methods.includes(request.method)) throw httpError('denied', `${method} is not granted on the endpoint ${wish.name}`);
+      if (!wish.methods.includes(request.method)) deny(`${method} is not granted on the endpoint ${wish.name}`);
+      if (['GET', 'HEAD'].includes(method) && request.body?.length) deny(`${method} has no body`);
+      const [odd, header] = [pathRule(request.pathAndQuery), headersRule(request.headers)];
+      if (odd) deny(`${asked} is refused: ${odd}`);
       if (wish.paths.length > 0 && !wish.paths.some((it) => path === it || path.startsWith(`${it.replace(/\/$/, '')}/`))) {
-        const granted = `is not granted, only ${wish.paths.join(', ')}`;
-        throw httpError('denied', `the path ${JSON.stringify(request.pathAndQuery)} of the endpoint ${wish.name} ${granted}`);
+        deny(`${asked} of the endpoint ${wish.name} is not granted, only ${wish.paths.join(', ')}`);
       }
+      if (header) deny(header);
       return opened(answer(request));
     };
     return { send, credentialOf: (name) => granted(name).credential };

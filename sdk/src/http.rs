@@ -203,8 +203,7 @@ impl Response {
                 Err(Failure::upstream(format!("status {status}: redirects to {target:?}")))
             }
             status => {
-                let seconds = self.header("retry-after").and_then(|value| value.trim().parse::<u64>().ok());
-                let retry_after = seconds.map(|seconds| seconds.saturating_mul(1000));
+                let retry_after = self.header("retry-after").and_then(milliseconds);
                 Err(Failure::Upstream(UpstreamFailure { message: format!("status {status}"), retry_after }))
             }
         }
@@ -234,6 +233,13 @@ impl From<Error> for Failure {
             error => Self::upstream(words(error)),
         }
     }
+}
+
+/// A number of seconds, of at most nine digits: thirty years, and no date.
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.trim();
+    let is_number = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse::<u64>().ok().filter(|_| is_number).map(|seconds| seconds.saturating_mul(1000))
 }
 
 /// The error as a message.
@@ -310,6 +316,15 @@ mod tests {
         assert_eq!(shown.unwrap(), "tier 1 - | all |  | m1 m2\n");
         let broken = round(Ok(Reply::coming(200, io::Read::chain(begin(), Broken))));
         assert_eq!(broken, Err(Failure::upstream("cannot read: protocol error: reset")));
+    }
+
+    #[test]
+    fn the_pause_that_a_service_asks_for_is_a_short_number_of_seconds() {
+        assert_eq!(milliseconds(" 120 "), Some(120_000));
+        assert_eq!(milliseconds("999999999"), Some(999_999_999_000));
+        for text in ["", "+7", "-1", "1.5", "1000000000", "99999999999999999999", "Fri, 31 Dec 1999 23:59:59 GMT"] {
+            assert_eq!(milliseconds(text), None, "{text}");
+        }
     }
 
     #[test]

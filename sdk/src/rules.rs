@@ -12,6 +12,7 @@
 //! | [`form`] | whether an answer, and what `configure` asks for, *means* something: offsets, positions, counts, lengths of texts |
 //! | [`judge`] | whether an answer is valid: identities, tiers, names, a forest |
 //! | [`broken`] | each rule with its sentence, its word, and where a page explains it |
+//! | [`request`] | which headers and paths a request may have |
 //! | [`wish`] | which keys and paths a grant covers |
 //!
 //! Never repairs: an answer is accepted as it is or refused as a whole. No input costs more than sorting it.
@@ -28,6 +29,8 @@ pub mod form;
 pub mod judge;
 #[path = "rules/names.rs"]
 pub mod names;
+#[path = "rules/request.rs"]
+pub mod request;
 #[path = "rules/wish.rs"]
 pub mod wish;
 

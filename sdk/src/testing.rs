@@ -1,8 +1,8 @@
 //! A cluster in memory, so that the first test of a discoverer needs neither wasm nor Kubernetes.
 //!
 //! It behaves as the host does: a column that `configure` did not ask for is empty, an endpoint, a method or a path that it did not ask for
-//! is refused, a round runs only with a configuration that `configure` accepted and with wishes that the operator grants, and an
-//! answer that the host would refuse is a failure, with the words of the host.
+//! is refused, and so is a header that belongs to the host. A round runs only with a configuration that `configure` accepted and with
+//! wishes that the operator grants, and an answer that the host would refuse is a failure, with the words of the host.
 //!
 //! ```
 //! use topoloom_sdk::prelude::*;
@@ -52,7 +52,8 @@ use std::fmt;
 use crate::applied::{Applied, AppliedGroup};
 use crate::http::{Error, Http, Request};
 use crate::nodes::Nodes;
-use crate::rules::wish::{Lack, is_below, not_granted};
+use crate::rules::request::{BadPath, check_headers, check_path};
+use crate::rules::wish::{Lack, not_granted};
 use crate::{Answer, Column, Credential, Discoverer, Endpoint, Failure, Input, Method, Packed, Requirements, glue};
 
 type Handler = Box<dyn Fn(&Request) -> Result<Reply, Error>>;
@@ -430,9 +431,9 @@ fn denied(lacks: &[String]) -> Result<(), Failure> {
     if lacks.is_empty() { Ok(()) } else { Err(Failure::Denied(not_granted(lacks))) }
 }
 
-/// Whether the request is one of those that `configure` asked for.
+/// Whether the request is one of those that `configure` asked for, and that a host makes at all.
 fn check(wish: &Endpoint, request: &Request) -> Result<(), Error> {
-    let Request { method, path_and_query, body, .. } = request;
+    let Request { method, path_and_query, headers, body, .. } = request;
     let (name, word) = (&wish.name, permissions::word(*method));
     if !wish.methods.contains(method) {
         return Err(Error::Denied(format!("{word} is not granted on the endpoint {name}")));
@@ -440,14 +441,18 @@ fn check(wish: &Endpoint, request: &Request) -> Result<(), Error> {
     if matches!(method, Method::Get | Method::Head) && body.as_ref().is_some_and(|body| !body.is_empty()) {
         return Err(Error::Denied(format!("{word} has no body")));
     }
-    let path = path_and_query.split_once('?').map_or(path_and_query.as_str(), |(path, _)| path);
-    // Nothing and a slash are the same request.
-    let path = if path.is_empty() { "/" } else { path };
-    if wish.paths.is_empty() || wish.paths.iter().any(|prefix| is_below(path, prefix)) {
-        return Ok(());
+    match check_path(path_and_query, &wish.paths) {
+        Ok(_) => {}
+        Err(BadPath::Form(what)) => {
+            return Err(Error::Denied(format!("the path {path_and_query:?} is refused: {what}")));
+        }
+        Err(BadPath::NotGranted) => {
+            let granted = wish.paths.join(", ");
+            let words = format!("the path {path_and_query:?} of the endpoint {name} is not granted, only {granted}");
+            return Err(Error::Denied(words));
+        }
     }
-    let granted = wish.paths.join(", ");
-    Err(Error::Denied(format!("the path {path_and_query:?} of the endpoint {name} is not granted, only {granted}")))
+    check_headers(headers).map_err(Error::Denied)
 }
 
 impl fmt::Debug for Cluster {

@@ -121,6 +121,7 @@ fn the_crate_has_the_interface_and_nothing_of_the_other_sdks() {
     {
         assert!(files.contains(&name), "{name} is not in {files:?}");
     }
+    assert!(said.lines().any(|line| line == "LICENSE"), "{said}");
     let others = ["python", "js/", "examples", "tests/"];
     assert!(files.iter().all(|file| !others.iter().any(|other| file.starts_with(other))), "{files:?}");
 }

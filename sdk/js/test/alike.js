@@ -1,8 +1,9 @@
-// Judges the answers of a file (`alike.js FILE`, one JSON per line), and compares each verdict, and the text of each valid answer, with
-// what is in the file. Without a file it is one of the files that `node --test` finds, and does nothing.
+// Judges the answers, wishes and requests of a file (`alike.js FILE`, one JSON per line), and compares each verdict, and the text of each
+// valid answer, with what is in the file. Without a file it is one of the files that `node --test` finds, and does nothing.
 import { readFileSync } from 'node:fs';
 
-import { pack } from '@topoloom/sdk';
+import * as http from '@topoloom/sdk/http';
+import { Failure, Topology, endpoint, on, pack, requirements } from '@topoloom/sdk';
 import { Cluster } from '@topoloom/sdk/testing';
 
 const members = (said) => {
@@ -31,17 +32,43 @@ const answer = ({ unchanged = false, state = 0, additionsOnly = false, levels = 
   return { outcome: { tag: 'topology', val: topology }, state: new Uint8Array(state) };
 };
 
+/** What a round says that asks for this, and sends one request. */
+const ends = ({ labels, annotations, endpoints, triggers, paths, post, body, path, headers }) => {
+  const definition = {
+    http,
+    configure: () => requirements({
+      labels, annotations, triggers: Array(triggers).fill(on('timer')),
+      endpoints: [
+        endpoint('list', 'Reads the list', { paths, methods: ['get', 'post'] }),
+        ...Array.from({ length: endpoints }, (_, at) => endpoint(`more${at}`, 'Reads more')),
+      ],
+    }),
+    discover(_, { http: host }) {
+      const sent = body ? Uint8Array.of(0x7b, 0x7d) : undefined;
+      host.send('list', path, { method: post ? 'post' : 'get', headers: Object.fromEntries(headers), body: sent });
+      return new Topology();
+    },
+  };
+  try {
+    new Cluster().endpoint('list', () => ({ status: 200 })).discover(definition, {});
+  } catch (error) {
+    if (error instanceof Failure) return error.message;
+    throw error;
+  }
+  return null;
+};
+
 const file = process.argv[2];
 if (file) {
   let count = 0;
   for (const line of readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
-    const { nodes, hadState, said, verdict, shown } = JSON.parse(line);
+    const { nodes = [], hadState, said, asked, verdict, shown = null } = JSON.parse(line);
     const cluster = nodes.reduce((all, name) => all.node(name), new Cluster());
     cluster.state = new Uint8Array(hadState ? 6 : 0);
-    const found = cluster.judge(answer(said)) ?? null;
-    const text = found === null ? cluster.show(answer(said)) : null;
+    const found = asked ? ends(asked) : cluster.judge(answer(said)) ?? null;
+    const text = found === null && !asked ? cluster.show(answer(said)) : null;
     if (found !== verdict || text !== shown) {
-      console.error(`${JSON.stringify(said)}\nhere:    ${found}\n${text}\nin Rust: ${verdict}\n${shown}`);
+      console.error(`${JSON.stringify(asked ?? said)}\nhere:    ${found}\n${text}\nin Rust: ${verdict}\n${shown}`);
       process.exitCode = 1;
       break;
     }

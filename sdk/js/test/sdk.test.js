@@ -32,6 +32,10 @@ test('ends are bytes of UTF-8', () => {
   assert.deepEqual([...pack(words).ends], [1, 1, 8, 12, 13]);
   assert.deepEqual(unpack(pack(words)), words);
   assert.deepEqual(unpack(pack(new Set(['x']))), ['x']);
+  const halves = pack(['a\ud83d', '\ude42b']);
+  assert.deepEqual([halves.text, [...halves.ends]], ['a\ufffd\ufffdb', [4, 8]]);
+  assert.deepEqual(unpack(halves), ['a\ufffd', '\ufffdb']);
+  assert.deepEqual(encode('\ud83dx'), new TextEncoder().encode('\ud83dx'));
   for (const text of ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}\u{ffff}']) {
     assert.deepEqual(encode(text), new TextEncoder().encode(text));
     assert.equal(decode(encode(text)), text);
@@ -43,10 +47,14 @@ test('an engine without TextDecoder reads the same', () => {
   const known = globalThis.TextDecoder;
   globalThis.TextDecoder = undefined;
   try {
-    for (const text of ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}']) assert.equal(decode(encode(text)), text);
-    for (const bytes of [[0xff], [0xc3], [0x80], [0xc0, 0x80], [0xe2, 0x82, 0x41]]) {
-      assert.throws(() => decode(Uint8Array.from(bytes)), String(bytes));
+    const texts = ['', 'aä€🙂\u{10ffff}\u{800}\u{7ff}\u{d7ff}\u{e000}\u{ffff}\u{10000}', '\ufeffx'];
+    for (const text of texts) assert.equal(decode(encode(text)), text);
+    const wrong = [[0xff], [0xc3], [0x80], [0xc0, 0x80], [0xe2, 0x82, 0x41], [0xe0, 0x9f, 0xbf], [0xed, 0xa0, 0x80], [0xed, 0xbf, 0xbf]];
+    for (const bytes of [...wrong, [0xf0, 0x8f, 0xbf, 0xbf], [0xf4, 0x90, 0x80, 0x80], [0xf8, 0x90, 0x80, 0x80]]) {
+      assert.throws(() => decode(Uint8Array.from(bytes)), TypeError, String(bytes));
+      assert.throws(() => new known('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)), TypeError, String(bytes));
     }
+    assert.equal(decode(Uint8Array.of(0xef, 0xbb, 0xbf)), '\ufeff');
   } finally {
     globalThis.TextDecoder = known;
   }
@@ -106,6 +114,16 @@ test('the schema follows from the fields', () => {
   assert.equal(listed.describe().configSchema, '{"type":"object"}');
 });
 
+test('fields and their schema say the same', () => {
+  const plain = { fields: { name: 'string', count: ['integer'], size: ['integer', 7], share: ['number', 0.5] } };
+  assert.deepEqual(sdk.read(plain, '{"name": "a"}'), { name: 'a', count: undefined, size: 7, share: 0.5 });
+  assert.deepEqual(JSON.parse(sdk.schemaOf(plain)).required, ['name']);
+  const whole = sdk.read(plain, '{"name": "a", "count": 2.0, "size": 1e2, "share": 1}');
+  assert.deepEqual(whole, { name: 'a', count: 2, size: 100, share: 1 });
+  const wrong = () => sdk.read(plain, '{"name": "a", "count": 1.5, "size": null}');
+  assert.throws(wrong, { message: 'count: expected integer, got 1.5; size: expected integer, got null' });
+});
+
 test('grants may be smaller than the wishes', () => {
   const { kind, message } = failure(() => cluster().permit({ labels: ['acme.example/*'] }).discover(racks, { label: 'rack' }));
   assert.equal(kind, 'denied');
@@ -149,6 +167,9 @@ test('every way to fail has its word', () => {
   assert.deepEqual(ends({ status: 302, headers: { Location: '/login' } }), ['upstream', 'status 302: redirects to "/login"', undefined]);
   assert.equal(ends({ status: 304 })[1], 'status 304 to a request that did not ask for it');
   assert.deepEqual(ends({ status: 503, headers: { 'retry-after': ' 7 ' } }), ['upstream', 'status 503', 7000]);
+  for (const odd of ['9'.repeat(10), '9'.repeat(5000), '+7', '-1', '1.5', 'Fri, 31 Dec 1999 23:59:59 GMT']) {
+    assert.deepEqual(ends({ status: 503, headers: { 'retry-after': odd } }), ['upstream', 'status 503', undefined]);
+  }
   assert.deepEqual(ends(httpError('connect', 'refused')), ['upstream', 'no connection: refused', undefined]);
   assert.deepEqual(ends(httpError('denied', 'no')), ['denied', 'no', undefined]);
   assert.equal(ends({ body: '{"nodes": [{"na' })[1], 'the document ends in the middle');
@@ -172,6 +193,25 @@ test('what configure did not ask for is denied', () => {
   assert.deepEqual(asks('other'), ['denied', 'the endpoint "other" is not granted']);
   assert.deepEqual(asks('list', '/v1', { method: 'post' }), ['denied', 'POST is not granted on the endpoint list']);
   assert.deepEqual(asks('list', '/v10'), ['denied', 'the path "/v10" of the endpoint list is not granted, only /v1']);
+  assert.deepEqual(asks('list', '/v1', { body: encode('x') }), ['denied', 'GET has no body']);
+  assert.deepEqual(asks('list', '/v1/../v2'), ['denied', 'the path "/v1/../v2" is refused: it has a `.` or `..` segment']);
+  const [kind, message] = asks('list', '/v1', { headers: { Authorization: 'Bearer x' } });
+  assert.equal(kind, 'denied');
+  assert.match(message, /^the header "Authorization" belongs to the host; a plugin may set accept, accept-charset, /);
+});
+
+test('what the host refuses of requirements is refused in its words', () => {
+  const refused = (wanted, words) => {
+    const definition = { ...listed.definition, configure: () => sdk.requirements(wanted), discover: () => new Topology() };
+    const { kind, message } = failure(() => cluster().discover(definition, {}));
+    assert.deepEqual([kind, message], ['internal', words]);
+  };
+  const limit = 'the plugin exceeded a limit: ';
+  refused({ labels: Array(65).fill('a') }, `${limit}it has 65 required node labels and may have 64`);
+  refused({ annotations: [''] }, 'the answer is not valid: it asks for the node label or annotation "": must not be empty');
+  refused({ endpoints: Array(17).fill(sdk.endpoint('a', '')) }, `${limit}it has 17 endpoints and may have 16`);
+  const long = sdk.endpoint('a', '', { paths: [`/${'x'.repeat(4096)}`] });
+  refused({ endpoints: [long] }, `${limit}a text of an endpoint is 4097 bytes long, at most 4096 are read`);
 });
 
 test('an error of the bindings becomes a failure, and a read answer is given back', () => {
@@ -219,6 +259,35 @@ test('an odd element costs that element', () => {
   }
 });
 
+test('what is no JSON text or number is odd', () => {
+  const odd = ['NaN', '-Infinity', '1E400', '{"a":1e999}', '"\\ud800"', '{"a":["\\uDC00\\uD83D"]}', '{"\\udfff":1}', '12abc', '}x'];
+  const text = `[${[...odd, '"\\ud83d\\ude42\\u0041"', '1e300', '7'].join(',')}]`;
+  for (let length = 1; length < text.length + 2; length += 1) {
+    const values = [...new Elements(pieces(text, length), 'data')];
+    assert.deepEqual(values.slice(0, odd.length).map((value) => value.text), odd);
+    assert.deepEqual(values.slice(odd.length), ['🙂A', 1e300, 7]);
+    // As in the crate: what is missing between two elements is none of them.
+    const without = [...new Elements(pieces('[{"a":1}{"a":2} [3]"x" 4]', length), 'data')];
+    assert.deepEqual(without, [{ a: 1 }, { a: 2 }, [3], 'x', 4]);
+  }
+});
+
+test('each piece is read once', () => {
+  const element = JSON.stringify(Array.from({ length: 20_000 }, (_, at) => ({ name: `m${at}"\\`, x: [at] })));
+  let copied = 0;
+  const set = Uint8Array.prototype.set;
+  Uint8Array.prototype.set = function counted(from, ...more) {
+    copied += from.length;
+    return set.call(this, from, ...more);
+  };
+  try {
+    assert.deepEqual([...new Elements(pieces(`[${element}]`, 1024), 'data')], [JSON.parse(element)]);
+  } finally {
+    Uint8Array.prototype.set = set;
+  }
+  assert.ok(copied < 4 * element.length, `${copied} of ${element.length}`);
+});
+
 test('a broken document is no list', () => {
   for (const [text, words] of [
     ['[1,2', /ends in the middle/],
@@ -245,6 +314,22 @@ const topology = (tier, ...groups) => {
   for (const { id, ...more } of groups) answer.group(0, id, more);
   return answer.answer();
 };
+
+test('what is no row is never row 0', () => {
+  const answer = new Topology();
+  const level = answer.level(1);
+  for (const wrong of [undefined, null, -1, 0.5, 2 ** 32, '1', NaN, 1n]) {
+    for (const act of [
+      () => answer.group(level, 'a7', { rows: [0, wrong] }),
+      () => answer.group(level, 'a7', { groups: [wrong] }),
+      () => answer.group(wrong, 'a7', { rows: [0] }),
+      () => answer.diagnose('odd', '', { rows: [wrong] }),
+    ]) assert.throws(act, { name: 'TypeError', message: /(a7|odd): .* is no integer from 0 to 4294967295; leave out/ });
+  }
+  assert.throws(() => answer.diagnose('odd', '', { group: -1 }), /group of odd: -1 is no integer/);
+  assert.deepEqual([answer.topology.groups, answer.topology.diagnostics], [[], []]);
+  assert.equal(answer.group(level, 'a7', { rows: [2 ** 32 - 1] }), 0);
+});
 
 test('what the host refuses is refused in its words', () => {
   const refused = (answer, wanted, state = new Uint8Array()) => {
@@ -277,6 +362,35 @@ test('what the host refuses is refused in its words', () => {
 test('a refused answer is a failure of the round', () => {
   const { kind, message } = failure(() => cluster().discover(racks, { label: 'rack', tier: 17 }));
   assert.deepEqual([kind, message], ['internal', 'the topology is not valid: group "a7": tier 17 is not between 1 and 16']);
+});
+
+test('a native round has what a component has', () => {
+  const { http, log, ...bare } = listed.definition;
+  const nodes = cluster().endpoint('list', () => ({ body: '{"nodes": []}' }));
+  assert.throws(() => nodes.discover(bare, {}), { name: 'TypeError', message: /has no `http`; give it the module/ });
+  nodes.discover({ ...bare, http }, {});
+  const ends = (more) => {
+    const { kind, message } = failure(() => cluster().discover({ ...racks.definition, ...more }, { label: 'rack' }));
+    return [kind, message];
+  };
+  const fail = () => {
+    throw new Failure('config', 'no such label');
+  };
+  const problem = () => {
+    throw new sdk.Problems(['label', 'no such label']);
+  };
+  assert.deepEqual(ends({ configure: fail }), ['config', 'no such label']);
+  assert.deepEqual(ends({ discover: problem }), ['config', 'label: no such label']);
+  const { payload } = failure(() => plugin({ ...racks.definition, discover: problem }).discover('{"label": "x"}', {}, { time: 0n }));
+  assert.deepEqual(payload, { tag: 'config', val: 'label: no such label' });
+  const configure = () => plugin({ ...racks.definition, configure: fail }).configure('{"label": "x"}');
+  assert.throws(configure, ({ payload }) => assert.deepEqual(payload, [{ path: '', message: 'no such label' }]) === undefined);
+  const shout = (_, { log: say }) => say('warning', 'fire');
+  const words = { name: 'TypeError', message: 'the log has no level warning; use one of debug, info, warn, error' };
+  assert.throws(() => cluster().discover({ ...racks.definition, discover: shout }, { label: 'rack' }), words);
+  const quiet = cluster();
+  quiet.discover({ ...racks.definition, log: undefined }, { label: 'rack' });
+  assert.deepEqual(quiet.log, []);
 });
 
 test('an exception is in the log before it ends the call', () => {

@@ -1,12 +1,12 @@
-"""Judges the answers of a file (`alike.py FILE`, one JSON per line), and compares each verdict, and the text of each valid answer,
-with what is in the file."""
+"""Judges the answers, wishes and requests of a file (`alike.py FILE`, one JSON per line), and compares each verdict, and the text of
+each valid answer, with what is in the file."""
 
 import json
 import sys
 
 import topoloom
 from topoloom import d, pack, t
-from topoloom.testing import Cluster
+from topoloom.testing import Cluster, Reply
 
 
 def members(said):
@@ -46,11 +46,39 @@ def answer(said):
     return d.Answer(d.Outcome_Topology(t.Topology(coverage, levels, groups, diagnostics)), state)
 
 
+def ends(asked):
+    """What a round says that asks for this, and sends one request."""
+
+    class Asking:
+        def configure(self, config):
+            list = topoloom.endpoint("list", "Reads the list", paths=asked["paths"], methods=["get", "post"])
+            more = [topoloom.endpoint(f"more{at}", "Reads more") for at in range(asked["endpoints"])]
+            triggers = [topoloom.on("timer")] * asked["triggers"]
+            labels, annotations = asked["labels"], asked["annotations"]
+            return topoloom.requirements(labels=labels, annotations=annotations, endpoints=[list, *more], triggers=triggers)
+
+        def discover(self, config, input):
+            method, body = "post" if asked["post"] else "get", b"{}" if asked["body"] else None
+            input.http.send("list", asked["path"], method=method, headers=dict(asked["headers"]), body=body)
+            return topoloom.Topology()
+
+    try:
+        Cluster().endpoint("list", lambda request: Reply(200)).discover(Asking, {})
+    except topoloom.Failure as failure:
+        return failure.message
+    return None
+
+
 def main(file):
     count = 0
     with open(file, encoding="utf-8") as lines:
         for line in lines:
             case = json.loads(line)
+            count += 1
+            if "asked" in case:
+                if (verdict := ends(case["asked"])) != case["verdict"]:
+                    sys.exit(f"{case['asked']}\nhere:    {verdict}\nin Rust: {case['verdict']}")
+                continue
             cluster = Cluster()
             for name in case["nodes"]:
                 cluster.node(name)
@@ -62,7 +90,6 @@ def main(file):
             shown = None if verdict else cluster.show(made)
             if shown != case["shown"]:
                 sys.exit(f"{case['said']}\nhere:    {shown}\nin Rust: {case['shown']}")
-            count += 1
     print(f"{count} answers are judged alike")
 
 

@@ -89,6 +89,19 @@ class Rounds(unittest.TestCase):
         self.assertEqual((schema["required"], schema["additionalProperties"]), (["label"], False))
         self.assertEqual(topoloom._schema(Listed.plugin), '{"type": "object"}')
 
+    def test_fields_and_their_schema_say_the_same(self):
+        class Plain:
+            fields = {"name": str, "count": [int], "size": [int, 7], "share": [float, 0.5]}
+
+        absent = {"name": "a", "count": None, "size": 7, "share": 0.5}
+        self.assertEqual(topoloom._read(Plain, '{"name": "a"}'), absent)
+        self.assertEqual(json.loads(topoloom._schema(Plain))["required"], ["name"])
+        whole = topoloom._read(Plain, '{"name": "a", "count": 2.0, "size": 1e2, "share": 1}')
+        self.assertEqual(whole, {"name": "a", "count": 2, "size": 100, "share": 1})
+        self.assertIs(type(whole["count"]), int)
+        with self.assertRaisesRegex(topoloom.Problems, "^count: expected integer, got 1.5; size: expected integer, got null$"):
+            topoloom._read(Plain, '{"name": "a", "count": 1.5, "size": null}')
+
     def test_grants_may_be_smaller_than_the_wishes(self):
         with self.assertRaises(Failure) as raised:
             racks().permit(labels=["acme.example/*"]).discover(Discoverer, {"label": "rack"})
@@ -136,6 +149,8 @@ class Services(unittest.TestCase):
         )
         self.assertEqual(self.failure(Reply(304))[1], "status 304 to a request that did not ask for it")
         self.assertEqual(self.failure(Reply(503, headers={"retry-after": " 7 "})), ("upstream", "status 503", 7000))
+        for odd in ["9" * 10, "9" * 5000, "+7", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"]:
+            self.assertEqual(self.failure(Reply(503, headers={"retry-after": odd})), ("upstream", "status 503", None))
         self.assertEqual(self.failure(http_error("connect", "refused")), ("upstream", "no connection: refused", None))
         self.assertEqual(self.failure(http_error("denied", "no")), ("denied", "no", None))
         self.assertEqual(self.failure(Reply(200, b'{"nodes": [{"na'))[1], "the document ends in the middle")
@@ -157,6 +172,29 @@ class Services(unittest.TestCase):
         self.assertEqual(asks("other"), ("denied", 'the endpoint "other" is not granted'))
         self.assertEqual(asks("list", "/v1", method="post"), ("denied", "POST is not granted on the endpoint list"))
         self.assertEqual(asks("list", "/v10"), ("denied", 'the path "/v10" of the endpoint list is not granted, only /v1'))
+        self.assertEqual(asks("list", "/v1", body=b"x"), ("denied", "GET has no body"))
+        up = 'the path "/v1/../v2" is refused: it has a `.` or `..` segment'
+        self.assertEqual(asks("list", "/v1/../v2"), ("denied", up))
+        kind, words = asks("list", "/v1", headers={"Authorization": "Bearer x"})
+        self.assertEqual(kind, "denied")
+        self.assertRegex(words, '^the header "Authorization" belongs to the host; a plugin may set accept, accept-charset, ')
+
+    def test_what_the_host_refuses_of_requirements_is_refused_in_its_words(self):
+        def refused(words, **wanted):
+            class Wishing(Listed.plugin):
+                def configure(self, config):
+                    return topoloom.requirements(**wanted)
+
+            with self.assertRaises(Failure) as raised:
+                racks().discover(Wishing, {})
+            self.assertEqual((raised.exception.kind, raised.exception.message), ("internal", words))
+
+        limit = "the plugin exceeded a limit: "
+        refused(f"{limit}it has 65 required node labels and may have 64", labels=["a"] * 65)
+        refused('the answer is not valid: it asks for the node label or annotation "": must not be empty', annotations=[""])
+        refused(f"{limit}it has 17 endpoints and may have 16", endpoints=[topoloom.endpoint("a", "")] * 17)
+        long = topoloom.endpoint("a", "", paths=["/" + "x" * 4096])
+        refused(f"{limit}a text of an endpoint is 4097 bytes long, at most 4096 are read", endpoints=[long])
 
 
 class Lists(unittest.TestCase):
@@ -181,6 +219,35 @@ class Lists(unittest.TestCase):
             self.assertEqual(values[:1] + values[-1:], [1, {"c": 3}])
             self.assertEqual([value.text for value in values[1:-1]], ['{"a": nope, "b": ["]", {}]}', "oops", '"a\tb"'])
             self.assertTrue(all(isinstance(value, Odd) for value in values[1:-1]))
+
+    def test_what_is_no_json_text_or_number_is_odd(self):
+        odd = ["NaN", "-Infinity", "1E400", '{"a":1e999}', '"\\ud800"', '{"a":["\\uDC00\\uD83D"]}', '{"\\udfff":1}', "12abc", "}x"]
+        text = "[" + ",".join([*odd, '"\\ud83d\\ude42\\u0041"', "1e300", "7"]) + "]"
+        for size in range(1, len(text) + 2):
+            values = self.read(text, size)[0]
+            self.assertEqual([value.text for value in values[: len(odd)]], odd)
+            self.assertEqual(values[len(odd) :], ["🙂A", 1e300, 7])
+            # As in the crate: what is missing between two elements is none of them.
+            self.assertEqual(self.read('[{"a":1}{"a":2} [3]"x" 4]', size)[0], [{"a": 1}, {"a": 2}, [3], "x", 4])
+
+    def test_each_piece_is_read_once(self):
+        # Small pieces of one large element: it is tried once, and parsed once when it is whole.
+        element = json.dumps([{"name": f'm{at}"\\', "x": [at]} for at in range(20_000)])
+        elements = topoloom.Elements(Pieces(f"[{element}]".encode(), 1024), "data")
+        parse, tried = elements._JSON, []
+
+        class Json:
+            def raw_decode(self, text, at):
+                tried.append(len(text))
+                return parse.raw_decode(text, at)
+
+            def decode(self, text):
+                tried.append(len(text))
+                return parse.decode(text)
+
+        elements._JSON = Json()
+        self.assertEqual(list(elements), [json.loads(element)])
+        self.assertLess(sum(tried), 2 * len(element))
 
     def test_a_broken_document_is_no_list(self):
         for text, words in [
@@ -228,6 +295,22 @@ class Judged(unittest.TestCase):
             "'_' and '.', and begin and end with a letter or digit",
         )
 
+    def test_what_is_no_row_is_refused_where_it_is_said(self):
+        answer = topoloom.Topology()
+        level = answer.level(1)
+        for wrong in (None, -1, 0.0, 1 << 32, "1", True):
+            for act in (
+                lambda: answer.group(level, "a7", rows=[0, wrong]),
+                lambda: answer.group(level, "a7", groups=[wrong]),
+                lambda: answer.group(wrong, "a7", rows=[0]),
+                lambda: answer.diagnose("odd", "", rows=[wrong]),
+            ):
+                with self.assertRaisesRegex(TypeError, "(a7|odd): .* is no integer from 0 to 4294967295; leave out"):
+                    act()
+        with self.assertRaisesRegex(TypeError, "group of odd: -1 is no integer"):
+            answer.diagnose("odd", "", group=-1)
+        self.assertEqual(answer.group(level, "a7", rows=[(1 << 32) - 1]), 0)
+
     def test_a_refused_answer_is_a_failure_of_the_round(self):
         with self.assertRaises(Failure) as raised:
             racks().discover(Discoverer, {"label": "rack", "tier": 17})
@@ -255,6 +338,35 @@ class Component(unittest.TestCase):
         self.assertEqual(level, "error")
         self.assertRegex(words, r"^KeyError: 'absent', at test_topoloom.py:[0-9]+ in configure < __init__.py:")
         self.assertEqual(raised.exception.args[0][0].message, words)
+
+    def test_an_exception_of_the_other_call_is_one_of_this_call(self):
+        class Wrong(Discoverer.plugin):
+            def configure(self, config):
+                raise Failure("config", "no such label")
+
+            def discover(self, config, input):
+                raise topoloom.Problems(("label", "no such label"))
+
+        with self.assertRaises(topoloom.Err) as raised:
+            topoloom.plugin(Wrong)().configure('{"label": "x"}')
+        self.assertEqual([(it.path, it.message) for it in raised.exception.args[0]], [("", "no such label")])
+        with self.assertRaisesRegex(Failure, "^no such label$") as failed:
+            racks().discover(Wrong, {"label": "x"})
+        self.assertEqual(failed.exception.kind, "config")
+        Wrong.configure = Discoverer.plugin.configure
+        with self.assertRaisesRegex(Failure, "^label: no such label$") as failed:
+            racks().discover(Wrong, {"label": "x"})
+        self.assertEqual(failed.exception.kind, "config")
+
+    def test_a_component_without_http_says_what_it_lacks(self):
+        for ask in (lambda http: http.send("list"), lambda http: http.credential_of("list")):
+            with self.assertRaisesRegex(TypeError, "^the plugin has no `http`; add it to `uses` of topoloom-plugin.yaml$"):
+                ask(topoloom.Http(None))
+
+    def test_the_log_has_four_levels(self):
+        for level in ("warning", "WARN", ""):
+            with self.assertRaisesRegex(ValueError, f"the log has no level {level!r}; use one of debug, info, warn, error"):
+                topoloom.log(level, "fire")
 
     def test_what_a_class_says_of_itself_is_its_description(self):
         said = Discoverer().describe()

@@ -65,11 +65,14 @@ if not _is_component:
     t.LabelOperator = enum.Enum("LabelOperator", "IN NOT_IN EXISTS DOES_NOT_EXIST")
     t.Method = enum.Enum("Method", "GET HEAD POST PUT PATCH DELETE")
     t.Credential = enum.Enum("Credential", "NONE BASIC TOKEN BEARER MTLS")
+_LEVELS = ("debug", "info", "warn", "error")
 _lines: list[tuple[str, str]] = []  # What a native test logged.
 
 
 def log(level: str, message: str) -> None:
     """A line for the host's log: `debug`, `info`, `warn` or `error`. At most 200 lines of 4 KiB per call."""
+    if level not in _LEVELS:
+        raise ValueError(f"the log has no level {level!r}; use one of {', '.join(_LEVELS)}")
     if _log is not None:
         _log.write(_log.Level[level.upper()], message)
     elif not _is_component:
@@ -158,6 +161,15 @@ class Nodes:
         return [found - 1 if found else None for found in self._source.find(pack(names))]
 
 
+def _numbers(what: str, numbers: Iterable[int]) -> list[int]:
+    """Rows and positions as the interface has them: None is no row, and -1 is not the last one."""
+    numbers = list(numbers)
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < 1 << 32:
+            raise TypeError(f"{what}: {number!r} is no integer from 0 to 4294967295; leave out what was not found")
+    return numbers
+
+
 class Topology:
     """The answer under construction, groups lowest tier first. `state` is for the next round, at most 8 MiB."""
 
@@ -176,12 +188,13 @@ class Topology:
         labels: Mapping[str, str] | None = None, description: str | None = None, fixed_name: str | None = None,
     ) -> int:
         """A group with one kind of members. `id` is the same in every round as long as the domain is the same."""
-        members = [t.Members_Rows(list(rows))] if rows is not None else []
-        members += [t.Members_Groups(list(groups))] if groups is not None else []
+        members = [t.Members_Rows(_numbers(f"rows of the group {id}", rows))] if rows is not None else []
+        members += [t.Members_Groups(_numbers(f"groups of the group {id}", groups))] if groups is not None else []
         members += [t.Members_Names(pack(names))] if names is not None else []
         members += [t.Members_Selector(t.LabelSelector(list(selector.items()), []))] if selector is not None else []
         if len(members) != 1:
             raise TypeError(f"the group {id!r} needs one of rows, groups, names and selector")
+        [level] = _numbers(f"level of the group {id}", [level])
         group = t.Group(id, level, list((labels or {}).items()), members[0], description, fixed_name)
         self._topology.groups.append(group)
         return len(self._topology.groups) - 1
@@ -191,8 +204,8 @@ class Topology:
     ) -> None:
         """Reports a record that was dropped or corrected: a short stable word, and a sentence with the value met."""
         subject = t.Subject_Source() if name is None else t.Subject_Name(name)
-        subject = subject if group is None else t.Subject_Group(group)
-        subject = subject if rows is None else t.Subject_Rows(list(rows))
+        subject = subject if group is None else t.Subject_Group(_numbers(f"group of {code}", [group])[0])
+        subject = subject if rows is None else t.Subject_Rows(_numbers(f"rows of {code}", rows))
         self._topology.diagnostics.append(t.Diagnostic(code, subject, detail))
 
     def answer(self) -> Any:
@@ -254,7 +267,7 @@ class Response:
     def success(self) -> Response:
         """Itself when the status is 200 to 299; any other one raises the failure that fits."""
         status, location = self.status, json.dumps(self.headers.get("location", ""))
-        seconds = re.fullmatch("[0-9]+", self.headers.get("retry-after", "").strip())
+        seconds = re.fullmatch("[0-9]{1,9}", self.headers.get("retry-after", "").strip())
         if 200 <= status <= 299:
             return self
         if status in (401, 403):
@@ -273,7 +286,13 @@ class Http:
     """The endpoints that the operator granted, by name: the host knows the address and adds the credential."""
 
     def __init__(self, source: Any):
-        self._source = source
+        self._known = source
+
+    @property
+    def _source(self) -> Any:
+        if self._known is None:  # A component imports what its project says.
+            raise TypeError("the plugin has no `http`; add it to `uses` of topoloom-plugin.yaml")
+        return self._known
 
     def send(
         self, endpoint: str, path: str = "", *, method: str = "get", headers: Mapping[str, str] | None = None,
@@ -288,46 +307,21 @@ class Http:
         return _asked(self._source.credential_of, endpoint).name.lower()
 
 
-_KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object", type(None): "null"}
-
-
-def _read(cls: Any, text: str) -> dict[str, Any]:
-    """The configuration, compared with `fields` of the class: a type per key, or a list of the type and the default."""
+def _configure(cls: type, config: str) -> Any:
+    """What a configuration needs: natively, and in a component. The interface has no failure here."""
     try:
-        config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Problems(("", f"this is no JSON: {error}")) from None
-    if not isinstance(config, dict):
-        raise Problems(("", f"expected object, got {_KINDS[type(config)]}"))
-    fields = getattr(cls, "fields", None)
-    if fields is None:
-        return config
-    problems = [(key, f"is not known; known are {', '.join(fields)}") for key in config if key not in fields]
-    for key, field in fields.items():
-        kind, *default = field if isinstance(field, list) else [field]
-        if key not in config and default:
-            config[key] = default[0]
-        elif type(config.get(key)) not in ((int, float) if kind is float else (kind,)):
-            problems.append((key, f"expected {_KINDS[kind]}, got {json.dumps(config[key]) if key in config else 'nothing'}"))
-    if problems:
-        raise Problems(*problems)
-    return config
-
-
-def _schema(cls: Any) -> str:
-    """The JSON Schema: `schema` of the class, or what its `fields` say."""
-    fields = getattr(cls, "fields", None)
-    if hasattr(cls, "schema") or fields is None:
-        return json.dumps(getattr(cls, "schema", {"type": "object"}))
-    kinds = {key: {"type": _KINDS[field[0] if isinstance(field, list) else field]} for key, field in fields.items()}
-    needed = [key for key, field in fields.items() if not isinstance(field, list)]
-    return json.dumps({"type": "object", "properties": kinds, "required": needed, "additionalProperties": False})
+        return cls().configure(_read(cls, config))
+    except Failure as failure:
+        raise Problems(("", failure.message)) from None
 
 
 def _discover(cls: type, config: str, nodes: Any, round: Any, http: Any, applied: Any) -> Any:
-    """One round of a class: natively, and in a component."""
+    """One round of a class: natively, and in a component. The interface has one failure for all problems here."""
     input = SimpleNamespace(nodes=Nodes(nodes), http=Http(http), applied=applied, time=round.time, state=bytes(round.state))
-    answer = cls().discover(_read(cls, config), input)
+    try:
+        answer = cls().discover(_read(cls, config), input)
+    except Problems as problems:
+        raise Failure("config", str(problems)) from None
     return answer.answer() if isinstance(answer, Topology) else answer
 
 
@@ -365,7 +359,7 @@ def plugin(cls: Any) -> Any:
             return guarded(lambda: d.Description(cls.name, cls.version, cls.vendor, cls.summary, _schema(cls)), None)
 
         def configure(self, config: str) -> Any:
-            return guarded(lambda: cls().configure(_read(cls, config)), lambda words: [d.Problem("", words)])
+            return guarded(lambda: _configure(cls, config), lambda words: [d.Problem("", words)])
 
         def discover(self, config: str, nodes: Any, round: Any) -> Any:
             return guarded(lambda: _discover(cls, config, nodes, round, _http, _applied), lambda words: t.Failure_Internal(words))
@@ -373,4 +367,5 @@ def plugin(cls: Any) -> Any:
     return Discoverer
 
 
-from .elements import Elements, Odd  # noqa: E402, F401: it uses what is above
+from .config import read as _read, schema as _schema  # noqa: E402: they use what is above
+from .elements import Elements, Odd  # noqa: E402, F401

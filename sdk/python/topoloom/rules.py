@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Sequence
 
 from topoloom import d, t, unpack
 
@@ -208,6 +208,94 @@ class _Judge:
         for it in self.said.diagnostics:
             words = f"diagnostic code {quoted(it.code)}: 1 to 64 of a-z, 0-9 and '-' are allowed"
             self.broken(words, not re.fullmatch("[a-z0-9-]{1,64}", it.code))
+
+
+def wishes(wanted: Any) -> str | None:
+    """The first thing that is wrong with what `configure` asks for, or None."""
+    return next(filter(None, _wished(wanted)), None)
+
+
+def _wished(wanted: Any) -> Iterator[str | None]:
+    yield _many("required node labels", len(wanted.node_labels), 64)
+    yield _many("required node annotations", len(wanted.node_annotations), 64)
+    yield _many("endpoints", len(wanted.endpoints), 16)
+    yield _many("triggers", len(wanted.triggers), 16)
+    for key in (*wanted.node_labels, *wanted.node_annotations):
+        if rule := _key(key):
+            yield f"the answer is not valid: it asks for the node label or annotation {quoted(key)}: {rule}"
+    for it in wanted.endpoints:
+        yield _many("methods of one endpoint", len(it.methods), 64)
+        yield _many("paths of one endpoint", len(it.paths), 64)
+        yield _many("kinds of credential of one endpoint", len(it.credentials), 64)
+        yield from (_short("a text of an endpoint", text) for text in (*it.paths, it.tls.server_name, it.name))
+        size = _size(it.tls.ca_bundle)
+        words = f"the plugin exceeded a limit: a bundle of certificates is {size} bytes long, at most {1 << 20} are read"
+        yield words if size > 1 << 20 else None
+
+
+_HEADERS = (
+    "accept, accept-charset, accept-language, cache-control, content-language, content-type, if-match, if-modified-since, "
+    "if-none-match, if-unmodified-since, pragma, x-request-id"
+)
+
+
+def headers(asked: Sequence[tuple[str, str]]) -> str | None:
+    """Why a plugin may not set these headers, or None."""
+    if len(asked) > 32:
+        return f"{len(asked)} headers, at most 32 may be set"
+    for name, value in asked:
+        why = None
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+            why = "has no valid name"
+        elif name.lower() not in _HEADERS.split(", "):
+            why = f"belongs to the host; a plugin may set {_HEADERS}"
+        elif _size(value) > 4096:
+            why = "is longer than 4096 bytes"
+        elif not re.fullmatch(r"[\t -~]*", value):
+            why = "has a value with a control character or a character beyond ASCII"
+        if why:
+            return f"the header {quoted(name)} {why}"
+    return None
+
+
+def path(text: str) -> str | None:
+    """What two readers of a path could understand differently, or None."""
+    if _size(text) > 4096:
+        return "it is longer than 4096 bytes"
+    if text and not text.startswith("/"):
+        return "it does not begin with `/`"
+    if not re.fullmatch("[!-~]*", text):
+        return "it has a space, a control character or a character beyond ASCII; encode it"
+    if "#" in text:
+        return "it has a fragment"
+    seen = text.partition("?")[0]
+    for _ in range(4):
+        if "\\" in seen:
+            return "it has a backslash"
+        if re.search(r"[\x00-\x1f\x7f-\x9f]", seen):
+            return "it has an encoded control character"
+        if seen.startswith("//"):
+            return "it begins with `//`, which could name another host"
+        if any(part.partition(";")[0] in (".", "..") for part in seen.split("/")[1:]):
+            return "it has a `.` or `..` segment"
+        following = _decoded(seen)
+        if following is None:
+            return "it has a `%` that begins no encoded character"
+        if following == seen:
+            return None
+        seen = following
+    return "it is encoded over and over"
+
+
+def _decoded(text: str) -> str | None:
+    """A path with its encoded characters decoded once. A slash becomes a backslash: not every reader separates by it."""
+    if re.search("%(?![0-9A-Fa-f]{2})", text):
+        return None
+    data = re.sub(b"%(..)", lambda found: bytes.fromhex(found[1].decode()).replace(b"/", b"\\"), text.encode(), flags=re.S)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def quoted(text: str, most: int = 80) -> str:

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import topoloom
-from topoloom import Failure, Problems, d, http_error, pack, t, unpack
+from topoloom import Failure, Problems, d, http_error, pack, rules, t, unpack
 from topoloom.rules import invalid, malformed, quoted
 
 _Request = make_dataclass("Request", ["endpoint", "method", "path_and_query", "headers", "body"])
@@ -61,9 +61,11 @@ class Cluster:
         cls, text = getattr(plugin, "plugin", plugin), config if isinstance(config, str) else json.dumps(config)
         topoloom._lines.clear()
         try:
-            wanted = cls().configure(topoloom._read(cls, text))
+            wanted = topoloom._configure(cls, text)
         except Problems as problems:
             raise Failure("config", str(problems)) from None
+        if refused := rules.wishes(wanted):
+            raise Failure("internal", refused)
         denied = "; ".join(self._denied(wanted))
         if denied:
             raise Failure("denied", f"the plugin requests what is not granted: {denied}")
@@ -166,12 +168,19 @@ class Cluster:
 
         def send(request: Any) -> Any:
             wish, answer, _ = granted(request.endpoint)
+            name, asked = request.method.name, quoted(request.path_and_query, len(request.path_and_query))
             path = request.path_and_query.partition("?")[0] or "/"
             if request.method not in wish.methods:
-                raise http_error("denied", f"{request.method.name} is not granted on the endpoint {wish.name}")
-            if wish.paths and not any(path == it or path.startswith(it.rstrip("/") + "/") for it in wish.paths):
+                raise http_error("denied", f"{name} is not granted on the endpoint {wish.name}")
+            if name in ("GET", "HEAD") and request.body:
+                raise http_error("denied", f"{name} has no body")
+            if why := rules.path(request.path_and_query):
+                raise http_error("denied", f"the path {asked} is refused: {why}")
+            if wish.paths and not any(path == it or path.startswith(it.removesuffix("/") + "/") for it in wish.paths):
                 only = f"is not granted, only {', '.join(wish.paths)}"
-                raise http_error("denied", f"the path {json.dumps(request.path_and_query)} of the endpoint {wish.name} {only}")
+                raise http_error("denied", f"the path {asked} of the endpoint {wish.name} {only}")
+            if why := rules.headers(request.headers):
+                raise http_error("denied", why)
             return _opened(answer(request))
 
         return SimpleNamespace(Request=_Request, send=send, credential_of=lambda name: t.Credential[granted(name)[2].upper()])

@@ -30,6 +30,8 @@ impl Discoverer for Wild {
             "names" => drop(input.nodes.find(["m1"])),
             "post" => send(Request::post("list", "/v1/x", b"{}"))?,
             "body" => send(Request { body: Some(vec![1]), ..Request::get("list", "/v1") })?,
+            "header" => send(Request::get("list", "/v1").header("Authorization", "Bearer x"))?,
+            "up" => send(Request::get("list", "/v1/../v2"))?,
             "elsewhere" => send(Request::get("list", "/v2?page=1"))?,
             "unknown" => send(Request::get("other", "/v1"))?,
             "within" => send(Request::get("list", "/v1/nodes?page=1"))?,
@@ -67,6 +69,12 @@ fn what_configure_did_not_ask_for_is_denied() {
     denied(&cluster(), "post", "POST is not granted on the endpoint list");
     denied(&cluster(), "body", "GET has no body");
     denied(&cluster(), "elsewhere", "the path \"/v2?page=1\" of the endpoint list is not granted, only /v1");
+    denied(&cluster(), "up", "the path \"/v1/../v2\" is refused: it has a `.` or `..` segment");
+    let Err(Failure::Denied(words)) = run(&cluster(), "header") else { panic!("a header of the host is sent") };
+    assert!(
+        words.starts_with("the header \"Authorization\" belongs to the host; a plugin may set accept, "),
+        "{words}"
+    );
     denied(&cluster(), "unknown", "the endpoint \"other\" is not granted");
     assert!(run(&cluster(), "within").is_ok());
 }

@@ -53,7 +53,9 @@ fn the_tarball_works_in_an_empty_folder_and_builds_the_template() {
     let empty = desk.join("empty");
     copy(&package().join("test"), &TESTS, &empty);
     let installed = install(desk, &empty, &tarball);
-    for name in ["index.js", "index.d.ts", "testing.js", "rules.js", "host/http.js", "host/native.js", "README.md"] {
+    for name in
+        ["index.js", "index.d.ts", "testing.js", "rules.js", "host/http.js", "host/native.js", "README.md", "LICENSE"]
+    {
         assert!(installed.join(name).is_file(), "{name}");
     }
     assert!(!installed.join("test").exists());

@@ -75,6 +75,9 @@ fn the_wheel_works_in_an_empty_environment_and_builds_the_template() {
     let place = run(Command::new(&python).args(["-c", words]).current_dir(&tests).env_remove("PYTHONPATH"));
     // Types of a package are used where it says so.
     assert!(place.contains("site-packages") && place.contains("py.typed"), "{place}");
+    let words = "import importlib.metadata as known; print(*known.files('topoloom-sdk'))";
+    let files = run(Command::new(&python).args(["-c", words]).current_dir(&tests).env_remove("PYTHONPATH"));
+    assert!(files.contains(".dist-info/licenses/LICENSE"), "{files}");
     // The package that the template brings makes room for the wheel.
     let project = template(desk.path(), "python");
     fs::remove_dir_all(project.join("topoloom")).unwrap();

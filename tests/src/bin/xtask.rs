@@ -74,6 +74,7 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
     files.push((root()?.join("docs/operators/metrics.md"), topoloom::manager::metrics::catalogue::page()));
     files.push(lock_states()?);
     files.extend(interface()?);
+    files.extend(licenses()?);
     for (kind, schema) in topoloom::cli::schemas() {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((root()?.join(format!("{SCHEMAS}/{kind}.json")), text));
@@ -100,6 +101,13 @@ fn interface() -> Result<Vec<(PathBuf, String)>> {
         }
     }
     Ok(files)
+}
+
+/// The text of the license in each package: who gets one of them from a registry has no more of this repository.
+fn licenses() -> Result<Vec<(PathBuf, String)>> {
+    let root = root()?;
+    let text = std::fs::read_to_string(root.join("LICENSE")).context("LICENSE")?;
+    Ok(["sdk", "sdk/js", "sdk/python"].map(|package| (root.join(package).join("LICENSE"), text.clone())).into())
 }
 
 /// The page about the node lock, with the table of its states between two marks.

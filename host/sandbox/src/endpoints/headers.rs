@@ -1,29 +1,7 @@
 //! Which headers cross between a plugin and a server: none that carries a credential, a connection or another host.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-
-/// Headers of one request that a plugin may set.
-const MOST: usize = 32;
-/// The longest value, in bytes.
-const LONGEST: usize = 4 << 10;
-
-/// Headers that a plugin may set: what it would like to get, what it has, what it sends. A list of what it may not set
-/// would always lack one: servers, and the proxies before them, believe `X-Forwarded-For`, `X_Remote_User`,
-/// `X-Original-URL`, `X-HTTP-Method-Override` and their like.
-const ALLOWED: [HeaderName; 12] = [
-    header::ACCEPT,
-    header::ACCEPT_CHARSET,
-    header::ACCEPT_LANGUAGE,
-    header::CACHE_CONTROL,
-    header::CONTENT_LANGUAGE,
-    header::CONTENT_TYPE,
-    header::IF_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_NONE_MATCH,
-    header::IF_UNMODIFIED_SINCE,
-    header::PRAGMA,
-    HeaderName::from_static("x-request-id"),
-];
+use topoloom_core::rules::request::check_headers;
 
 /// What a server says that no plugin gets: credentials of any kind and the connection's own.
 const NEVER_SHOWN: [HeaderName; 12] = [
@@ -46,24 +24,13 @@ const NEVER_SHOWN: [HeaderName; 12] = [
 /// # Errors
 /// The name of the refused header, and why.
 pub(super) fn outgoing(asked: &[(String, String)]) -> Result<HeaderMap, String> {
-    if asked.len() > MOST {
-        return Err(format!("{} headers, at most {MOST} may be set", asked.len()));
-    }
+    check_headers(asked)?;
     let mut headers = HeaderMap::with_capacity(asked.len());
     for (name, value) in asked {
-        let shown = topoloom_core::text::line(name, 80);
-        let bad = |why: &str| format!("the header {shown:?} {why}");
-        let name: HeaderName = name.parse().map_err(|_| bad("has no valid name"))?;
-        if !ALLOWED.contains(&name) {
-            let allowed = ALLOWED.iter().map(HeaderName::as_str).collect::<Vec<_>>().join(", ");
-            return Err(bad(&format!("belongs to the host; a plugin may set {allowed}")));
-        }
-        if value.len() > LONGEST {
-            return Err(bad("is longer than 4096 bytes"));
-        }
-        // Refuses line breaks and all other control characters.
-        let value = HeaderValue::from_str(value).map_err(|_| bad("has a value with a control character"))?;
-        headers.append(name, value);
+        // Both have just been judged.
+        let odd = || format!("the header {name:?} is none");
+        headers
+            .append(name.parse::<HeaderName>().map_err(|_| odd())?, HeaderValue::from_str(value).map_err(|_| odd())?);
     }
     Ok(headers)
 }

@@ -24,11 +24,12 @@ export const discoverer = plugin({
     if (odd * 20 > every) throw new Failure('upstream', `${odd} of ${every} devices cannot be read`);
     const topology = new Topology();
     const [rackLevel, roomLevel] = [topology.level(1, { name: 'rack' }), topology.level(2, { name: 'room' })];
-    const [rooms, placed, names] = [new Map(), new Set(), [...places.keys()].sort()];
+    const [rooms, placed, twice, names] = [new Map(), new Set(), [], [...places.keys()].sort()];
     for (const [at, row] of nodes.find(names).entries()) {
       if (row === undefined) continue;
       const [room, rack] = places.get(names[at]);
       placed.add(row);
+      if (moved.has(names[at])) twice.push(row);
       if (!rooms.has(room)) rooms.set(room, new Map());
       if (!rooms.get(room).has(rack)) rooms.get(room).set(rack, []);
       rooms.get(room).get(rack).push(row);
@@ -43,9 +44,8 @@ export const discoverer = plugin({
     }
     const absent = [...Array(nodes.rows).keys()].filter((row) => !placed.has(row));
     if (absent.length > 0) topology.diagnose('not-in-cmdb', 'no device has the name of this node', { rows: absent });
-    for (const name of [...moved].sort()) {
-      topology.diagnose('listed-twice', 'it is listed twice, with different places; the first one counts', { name });
-    }
+    const said = 'it is listed twice, with different places; the first one counts';
+    if (twice.length > 0) topology.diagnose('listed-twice', said, { rows: twice });
     if (odd > 0) topology.diagnose('unusable-device', `${odd} of ${every} devices have no name, rack and room`);
     return topology;
   },

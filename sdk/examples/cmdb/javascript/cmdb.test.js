@@ -33,3 +33,22 @@ test('half of the pages is no answer', () => {
     assert.throws(() => round(answer), { kind: 'upstream' });
   }
 });
+
+test('devices that are no nodes are of no interest, however many are listed twice', () => {
+  const items = Array.from({ length: 10_001 }, (_, at) => ({ name: `x${at}`, rack: 'a7', room: 'r1' })).concat(FIRST.items);
+  const again = items.map((device) => ({ ...device, rack: 'b1' }));
+  const shown = round(() => ({ status: 200, body: JSON.stringify({ items: [...items, ...again] }) }));
+  assert.deepEqual(shown.split('\n').filter((line) => line.includes('listed-twice')), [
+    '! listed-twice | m1 | it is listed twice, with different places; the first one counts',
+  ]);
+});
+
+test('what is no cursor is not the end', () => {
+  for (const next of [0, false, [], {}, 7]) {
+    const answer = () => ({ status: 200, body: JSON.stringify({ ...FIRST, next }) });
+    assert.throws(() => round(answer), { kind: 'upstream', message: 'the page has no usable `next`' });
+  }
+  for (const next of [null, '', undefined]) {
+    assert.match(round(() => ({ status: 200, body: JSON.stringify({ ...FIRST, next }) })), /^tier 1 rack \| r1\/a7 \|  \| m1 /);
+  }
+});

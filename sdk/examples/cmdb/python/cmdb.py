@@ -28,12 +28,14 @@ class Discoverer:
             raise Failure("upstream", f"{odd} of {every} devices cannot be read")
         answer = Topology()
         rack_level, room_level = answer.level(1, name="rack"), answer.level(2, name="room")
-        rooms, placed, names = {}, set(), sorted(places)
+        rooms, placed, twice, names = {}, set(), [], sorted(places)
         for name, row in zip(names, input.nodes.find(names)):
             if row is not None:
                 room, rack = places[name]
                 rooms.setdefault(room, {}).setdefault(rack, []).append(row)
                 placed.add(row)
+                if name in moved:
+                    twice.append(row)
         for room in sorted(rooms):
             members = []
             for rack, rows in sorted(rooms[room].items()):
@@ -43,8 +45,8 @@ class Discoverer:
         absent = [row for row in range(input.nodes.rows) if row not in placed]
         if absent:
             answer.diagnose("not-in-cmdb", "no device has the name of this node", rows=absent)
-        for name in sorted(moved):
-            answer.diagnose("listed-twice", "it is listed twice, with different places; the first one counts", name=name)
+        if twice:
+            answer.diagnose("listed-twice", "it is listed twice, with different places; the first one counts", rows=twice)
         if odd:
             answer.diagnose("unusable-device", f"{odd} of {every} devices have no name, rack and room")
         return answer
@@ -66,7 +68,7 @@ def read(page_size, http):
         if not items.found:
             raise Failure("upstream", "there is no list of devices in the answer")
         cursor = items.envelope.get("next")
-        if not cursor:
+        if cursor in (None, ""):
             return places, moved, every, odd
         if not isinstance(cursor, str):
             raise Failure("upstream", "the page has no usable `next`")

@@ -40,6 +40,22 @@ class Cmdb(unittest.TestCase):
                 round(lambda path: second if "cursor" in path else Reply(200, body(FIRST)))
             self.assertEqual(raised.exception.kind, "upstream")
 
+    def test_devices_that_are_no_nodes_are_of_no_interest_however_many_are_listed_twice(self):
+        items = [{"name": f"x{at}", "rack": "a7", "room": "r1"} for at in range(10_001)] + FIRST["items"]
+        again = [{**device, "rack": "b1"} for device in items]
+        shown = round(lambda path: Reply(200, body({"items": items + again})))
+        twice = [line for line in shown.splitlines() if "listed-twice" in line]
+        self.assertEqual(twice, ["! listed-twice | m1 | it is listed twice, with different places; the first one counts"])
+
+    def test_what_is_no_cursor_is_not_the_end(self):
+        for odd in (0, False, [], {}, 7):
+            with self.assertRaises(Failure) as raised:
+                round(lambda path: Reply(200, body({**FIRST, "next": odd})))
+            self.assertEqual(raised.exception.message, "the page has no usable `next`")
+        for end in (None, ""):
+            shown = round(lambda path: Reply(200, body({**FIRST, "next": end})))
+            self.assertTrue(shown.startswith("tier 1 rack | r1/a7 |  | m1 "), shown)
+
 
 if __name__ == "__main__":
     unittest.main()

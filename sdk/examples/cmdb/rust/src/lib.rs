@@ -168,10 +168,13 @@ fn topology(listed: &Listed, input: &Input<'_>) -> Answer {
     let (rack_level, room_level) =
         (topology.level(Level::new(1).named("rack")), topology.level(Level::new(2).named("room")));
     let mut rooms: BTreeMap<&str, BTreeMap<&str, Vec<Row>>> = BTreeMap::new();
-    let mut placed = BTreeSet::new();
-    for (row, (room, rack)) in input.nodes.find(listed.devices.keys()).into_iter().zip(listed.devices.values()) {
+    let (mut placed, mut twice) = (BTreeSet::new(), Vec::new());
+    for (row, (name, (room, rack))) in input.nodes.find(listed.devices.keys()).into_iter().zip(&listed.devices) {
         if let Some(row) = row {
             placed.insert(row);
+            if listed.moved.contains(name) {
+                twice.push(row);
+            }
             rooms.entry(room).or_default().entry(rack).or_default().push(row);
         }
     }
@@ -188,9 +191,9 @@ fn topology(listed: &Listed, input: &Input<'_>) -> Answer {
     if !absent.is_empty() {
         topology.diagnose("not-in-cmdb", Subject::Rows(absent), "no device has the name of this node");
     }
-    for name in &listed.moved {
+    if !twice.is_empty() {
         let said = "it is listed twice, with different places; the first one counts";
-        topology.diagnose("listed-twice", Subject::Name(name.clone()), said);
+        topology.diagnose("listed-twice", Subject::Rows(twice), said);
     }
     if listed.odd > 0 {
         let said = format!("{} of {} devices have no name, rack and room", listed.odd, listed.all);
@@ -236,5 +239,19 @@ mod tests {
         }
         let end = round(|_| Reply::new(200, FIRST));
         assert_eq!(end, Err(Failure::upstream("the same page follows twice")));
+    }
+
+    #[test]
+    fn devices_that_are_no_nodes_are_of_no_interest_however_many_are_listed_twice() {
+        let device = |name: &str, rack: &str| format!(r#"{{"name": "{name}", "rack": "{rack}", "room": "r1"}}"#);
+        let names: Vec<String> = (0..10_001).map(|at| format!("x{at}")).chain(["m1".to_owned()]).collect();
+        let mut items = Vec::new();
+        for rack in ["a7", "b1"] {
+            items.extend(names.iter().map(|name| device(name, rack)));
+        }
+        let page = format!(r#"{{"items": [{}]}}"#, items.join(", "));
+        let shown = round(move |_| Reply::new(200, page.as_str())).unwrap();
+        let twice: Vec<&str> = shown.lines().filter(|line| line.contains("listed-twice")).collect();
+        assert_eq!(twice, ["! listed-twice | m1 | it is listed twice, with different places; the first one counts"]);
     }
 }

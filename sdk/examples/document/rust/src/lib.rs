@@ -5,10 +5,15 @@
 //! endpoint with one page, whose `ETag` changes with its content. The last one is in the state, so that a round without a
 //! change is one small request.
 //!
-//! People make mistakes, and a document with one is no document: a node in two racks ends the round, and the topology stays.
+//! People make mistakes, and a document with one is no document: a node in two racks, or a rack that is written twice, ends the
+//! round, and the topology stays.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use topoloom_sdk::prelude::*;
 
 /// Racks and rooms as people wrote them down.
@@ -28,7 +33,44 @@ const MOST: u64 = 16 << 20;
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    rooms: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    rooms: Once<Once<Vec<String>>>,
+}
+
+/// An object in which each key is once. A map alone keeps the last of two, and the nodes of the other one would have no place.
+struct Once<T>(BTreeMap<String, T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Once<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys(PhantomData))
+    }
+}
+
+/// Reads an [`Once`].
+struct Keys<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Keys<T> {
+    type Value = Once<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Once<T>, A::Error> {
+        let mut map = BTreeMap::new();
+        while let Some(key) = members.next_key::<String>()? {
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(members.next_value()?);
+                }
+                Entry::Occupied(known) => {
+                    let words =
+                        format!("{:?} is written twice; write it once, with all that belongs to it", known.key());
+                    return Err(A::Error::custom(words));
+                }
+            }
+        }
+        Ok(Once(map))
+    }
 }
 
 impl Discoverer for Document {
@@ -93,9 +135,9 @@ fn topology(written: &Written, input: &Input<'_>) -> Result<Answer, Failure> {
     let (racks, rooms) = (topology.level(Level::new(1).named("rack")), topology.level(Level::new(2).named("room")));
     let mut placed = BTreeSet::new();
     let mut unknown = Vec::new();
-    for (room, in_room) in &written.rooms {
+    for (room, in_room) in &written.rooms.0 {
         let mut members = Vec::new();
-        for (rack, names) in in_room {
+        for (rack, names) in &in_room.0 {
             let place = format!("rack {rack:?} of room {room:?}");
             if room.is_empty() || room.contains('/') || room.len() + rack.len() > 500 {
                 let rule = "a room has a name without '/', and both names together have 500 bytes at most";
@@ -165,9 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_written_twice_is_named() {
+        let text = r#"{"rooms": {"r1": {"a7": ["m1"], "a7": ["m2"]}}}"#;
+        let Err(Failure::Upstream(failure)) = cluster(text).discover::<Document>("{}") else { panic!("{text}") };
+        let words = "the document cannot be read: \"a7\" is written twice; write it once, with all that belongs to it";
+        assert!(failure.message.starts_with(words), "{}", failure.message);
+    }
+
+    #[test]
     fn a_document_with_a_mistake_is_none() {
         for text in [
             r#"{"rooms": {"r1": {"a7": ["m1"], "b1": ["m1"]}}}"#,
+            r#"{"rooms": {"r1": {"a7": ["m1"], "b1": ["m2"], "a7": ["m3"]}}}"#,
+            r#"{"rooms": {"r1": {"a7": ["m1"]}, "r1": {"b1": ["m2"]}}}"#,
             r#"{"rooms": {"r1": ["m1"]}}"#,
             r#"{"rooms": {"r1": {"a7": ["m1"]"#,
             r#"{"racks": {}}"#,

@@ -13,12 +13,19 @@
 //! through other leaves, are a pod. Each cable has two ends, and one of them is enough: so a cable that one switch does not see
 //! splits no pod, and neither does a switch that the collector cannot read for a moment.
 //!
+//! A unit is called by its leaves and a pod by its first spine, as they are seen the first time. From then on each keeps the identity
+//! of the object that has most of its members: a leaf that the collector cannot read for a moment is missing in the description,
+//! and no object is deleted and written under another name. Nodes that differ by that leaf alone are one unit meanwhile.
+//!
 //! LLDP does not say which switch is a spine. Their names do, and the operator says how those begin: what can be guessed from the
 //! cables alone would change with a node.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use topoloom_sdk::GroupRef;
+use topoloom_sdk::applied::AppliedGroup;
 use topoloom_sdk::json::Members;
 use topoloom_sdk::prelude::*;
 
@@ -118,34 +125,48 @@ fn record(members: &mut Members<'_>) -> Option<(String, String)> {
     Some((local.filter(is_name)?, remote.filter(is_name)?))
 }
 
+/// A unit or a pod: its identity, and its members.
+type Domain<T> = (String, BTreeSet<T>);
+
 fn topology(cables: &Cables, spines: &str, input: &Input<'_>) -> Answer {
     let hosts = hosts(cables, input);
     let mut topology = TopologyBuilder::new();
     let (unit_level, pod_level) =
         (topology.level(Level::new(1).named("unit")), topology.level(Level::new(2).named("pod")));
-    let mut units: BTreeMap<BTreeSet<&str>, Vec<Row>> = BTreeMap::new();
+    let mut by_leaves: BTreeMap<BTreeSet<&str>, BTreeSet<Row>> = BTreeMap::new();
     for (&row, leaves) in &hosts {
-        units.entry(leaves.clone()).or_default().push(row);
+        by_leaves.entry(leaves.clone()).or_default().insert(row);
     }
-    let leaves: BTreeSet<&str> = units.keys().flatten().copied().collect();
+    let leaves: BTreeSet<&str> = by_leaves.keys().flatten().copied().collect();
     let pods = pods(cables, spines, &leaves);
-    let mut in_pod: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-    for (leaves, rows) in units {
+    let objects = input.applied.groups();
+    let (mut units, mut switches) = (Vec::new(), Vec::new());
+    for (leaves, rows) in by_leaves {
         let names = leaves.iter().copied().collect::<Vec<_>>().join("+");
         if names.len() > ID {
             let said = format!("{} leaf switches have names of more than {ID} bytes together", leaves.len());
-            topology.diagnose("too-many-leaves", Subject::Rows(rows), said);
+            topology.diagnose("too-many-leaves", Subject::Rows(rows.into_iter().collect()), said);
             continue;
         }
+        units.push((names, rows));
+        switches.push(leaves);
+    }
+    let mut in_pod: BTreeMap<&str, (Vec<GroupRef>, BTreeSet<String>)> = BTreeMap::new();
+    let ids = identities(&units, &known_units(&objects));
+    for ((id, (_, rows)), leaves) in ids.into_iter().zip(units).zip(switches) {
         let said = leaves.iter().copied().collect::<Vec<_>>().join(" ");
-        let unit = topology.group(unit_level, names).description(&said).rows(rows);
+        let unit = topology.group(unit_level, &id).description(&said).rows(rows.into_iter().collect());
         if let Some(pod) = leaves.iter().find_map(|leaf| pods.get(leaf)) {
-            in_pod.entry(pod).or_default().push(unit);
+            let (units, names) = in_pod.entry(pod).or_default();
+            units.push(unit);
+            names.insert(id);
         }
     }
-    for (spine, units) in in_pod {
-        // A unit has the names of its leaves as its identity: a spine alone could have the same.
-        topology.group(pod_level, format!("pod+{spine}")).groups(units);
+    // A unit has the names of its leaves as its identity: a spine alone could have the same.
+    let named = in_pod.iter().map(|(spine, (_, names))| (format!("pod+{spine}"), names.clone()));
+    let ids = identities(&named.collect::<Vec<_>>(), &known_pods(&objects));
+    for (id, (units, _)) in ids.into_iter().zip(in_pod.into_values()) {
+        topology.group(pod_level, id).groups(units);
     }
     let absent: Vec<Row> = (0..input.nodes.rows()).filter(|row| !hosts.contains_key(row)).collect();
     if !absent.is_empty() {
@@ -160,6 +181,60 @@ fn topology(cables: &Cables, spines: &str, input: &Input<'_>) -> Answer {
         topology.diagnose("unusable-record", Subject::Source, said);
     }
     topology.finish().into()
+}
+
+/// The units that this source wrote, with their nodes.
+fn known_units(objects: &[AppliedGroup]) -> Vec<Domain<Row>> {
+    let rows = |members: &topoloom_sdk::Members| match members {
+        topoloom_sdk::Members::Rows(rows) => rows.clone(),
+        _ => Vec::new(),
+    };
+    let nodes = |unit: &AppliedGroup| -> BTreeSet<Row> { unit.members.iter().flat_map(rows).collect() };
+    let units = objects.iter().filter(|object| object.tier == 1);
+    units.filter_map(|unit| Some((unit.id.clone()?, nodes(unit)))).collect()
+}
+
+/// The pods that this source wrote, with the identities of their units.
+fn known_pods(objects: &[AppliedGroup]) -> Vec<Domain<String>> {
+    let positions = |members: &topoloom_sdk::Members| match members {
+        topoloom_sdk::Members::Groups(positions) => positions.clone(),
+        _ => Vec::new(),
+    };
+    let unit = |at: u32| objects.get(at as usize)?.id.clone();
+    let pods = objects.iter().filter(|object| object.tier == 2);
+    let units =
+        |pod: &AppliedGroup| -> BTreeSet<String> { pod.members.iter().flat_map(positions).filter_map(unit).collect() };
+    pods.filter_map(|pod| Some((pod.id.clone()?, units(pod)))).collect()
+}
+
+/// The identity of each domain: its own where there is such an object, otherwise that of the object with most of its members that no
+/// other domain has. A domain that shares no member with any of them is new, and has its own.
+fn identities<T: Ord>(domains: &[Domain<T>], known: &[Domain<T>]) -> Vec<String> {
+    let own: BTreeSet<&str> = domains.iter().map(|(id, _)| id.as_str()).collect();
+    let objects: BTreeSet<&str> = known.iter().map(|(id, _)| id.as_str()).collect();
+    let free = known.iter().filter(|(id, _)| !own.contains(id.as_str()));
+    let places: BTreeMap<&T, &str> =
+        free.flat_map(|(id, members)| members.iter().map(move |member| (member, id.as_str()))).collect();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut ids = Vec::new();
+    for (id, members) in domains {
+        let mut shared: BTreeMap<&str, usize> = BTreeMap::new();
+        if !objects.contains(id.as_str()) {
+            for object in members.iter().filter_map(|member| places.get(member)) {
+                *shared.entry(object).or_default() += 1;
+            }
+        }
+        let left = shared.into_iter().filter(|(object, _)| !taken.contains(object));
+        // Of two with as many members the first.
+        match left.min_by_key(|&(_, count)| Reverse(count)) {
+            Some((object, _)) => {
+                taken.insert(object);
+                ids.push(object.to_owned());
+            }
+            None => ids.push(id.clone()),
+        }
+    }
+    ids
 }
 
 /// The leaf switches of each node. A node has its whole system name, or the part of it before the first dot.
@@ -222,7 +297,11 @@ mod tests {
     }
 
     fn round(text: String) -> Result<String, Failure> {
-        let nodes = Cluster::new().node("m1", []).node("m2", []).node("m3", []).node("m4", []);
+        round_after(Vec::new(), text)
+    }
+
+    fn round_after(objects: Vec<AppliedGroup>, text: String) -> Result<String, Failure> {
+        let nodes = Cluster::new().node("m1", []).node("m2", []).node("m3", []).node("m4", []).objects(objects);
         let cluster = nodes.endpoint("collector", Credential::None, move |_| Ok(Reply::new(200, text.clone())));
         cluster.discover::<Neighbours>("{}").map(|answer| cluster.show(&answer))
     }
@@ -264,6 +343,49 @@ mod tests {
         assert_eq!(round(document(&read("spine-1"))).unwrap(), TREE);
         let without = round(document(&read("leaf-3"))).unwrap();
         assert!(without.contains("tier 2 pod | pod+spine-1 |  | [leaf-1+leaf-2]\n"), "{without}");
+    }
+
+    /// The objects of [`TREE`].
+    fn objects() -> Vec<AppliedGroup> {
+        let object = |tier: u32, id: &str, members: topoloom_sdk::Members| AppliedGroup {
+            id: Some(id.to_owned()),
+            name: format!("hypernode-{id}"),
+            tier,
+            tier_name: None,
+            labels: Vec::new(),
+            members: vec![members],
+        };
+        vec![
+            object(1, "leaf-1+leaf-2", topoloom_sdk::Members::Rows(vec![0, 1])),
+            object(1, "leaf-3", topoloom_sdk::Members::Rows(vec![2])),
+            object(2, "pod+spine-1", topoloom_sdk::Members::Groups(vec![0, 1])),
+        ]
+    }
+
+    #[test]
+    fn a_switch_that_cannot_be_read_changes_no_identity_of_its_own_nodes() {
+        let without = |switch: &str| {
+            let seen = CABLES.into_iter().filter(|(local, remote)| *local != switch && *remote != switch);
+            document(&seen.collect::<Vec<_>>())
+        };
+        assert_eq!(round_after(objects(), document(&CABLES)).unwrap(), TREE);
+        let half = TREE.replace("said leaf-1 leaf-2", "said leaf-1");
+        assert_eq!(round_after(objects(), without("leaf-2")).unwrap(), half);
+        let pod = round_after(objects(), without("spine-1")).unwrap();
+        assert!(pod.contains("tier 2 pod | pod+spine-1 |  | [leaf-3]\n"), "{pod}");
+        // Without an object there is nothing to keep.
+        let new = round(without("leaf-2")).unwrap();
+        assert!(new.starts_with("tier 1 unit | leaf-1 |  | m1 m2 | said leaf-1\n"), "{new}");
+    }
+
+    #[test]
+    fn an_identity_has_one_domain() {
+        let domain = |id: &str, members: &[u32]| -> Domain<u32> { (id.to_owned(), members.iter().copied().collect()) };
+        let known = [domain("a", &[1, 2, 3]), domain("b", &[4, 5])];
+        let ids = |domains: &[Domain<u32>]| identities(domains, &known).join(" ");
+        assert_eq!(ids(&[domain("x", &[1, 2]), domain("y", &[3, 4]), domain("z", &[9])]), "a b z");
+        assert_eq!(ids(&[domain("a", &[1]), domain("x", &[2, 3])]), "a x");
+        assert_eq!(ids(&[domain("x", &[1, 4, 5]), domain("y", &[2])]), "b a");
     }
 
     #[test]
