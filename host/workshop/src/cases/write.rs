@@ -17,8 +17,27 @@ use crate::nodes::Nodes;
 use crate::rounds::Desk;
 
 /// Ends of keys under which people write credentials.
-const CREDENTIALS: [&str; 9] =
-    ["password", "passwd", "passphrase", "token", "secret", "apikey", "privatekey", "credential", "authorization"];
+const CREDENTIALS: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "token",
+    "secret",
+    "apikey",
+    "privatekey",
+    "secretkey",
+    "accesskey",
+    "credential",
+    "authorization",
+    "cookie",
+];
+
+/// Ends of keys that say where a credential is, and have none below them.
+const PLACES: [&str; 5] = ["ref", "from", "secretname", "file", "path"];
+
+/// What follows `Bearer` and `Basic` in a sentence about them.
+const SPOKEN: [&str; 6] = ["auth", "authentication", "token", "tokens", "credential", "credentials"];
 
 /// A case before it is written.
 #[derive(Debug, Clone)]
@@ -199,28 +218,77 @@ fn put(folder: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(bytes)
 }
 
-/// The paths of texts that look like credentials.
+/// What stands above a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Above {
+    /// No key of a credential.
+    Nothing,
+    /// A key of a credential that is a text, since such a key with a number counts something: `tokens: 7`.
+    Text,
+    /// A key of a credential that may be written in digits alone.
+    Any,
+}
+
+/// The paths of values that look like credentials.
 fn credentials(value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    find_credentials(value, path.to_owned(), Above::Nothing, &mut found);
+    found
+}
+
+fn find_credentials(value: &Value, path: String, above: Above, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            let looks = |key: &str| {
-                let word: String =
-                    key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-                CREDENTIALS.iter().any(|end| word.ends_with(end) || word.ends_with(&format!("{end}s")))
-            };
-            let field = |(key, value): (&String, &Value)| {
-                let at = format!("{path}.{key}");
-                let is_one = looks(key) && value.as_str().is_some_and(|text| !text.is_empty());
-                if is_one { vec![at] } else { credentials(value, &at) }
-            };
-            fields.iter().flat_map(field).collect()
+            for (key, value) in fields {
+                find_credentials(value, format!("{path}.{key}"), below(key, above), found);
+            }
         }
         Value::Array(items) => {
-            let item = |(at, item): (usize, &Value)| credentials(item, &format!("{path}[{at}]"));
-            items.iter().enumerate().flat_map(item).collect()
+            for (at, item) in items.iter().enumerate() {
+                find_credentials(item, format!("{path}[{at}]"), above, found);
+            }
         }
-        _ => Vec::new(),
+        Value::String(text) => {
+            let is_one = above != Above::Nothing && !text.is_empty();
+            found.extend((is_one || has_user(text) || is_authorization(text)).then_some(path));
+        }
+        Value::Number(_) => found.extend((above == Above::Any).then_some(path)),
+        Value::Null | Value::Bool(_) => {}
     }
+}
+
+/// What stands above the value of this key.
+fn below(key: &str, above: Above) -> Above {
+    let word: String = key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let singular = word.strip_suffix('s').unwrap_or(&word);
+    let ends = |end: &str| word.ends_with(end) || singular.ends_with(end);
+    // A compass and a bypass are no passwords.
+    let is_pass = word == "pass" || key.ends_with("Pass") || key.ends_with("_pass") || key.ends_with("-pass");
+    match CREDENTIALS.iter().find(|&&end| ends(end)) {
+        _ if PLACES.iter().any(|end| word.ends_with(end)) => Above::Nothing,
+        Some(&"token") => Above::Text,
+        Some(_) => Above::Any,
+        None if is_pass => Above::Any,
+        None => above,
+    }
+}
+
+/// Whether a text has a URL with a user: the password is behind the name.
+fn has_user(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let end =
+            rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'')).unwrap_or(rest.len());
+        rest.get(..end).is_some_and(|authority| authority.find('@').is_some_and(|at| at > 0))
+    })
+}
+
+/// Whether a text is the value of the header `Authorization`, be it behind the name of the header.
+fn is_authorization(text: &str) -> bool {
+    let value = text.rsplit(": ").next().unwrap_or(text);
+    let mut words = value.split_whitespace();
+    let (Some(scheme), Some(word), None) = (words.next(), words.next(), words.next()) else { return false };
+    let is_scheme = ["bearer", "basic"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    is_scheme && !SPOKEN.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -238,6 +306,49 @@ mod tests {
         });
         let found = credentials(&config, "config");
         assert_eq!(found, ["config.apiKey", "config.auth[0].api-token", "config.password"]);
+    }
+
+    #[test]
+    fn a_credential_is_found_below_its_key_and_under_every_usual_key() {
+        let config = json!({
+            "tokens": ["abc", ""], "password": {"value": "s3cret"}, "pin": {"secret": [{"a": [1]}]},
+            "passwordFile": "/run/pass", "password2": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
+        });
+        assert_eq!(credentials(&config, "c"), ["c.password.value", "c.pin.secret[0].a[0]", "c.tokens[0]"]);
+        for key in
+            ["pass", "dbPass", "db_pass", "pwd", "secretKey", "accessKey", "secretAccessKey", "cookie", "Cookies"]
+        {
+            assert_eq!(credentials(&json!({key: "x"}), "c"), [format!("c.{key}")], "{key}");
+        }
+        for key in ["compass", "bypass", "cookieless", "secretary"] {
+            assert_eq!(credentials(&json!({key: "x"}), "c"), [""; 0], "{key}");
+        }
+        // A password may be a number, and what counts tokens is one.
+        assert_eq!(credentials(&json!({"password": 1234, "maxTokens": 7, "secret": true}), "c"), ["c.password"]);
+    }
+
+    #[test]
+    fn a_credential_is_found_by_its_form() {
+        for text in [
+            "https://admin:s3cret@manager.example.com/v1",
+            "see http://token@h?x=1",
+            "Bearer abc.def",
+            "basic dXNlcjpwYXNz",
+            "Authorization: Bearer abc",
+        ] {
+            assert_eq!(credentials(&json!({"url": [text]}), "c"), ["c.url[0]"], "{text}");
+        }
+        for text in [
+            "https://manager.example.com/users/a@b",
+            "https://manager.example.com?mail=a@b",
+            "a@b",
+            "Bearer",
+            "Basic auth",
+            "bearer token",
+            "a basic topology",
+        ] {
+            assert_eq!(credentials(&json!({"url": text}), "c"), [""; 0], "{text}");
+        }
     }
 
     #[test]
