@@ -207,6 +207,15 @@ impl Recording {
         self.sources.values_mut().flat_map(|source| &mut source.exchanges)
     }
 
+    /// The sentences about what failed, to be changed: they may name what was asked.
+    pub fn messages_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.sources.values_mut().flat_map(|source| {
+            let RecordedSource { missing, exchanges, .. } = source;
+            let of_exchanges = exchanges.iter_mut().filter_map(|exchange| exchange.error.as_mut());
+            missing.values_mut().chain(of_exchanges).map(|failed| &mut failed.message)
+        })
+    }
+
     /// Whether nothing was asked of any endpoint.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -86,6 +86,17 @@ pub enum WriteError {
         .0.join(", ")
     )]
     NoText(Vec<String>),
+    /// The name of a node is a part of a word that is not split.
+    #[error(
+        "the case is not written: its {file} would still have the name of the Node {name}, within a longer word; record the \
+         case without --anonymise, and replace the names in its files before you send it"
+    )]
+    Named {
+        /// The file.
+        file: &'static str,
+        /// The name.
+        name: String,
+    },
     /// The HyperNodes cannot be read back.
     #[error("the case is not written: the HyperNodes cannot be read back: {0}")]
     Existing(existing::Error),
@@ -106,10 +117,10 @@ impl Draft {
     /// The same with other names for the nodes.
     ///
     /// # Errors
-    /// When an answer is no text: then no one can see whether names are in it.
+    /// When an answer is no text: then no one can see whether names are in it. When a name is left.
     pub fn anonymised(&self) -> Result<Self, WriteError> {
         let names = Names::of(&self.nodes);
-        Ok(Self {
+        let other = Self {
             nodes: names.nodes(&self.nodes),
             config: names.config(&self.config),
             existing: self.existing.as_ref().map(|text| names.text(text)),
@@ -123,7 +134,13 @@ impl Draft {
             state: Vec::new(),
             time: self.time,
             shown: names.text(&self.shown),
-        })
+        };
+        for (file, bytes) in other.files(&other.shown, None) {
+            if let Some(name) = names.left_in(&String::from_utf8_lossy(&bytes)) {
+                return Err(WriteError::Named { file, name: name.to_owned() });
+            }
+        }
+        Ok(other)
     }
 
     /// Plays the case, and writes it into this folder if it answers as the round did.
@@ -375,5 +392,8 @@ mod tests {
         assert_eq!(turn.expected.as_deref(), Some("unchanged\n"));
         let other = draft.anonymised().unwrap();
         assert_eq!((&*other.nodes.list[0].name, other.state.len()), ("node-0001", 0));
+        let nodes = Nodes::parse("items: [{metadata: {name: gpu-01}}]".as_bytes()).unwrap();
+        let refused = Draft { nodes, config: json!({"x": "xgpu-01"}), ..draft }.anonymised().unwrap_err().to_string();
+        assert!(refused.contains("its config.yaml would still have the name of the Node gpu-01"), "{refused}");
     }
 }
