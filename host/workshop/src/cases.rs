@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A round of a case with several has what its folder has, and of the case what that lacks; its state, and the HyperNodes if
-//! it has no `existing.yaml`, are those that the round before left.
+//! it has no `existing.yaml`, are those that the round before left. With another configuration it begins without a state, as
+//! in a host.
 //!
 //! Owns the files: reading them, playing them, writing what was answered (`--bless`), and making a case of a round with a real
 //! service. A case holds no credential: none crosses the boundary that a recording is made at, and a configuration that looks
@@ -279,7 +280,7 @@ fn shown(path: &Path) -> String {
 
 /// A case that was played.
 pub struct Played {
-    /// One per round, as far as it came: a round without an answer is the last one.
+    /// One per round, as far as it came: a round that the host ended is the last one.
     pub turns: Vec<PlayedTurn>,
     /// What is wrong beside single rounds.
     pub faults: Vec<Fault>,
@@ -314,6 +315,17 @@ pub enum Fault {
     /// The host would not use the answer.
     #[error("{0}")]
     NoAnswer(NoAnswer),
+    /// An earlier round has no answer.
+    #[error(
+        "{}: this round is not played, since the host ended the one in {}; repair that one first", .folder.display(),
+        .after.display()
+    )]
+    NotPlayed {
+        /// The folder of the round.
+        folder: PathBuf,
+        /// That of the round that the host ended.
+        after: PathBuf,
+    },
     /// The recording is of other requests.
     #[error("{}", differs(.file, .recorded.as_ref(), .misfit))]
     Recording {
@@ -370,7 +382,9 @@ impl Played {
     /// # Errors
     /// When a file cannot be written.
     pub fn bless(&self) -> std::io::Result<Vec<PathBuf>> {
-        let is_other = |fault: &Fault| !matches!(fault, Fault::Differs { .. } | Fault::NothingExpected(_));
+        let is_other = |fault: &Fault| {
+            !matches!(fault, Fault::Differs { .. } | Fault::NothingExpected(_) | Fault::NotPlayed { .. })
+        };
         let mut written = Vec::new();
         if self.faults.iter().any(is_other) {
             return Ok(written);
@@ -406,42 +420,58 @@ pub async fn play(desk: &Desk, case: &Case) -> Played {
     played
 }
 
-/// The rounds, until one has no answer.
+/// The rounds. One that fails leaves the state and the HyperNodes as they are, as in a host; one that the host ended is the
+/// last one.
 async fn turns(desk: &Desk, case: &Case, played: &mut Played) -> Result<(), Fault> {
     let shared = Tape::of(desk, case.recording.as_ref(), &case.folder).await?;
     let (mut state, mut existing) = (case.state.clone(), Vec::new());
-    for turn in &case.turns {
+    // The configuration that serves: a host keeps the one before where `configure` refuses another.
+    let mut serving: Option<&str> = None;
+    for (at, turn) in case.turns.iter().enumerate() {
         let own = Tape::of(desk, turn.recording.as_ref(), &turn.folder).await?;
         if let Some(given) = &turn.existing {
             existing = of_desk(desk, given);
         }
+        let is_other = serving.is_some_and(|serving| serving != turn.config);
         let ask = Ask {
             existing: &existing,
             time: case.time.unwrap_or(Timestamp::UNIX_EPOCH),
-            state: &state,
+            state: if is_other { &[] } else { state.as_slice() },
             exchanges: own.as_ref().or(shared.as_ref()).map(|tape| tape.exchanges.clone()).unwrap_or_default(),
             ..Ask::new(&turn.nodes, &turn.config)
         };
         let round = desk.discover(&ask).await;
+        if !matches!(round.end, Err(NoAnswer::Configure(_))) {
+            serving = Some(turn.config.as_str());
+            if is_other {
+                state.clear();
+            }
+        }
         let mut turn = PlayedTurn::of(turn, round);
         if let Some(own) = &own {
             // The cause comes before what follows from it.
-            let fault = own.fault(turn.faults.is_empty());
+            let fault = own.fault(turn.shown.is_some());
             turn.faults.splice(0..0, fault);
         }
-        let has_ended = turn.round.end.is_err();
-        state.clone_from(&turn.round.state);
+        if turn.round.end.is_ok() {
+            state.clone_from(&turn.round.state);
+        }
         if let Some(found) = turn.round.found() {
             existing = found.written(&existing);
         }
+        let (folder, is_last) = (turn.folder.clone(), turn.shown.is_none());
         played.turns.push(turn);
-        if has_ended {
+        if is_last {
+            let left = case.turns.iter().skip(at + 1);
+            played
+                .faults
+                .extend(left.map(|left| Fault::NotPlayed { folder: left.folder.clone(), after: folder.clone() }));
             break;
         }
     }
     // It lasts for all rounds, so only now it is known what no round asked.
-    let is_well = played.faults().next().is_none();
-    played.faults.extend(shared.and_then(|shared| shared.fault(is_well)));
+    let has_answers = played.turns.iter().all(|turn| turn.shown.is_some());
+    played.faults.extend(shared.and_then(|shared| shared.fault(has_answers)));
     Ok(())
 }
 
@@ -483,11 +513,12 @@ impl Tape {
         }
     }
 
-    /// What did not fit. Where a round ended early for another reason, it asked less than it would have.
-    fn fault(&self, is_well: bool) -> Option<Fault> {
+    /// What did not fit. A round that the host ended asked less than it would have; any other one has to ask for all of it,
+    /// also where its answer differs: half of an answer is nothing to bless.
+    fn fault(&self, has_answer: bool) -> Option<Fault> {
         let Exchanges::Replay(replay) = &self.exchanges else { return None };
         let misfit = replay.misfit();
-        if misfit.is_none() || !is_well && misfit.missing.is_empty() {
+        if misfit.is_none() || !has_answer && misfit.missing.is_empty() {
             return None;
         }
         Some(Fault::Recording { file: self.file.clone(), recorded: self.recorded.clone(), misfit })
