@@ -30,6 +30,8 @@ pub mod difference;
 pub mod show;
 pub mod write;
 
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,7 +151,12 @@ impl Case {
         let mut reader = Reader { wrong: Vec::new() };
         let config = reader.config(folder);
         let existing = reader.existing(folder);
-        let rounds = numbered(folder);
+        let (rounds, others) = numbered(folder);
+        let next = rounds.len() + 1;
+        let misplaced = |path: &PathBuf| {
+            format!("{}: it is no round, since there is no round {next}; call it {next}, or remove it", path.display())
+        };
+        reader.wrong.extend(others.iter().map(misplaced));
         let turns = if rounds.is_empty() {
             vec![Turn {
                 folder: folder.to_owned(),
@@ -193,14 +200,7 @@ impl Reader {
     /// The bytes of a file that may be absent.
     fn bytes(&mut self, folder: &Path, name: &str) -> Option<Vec<u8>> {
         let path = folder.join(name);
-        let read = std::fs::metadata(&path).and_then(|found| {
-            if found.len() > LARGEST {
-                let message = format!("it is larger than {LARGEST} bytes, the most that is read");
-                return Err(std::io::Error::other(message));
-            }
-            std::fs::read(&path)
-        });
-        match read {
+        match regular(&path).and_then(contents) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             other => self.noted(&path, other),
         }
@@ -214,10 +214,12 @@ impl Reader {
 
     fn nodes(&mut self, folder: &Path) -> Option<Nodes> {
         let path = folder.join(NODES);
-        let nodes = match Nodes::read(&path) {
-            Err(node_file::Error::Read(error)) => Err(error.to_string()),
-            other => other.map_err(|error| error.to_string()),
-        };
+        let nodes = regular(&path).map_err(|error| error.to_string()).and_then(|file| {
+            match Nodes::parse(BufReader::new(file)) {
+                Err(node_file::Error::Read(error)) => Err(error.to_string()),
+                other => other.map_err(|error| error.to_string()),
+            }
+        });
         self.noted(&path, nodes)
     }
 
@@ -249,6 +251,36 @@ impl Reader {
     }
 }
 
+/// A regular file that is not too large, to be read no further than that. What it is, is known before it is opened: opening a
+/// pipe would wait for its other end, and a device may have no end at all.
+fn regular(path: &Path) -> std::io::Result<std::io::Take<File>> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    if found.len() > LARGEST {
+        return Err(std::io::Error::other(format!("it is larger than {LARGEST} bytes, the most that is read")));
+    }
+    Ok(File::open(path)?.take(LARGEST))
+}
+
+fn contents(mut file: std::io::Take<File>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Puts a file in the place of another one, whole: what is there may be a link to a file elsewhere, which stays as it is.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let next = file.with_extension(format!("{}.new", std::process::id()));
+    let mut written = OpenOptions::new().write(true).create_new(true).open(&next)?;
+    let done = written.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&next, file));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&next);
+    }
+    done
+}
+
 /// A configuration as JSON, out of YAML with the booleans and numbers that a document of the host has.
 ///
 /// # Errors
@@ -268,9 +300,18 @@ fn nothing() -> String {
     "{}".to_owned()
 }
 
-/// The folders of single rounds, in the order of their numbers.
-fn numbered(folder: &Path) -> Vec<PathBuf> {
-    (1..).map(|number: u32| folder.join(number.to_string())).take_while(|round| round.is_dir()).collect()
+/// The folders of single rounds, in the order of their numbers, and those that a gap or another form keeps out of the order.
+fn numbered(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let rounds: Vec<PathBuf> =
+        (1..).map(|number: u32| folder.join(number.to_string())).take_while(|round| round.is_dir()).collect();
+    let is_number = |path: &PathBuf| {
+        let name = shown(path);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) && path.is_dir()
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let mut others: Vec<PathBuf> = entries.filter(is_number).filter(|path| !rounds.contains(path)).collect();
+    others.sort_unstable();
+    (rounds, others)
 }
 
 /// The last part of a path.
@@ -392,8 +433,9 @@ impl Played {
         for turn in self.turns.iter().filter(|turn| !turn.faults.iter().any(is_other)) {
             let Some(shown) = &turn.shown else { continue };
             let file = turn.folder.join(EXPECTED);
-            if std::fs::read_to_string(&file).ok().as_deref() != Some(shown) {
-                std::fs::write(&file, shown)?;
+            let known = regular(&file).and_then(contents);
+            if known.ok().as_deref() != Some(shown.as_bytes()) {
+                replace(&file, shown)?;
                 written.push(file);
             }
         }
@@ -594,8 +636,6 @@ mod tests {
             ("a/2/config.yaml", "label: row\n"),
             ("a/3/nodes.yaml", "items: []\n"),
             ("a/3/existing.yaml", "items: []\n"),
-            // Not the next number.
-            ("a/5/nodes.yaml", "broken"),
         ];
         let cases = folder(&files);
         let [case] = Case::read_all(cases.path()).unwrap().try_into().unwrap();
@@ -607,6 +647,43 @@ mod tests {
         let (rack, row) = (r#"{"label":"rack"}"#, r#"{"label":"row"}"#);
         // The second round has the objects that the first one wrote.
         assert_eq!(said, [(rack, 2, Some(1)), (row, 2, None), (rack, 0, Some(0))]);
+    }
+
+    #[test]
+    fn a_round_behind_a_gap_is_an_error() {
+        let files =
+            [("a/1/nodes.yaml", TWO), ("a/2/nodes.yaml", TWO), ("a/4/nodes.yaml", TWO), ("b/01/nodes.yaml", TWO)];
+        let cases = folder(&files);
+        std::fs::write(cases.path().join("a/7"), "a file").unwrap();
+        let [a, b] = Case::read_all(cases.path()).unwrap_err().try_into().unwrap();
+        let words = "a/4: it is no round, since there is no round 3; call it 3, or remove it";
+        assert!(a.wrong.len() == 1 && a.wrong[0].ends_with(words), "{a}");
+        assert!(b.wrong[0].contains("b/01: it is no round, since there is no round 1; call it 1"), "{b}");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_opened() {
+        let cases = folder(&[("a/nodes.yaml", TWO)]);
+        let a = cases.path().join("a");
+        for name in [CONFIG, STATE, RECORDING] {
+            std::os::unix::fs::symlink("/dev/zero", a.join(name)).unwrap();
+        }
+        std::fs::remove_file(a.join(NODES)).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", a.join(NODES)).unwrap();
+        let error = Case::read(&a).unwrap_err();
+        assert_eq!(error.to_string().matches("it is not a regular file").count(), 4, "{error}");
+    }
+
+    #[test]
+    fn what_is_written_replaces_a_link_and_not_what_it_leads_to() {
+        let cases = folder(&[("elsewhere", "precious")]);
+        let file = cases.path().join(EXPECTED);
+        std::os::unix::fs::symlink(cases.path().join("elsewhere"), &file).unwrap();
+        replace(&file, "unchanged\n").unwrap();
+        let read = |name: &str| std::fs::read_to_string(cases.path().join(name)).unwrap();
+        assert_eq!((read("elsewhere"), read(EXPECTED)), ("precious".to_owned(), "unchanged\n".to_owned()));
+        assert!(file.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read_dir(cases.path()).unwrap().count(), 2, "nothing is left over");
     }
 
     #[test]
