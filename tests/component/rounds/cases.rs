@@ -275,6 +275,25 @@ async fn a_round_becomes_a_case_that_plays_and_another_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_puts_the_time_into_a_request_becomes_a_case_of_that_time() {
+    let (caller, folder) = (desk(&CALLER).await, tempfile::tempdir().unwrap());
+    let time: jiff::Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+    let asks = ASKS.replace("/v1", "/v1?at={time}");
+    // What it asks with that time.
+    let exchanges = caller.replay(Recording::parse(RECORDED).unwrap()).unwrap();
+    let round = caller.discover(&Ask { exchanges, time, ..Ask::new(&nodes(), &asks) }).await;
+    let asked = round.misfit.missing[0].split_whitespace().nth(1).unwrap().to_owned();
+    assert!(asked.starts_with("/v1?at=") && !asked.ends_with("{time}"), "{asked}");
+    let recording = Recording::parse(&RECORDED.replace("/v1", &asked)).unwrap();
+    let exchanges = caller.replay(recording.clone()).unwrap();
+    let round = caller.discover(&Ask { exchanges, time, ..Ask::new(&nodes(), &asks) }).await;
+    let draft = Draft { recording: Some(recording), time, ..draft(&asks, &shown(&round)) };
+    let written = draft.write(&caller, &folder.path().join("a")).await.unwrap();
+    assert!(written.remarks[0].contains("the answer depends on the time of the round"), "{:?}", written.remarks);
+    assert_eq!(faults(&play(&caller, &Case::read(&folder.path().join("a")).unwrap()).await), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_case_without_the_names_of_nodes_answers_the_same() {
     let (label, caller, folder) = (label().await, desk(&CALLER).await, tempfile::tempdir().unwrap());
     let original = draft(LEVELS, ANSWER);

@@ -158,15 +158,17 @@ impl Draft {
             return Err(WriteError::Credential(credentials));
         }
         let mut remarks = Vec::new();
-        let (mut shown, mut time) = self.played(desk, folder, None).await?;
-        if shown != self.shown {
-            // Perhaps only because it was another time.
-            let (later, at) = self.played(desk, folder, Some(self.time)).await?;
-            if later == self.shown {
-                remarks.push(format!("the answer depends on the time of the round; the file `{TIME}` says so"));
-                (shown, time) = (later, at);
-            }
-        }
+        let (shown, time) = match self.played(desk, folder, None).await {
+            Ok(same) if same.0 == self.shown => same,
+            // Perhaps only because it was another time: that may be in the answer, or in what the plugin asks a service.
+            first => match self.played(desk, folder, Some(self.time)).await {
+                Ok(dated) if dated.0 == self.shown => {
+                    remarks.push(format!("the answer depends on the time of the round; the file `{TIME}` says so"));
+                    dated
+                }
+                _ => first?,
+            },
+        };
         if let Some(difference) = super::difference::Difference::of(&self.shown, &shown) {
             return Err(WriteError::Other(difference.to_string()));
         }
