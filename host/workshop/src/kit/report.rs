@@ -228,12 +228,12 @@ impl Ledger {
             self.skip(check, Skip::After(cause));
             return None;
         }
-        Some(Sheet { check, findings: Vec::new(), note: None, nothing: None, began: Instant::now() })
+        Some(Sheet { check, findings: Vec::new(), note: None, nothing: None, is_tried: false, began: Instant::now() })
     }
 
     /// Notes what a check found.
     pub(super) fn close(&mut self, sheet: Sheet) {
-        let Sheet { check, findings, note, nothing, began } = sheet;
+        let Sheet { check, findings, note, nothing, is_tried: _, began } = sheet;
         let skipped = nothing.filter(|_| findings.is_empty()).map(Skip::Nothing);
         self.lines.push(Line { check, findings, skipped, note, took: began.elapsed() });
     }
@@ -286,6 +286,8 @@ pub(super) struct Sheet {
     findings: Vec<Finding>,
     note: Option<String>,
     nothing: Option<String>,
+    /// Whether something was tried with it.
+    is_tried: bool,
     began: Instant,
 }
 
@@ -313,6 +315,14 @@ impl Sheet {
     /// Something was tried with it after all.
     pub(super) fn tried(&mut self) {
         self.nothing = None;
+        self.is_tried = true;
+    }
+
+    /// One thing could not be tried, which is the reason if nothing else was.
+    pub(super) fn untried(&mut self, why: &str) {
+        if !self.is_tried {
+            self.nothing(why);
+        }
     }
 
     fn find(&mut self, level: Level, case: Option<&str>, what: &str) {
