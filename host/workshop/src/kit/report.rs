@@ -304,12 +304,12 @@ impl Sheet {
 
     /// What was measured.
     pub(super) fn note(&mut self, note: String) {
-        self.note = Some(note);
+        self.note = Some(text::line(&note, FINDING));
     }
 
     /// There was nothing to try it with; what was found counts more.
     pub(super) fn nothing(&mut self, why: &str) {
-        self.nothing = Some(why.to_owned());
+        self.nothing = Some(text::line(why, FINDING));
     }
 
     /// Something was tried with it after all.
@@ -369,6 +369,18 @@ mod tests {
         ledger.close(sheet);
         assert!(ledger.open(Check::DescribeName).is_some());
         assert_eq!(marks(&ledger.report()), [("file-loads", Mark::Warned), ("describe-answers", Mark::Skipped)]);
+    }
+
+    #[test]
+    fn what_a_plugin_says_is_fit_for_a_terminal_wherever_it_comes_in() {
+        let mut ledger = Ledger::default();
+        let mut sheet = ledger.open(Check::FileLoads).unwrap();
+        sheet.note("without \u{1b}[2J".to_owned());
+        ledger.close(sheet);
+        let mut sheet = ledger.open(Check::DescribeAnswers).unwrap();
+        sheet.nothing("a\u{1b}]0;x\u{7}");
+        ledger.close(sheet);
+        assert!(!ledger.report().text().contains(['\u{1b}', '\u{7}']));
     }
 
     #[test]
