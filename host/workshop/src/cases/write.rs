@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use topoloom_core::plugin::CredentialKind;
 use topoloom_sandbox::endpoints::recording::Recording;
 
 use super::anonymise::Names;
@@ -268,8 +269,10 @@ fn find_credentials(value: &Value, path: String, above: Above, found: &mut Vec<S
             }
         }
         Value::String(text) => {
-            let is_one = above != Above::Nothing && !text.is_empty();
-            found.extend((is_one || has_user(text) || is_authorization(text)).then_some(path));
+            // `credentials: [bearer]` says of which kind one is.
+            let is_one = above != Above::Nothing && !text.is_empty() && CredentialKind::parse(text).is_none();
+            let has_form = has_user(text) || is_authorization(text) || text.contains("PRIVATE KEY-----");
+            found.extend((is_one || has_form).then_some(path));
         }
         Value::Number(_) => found.extend((above == Above::Any).then_some(path)),
         Value::Null | Value::Bool(_) => {}
@@ -331,7 +334,7 @@ mod tests {
     fn a_credential_is_found_below_its_key_and_under_every_usual_key() {
         let config = json!({
             "tokens": ["abc", ""], "password": {"value": "s3cret"}, "pin": {"secret": [{"a": [1]}]},
-            "passwordFile": "/run/pass", "password2": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
+            "passwordFile": "/run/pass", "credentials": ["bearer", "mtls"], "rootPassword": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
         });
         assert_eq!(credentials(&config, "c"), ["c.password.value", "c.pin.secret[0].a[0]", "c.tokens[0]"]);
         for key in
@@ -354,6 +357,7 @@ mod tests {
             "Bearer abc.def",
             "basic dXNlcjpwYXNz",
             "Authorization: Bearer abc",
+            "-----BEGIN EC PRIVATE KEY-----\nMHc=",
         ] {
             assert_eq!(credentials(&json!({"url": [text]}), "c"), ["c.url[0]"], "{text}");
         }
