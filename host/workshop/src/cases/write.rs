@@ -286,8 +286,9 @@ fn below(key: &str, above: Above) -> Above {
     let ends = |end: &str| word.ends_with(end) || singular.ends_with(end);
     // A compass and a bypass are no passwords.
     let is_pass = word == "pass" || key.ends_with("Pass") || key.ends_with("_pass") || key.ends_with("-pass");
+    let is_place = PLACES.iter().any(|end| word.ends_with(end)) || word == "name" || word == "namespace";
     match CREDENTIALS.iter().find(|&&end| ends(end)) {
-        _ if PLACES.iter().any(|end| word.ends_with(end)) => Above::Nothing,
+        _ if is_place => Above::Nothing,
         Some(&"token") => Above::Text,
         Some(_) => Above::Any,
         None if is_pass => Above::Any,
@@ -334,7 +335,8 @@ mod tests {
     fn a_credential_is_found_below_its_key_and_under_every_usual_key() {
         let config = json!({
             "tokens": ["abc", ""], "password": {"value": "s3cret"}, "pin": {"secret": [{"a": [1]}]},
-            "passwordFile": "/run/pass", "credentials": ["bearer", "mtls"], "rootPassword": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
+            "passwordFile": "/run/pass", "credentials": ["bearer", "mtls"], "clientSecret": {"name": "n"},
+            "rootPassword": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
         });
         assert_eq!(credentials(&config, "c"), ["c.password.value", "c.pin.secret[0].a[0]", "c.tokens[0]"]);
         for key in
